@@ -1,0 +1,33 @@
+"""Every exception Linkwise raises on purpose.
+
+A refusal ("no node fits") is a value, not an exception. Exceptions are for input that makes no sense, for
+the outside failing, and for bugs::
+
+    LinkwiseError
+      InputError          what was given makes no sense; the text names the thing and the place
+        TopologyError     a matrix or a machine description makes no sense
+        AskError          an ask makes no sense: a device named twice, a size that is no number
+      RulebookError       a rule mark in the code or in a test names no rule
+"""
+
+__all__ = ["AskError", "InputError", "LinkwiseError", "RulebookError", "TopologyError"]
+
+
+class LinkwiseError(Exception):
+    """The root of the tree."""
+
+
+class InputError(LinkwiseError, ValueError):
+    """What was given makes no sense."""
+
+
+class TopologyError(InputError):
+    """A matrix or a machine description makes no sense."""
+
+
+class AskError(InputError):
+    """An ask makes no sense."""
+
+
+class RulebookError(LinkwiseError):
+    """A rule mark in the code or in a test names no rule."""
