@@ -1,0 +1,42 @@
+"""What a pod wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Ask", "ContainerAsk"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerAsk:
+    """What one container wants: whole devices, or a part of one device."""
+
+    container: str
+    devices: int = 0
+    share: int = 0  # memory of one device, in the resource's own unit, never converted
+    core: int = 0  # percent of one device's compute
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one pod wants of one resource, an entry per container, in the order of the pod's spec."""
+
+    resource: str
+    containers: tuple[ContainerAsk, ...]
+    namespace: str = "default"
+    """sharing is kept within it unless a setting says otherwise"""
+
+    @property
+    def devices(self) -> int:
+        """Whole devices wanted by all containers together."""
+        return sum(container.devices for container in self.containers)
+
+    @property
+    def share(self) -> int:
+        """Memory wanted of one device by all containers together, in the resource's own unit."""
+        return sum(container.share for container in self.containers)
+
+    @property
+    def core(self) -> int:
+        """Percent of one device's compute wanted by all containers together."""
+        return sum(container.core for container in self.containers)

@@ -1,0 +1,55 @@
+"""One node's devices and what is left of them: all that a policy sees of a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.model.device import Device
+    from linkwise.model.topology import Topology
+
+__all__ = ["Node", "Use"]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What is taken of one device."""
+
+    share: int = 0  # in the unit of the node's share resource
+    core: int = 0  # percent
+    whole: bool = False
+    namespaces: frozenset[str] = frozenset()
+    """whose pods sit on it"""
+
+
+FREE = Use()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Devices in index order; `used` names only those that are taken or shared."""
+
+    name: str
+    devices: tuple[Device, ...]
+    used: Mapping[str, Use] = field(default_factory=dict)
+    topology: Topology | None = None
+
+    def use(self, device: Device) -> Use:
+        """What is taken of the device."""
+        return self.used.get(device.id, FREE)
+
+    def free(self) -> tuple[Device, ...]:
+        """Healthy devices of which nothing is taken."""
+        return tuple(device for device in self.devices if device.healthy and device.id not in self.used)
+
+    def room(self) -> dict[str, int]:
+        """Share left on each healthy device, by id; never below zero, whatever the records say."""
+        return {
+            device.id: 0 if use.whole else max(0, device.memory - use.share)
+            for device in self.devices
+            if device.healthy
+            for use in (self.use(device),)
+        }

@@ -1,0 +1,113 @@
+"""One machine's devices and what is known of the links between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from linkwise.errors import TopologyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from linkwise.model.link import Link
+
+__all__ = ["MAX_DEVICES", "Matrix", "Topology", "numbered", "square", "whole_matrix"]
+
+MAX_DEVICES: Final = 64
+"""More devices than any machine has; a larger matrix is a mistake."""
+
+MAX_VALUE: Final = 1e12
+"""Sums of this many GB/s or points are still exact in a double."""
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Devices in index order, and matrices whose row and column i belong to device i.
+
+    An empty matrix means: not known. Links and samples stay as they were reported, both directions;
+    what they mean (mended values, scores, classes) is derived in `linkwise.topology`.
+    """
+
+    devices: tuple[str, ...]
+    """UUIDs, or `#index` where only positions are known"""
+    links: tuple[tuple[Link, ...], ...] = ()
+    bandwidth: Matrix = ()  # GB/s, from row to column, as measured
+    rings: tuple[tuple[int, ...], ...] = ()
+    """positions that form a ring or an island, where the hardware says so"""
+    problems: tuple[str, ...] = ()
+    """what a reader noticed and could not mend"""
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be a machine."""
+        if len(self.devices) > MAX_DEVICES:
+            raise TopologyError(f"{len(self.devices)} devices: a machine has at most {MAX_DEVICES}")
+        seen: set[str] = set()
+        for device in self.devices:
+            if device in seen:
+                raise TopologyError(f"device {device!r} stands twice in the list of devices")
+            seen.add(device)
+        if self.links:
+            square(self.links, "links", len(self.devices))
+        if self.bandwidth:
+            whole_matrix(self.bandwidth, "bandwidth", len(self.devices))
+        self._check_rings()
+
+    def _check_rings(self) -> None:
+        placed: set[int] = set()
+        for number, ring in enumerate(self.rings):
+            for position in ring:
+                if not 0 <= position < len(self.devices):
+                    raise TopologyError(f"ring {number} names device {position} of {len(self.devices)}")
+                if position in placed:
+                    raise TopologyError(f"device {position} stands in two rings")
+                placed.add(position)
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """Names for devices of which only the position is known: `#0`, `#1`, ..."""
+    return tuple(f"#{index}" for index in range(count))
+
+
+def square(rows: Sequence[Sequence[object]], what: str, size: int | None = None) -> None:
+    """Raise TopologyError, naming the row, unless there are as many columns as rows (and as devices)."""
+    if size is not None and len(rows) != size:
+        raise TopologyError(f"{what} has {len(rows)} rows for {size} devices")
+    if len(rows) > MAX_DEVICES:
+        raise TopologyError(f"{what} has {len(rows)} rows: a machine has at most {MAX_DEVICES} devices")
+    for number, row in enumerate(rows):
+        if len(row) != len(rows):
+            raise TopologyError(f"{what} row {number} has {len(row)} values, {len(rows)} are expected")
+
+
+def whole_matrix(rows: Iterable[Iterable[float]], what: str, size: int | None = None) -> Matrix:
+    """The rows as tuples; raise TopologyError, naming row and column, where a value is no quantity.
+
+    The diagonal is a device with itself (local memory, -1, X): any number is accepted there.
+    """
+    matrix = tuple(map(tuple, rows))
+    square(matrix, what, size)
+    if not _plainly_whole(matrix):
+        for i, row in enumerate(matrix):
+            for j, value in enumerate(row):
+                _check_value(value, f"{what} row {i} column {j}", diagonal=i == j)
+    return matrix
+
+
+def _plainly_whole(matrix: Matrix) -> bool:
+    """Whether every value is a quantity, the diagonal included: the common case, seen without a loop in Python."""
+    values = list(chain.from_iterable(matrix))
+    if not set(map(type, values)) <= {int, float}:
+        return False
+    return not values or (min(values) >= 0 and max(values) <= MAX_VALUE and isfinite(sum(values)))
+
+
+def _check_value(value: object, where: str, *, diagonal: bool) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TopologyError(f"{where} is {value!r}, a number is expected")
+    if not diagonal and not (isfinite(value) and 0 <= value <= MAX_VALUE):
+        raise TopologyError(f"{where} is {value}, 0 to {MAX_VALUE:g} is expected")

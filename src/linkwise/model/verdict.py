@@ -1,0 +1,68 @@
+"""What a node answers to an ask: an offer, or a reject with its reason as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Fact", "Grant", "Offer", "Part", "Reason", "Reject"]
+
+Fact = int | float | str | tuple[int, ...] | tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The devices of one container, and how much of each."""
+
+    container: str
+    devices: tuple[str, ...]
+    share: int = 0  # of each device, in the resource's own unit; 0 means the whole device
+    core: int = 0  # percent of each device's compute; 0 means all or not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Devices a node could give, an entry per container."""
+
+    node: str
+    parts: tuple[Part, ...]
+    score: tuple[int, ...] = ()
+    """terms compared in order, larger is better; what they mean is the policy's"""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All devices of the offer, each once, in the order given."""
+        return tuple(dict.fromkeys(device for part in self.parts for device in part.devices))
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An offer promised to one pod."""
+
+    pod: str
+    """the pod's UID"""
+    policy: str
+    offer: Offer
+    plan: str = ""
+    """id of the group plan it belongs to"""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is refused: the rule, what was asked and what was found; sentences are made in `explain`."""
+
+    rule: str
+    asked: Fact = None
+    found: Fact = None
+    kind: str = ""
+    """tells apart several refusals under one rule"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A refusal by one node."""
+
+    node: str
+    reason: Reason
+    final: bool = field(default=False)
+    """whether nothing that other pods do can change it"""

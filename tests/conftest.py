@@ -1,0 +1,23 @@
+"""What all tests share: where the repository is, and the machines of the seeds in the units they are written in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The seeds and their data, where they lie beside the checkout."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("the seeds are not beside this checkout")
+    return folder
