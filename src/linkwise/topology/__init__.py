@@ -1,0 +1,1 @@
+"""Maths on one machine: pure functions of pair values and bit masks."""

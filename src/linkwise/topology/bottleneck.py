@@ -1,0 +1,118 @@
+"""The set of devices with the largest bottleneck bandwidth, chosen so that good sets are left to others.
+
+Source: seed 001, "Pick GPUs of Node". Samples are noisy, so everything within 5 % of the best counts as equal, and of
+those the one that leaves the most good sets is taken: {0,6} of the seed's matrix is 0.15 GB/s faster than {0,3}, and
+would halve what the next four devices get.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import inf
+from typing import TYPE_CHECKING, cast
+
+from linkwise.model.verdict import Reason
+from linkwise.topology.bits import mask_of, positions
+from linkwise.topology.cliques import cliques, joined, neighbours
+from linkwise.topology.fabric import NEAR, Fabric, fabric_of
+from linkwise.topology.machine import LARGEST_EXACT
+from linkwise.topology.question import Question, question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from linkwise.model.link import Link
+
+__all__ = ["Bottleneck", "best_bottleneck", "bottleneck_of", "near_ties"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """The chosen devices and their slowest pair."""
+
+    devices: tuple[int, ...]
+    value: float  # GB/s; infinite for one device
+    left: tuple[int, ...]
+    """how many good sets of 16, 8, 4 and 2 devices can still be made of what is left"""
+    suspects: tuple[tuple[int, int], ...] = ()
+    """pairs of the machine whose two directions were too far apart to believe"""
+    proven: bool = True
+    """whether no other set can be better; too many devices for an exact search if not"""
+
+
+def best_bottleneck(
+    bandwidth: Sequence[Sequence[float]],
+    size: int,
+    available: Iterable[int] | None = None,
+    required: Iterable[int] = (),
+    *,
+    links: Sequence[Sequence[Link]] = (),
+) -> Bottleneck | Reason:
+    """Choose `size` devices by bandwidth, or give the reason why none can be chosen.
+
+    Args:
+        bandwidth: GB/s from row to column, as measured; may be empty where link kinds are given.
+        size: how many devices to choose.
+        available: positions to choose from; all if not given.
+        required: positions that must be among the chosen.
+        links: link kinds of the same machine; they replace samples that can't be believed.
+
+    Raises:
+        InputError: the matrix is not square or holds what is no quantity, or a position is no device.
+    """
+    fabric = fabric_of(bandwidth, links)
+    asked = question(len(fabric.values), size, available, required)
+    if isinstance(asked, Reason):
+        return asked
+    answer = cast("Bottleneck | None", fabric.remembered(asked))
+    if answer is None:
+        answer = _choose(fabric, asked)
+        fabric.remember(asked, answer)
+    return answer
+
+
+def near_ties(fabric: Fabric, asked: Question) -> list[int]:
+    """All sets within 5 % of the largest bottleneck, by sorted positions."""
+    # rule 001.near-ties: no set within 5 % is better than another; what they leave decides.
+    best = fabric.best_bottleneck(asked.free, asked.size, asked.required)
+    graph = neighbours(fabric.values, NEAR * best if best < inf else 0.0)
+    near = joined(graph, positions(asked.required), asked.free & ~asked.required) or 0
+    return [asked.required | rest for rest in cliques(graph, near, asked.size - asked.required.bit_count())]
+
+
+def bottleneck_of(fabric: Fabric, asked: Question, chosen: int, *, proven: bool = True) -> Bottleneck:
+    """What choosing these devices means."""
+    return Bottleneck(
+        devices=positions(chosen),
+        value=fabric.bottleneck(chosen),
+        left=fabric.left(asked.free ^ chosen) if proven else (),
+        suspects=fabric.suspects,
+        proven=proven,
+    )
+
+
+def _choose(fabric: Fabric, asked: Question) -> Bottleneck:
+    if len(fabric.values) > LARGEST_EXACT:
+        return bottleneck_of(fabric, asked, _choose_among_many(fabric, asked), proven=False)
+    # rule 001.single: the largest bottleneck among what is free; of near ties what leaves most to others.
+    chosen = max(near_ties(fabric, asked), key=lambda found: fabric.left(asked.free ^ found))
+    return bottleneck_of(fabric, asked, chosen)
+
+
+def _choose_among_many(fabric: Fabric, asked: Question) -> int:
+    """On a machine too large for tables: as if the free devices were all, or grown from the best pair if many."""
+    free = positions(asked.free)
+    if len(free) <= LARGEST_EXACT:
+        small = fabric_of([[fabric.values[i][j] for j in free] for i in free])
+        required = mask_of(map(free.index, positions(asked.required)))
+        found = _choose(small, Question((1 << len(free)) - 1, required, asked.size))
+        return mask_of(free[device] for device in found.devices)
+    chosen = asked.required
+    while chosen.bit_count() < asked.size:
+        spare = positions(asked.free & ~chosen)
+        additions = (
+            [mask_of(pair) for pair in combinations(spare, 2)] if not chosen else [1 << i for i in spare]
+        )
+        chosen = max((chosen | added for added in additions), key=fabric.bottleneck)
+    return chosen

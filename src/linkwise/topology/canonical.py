@@ -1,0 +1,59 @@
+"""A machine's links without the noise: a value a link kind, or a value a class of measured bandwidths.
+
+Thousands of machines measure thousands of different matrices, yet have few kinds of links. In canonical form equal
+machines are equal, so that what was worked out for one serves them all.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import log10
+from typing import TYPE_CHECKING, Final
+
+from linkwise.topology.link_value import link_value
+from linkwise.topology.mend import mend
+
+if TYPE_CHECKING:
+    from linkwise.model.topology import Matrix, Topology
+
+__all__ = ["canonical", "classes"]
+
+GAP: Final = 0.8
+"""a value below this part of the next larger one begins a new class"""
+STEPS: Final = 12
+"""steps of the ladder in a decade"""
+
+
+def canonical(topology: Topology) -> Matrix:
+    """One value for every pair: its link kind's, or its class's; empty where neither links nor samples are known."""
+    count = len(topology.devices)
+    if topology.links:
+        found = {
+            (i, j): link_value(min(topology.links[i][j], topology.links[j][i]))
+            for i, j in combinations(range(count), 2)
+        }
+    elif topology.bandwidth:
+        values = mend(topology.bandwidth).values
+        by_value = classes([values[i][j] for i, j in combinations(range(count), 2)])
+        found = {(i, j): by_value[values[i][j]] for i, j in combinations(range(count), 2)}
+    else:
+        return ()
+    return tuple(
+        tuple(0.0 if i == j else found[min(i, j), max(i, j)] for j in range(count)) for i in range(count)
+    )
+
+
+def classes(values: list[float]) -> dict[float, float]:
+    """The class value of every value: the middle of its class, on a ladder of twelve steps a decade."""
+    groups: list[list[float]] = []
+    for value in sorted(values, reverse=True):
+        if groups and value >= GAP * groups[-1][-1]:
+            groups[-1].append(value)
+        else:
+            groups.append([value])
+    return {value: _rung(group[len(group) // 2]) for group in groups for value in group}
+
+
+def _rung(value: float) -> float:
+    """The nearest step of the ladder, to three digits; nothing stays nothing."""
+    return float(f"{10 ** (round(STEPS * log10(value)) / STEPS):.3g}") if value > 0 else 0.0

@@ -1,0 +1,65 @@
+"""Bandwidth of a link kind where nothing was measured, by generation of NVLink and PCIe.
+
+The numbers are what a two-way test between idle devices shows, about 96 % of the nominal rate for NVLinks; the PCIe
+steps between switch and CPU interconnect are approximate. The order is right, the numbers are for comparing kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from linkwise.errors import InputError
+from linkwise.model.link import Pcie
+
+if TYPE_CHECKING:
+    from linkwise.model.link import Link
+
+__all__ = ["LinkGeneration", "link_value", "weight"]
+
+NVLINK_VALUE: Final = {1: 38.0, 2: 48.0, 3: 48.0, 4: 48.0, 5: 96.0}  # GB/s of one link, both directions
+PCIE_LANES: Final = {3: 1, 4: 2, 5: 4, 6: 8}  # times the third generation
+PCIE_VALUE: Final = {  # GB/s of sixteen lanes of the third generation, both directions
+    Pcie.UNKNOWN: 0.0,
+    Pcie.SYS: 16.0,
+    Pcie.NODE: 18.0,
+    Pcie.PHB: 20.0,
+    Pcie.PXB: 22.0,
+    Pcie.PIX: 24.0,
+    Pcie.BOARD: 26.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkGeneration:
+    """Which NVLink and which PCIe a machine has."""
+
+    nvlink: int = 2
+    pcie: int = 3
+
+    def __post_init__(self) -> None:
+        """Refuse a generation that no table knows."""
+        for what, generation, known in (
+            ("NVLink", self.nvlink, NVLINK_VALUE),
+            ("PCIe", self.pcie, PCIE_LANES),
+        ):
+            if generation not in known:
+                raise InputError(f"{what} generation {generation} is not known: {', '.join(map(str, known))}")
+
+
+_DEFAULT: Final = LinkGeneration()
+
+
+def link_value(link: Link, generation: LinkGeneration = _DEFAULT) -> float:
+    """GB/s of a pair: its NVLinks together, or its PCIe path where there are none."""
+    if link.nvlinks:
+        return link.nvlinks * NVLINK_VALUE[generation.nvlink]
+    return PCIE_VALUE[link.pcie] * PCIE_LANES[generation.pcie]
+
+
+def weight(link: Link, generation: LinkGeneration) -> int:
+    """Points of a pair by generation: GB/s over NVLinks and over PCIe together, in whole numbers."""
+    # rule 000.generation: beside the compatible scores, and only where it is asked for.
+    pcie = Pcie.SYS if link.half_known else link.pcie
+    nvlinks = link.nvlinks * NVLINK_VALUE[generation.nvlink]
+    return round(nvlinks + PCIE_VALUE[pcie] * PCIE_LANES[generation.pcie])

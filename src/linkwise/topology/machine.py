@@ -1,0 +1,64 @@
+"""The pair scores of one machine, with the tables that choosing by link kinds needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.model.topology import whole_matrix
+from linkwise.topology.memory import Kept, recall
+from linkwise.topology.partition_table import PartitionTable
+from linkwise.topology.set_scores import pair_scores, set_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.model.topology import Matrix
+
+__all__ = ["LARGEST_EXACT", "Machine", "machine_of"]
+
+LARGEST_EXACT: Final = 16
+"""Devices up to which tables are made; they have an entry for every set of devices."""
+
+_SCORE: Final = 32  # bytes of a float in a list
+_TOTAL: Final = 8  # bytes of a float in an array
+
+
+class Machine(Kept):
+    """Symmetric pair scores, and what was worked out from them."""
+
+    __slots__ = ("_scores", "_tables", "pairs")
+
+    def __init__(self, pairs: Matrix) -> None:
+        super().__init__()
+        self.pairs: Final = pairs
+        self._scores: list[float] = []
+        self._tables: dict[int, PartitionTable] = {}
+
+    def scores(self) -> list[float]:
+        """The score of every set, by mask."""
+        if not self._scores:
+            self._scores = set_scores(self.pairs)
+            self.spend(_SCORE << len(self.pairs))
+        return self._scores
+
+    def table(self, size: int) -> PartitionTable:
+        """The best totals of partitions into sets of this size."""
+        if size not in self._tables:
+            scores = pair_scores(self.pairs) if size == 2 else self.scores()
+            self._tables[size] = PartitionTable(scores, size)
+            self.spend((_TOTAL + 8 * (size == 2)) << len(self.pairs))
+        return self._tables[size]
+
+
+def machine_of(rows: Sequence[Sequence[float]], what: str = "scores") -> Machine:
+    """The machine with these pair scores; TopologyError, naming row and column, if they make no sense."""
+    key = tuple(map(tuple, rows))
+    return recall(Machine, key, lambda: Machine(_slower_direction(whole_matrix(key, what))))
+
+
+def _slower_direction(matrix: Matrix) -> Matrix:
+    """The same with the smaller value of both directions for every pair."""
+    columns = tuple(zip(*matrix, strict=True))
+    if columns == matrix:
+        return matrix
+    return tuple(tuple(map(min, row, column)) for row, column in zip(matrix, columns, strict=True))

@@ -1,0 +1,87 @@
+"""What was worked out about a machine, kept for as long as memory allows.
+
+A machine's links do not change, so tables and answers are kept by matrix and shared by every question about it. This is
+the one place of this layer that keeps state: a memory of pure results, bounded to LIMIT bytes for the whole process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+__all__ = ["LIMIT", "Kept", "Memory", "recall"]
+
+LIMIT: Final = 48_000_000  # bytes, estimated from above
+_ANSWER: Final = 1200  # bytes of a remembered answer with its key
+_ANSWERS: Final = 8000  # remembered answers of one machine
+_EMPTY: Final = 4000  # bytes of a machine with its key, without tables
+
+K = TypeVar("K", bound="Kept")
+
+
+class Kept:
+    """Something with tables and answers; it reports what they take."""
+
+    __slots__ = ("_answers", "cost", "memory")
+
+    def __init__(self) -> None:
+        self.cost = _EMPTY
+        self.memory: Memory | None = None
+        self._answers: dict[Hashable, object] = {}
+
+    def remembered(self, question: Hashable) -> object | None:
+        """The answer to a question asked before."""
+        return self._answers.get(question)
+
+    def remember(self, question: Hashable, answer: object) -> None:
+        """Keep an answer; all of this machine's are dropped when they are too many."""
+        if len(self._answers) >= _ANSWERS:
+            self._answers.clear()
+            self.spend(-_ANSWERS * _ANSWER)
+        self._answers[question] = answer
+        self.spend(_ANSWER)
+
+    def spend(self, amount: int) -> None:
+        """Report so many bytes more."""
+        self.cost += amount
+        if self.memory:
+            self.memory.spend(self, amount)
+
+
+class Memory:
+    """Kept things by key; the one not asked for the longest goes first when memory is short."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit: Final = limit
+        self._kept: dict[Hashable, Kept] = {}
+        self.spent = 0
+
+    def recall(self, kind: type[K], key: Hashable, make: Callable[[], K]) -> K:
+        """The thing of that key, made if it is not here."""
+        entry = (kind, key)
+        found = self._kept.pop(entry, None)
+        if not isinstance(found, kind):
+            found = make()
+            found.memory = self
+            self.spent += found.cost
+        self._kept[entry] = found  # now the last: dictionaries keep the order of entry
+        self._trim(found)
+        return found
+
+    def spend(self, spender: Kept, amount: int) -> None:
+        """Count so many bytes more, and make room for them."""
+        self.spent += amount
+        self._trim(spender)
+
+    def _trim(self, spender: Kept) -> None:
+        while self.spent > self._limit and len(self._kept) > 1:
+            key, oldest = next(item for item in self._kept.items() if item[1] is not spender)
+            del self._kept[key]
+            oldest.memory = None
+            self.spent -= oldest.cost
+
+
+_process: Final = Memory()
+recall: Final = _process.recall

@@ -1,0 +1,135 @@
+"""The best set of the best full partition of a machine's free devices.
+
+Source: seed 000, "How to pick the best effort GPUs in one node". Choosing by the whole partition, not by the one set,
+keeps what is left usable for equal asks. Equal to go-gpuallocator's best-effort policy for sorted input, without its
+padded and aliased answers; an ask for one device takes the one whose loss costs the others least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, cast
+
+from linkwise.model.verdict import Reason
+from linkwise.topology.bits import mask_of, positions
+from linkwise.topology.greedy import greedy_partition
+from linkwise.topology.machine import LARGEST_EXACT, machine_of
+from linkwise.topology.one_set import MOST_LEFT_OVER, one_full_set
+from linkwise.topology.question import Question, question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from linkwise.model.topology import Matrix
+    from linkwise.topology.machine import Machine
+
+__all__ = ["Objective", "Partition", "best_partition", "choose_partition", "partition_of"]
+
+Objective = Literal["partition", "best-set"]
+"""`partition` keeps the rest usable for equal asks; `best-set` takes the best set whatever it leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The chosen devices, and the partition they were chosen from."""
+
+    devices: tuple[int, ...]
+    score: float
+    """sum of the pair scores of the chosen devices"""
+    total: float
+    """sum over all sets of the partition, the left-over set included"""
+    sets: tuple[tuple[int, ...], ...]
+    proven: bool = True
+    """whether no other partition can be better; too many devices for an exact search if not"""
+
+
+def best_partition(
+    scores: Sequence[Sequence[float]],
+    size: int,
+    available: Iterable[int] | None = None,
+    required: Iterable[int] = (),
+    *,
+    objective: Objective = "partition",
+) -> Partition | Reason:
+    """Choose `size` devices by pair scores, or give the reason why none can be chosen.
+
+    Args:
+        scores: points of every pair, row and column i for device i; of two directions the fewer count.
+        size: how many devices to choose.
+        available: positions to choose from; all if not given.
+        required: positions that must be among the chosen.
+        objective: the best set of the best partition, or simply the best set.
+
+    Raises:
+        InputError: the matrix is not square or holds what is no number, or a position is no device.
+    """
+    machine = machine_of(scores)
+    asked = question(len(machine.pairs), size, available, required)
+    if isinstance(asked, Reason):
+        return asked
+    key = (asked, objective)
+    answer = cast("Partition | None", machine.remembered(key))
+    if answer is None:
+        answer = choose_partition(machine, asked, objective)
+        machine.remember(key, answer)
+    return answer
+
+
+def partition_of(machine: Machine, asked: Question, sets: Sequence[int], *, proven: bool = True) -> Partition:
+    """The answer that a partition gives: of its full sets with all required devices, the best."""
+    members = tuple(map(positions, sets))
+    scores = [_score(machine.pairs, devices) for devices in members]
+    # rule 000.padding: the left-over set counts in the total and is never the answer.
+    full = [
+        i for i, found in enumerate(sets) if len(members[i]) == asked.size and not asked.required & ~found
+    ]
+    chosen = max(full, key=scores.__getitem__)
+    return Partition(members[chosen], scores[chosen], sum(scores), members, proven)
+
+
+def choose_partition(machine: Machine, asked: Question, objective: Objective) -> Partition:
+    """Work an answer out, whether it was asked for before or not."""
+    if asked.size == 1:
+        return _choose_one(machine, asked)
+    if objective == "partition" and asked.free.bit_count() - asked.size <= MOST_LEFT_OVER < asked.size:
+        return partition_of(machine, asked, one_full_set(machine.pairs, asked))
+    if len(machine.pairs) > LARGEST_EXACT:
+        return _choose_among_many(machine, asked, objective)
+    table, home = machine.table(asked.size), asked.required
+    if objective == "best-set":
+        home = table.best_set(asked.free, asked.required)
+    # rule 000.partition: of all partitions the one with the best total.
+    sets = table.first_with(asked.free, home) if home else table.first(asked.free)
+    return partition_of(machine, asked._replace(required=home), sets)
+
+
+def _choose_one(machine: Machine, asked: Question) -> Partition:
+    # rule 000.one: the device with the smallest sum of pair scores to the other free ones, then the lowest.
+    free = positions(asked.free)
+    loss = {
+        device: sum([machine.pairs[device][other] for other in free if other != device]) for device in free
+    }
+    chosen = asked.required or 1 << min(free, key=loss.__getitem__)
+    return partition_of(machine, asked._replace(required=chosen), [1 << device for device in free])
+
+
+def _choose_among_many(machine: Machine, asked: Question, objective: Objective) -> Partition:
+    """On a machine too large for tables: exact among few free devices, else one set after the other."""
+    free = positions(asked.free)
+    if len(free) > LARGEST_EXACT:
+        sets = greedy_partition(machine.pairs, asked.size, free, positions(asked.required))
+        return partition_of(machine, asked, list(map(mask_of, sets)), proven=False)
+    small = machine_of([[machine.pairs[i][j] for j in free] for i in free])
+    required = mask_of(map(free.index, positions(asked.required)))
+    found = choose_partition(small, Question((1 << len(free)) - 1, required, asked.size), objective)
+    home = mask_of(free[device] for device in found.devices)
+    return partition_of(
+        machine,
+        asked._replace(required=home),
+        [mask_of(free[device] for device in members) for members in found.sets],
+    )
+
+
+def _score(pairs: Matrix, devices: tuple[int, ...]) -> float:
+    return sum([pairs[i][j] for i, j in combinations(devices, 2)])

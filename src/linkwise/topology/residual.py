@@ -1,0 +1,93 @@
+"""What a choice leaves to others: how many good sets of 16, 8, 4 and 2 devices are still there.
+
+A set counts as good when its bottleneck is at least 95 % of the best such set of the same machine when it is empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.topology.cliques import cliques
+
+if TYPE_CHECKING:
+    from linkwise.topology.cliques import Graph
+
+__all__ = ["SIZES", "Packing"]
+
+SIZES: Final = (16, 8, 4, 2)
+"""the sets that others may want, the largest first"""
+
+_UNKNOWN: Final = 255
+
+
+class Packing:
+    """`count(mask)`: the most disjoint good sets of one size among the devices of the mask."""
+
+    __slots__ = ("_graph", "_known", "_size", "_twins")
+
+    def __init__(self, graph: Graph, size: int) -> None:
+        self._graph = graph
+        self._size = size
+        self._twins = _twins(graph)
+        self._known = bytearray([_UNKNOWN]) * (1 << len(graph))
+
+    def count(self, mask: int) -> int:
+        """The most good sets that can be made side by side of these devices."""
+        if mask.bit_count() < self._size:
+            return 0
+        for alike, firsts in self._twins:
+            mask = mask & ~alike | firsts[(mask & alike).bit_count()]
+        if self._known[mask] == _UNKNOWN:
+            self._known[mask] = sum(map(self._count_connected, self._parts(self._core(mask))))
+        return self._known[mask]
+
+    def _core(self, mask: int) -> int:
+        """The mask without devices that have too few neighbours to be in any good set."""
+        while True:
+            poor = sum(bit for bit, near in self._members(mask) if near.bit_count() < self._size - 1)
+            if not poor:
+                return mask
+            mask ^= poor
+
+    def _parts(self, mask: int) -> list[int]:
+        """The mask in parts between which there is no good link: they are packed apart from each other."""
+        parts = []
+        while mask:
+            part, reached = 0, mask & -mask
+            while reached != part:
+                part = reached
+                for bit, near in self._members(mask):
+                    if bit & part:
+                        reached |= near
+            parts.append(part)
+            mask &= ~part
+        return parts
+
+    def _count_connected(self, mask: int) -> int:
+        most = mask.bit_count() // self._size
+        members = self._members(mask)
+        if all(near | bit == mask for bit, near in members):
+            return most
+        low, near = members[0]
+        best = 0
+        for rest in cliques(self._graph, near, self._size - 1):
+            best = max(best, 1 + self.count(mask ^ low ^ rest))
+            if best == most:
+                return most
+        return max(best, self.count(mask ^ low))
+
+    def _members(self, mask: int) -> list[tuple[int, int]]:
+        """Every device of the mask with its neighbours in the mask."""
+        return [(1 << i, near & mask) for i, near in enumerate(self._graph) if mask >> i & 1]
+
+
+def _twins(graph: Graph) -> list[tuple[int, tuple[int, ...]]]:
+    """Devices with the same neighbours, which may stand for each other: their mask, and the first k of them by k."""
+    alike: dict[int, list[int]] = {}
+    for i, near in enumerate(graph):
+        alike.setdefault(near | 1 << i, []).append(1 << i)
+    return [
+        (sum(bits), tuple(sum(bits[:count]) for count in range(len(bits) + 1)))
+        for bits in alike.values()
+        if len(bits) > 1
+    ]

@@ -1,0 +1,65 @@
+"""The second-best choice, so that a person sees what was weighed against the one made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.topology.bits import mask_of, positions
+from linkwise.topology.bottleneck import bottleneck_of, near_ties
+from linkwise.topology.machine import LARGEST_EXACT
+from linkwise.topology.partition import partition_of
+from linkwise.topology.subsets import sets_with
+
+if TYPE_CHECKING:
+    from linkwise.topology.bottleneck import Bottleneck
+    from linkwise.topology.fabric import Fabric
+    from linkwise.topology.machine import Machine
+    from linkwise.topology.partition import Objective, Partition
+    from linkwise.topology.question import Question
+
+__all__ = ["next_bottleneck", "next_partition"]
+
+
+def next_partition(
+    machine: Machine, asked: Question, chosen: Partition, objective: Objective
+) -> Partition | None:
+    """What would be chosen if the chosen set could not be; None if there is no other, or too many to look at."""
+    others = _others(len(machine.pairs), asked, mask_of(chosen.devices))
+    if not others:
+        return None
+    if asked.size == 1:
+        free = positions(asked.free)
+        loss = {
+            bit: sum(machine.pairs[i][j] for j in free if j != i) for bit in others for i in positions(bit)
+        }
+        return partition_of(
+            machine, asked._replace(required=min(others, key=loss.__getitem__)), [1 << i for i in free]
+        )
+    table = machine.table(asked.size)
+
+    def worth(found: int) -> tuple[float, ...]:
+        score = table.scores[found]
+        return (score,) if objective == "best-set" else (score + table.total(asked.free ^ found), score)
+
+    home = max(others, key=worth)
+    return partition_of(machine, asked._replace(required=home), table.first_with(asked.free, home))
+
+
+def next_bottleneck(fabric: Fabric, asked: Question, chosen: Bottleneck) -> Bottleneck | None:
+    """The same for bandwidth: the next of the near ties, or the fastest of the others."""
+    taken = mask_of(chosen.devices)
+    others = _others(len(fabric.values), asked, taken)
+    if not others:
+        return None
+    ties = [found for found in near_ties(fabric, asked) if found != taken]
+    if ties:
+        found = max(ties, key=lambda tie: fabric.left(asked.free ^ tie))
+    else:
+        found = max(others, key=fabric.bottleneck)
+    return bottleneck_of(fabric, asked, found)
+
+
+def _others(count: int, asked: Question, chosen: int) -> list[int]:
+    if count > LARGEST_EXACT:
+        return []
+    return [found for found in sets_with(asked.free, asked.required, asked.size) if found != chosen]

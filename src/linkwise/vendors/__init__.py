@@ -1,0 +1,1 @@
+"""Hardware: what machines look like and what a container on them needs."""
