@@ -1,0 +1,5 @@
+"""Lets `python -m linkwise` do what `linkwise` does."""
+
+from linkwise.cli.main import run
+
+run()

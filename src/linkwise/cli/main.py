@@ -1,0 +1,78 @@
+"""The entry point `linkwise`: finds a command's file when it is called, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Final
+
+import click
+
+from linkwise import __version__
+from linkwise.errors import LinkwiseError
+
+# One line a command: its name, the file that holds it, and what the list of commands says about it.
+COMMANDS: Final = {
+    "demo": ("linkwise.cli.demo", "A guided tour of real choices, in colour."),
+    "pick": ("linkwise.cli.pick", "Which devices of a machine would be chosen, and why."),
+    "rules": ("linkwise.cli.rules", "What the five systems ask for, and where it is done and proven."),
+    "completion": ("linkwise.cli.completion", "Print a script that completes commands in your shell."),
+}
+
+EXIT_INPUT: Final = 2
+
+
+class Commands(click.Group):
+    """A group that imports a command only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[cmd_name][0])
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but with near names suggested."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
+
+            near = get_close_matches(name, COMMANDS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else f" Commands: {', '.join(COMMANDS)}."
+            ctx.fail(f"No such command '{name}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="\b\nStart here:\n  linkwise demo\n  linkwise pick --help",
+)
+@click.version_option(__version__, "-V", "--version", prog_name="linkwise")
+def main() -> None:
+    """Place accelerator workloads by how their devices are linked, filled and shared."""
+
+
+def run() -> None:
+    """Run the command line; a mistake in the input ends with one sentence and exit code 2."""
+    try:
+        main()
+    except LinkwiseError as error:
+        click.echo(f"linkwise: {error}", err=True)
+        sys.exit(EXIT_INPUT)

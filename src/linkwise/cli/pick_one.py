@@ -1,0 +1,183 @@
+"""One choice, shown to a person: the devices, what was weighed, and the machine in colour."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from linkwise.cli.matrix import Marks, bandwidth_table, link_table
+from linkwise.engine.explain import bottleneck_lost, devices_text, partition_lost, refusal
+from linkwise.errors import InputError
+from linkwise.model.verdict import Reason
+from linkwise.topology.bottleneck import best_bottleneck
+from linkwise.topology.fabric import fabric_of
+from linkwise.topology.link_score import display_score, pair_score, score_matrix
+from linkwise.topology.link_value import LinkGeneration, weight
+from linkwise.topology.machine import machine_of
+from linkwise.topology.partition import best_partition
+from linkwise.topology.question import Question, question
+from linkwise.topology.residual import SIZES
+from linkwise.topology.runner_up import next_bottleneck, next_partition
+from linkwise.wire.pick import BandwidthAnswer, LinkAffinityAnswer, Refused, encode_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from linkwise.model.topology import Matrix, Topology
+    from linkwise.topology.bottleneck import Bottleneck
+    from linkwise.topology.partition import Objective, Partition
+
+__all__ = ["Pick", "pick_one"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What the user asked for."""
+
+    topology: Topology
+    policy: str
+    size: int
+    available: list[int] | None = None
+    required: list[int] | tuple[int, ...] = ()
+    objective: Objective = "partition"
+    generation: LinkGeneration | None = None
+
+    def free(self) -> Collection[int]:
+        """The positions to choose from."""
+        return range(len(self.topology.devices)) if self.available is None else self.available
+
+    def question(self) -> Question:
+        """The same as masks; only for what was not refused."""
+        asked = question(len(self.topology.devices), self.size, self.available, self.required)
+        if isinstance(asked, Reason):
+            raise TypeError(f"refused: {asked}")
+        return asked
+
+
+def pick_one(wanted: Pick, *, as_json: bool = False, console: Console | None = None) -> bool:
+    """Choose, and print the choice with its reasons; False if it was refused."""
+    shown = console or Console(highlight=False)
+    return (_by_links if wanted.policy == "link-affinity" else _by_bandwidth)(wanted, shown, as_json)
+
+
+def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT001 - told apart by the dispatch above
+    if not wanted.topology.links:
+        raise InputError("link-affinity needs link kinds and this machine tells none; try --policy bandwidth")
+    points = partial(weight, generation=wanted.generation) if wanted.generation else pair_score
+    scores = score_matrix(wanted.topology, points)
+    found = best_partition(scores, wanted.size, wanted.available, wanted.required, objective=wanted.objective)
+    if isinstance(found, Reason):
+        return _refused(found, shown, as_json)
+    if as_json:
+        return _print_json(
+            LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven)
+        )
+    told = _Told()
+    told.add("chosen", f"{_ids(wanted, found.devices)}  {_worth(wanted, scores, found)}", "bold green")
+    told.add("", _why_partition(wanted, found))
+    other = next_partition(machine_of(scores), wanted.question(), found, wanted.objective)
+    if other:
+        told.add("runner-up", f"{_ids(wanted, other.devices)}  {_worth(wanted, scores, other)}", "bold")
+        told.add("", partition_lost(found, other))
+    if not found.proven:
+        told.add("note", "not proven the best: too many free devices for an exact search", "yellow")
+    if any(link.half_known for row in wanted.topology.links for link in row):
+        told.add("note", "the PCIe path behind NVLinks is not known here: counted as SYS", "dim")
+    marks = Marks(found.devices, wanted.free())
+    shown.print(link_table(wanted.topology, scores, marks, shown.width), told.rows)
+    return True
+
+
+def _worth(wanted: Pick, scores: Matrix, found: Partition) -> str:
+    unit = "GB/s" if wanted.generation else "points"
+    if wanted.size == 1:
+        (device,) = found.devices
+        lost = sum(scores[device][other] for other in wanted.free() if other != device)
+        return f"its links to the other free devices are worth {lost:g} {unit}"
+    normal = "" if wanted.generation else f", {display_score(found.score, wanted.size):.1f} of 100"
+    return f"score {found.score:g} {unit}{normal}"
+
+
+def _why_partition(wanted: Pick, found: Partition) -> str:
+    if wanted.size == 1:
+        return "the device whose loss costs the other free ones least"
+    if wanted.objective == "best-set":
+        return "the best set, whatever it leaves"
+    sets = " ".join(map(devices_text, found.sets))
+    return f"the best set of the best partition, total {found.total:g}: {sets}"
+
+
+def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT001 - see _by_links
+    samples, links = wanted.topology.bandwidth, wanted.topology.links
+    found = best_bottleneck(samples, wanted.size, wanted.available, wanted.required, links=links)
+    if isinstance(found, Reason):
+        return _refused(found, shown, as_json)
+    if as_json:
+        value = found.value if isfinite(found.value) else None
+        return _print_json(BandwidthAnswer(found.devices, value, found.suspects, found.proven))
+    fabric, told = fabric_of(samples, links), _Told()
+    told.add("chosen", f"{_ids(wanted, found.devices)}{_gbs(found)}", "bold green")
+    left = ", ".join(f"{count} of {size}" for size, count in zip(SIZES, found.left, strict=False) if count)
+    told.add("", f"leaves good sets to others: {left or 'none'}")
+    other = next_bottleneck(fabric, wanted.question(), found)
+    if other:
+        told.add("runner-up", f"{_ids(wanted, other.devices)}{_gbs(other)}", "bold")
+        told.add("", bottleneck_lost(found, other))
+    if not found.proven:
+        told.add("note", "not proven the best: too many devices for an exact search", "yellow")
+    if not samples:
+        told.add(
+            "note", "nothing was measured here: link kinds count with the usual GB/s of their class", "dim"
+        )
+    for i, j in found.suspects:
+        ways = f"{samples[i][j]:g} and {samples[j][i]:g} GB/s by direction"
+        told.add("suspect", f"{i}-{j}: {ways}; counted as {fabric.values[i][j]:g}", "yellow")
+    marks = Marks(found.devices, wanted.free())
+    shown.print(bandwidth_table(fabric.values, marks, found.suspects, shown.width), told.rows)
+    return True
+
+
+class _Told:
+    """Labelled sentences, one below the other."""
+
+    def __init__(self) -> None:
+        self.rows = Table.grid(padding=(0, 1))
+        self.rows.add_column(no_wrap=True, width=9)
+        self.rows.add_column()
+        self.rows.add_row()
+
+    def add(self, label: str, sentence: str, style: str = "") -> None:
+        self.rows.add_row(Text(label, style), Text(sentence))
+
+
+def _gbs(found: Bottleneck) -> str:
+    return f"  slowest pair {found.value:g} GB/s" if isfinite(found.value) else ""
+
+
+def _ids(wanted: Pick, devices: tuple[int, ...]) -> str:
+    """Positions, and ids beside them where the machine has any."""
+    ids = [wanted.topology.devices[device] for device in devices]
+    named = [name for name in ids if not name.startswith("#")]
+    return devices_text(devices) + (f" ({', '.join(named)})" if named else "")
+
+
+def _refused(reason: Reason, shown: Console, as_json: bool) -> bool:  # noqa: FBT001 - see _by_links
+    if as_json:
+        _print_json(Refused(refusal(reason)))
+    else:
+        told = _Told()
+        told.add("refused", refusal(reason), "bold red")
+        shown.print(told.rows)
+    return False
+
+
+def _print_json(answer: LinkAffinityAnswer | BandwidthAnswer | Refused) -> bool:
+    sys.stdout.write(encode_answer(answer).decode() + "\n")
+    return True

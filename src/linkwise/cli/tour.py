@@ -1,0 +1,134 @@
+"""The stops of the demo: each tells one choice and returns whether what it promises held."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
+
+from linkwise.cli.pick_one import Pick, pick_one
+from linkwise.engine.explain import devices_text
+from linkwise.model.verdict import Reason
+from linkwise.topology.bits import mask_of
+from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
+from linkwise.topology.fabric import fabric_of
+from linkwise.topology.link_score import score_matrix
+from linkwise.topology.partition import Partition, best_partition
+from linkwise.vendors.profiles import profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+__all__ = ["STOPS"]
+
+
+def two_machines(console: Console) -> bool:
+    """Seed 000, story 1."""
+    _say(console, "Two nodes of eight V100, one with NVLinks and one without. A pod wants two devices.")
+    linked, plain = _partition("dgx1-v100", 2), _partition("v100-pcie", 2)
+    pick_one(Pick(profile("dgx1-v100"), "link-affinity", 2), console=console)
+    _say(
+        console,
+        f"The node with NVLinks offers a pair worth {linked.score:g}, the other one {plain.score:g}: the pod goes to "
+        f"the first and gets {devices_text(linked.devices)}. By position alone it would get "
+        f"{devices_text((0, 1))}, worth {_score('dgx1-v100', (0, 1)):g}.",
+    )
+    return linked.score > plain.score and linked.score > _score("dgx1-v100", (0, 1))
+
+
+def whole_partition(console: Console) -> bool:
+    """Seed 000, "How to pick the best effort GPUs in one node"."""
+    _say(
+        console,
+        "Three of the five free devices of a machine with NVLink bridges. A left-over set counts in the total, "
+        "but is never the answer, even where its pair is the best of all.",
+    )
+    free = [1, 2, 4, 6, 7]
+    pick_one(Pick(profile("a100-bridged"), "link-affinity", 3, available=free), console=console)
+    found = _partition("a100-bridged", 3, free)
+    return len(found.devices) == 3 and {6, 7} < set(found.devices)
+
+
+def one_device(console: Console) -> bool:
+    """Seed 000, one device."""
+    _say(console, "One device of a machine whose pair {6,7} was already broken: 6 is gone.")
+    free = [0, 1, 2, 3, 4, 5, 7]
+    pick_one(Pick(profile("a100-bridged"), "link-affinity", 1, available=free), console=console)
+    _say(console, "Device 7 has lost its partner; taking any other would break a good pair.")
+    return _partition("a100-bridged", 1, free).devices == (7,)
+
+
+def near_ties(console: Console) -> bool:
+    """Seed 001, its own matrix."""
+    _say(
+        console, "A measured machine: two-way GB/s, with noise and two bad samples. A pod wants two devices."
+    )
+    topology = profile("dgx1-v100-measured")
+    pick_one(Pick(topology, "bandwidth", 2), console=console)
+    fabric, found = fabric_of(topology.bandwidth), _bottleneck(2)
+    trap = mask_of((0, 6))
+    best_four, trapped = (fabric.best_bottleneck(255 & ~mask, 4) for mask in (mask_of(found.devices), trap))
+    _say(
+        console,
+        f"{{0,6}} measures {fabric.bottleneck(trap):g} GB/s, a little more. But it would leave a best four of "
+        f"{trapped:g} GB/s to the next pod; {devices_text(found.devices)} leaves {best_four:g}.",
+    )
+    return found.value < fabric.bottleneck(trap) and best_four > 2 * trapped
+
+
+def best_four(console: Console) -> bool:
+    """Seed 001, motivation."""
+    _say(console, "The same machine, four devices.")
+    pick_one(Pick(profile("dgx1-v100-measured"), "bandwidth", 4), console=console)
+    fabric, found = fabric_of(profile("dgx1-v100-measured").bandwidth), _bottleneck(4)
+    poor = fabric.bottleneck(mask_of((0, 1, 2, 5)))
+    _say(
+        console,
+        f"{{0,1,2,5}} would have had {poor:g} GB/s at its slowest pair: {found.value / poor:.1f} times less.",
+    )
+    return all(fabric.bottleneck(mask_of(four)) <= found.value / 0.95 for four in combinations(range(8), 4))
+
+
+def refusal(console: Console) -> bool:
+    """A refusal is a sentence."""
+    _say(console, "Device 3 is a must, and somebody else has it.")
+    wanted = Pick(profile("dgx1-v100"), "link-affinity", 2, available=[0, 1, 2], required=[3])
+    return not pick_one(wanted, console=console)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, "italic"))
+    console.print()
+
+
+def _score(name: str, devices: Sequence[int]) -> float:
+    scores = score_matrix(profile(name))
+    return sum(scores[i][j] for i, j in combinations(devices, 2))
+
+
+def _partition(name: str, size: int, free: list[int] | None = None) -> Partition:
+    found = best_partition(score_matrix(profile(name)), size, free)
+    if isinstance(found, Reason):
+        raise TypeError(f"refused: {found}")
+    return found
+
+
+def _bottleneck(size: int) -> Bottleneck:
+    found = best_bottleneck(profile("dgx1-v100-measured").bandwidth, size)
+    if isinstance(found, Reason):
+        raise TypeError(f"refused: {found}")
+    return found
+
+
+STOPS: Final[tuple[tuple[str, Callable[[Console], bool]], ...]] = (
+    ("Two machines, one with NVLinks", two_machines),
+    ("The best set of the best partition", whole_partition),
+    ("One device, without breaking a pair", one_device),
+    ("Fast, and fair to the next", near_ties),
+    ("The largest bottleneck", best_four),
+    ("No, and why", refusal),
+)

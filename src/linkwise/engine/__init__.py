@@ -1,0 +1,1 @@
+"""Decisions on asks, and the sentences that explain them."""

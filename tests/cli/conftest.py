@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Run = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def linkwise(tmp_path: object) -> Callable[..., Run]:
+    """Runs the command line as a user would, in an empty folder, 80 columns wide."""
+
+    def run(*words: str, stdin: str = "") -> Run:
+        environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+        return subprocess.run(
+            [sys.executable, "-m", "linkwise", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=str(tmp_path),
+            env=environment,
+            timeout=60,
+        )
+
+    return run

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise import __version__
+from linkwise.cli.main import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from subprocess import CompletedProcess
+
+    Linkwise = Callable[..., CompletedProcess[str]]
+
+
+def test_every_command_teaches_with_an_example(linkwise: Linkwise) -> None:
+    for name in COMMANDS:
+        shown = linkwise(name, "--help")
+        assert shown.returncode == 0
+        assert "Example" in shown.stdout
+        assert f"linkwise {name}" in shown.stdout
+
+
+def test_a_near_name_is_suggested(linkwise: Linkwise) -> None:
+    shown = linkwise("pcik")
+    assert shown.returncode == 2
+    assert "No such command 'pcik'. Did you mean 'pick'?" in shown.stderr
+
+
+def test_the_version_is_told(linkwise: Linkwise) -> None:
+    assert __version__ in linkwise("--version").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_get_a_completion_script(linkwise: Linkwise, shell: str) -> None:
+    assert "_LINKWISE_COMPLETE" in linkwise("completion", shell).stdout
+
+
+def test_help_imports_nothing_slow() -> None:
+    code = "import sys, linkwise.cli.main as m; m.main(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for slow in ("'rich'", "'msgspec'", "'yaml'", "'linkwise.topology"):
+        assert slow not in shown.stdout
+
+
+def test_the_demo_keeps_its_promises(linkwise: Linkwise) -> None:
+    shown = linkwise("demo", "--once")
+    assert shown.returncode == 0, shown.stdout
+    assert "All 6 promises held." in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Linkwise = Callable[..., CompletedProcess[str]]
+
+
+def test_a_choice_shows_set_score_runner_up_and_reason(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--profile", "dgx1-v100", "--size", "2")
+    assert shown.returncode == 0
+    for part in ("{0,3}  score 230 points", "runner-up {2,3}", "total 920", "*3  NV2+PHB"):
+        assert part in shown.stdout
+
+
+def test_a_choice_by_bandwidth_shows_suspects(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--profile", "dgx1-v100-measured", "--size", "2", "--available", "0,3,6,7")
+    assert "chosen    {0,3}" in shown.stdout
+    assert "suspect   1-4: 4.64 and 16.81 GB/s by direction; counted as 16.81" in shown.stdout
+
+
+def test_the_output_fits_eighty_columns(linkwise: Linkwise) -> None:
+    for name in ("dgx1-v100", "a100-bridged", "dgx2-v100", "dgx1-v100-measured"):
+        shown = linkwise("pick", "--profile", name, "--size", "3")
+        assert max(map(len, shown.stdout.splitlines())) <= 80
+        assert "…" not in shown.stdout
+
+
+def test_a_machine_may_be_a_file_or_standard_input(linkwise: Linkwise, tmp_path: Path) -> None:
+    machine = "devices: [GPU-a, GPU-b, GPU-c]\nlinks: [[X, SYS, NV2], [SYS, X, SYS], [NV2, SYS, X]]\n"
+    (tmp_path / "machine.yaml").write_text(machine)
+    answer = {"devices": [0, 2], "score": 210, "total": 210, "partition": [[0, 2], [1]]}
+    ways: list[tuple[str, dict[str, str]]] = [("machine.yaml", {}), ("-", {"stdin": machine})]
+    for file, given in ways:
+        shown = linkwise("pick", "-t", file, "-s", "2", "--json", **given)
+        assert json.loads(shown.stdout) == answer
+
+
+def test_devices_may_be_named_by_id(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text(
+        '{"devices":["GPU-a","GPU-b","GPU-c"],"bandwidth":[[0,9,9],[9,0,9],[9,9,0]]}'
+    )
+    shown = linkwise("pick", "-t", "m.json", "-s", "1", "--available", "GPU-b, 2", "--required", "GPU-c")
+    assert "{2} (GPU-c)" in shown.stdout
+
+
+def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--profile", "dgx1-v100", "--size", "9")
+    assert (shown.returncode, shown.stdout.strip()) == (
+        1,
+        "refused   9 devices are asked for and 8 are available",
+    )
+    shown = linkwise("pick", "--profile", "dgx1-v100", "--size", "9", "--json")
+    assert json.loads(shown.stdout) == {"reject": "9 devices are asked for and 8 are available"}
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--size", "2"], "name a machine: --topology FILE, or --profile NAME"),
+        (["--profile", "dgx1-v100"], "say how many devices: --size N"),
+        (["-t", "none.yaml", "-s", "1"], "none.yaml: No such file or directory"),
+        (["-t", ".", "-s", "1"], ".: Is a directory"),
+        (
+            ["--profile", "dgx1-v100", "-s", "1", "--available", "GPU-x"],
+            "--available: device 'GPU-x' is not on this",
+        ),
+        (["--profile", "dgx1-v100", "-s", "1", "--required", "8"], "required names device 8"),
+        (
+            ["--profile", "dgx1-v100-measured", "-s", "2", "--policy", "link-affinity"],
+            "tells none; try --policy band",
+        ),
+        (["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink"], "write it as nvlink=4,pcie=5"),
+        (
+            ["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink=77"],
+            "NVLink generation 77 is not known",
+        ),
+        (["--batch", "none.jsonl"], "none.jsonl: No such file or directory"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(linkwise: Linkwise, words: list[str], text: str) -> None:
+    shown = linkwise("pick", *words)
+    assert shown.returncode == 2
+    assert text in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize("text", ["links: [[X", "\t{", "{links: *none}", "\x00", "42", "- a"])
+def test_a_file_that_is_no_machine_names_the_file(linkwise: Linkwise, tmp_path: Path, text: str) -> None:
+    (tmp_path / "machine.yaml").write_text(text)
+    shown = linkwise("pick", "-t", "machine.yaml", "-s", "1")
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("linkwise: machine.yaml: ")
+    assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.rule("000.generation")
+def test_generations_weigh_only_when_asked_for(linkwise: Linkwise) -> None:
+    asked = ["pick", "--profile", "dgx1-v100", "-s", "2", "--json"]
+    assert json.loads(linkwise(*asked).stdout)["score"] == 230
+    assert json.loads(linkwise(*asked, "--generation", "nvlink=2,pcie=3").stdout)["score"] == 116

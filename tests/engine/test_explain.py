@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import linkwise.topology
+from linkwise import Bottleneck, Partition, Reason, best_bottleneck, best_partition, refusal, score_matrix
+from linkwise.engine.explain import bottleneck_lost, partition_lost
+from linkwise.testing.machines import DGX1, M1
+from linkwise.topology.fabric import fabric_of
+from linkwise.topology.machine import machine_of
+from linkwise.topology.question import Question
+from linkwise.topology.runner_up import next_bottleneck, next_partition
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        (best_partition(score_matrix(DGX1), 3, [0, 1]), "3 devices are asked for and 2 are available"),
+        (best_partition(score_matrix(DGX1), 2, [5]), "2 devices are asked for and 1 is available"),
+        (best_partition(score_matrix(DGX1), 1, []), "1 device is asked for and 0 are available"),
+        (best_partition(score_matrix(DGX1), 0), "0 devices are asked for; ask for at least 1"),
+        (
+            best_partition(score_matrix(DGX1), 2, [0, 1], [7]),
+            "device 7 is required and not available; available: 0, 1",
+        ),
+        (
+            best_partition(score_matrix(DGX1), 2, [], [6, 7]),
+            "devices 6, 7 are required and not available; available: none",
+        ),
+        (
+            best_partition(score_matrix(DGX1), 1, None, [0, 1]),
+            "2 devices are required (0, 1) and only 1 is asked for",
+        ),
+    ],
+)
+def test_a_refusal_says_what_was_asked_and_what_was_found(reason: Reason, sentence: str) -> None:
+    assert refusal(reason) == sentence
+
+
+def test_every_reason_in_the_maths_has_a_sentence() -> None:
+    folder = Path(next(iter(linkwise.topology.__path__)))
+    made = [
+        node
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reason"
+    ]
+    assert made
+    for call in made:
+        rule = ast.literal_eval(call.args[0])
+        kind = next(ast.literal_eval(word.value) for word in call.keywords if word.arg == "kind")
+        assert refusal(Reason(rule, asked=1, found=2, kind=kind))
+
+
+def test_a_partition_that_lost_says_by_how_much() -> None:
+    scores = score_matrix(DGX1)
+    chosen = best_partition(scores, 2, [0, 1, 2, 3])
+    assert isinstance(chosen, Partition)
+    other = next_partition(machine_of(scores), Question(0b1111, 0, 2), chosen, "partition")
+    assert other is not None
+    assert (other.devices, other.total) == ((1, 2), chosen.total)
+    assert partition_lost(chosen, other).startswith("its partition totals 460 as well; of equal partitions")
+    forced = best_partition(scores, 2, [0, 1, 2, 3], [0, 1])
+    assert isinstance(forced, Partition)
+    assert partition_lost(chosen, forced) == "the best partition with it totals 400, 60 less"
+
+
+def test_a_near_tie_that_lost_says_what_it_would_have_left() -> None:
+    winner, loser = (best_bottleneck(M1, 2, None, pair) for pair in ((0, 3), (0, 6)))
+    assert isinstance(winner, Bottleneck)
+    assert isinstance(loser, Bottleneck)
+    assert bottleneck_lost(winner, loser) == (
+        "96.4 and 96.25 GB/s count as equal (within 5 %), but it would leave 0 good sets of 4 instead of 1"
+    )
+
+
+def test_a_slow_set_that_lost_says_how_slow() -> None:
+    winner, loser = (best_bottleneck(M1, 2, None, pair) for pair in ((0, 3), (0, 5)))
+    assert isinstance(winner, Bottleneck)
+    assert isinstance(loser, Bottleneck)
+    assert bottleneck_lost(winner, loser) == "its slowest pair has 15.52 GB/s instead of 96.25"
+
+
+def test_there_is_no_runner_up_where_there_is_no_choice() -> None:
+    fabric, found = fabric_of(M1), best_bottleneck(M1, 8)
+    assert isinstance(found, Bottleneck)
+    assert next_bottleneck(fabric, Question(255, 0, 8), found) is None

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from linkwise import InputError
+from linkwise.wire.pick import BandwidthAnswer, BandwidthLine, LinkAffinityLine, decode_line, encode_answer
+
+
+def test_a_line_is_read_by_its_policy() -> None:
+    assert isinstance(decode_line(b'{"policy":"link-affinity","scores":[[0]],"size":1}'), LinkAffinityLine)
+    assert isinstance(decode_line(b'{"policy":"bandwidth","bandwidth":[[0]],"size":1}'), BandwidthLine)
+
+
+def test_whole_numbers_stay_whole() -> None:
+    line = decode_line(b'{"policy":"link-affinity","scores":[[0,10],[10.5,0]],"size":1}')
+    assert isinstance(line, LinkAffinityLine)
+    assert [type(value) for value in (line.scores[0][1], line.scores[1][0])] == [int, float]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"not json", "malformed"),
+        (b"[]", "Expected `object`"),
+        (b"{}", "missing required field `policy`"),
+        (b'{"policy":"luck","size":1}', "Invalid value 'luck'"),
+        (b'{"policy":"bandwidth","size":1}', "missing required field `bandwidth`"),
+        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":"1"}', r"Expected `int`, got `str` - at `\$.size`"),
+        (b'{"policy":"bandwidth","bandwidth":[[NaN]],"size":1}', "malformed"),
+        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":1,"availble":[0]}', "unknown field `availble`"),
+        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":1,"available":[0.5]}', r"\$.available"),
+        (b"\xff\xfe", "malformed"),
+    ],
+)
+def test_a_line_that_makes_no_sense_names_the_field(line: bytes, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        decode_line(line)
+
+
+def test_one_device_has_no_bottleneck() -> None:
+    assert (
+        encode_answer(BandwidthAnswer((3,), None, ())) == b'{"devices":[3],"bottleneck":null,"suspects":[]}'
+    )
