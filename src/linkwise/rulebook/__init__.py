@@ -1,0 +1,1 @@
+"""The rules of the five systems, and where each is done and proven."""

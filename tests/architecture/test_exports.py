@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import linkwise
+import linkwise.model
+
+
+def test_every_exported_name_is_there() -> None:
+    for name in linkwise.__all__:
+        assert getattr(linkwise, name) is not None
+
+
+def test_the_model_is_exported_whole() -> None:
+    assert set(linkwise.model.__all__) <= set(linkwise.__all__)
+
+
+def test_exported_names_are_pinned() -> None:
+    assert {"best_partition", "best_bottleneck", "Topology", "Ask", "Offer", "Reject", "Node"} <= set(
+        linkwise.__all__
+    )
+    assert not hasattr(linkwise, "no_such_name")
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = "import sys, linkwise; print([name for name in sys.modules if name.startswith('linkwise.')])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

@@ -1,0 +1,92 @@
+"""The pure layers import no clock, no I/O, no chance, and nothing outside the standard library."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PURE = ("errors.py", "model", "topology", "policies", "engine", "dialects", "vendors", "broker", "wire")
+ALLOWED_OUTSIDE = {"wire": {"msgspec"}}
+FORBIDDEN = {
+    *(
+        "asyncio",
+        "datetime",
+        "io",
+        "logging",
+        "multiprocessing",
+        "os",
+        "pathlib",
+        "pickle",
+        "random",
+        "secrets",
+    ),
+    *(
+        "select",
+        "shutil",
+        "signal",
+        "socket",
+        "ssl",
+        "subprocess",
+        "sys",
+        "tempfile",
+        "threading",
+        "time",
+        "urllib",
+    ),
+}
+FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval"}
+
+
+def files(root: Path, layer: str) -> list[Path]:
+    place = root / "src/linkwise" / layer
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place] * place.exists()
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or "."
+
+
+@pytest.mark.parametrize("layer", PURE)
+def test_a_pure_layer_touches_nothing_outside(root: Path, layer: str) -> None:
+    for file in files(root, layer):
+        tree = ast.parse(file.read_text())
+        for name in imported(tree):
+            top = name.split(".")[0]
+            known = (
+                top in sys.stdlib_module_names or top == "linkwise" or top in ALLOWED_OUTSIDE.get(layer, ())
+            )
+            assert known, f"{file.name} imports {name}"
+            assert top not in FORBIDDEN, f"{file.name} imports {name}"
+        calls = {
+            node.func.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        assert not calls & FORBIDDEN_CALLS, f"{file.name} calls {calls & FORBIDDEN_CALLS}"
+
+
+def test_the_layers_that_are_checked_exist(root: Path) -> None:
+    assert len([layer for layer in PURE if files(root, layer)]) >= 6
+
+
+def test_files_stay_small(root: Path) -> None:
+    lengths = {file: len(file.read_text().splitlines()) for file in (root / "src").rglob("*.py")}
+    assert max(lengths.values()) <= 300, max(lengths, key=lambda file: lengths[file])
+
+
+def test_every_file_opens_with_a_sentence(root: Path) -> None:
+    for file in (root / "src").rglob("*.py"):
+        said = ast.get_docstring(ast.parse(file.read_text()))
+        assert said, f"{file} has no opening sentence"
+        assert said.splitlines()[0].rstrip().endswith((".", ":")), f"{file}: {said.splitlines()[0]}"
