@@ -58,9 +58,7 @@ def main() -> None:
     """Measure, print, and end with 1 if a bar was missed."""
     console = Console(highlight=False, width=110)
     rows = [*ratios(), *cold_sixteen(), many_masks(), remembered(), batch()]
-    table = Table(
-        "case", "plain enumeration", "Linkwise", "ratio or bar", "held", title="Choosing by link kinds"
-    )
+    table = Table("case", "plain enumeration", "Linkwise", "ratio or bar", "held", title="Choosing by link kinds")
     for row in rows:
         table.add_row(row.case, row.plain, row.ours, row.bar, "yes" if row.held else "NO")
     console.print(table)
@@ -99,9 +97,7 @@ def many_masks() -> Row:
     chooser = random.Random(7)
     frees = [sorted(chooser.sample(range(16), chooser.randint(4, 16))) for _ in range(MASKS)]
     seconds = timed(lambda: [best_partition(matrix, 4, free) for free in frees])
-    return Row(
-        f"{MASKS} free masks of 16, size 4", "", shown(seconds), f"under {MASKS_BAR} s", seconds < MASKS_BAR
-    )
+    return Row(f"{MASKS} free masks of 16, size 4", "", shown(seconds), f"under {MASKS_BAR} s", seconds < MASKS_BAR)
 
 
 def remembered() -> Row:
@@ -120,9 +116,7 @@ def remembered() -> Row:
 def batch() -> Row:
     """Lines of a batch, each about another machine, read and answered."""
     lines = [
-        json.dumps(
-            {"policy": "link-affinity", "scores": random_machine(8, seed), "size": 2 + seed % 4}
-        ).encode()
+        json.dumps({"policy": "link-affinity", "scores": random_machine(8, seed), "size": 2 + seed % 4}).encode()
         for seed in range(LINES)
     ]
     seconds = timed(lambda: answer_lines(lines, io.BytesIO()))

@@ -17,9 +17,7 @@ def test_the_model_is_exported_whole() -> None:
 
 
 def test_exported_names_are_pinned() -> None:
-    assert {"best_partition", "best_bottleneck", "Topology", "Ask", "Offer", "Reject", "Node"} <= set(
-        linkwise.__all__
-    )
+    assert {"best_partition", "best_bottleneck", "Topology", "Ask", "Offer", "Reject", "Node"} <= set(linkwise.__all__)
     assert not hasattr(linkwise, "no_such_name")
 
 

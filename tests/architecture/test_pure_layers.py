@@ -63,15 +63,11 @@ def test_a_pure_layer_touches_nothing_outside(root: Path, layer: str) -> None:
         tree = ast.parse(file.read_text())
         for name in imported(tree):
             top = name.split(".")[0]
-            known = (
-                top in sys.stdlib_module_names or top == "linkwise" or top in ALLOWED_OUTSIDE.get(layer, ())
-            )
+            known = top in sys.stdlib_module_names or top == "linkwise" or top in ALLOWED_OUTSIDE.get(layer, ())
             assert known, f"{file.name} imports {name}"
             assert top not in FORBIDDEN, f"{file.name} imports {name}"
         calls = {
-            node.func.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
         assert not calls & FORBIDDEN_CALLS, f"{file.name} calls {calls & FORBIDDEN_CALLS}"
 

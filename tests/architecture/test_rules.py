@@ -1,12 +1,13 @@
 """Code, tests and the table of rules agree."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from linkwise.cli.rules import command
+from linkwise.cli.main import main
 from linkwise.rulebook import table
 from linkwise.rulebook.record import scanned
 
@@ -33,10 +34,11 @@ def test_every_rule_a_test_proves_is_marked_in_the_code() -> None:
 
 
 def test_every_rule_is_listed_by_the_command() -> None:
-    listed = json.loads(CliRunner().invoke(command, ["--json"]).stdout)
+    listed = json.loads(CliRunner().invoke(main, ["rules", "--json"]).stdout)
     assert {rule["id"] for rule in listed} == {rule.id for rule in table.rules()}
 
 
 @pytest.mark.skipif(not AGREED.is_file(), reason=f"{AGREED} is not here to compare with")
 def test_the_packaged_table_is_the_agreed_one() -> None:
-    assert table.rules() == table.read(AGREED.read_text("utf-8"), AGREED.name)
+    agreed = re.sub(r" \(contracts/[^)]*\)", "", AGREED.read_text("utf-8"))  # notes that do not ship
+    assert table.rules() == table.read(agreed, AGREED.name)

@@ -25,9 +25,7 @@ def line(**fields: object) -> str:
 
 def test_answers_stand_in_the_order_of_the_questions(linkwise: Linkwise) -> None:
     asked = (
-        line(
-            policy="link-affinity", scores=pairs_machine(4, 100), available=[0, 1, 2, 3], required=[3], size=2
-        )
+        line(policy="link-affinity", scores=pairs_machine(4, 100), available=[0, 1, 2, 3], required=[3], size=2)
         + "\n"
         + line(policy="bandwidth", bandwidth=M1, size=4)
         + line(policy="bandwidth", bandwidth=M1, size=1)

@@ -44,11 +44,15 @@ def test_a_machine_may_be_a_file_or_standard_input(linkwise: Linkwise, tmp_path:
 
 
 def test_devices_may_be_named_by_id(linkwise: Linkwise, tmp_path: Path) -> None:
-    (tmp_path / "m.json").write_text(
-        '{"devices":["GPU-a","GPU-b","GPU-c"],"bandwidth":[[0,9,9],[9,0,9],[9,9,0]]}'
-    )
+    (tmp_path / "m.json").write_text('{"devices":["GPU-a","GPU-b","GPU-c"],"bandwidth":[[0,9,9],[9,0,9],[9,9,0]]}')
     shown = linkwise("pick", "-t", "m.json", "-s", "1", "--available", "GPU-b, 2", "--required", "GPU-c")
     assert "{2} (GPU-c)" in shown.stdout
+
+
+def test_spans_of_positions_are_read_and_taken_devices_are_marked(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--profile", "dgx1-v100", "-s", "2", "--available", "0-2,6")
+    assert "chosen    {0,1}" in shown.stdout
+    assert "\n-3  " in shown.stdout
 
 
 def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
@@ -70,7 +74,7 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
         (["-t", ".", "-s", "1"], ".: Is a directory"),
         (
             ["--profile", "dgx1-v100", "-s", "1", "--available", "GPU-x"],
-            "--available: device 'GPU-x' is not on this",
+            "--available: 'GPU-x' is no device of this",
         ),
         (["--profile", "dgx1-v100", "-s", "1", "--required", "8"], "required names device 8"),
         (
@@ -82,6 +86,9 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
             ["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink=77"],
             "NVLink generation 77 is not known",
         ),
+        (["--profile", "dgx1-v100", "-t", "m.yaml", "-s", "1"], "both name a machine: give one of them"),
+        (["--profile", "dgx1-v100-measured", "-s", "1", "--objective", "best-set"], "belong to --policy link-affinity"),
+        (["--batch", "-", "-s", "1"], "--batch takes everything from its lines"),
         (["--batch", "none.jsonl"], "none.jsonl: No such file or directory"),
     ],
 )

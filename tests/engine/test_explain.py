@@ -62,7 +62,7 @@ def test_a_partition_that_lost_says_by_how_much() -> None:
     other = next_partition(machine_of(scores), Question(0b1111, 0, 2), chosen, "partition")
     assert other is not None
     assert (other.devices, other.total) == ((1, 2), chosen.total)
-    assert partition_lost(chosen, other).startswith("its partition totals 460 as well; of equal partitions")
+    assert partition_lost(chosen, other).startswith("its partition totals 460 as well: of equal partitions")
     forced = best_partition(scores, 2, [0, 1, 2, 3], [0, 1])
     assert isinstance(forced, Partition)
     assert partition_lost(chosen, forced) == "the best partition with it totals 400, 60 less"

@@ -18,9 +18,7 @@ def test_values_can_not_be_changed(name: str) -> None:
 
 
 def test_an_ask_adds_up_its_containers() -> None:
-    ask = Ask(
-        "nvidia.com/gpu", (ContainerAsk("a", devices=2), ContainerAsk("b", devices=1, share=4, core=50))
-    )
+    ask = Ask("nvidia.com/gpu", (ContainerAsk("a", devices=2), ContainerAsk("b", devices=1, share=4, core=50)))
     assert (ask.devices, ask.share, ask.core) == (3, 4, 50)
 
 

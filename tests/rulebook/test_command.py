@@ -5,14 +5,14 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from linkwise.cli.rules import command
+from linkwise.cli.main import main
 from linkwise.rulebook import table
 
 KEYS = ["id", "statement", "status", "proven", "missing", "where", "tests"]
 
 
 def rules(*arguments: str) -> Result:
-    return CliRunner().invoke(command, arguments, env={"COLUMNS": "80"})
+    return CliRunner().invoke(main, ["rules", *arguments], env={"COLUMNS": "80"})
 
 
 def test_json_has_every_rule_with_its_keys_in_order() -> None:

@@ -48,9 +48,7 @@ def test_a_test_may_carry_several_markers(tmp_path: Path) -> None:
     assert [proof.rule for proof in made] == ["000.ties", "000.links"]
 
 
-@pytest.mark.parametrize(
-    "mark", ['pytest.mark.rule("000.ties")', '[pytest.mark.slow, pytest.mark.rule("000.ties")]']
-)
+@pytest.mark.parametrize("mark", ['pytest.mark.rule("000.ties")', '[pytest.mark.slow, pytest.mark.rule("000.ties")]'])
 def test_a_file_may_mark_all_its_tests(tmp_path: Path, mark: str) -> None:
     text = f"pytestmark = {mark}\ndef test_one() -> None: ...\nasync def test_two() -> None: ...\n"
     made = found(tmp_path, "tests/test_a.py", text)

@@ -10,9 +10,7 @@ HEAD = "## 003 rings\n| id | rule | proven |\n|---|---|---|\n"
 
 
 def test_a_row_becomes_a_rule() -> None:
-    assert read(HEAD + "| 003.ring | up to four chips | L E |\n") == (
-        Rule("003.ring", "up to four chips", ("L", "E")),
-    )
+    assert read(HEAD + "| 003.ring | up to four chips | L E |\n") == (Rule("003.ring", "up to four chips", ("L", "E")),)
 
 
 def test_text_around_the_tables_is_no_rule() -> None:

@@ -130,5 +130,6 @@ def test_a_large_machine_with_few_free_devices_finds_the_fast_ones() -> None:
     matrix = [[300.0 if i // 4 == j // 4 else 20.0 for j in range(24)] for i in range(24)]
     found = chosen(matrix, 4, [1, 2, 3, 8, 9, 10, 11, 20])
     assert (found.devices, found.value, found.proven) == ((8, 9, 10, 11), 300.0, False)
+    assert len(chosen(matrix, 1).devices) == 1
     many = chosen(matrix, 4)
     assert (many.value, many.proven) == (300.0, False)

@@ -16,9 +16,7 @@ def test_noise_disappears_and_classes_stay() -> None:
 
 
 def test_machines_that_differ_by_noise_are_equal() -> None:
-    noisy = tuple(
-        tuple(value * (1 + (i * 7 + j) % 5 / 500) for j, value in enumerate(row)) for i, row in enumerate(M2)
-    )
+    noisy = tuple(tuple(value * (1 + (i * 7 + j) % 5 / 500) for j, value in enumerate(row)) for i, row in enumerate(M2))
     assert canonical(Topology(numbered(8), bandwidth=noisy)) == canonical(Topology(numbered(8), bandwidth=M2))
 
 

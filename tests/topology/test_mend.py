@@ -26,6 +26,12 @@ def test_a_suspect_without_kin_takes_the_usual_value_of_its_kind() -> None:
     assert mend(((0, 4.0), (90.0, 0)), links).values[0][1] == 96.0
 
 
+@pytest.mark.rule("001.suspect")
+def test_a_suspect_of_unknown_kind_takes_the_faster_direction() -> None:
+    links = topology_of("X ? SYS\n? X ?\nSYS ? X").links
+    assert mend(((0, 4.0, 16.0), (90.0, 0, 50.0), (16.0, 50.0, 0)), links).values[0][1] == 90.0
+
+
 @pytest.mark.rule("001.bottleneck")
 def test_of_two_directions_the_slower_counts() -> None:
     assert mend(((0, 50.0), (40.0, 0))).values == ((0, 40.0), (40.0, 0))

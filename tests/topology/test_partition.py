@@ -119,9 +119,7 @@ def test_a_size_that_is_no_whole_number_is_an_error(size: object) -> None:
         best_partition(score_matrix(DGX1), size)  # type: ignore[arg-type]  # what users may write
 
 
-@pytest.mark.parametrize(
-    "scores", [[[0, 1], [1]], [[0, float("nan")], [1, 0]], [[0, -5], [1, 0]], [[0] * 99] * 99]
-)
+@pytest.mark.parametrize("scores", [[[0, 1], [1]], [[0, float("nan")], [1, 0]], [[0, -5], [1, 0]], [[0] * 99] * 99])
 def test_a_matrix_that_makes_no_sense_is_an_error(scores: list[list[float]]) -> None:
     with pytest.raises(TopologyError, match="scores"):
         best_partition(scores, 1)

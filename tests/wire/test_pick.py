@@ -21,14 +21,14 @@ def test_whole_numbers_stay_whole() -> None:
     ("line", "text"),
     [
         (b"not json", "malformed"),
-        (b"[]", "Expected `object`"),
+        (b"[]", "expected an object"),
         (b"{}", "missing required field `policy`"),
         (b'{"policy":"luck","size":1}', "Invalid value 'luck'"),
         (b'{"policy":"bandwidth","size":1}', "missing required field `bandwidth`"),
-        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":"1"}', r"Expected `int`, got `str` - at `\$.size`"),
+        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":"1"}', "size: expected a whole number, got text"),
         (b'{"policy":"bandwidth","bandwidth":[[NaN]],"size":1}', "malformed"),
         (b'{"policy":"bandwidth","bandwidth":[[0]],"size":1,"availble":[0]}', "unknown field `availble`"),
-        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":1,"available":[0.5]}', r"\$.available"),
+        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":1,"available":[0.5]}', r"available\[0\]: "),
         (b"\xff\xfe", "malformed"),
     ],
 )
@@ -38,6 +38,4 @@ def test_a_line_that_makes_no_sense_names_the_field(line: bytes, text: str) -> N
 
 
 def test_one_device_has_no_bottleneck() -> None:
-    assert (
-        encode_answer(BandwidthAnswer((3,), None, ())) == b'{"devices":[3],"bottleneck":null,"suspects":[]}'
-    )
+    assert encode_answer(BandwidthAnswer((3,), None, ())) == b'{"devices":[3],"bottleneck":null,"suspects":[]}'

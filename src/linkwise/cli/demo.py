@@ -28,15 +28,13 @@ def command(*, once: bool) -> None:
     from linkwise.cli.tour import STOPS  # noqa: PLC0415 - same
 
     console = Console(highlight=False)
-    broken = [
-        title for number, (title, stop) in enumerate(STOPS, 1) if not _visit(console, number, title, stop)
-    ]
+    broken = [title for number, (title, stop) in enumerate(STOPS, 1) if not _visit(console, number, title, stop)]
     console.print()
     if broken:
         console.print(f"[bold red]{len(broken)} promises did not hold:[/] {'; '.join(broken)}")
         sys.exit(EXIT_BROKEN)
     console.print(f"[bold green]All {len(STOPS)} promises held.[/] Now ask something yourself:")
-    console.print("  linkwise pick --profile dgx1-v100 --size 4 --available 0,1,2,4,5,6 --required 6")
+    console.print("  linkwise pick --profile dgx1-v100 --size 4 --available 0-2,4-6 --required 6")
 
 
 def _visit(console: Console, number: int, title: str, stop: Callable[[Console], bool]) -> bool:

@@ -1,4 +1,4 @@
-"""A machine's pairs as a table in colour: the chosen devices marked, those not to be had dimmed."""
+"""A machine's pairs as a table in colour: chosen devices with a star, those not to be had with a minus."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Marks:
         """A device's heading."""
         if device in self.chosen:
             return Text(f"*{device}", "bold")
-        return Text(f" {device}", "" if device in self.available else "dim")
+        return Text(f" {device}") if device in self.available else Text(f"-{device}", "dim")
 
     def style(self, i: int, j: int, colour: str) -> str:
         """How the cell of a pair looks."""
@@ -82,8 +82,7 @@ def _table(cell: Callable[[int, int], str], worth: Matrix, marks: Marks, width: 
         table.add_column(marks.name(j), justify="right", no_wrap=True)
     for i in devices:
         cells = [
-            Text("X", "dim") if i == j else Text(cell(i, j), marks.style(i, j, colour[worth[i][j]]))
-            for j in devices
+            Text("X", "dim") if i == j else Text(cell(i, j), marks.style(i, j, colour[worth[i][j]])) for j in devices
         ]
         table.add_row(marks.name(i), *cells)
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -38,22 +39,30 @@ A batch has one question a line; the policy decides what it holds:
   {"policy":"bandwidth","bandwidth":[[0,48.4],[48.3,0]],"available":[0,1],"required":[0],"size":2}
 
 \b
-Exit codes: 0 chosen, 1 refused (or a bad line in a batch), 2 the input makes no sense.
+Exit codes: 0 chosen, 1 refused, 2 the input makes no sense. A batch ends with 1 if a line made
+no sense; a refusal is an answer there.
 """
 
 
+_SPAN: Final = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
+
+
 def _positions(topology: Topology, text: str | None, option: str) -> list[int] | None:
-    """Devices as a user lists them: positions, or ids."""
+    """Devices as a user lists them: positions, spans of positions, or ids."""
     if text is None:
         return None
     by_id = {device: position for position, device in enumerate(topology.devices)}
-    found = []
+    found: list[int] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
-        if word not in by_id and not word.isdecimal():
+        if word in by_id:
+            found.append(by_id[word])
+        elif span := _SPAN.fullmatch(word):
+            found += range(int(span[1]), int(span[2] or span[1]) + 1)
+        else:
             raise InputError(
-                f"{option}: device {word!r} is not on this machine: {', '.join(topology.devices)}"
+                f"{option}: {word!r} is no device of this machine; write positions (0,1 or 0-3) or ids: "
+                f"{', '.join(topology.devices)}"
             )
-        found.append(by_id[word] if word in by_id else int(word))
     return found
 
 
@@ -70,12 +79,10 @@ def _generation(text: str | None) -> LinkGeneration | None:
 
 
 @click.command("pick", epilog=_EPILOG)
-@click.option(
-    "-t", "--topology", "file", metavar="FILE", help="The machine, as YAML or JSON; - is standard input."
-)
+@click.option("-t", "--topology", "file", metavar="FILE", help="The machine, as YAML or JSON; - is standard input.")
 @click.option("--profile", "profile_name", type=click.Choice(list(PROFILES)), help="A machine known by name.")
 @click.option("-s", "--size", type=int, help="How many devices.")
-@click.option("--available", metavar="LIST", help="Devices to choose from, as 0,1,2 or by id. [default: all]")
+@click.option("--available", metavar="LIST", help="Devices to choose from, as 0,1,4-7 or by id. [default: all]")
 @click.option("--required", metavar="LIST", help="Devices that must be among the chosen.")
 @click.option(
     "--policy",
@@ -112,16 +119,24 @@ def command(  # noqa: PLR0913 - one parameter an option
     the one that leaves the most good sets.
     """
     if batch is not None:
+        others = (file, profile_name, size, available, required, policy, generation, as_json or None)
+        if any(value is not None for value in others):
+            raise InputError("--batch takes everything from its lines: leave the other options out")
         _run_batch(batch)
         return
+    if file is not None and profile_name is not None:
+        raise InputError("--topology and --profile both name a machine: give one of them")
     if size is None:
         raise InputError("say how many devices: --size N")
     from linkwise.cli.pick_one import Pick, pick_one  # noqa: PLC0415 - brings rich, which --help does not need
 
     topology = load_topology(file, profile_name)
+    by_links = policy == "link-affinity" or (policy is None and bool(topology.links))
+    if not by_links and (generation or objective != "partition"):
+        raise InputError("--generation and --objective belong to --policy link-affinity")
     wanted = Pick(
         topology=topology,
-        policy=policy or ("link-affinity" if topology.links else "bandwidth"),
+        policy="link-affinity" if by_links else "bandwidth",
         size=size,
         available=_positions(topology, available, "--available"),
         required=_positions(topology, required, "--required") or [],

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkwise.cli.matrix import Marks, bandwidth_table, link_table
-from linkwise.engine.explain import bottleneck_lost, devices_text, partition_lost, refusal
+from linkwise.engine.explain import bottleneck_lost, devices_text, partition_lost, refusal, set_lost, single_lost
 from linkwise.errors import InputError
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import best_bottleneck
@@ -76,31 +76,39 @@ def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT
     if isinstance(found, Reason):
         return _refused(found, shown, as_json)
     if as_json:
-        return _print_json(
-            LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven)
-        )
+        return _print_json(LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven))
     told = _Told()
     told.add("chosen", f"{_ids(wanted, found.devices)}  {_worth(wanted, scores, found)}", "bold green")
     told.add("", _why_partition(wanted, found))
     other = next_partition(machine_of(scores), wanted.question(), found, wanted.objective)
     if other:
         told.add("runner-up", f"{_ids(wanted, other.devices)}  {_worth(wanted, scores, other)}", "bold")
-        told.add("", partition_lost(found, other))
+        told.add("", _why_lost(wanted, scores, found, other))
     if not found.proven:
         told.add("note", "not proven the best: too many free devices for an exact search", "yellow")
     if any(link.half_known for row in wanted.topology.links for link in row):
         told.add("note", "the PCIe path behind NVLinks is not known here: counted as SYS", "dim")
     marks = Marks(found.devices, wanted.free())
-    shown.print(link_table(wanted.topology, scores, marks, shown.width), told.rows)
+    shown.print(link_table(wanted.topology, scores, marks, shown.width), "", told.rows)
     return True
+
+
+def _why_lost(wanted: Pick, scores: Matrix, winner: Partition, loser: Partition) -> str:
+    if wanted.size == 1:
+        return single_lost(_loss(wanted, scores, winner), _loss(wanted, scores, loser))
+    return (set_lost if wanted.objective == "best-set" else partition_lost)(winner, loser)
+
+
+def _loss(wanted: Pick, scores: Matrix, found: Partition) -> float:
+    """What the other free devices lose with one device."""
+    (device,) = found.devices
+    return sum(scores[device][other] for other in wanted.free() if other != device)
 
 
 def _worth(wanted: Pick, scores: Matrix, found: Partition) -> str:
     unit = "GB/s" if wanted.generation else "points"
     if wanted.size == 1:
-        (device,) = found.devices
-        lost = sum(scores[device][other] for other in wanted.free() if other != device)
-        return f"its links to the other free devices are worth {lost:g} {unit}"
+        return f"its links to the other free devices are worth {_loss(wanted, scores, found):g} {unit}"
     normal = "" if wanted.generation else f", {display_score(found.score, wanted.size):.1f} of 100"
     return f"score {found.score:g} {unit}{normal}"
 
@@ -133,14 +141,12 @@ def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa:
     if not found.proven:
         told.add("note", "not proven the best: too many devices for an exact search", "yellow")
     if not samples:
-        told.add(
-            "note", "nothing was measured here: link kinds count with the usual GB/s of their class", "dim"
-        )
+        told.add("note", "nothing was measured here: link kinds count with the usual GB/s of their class", "dim")
     for i, j in found.suspects:
         ways = f"{samples[i][j]:g} and {samples[j][i]:g} GB/s by direction"
         told.add("suspect", f"{i}-{j}: {ways}; counted as {fabric.values[i][j]:g}", "yellow")
     marks = Marks(found.devices, wanted.free())
-    shown.print(bandwidth_table(fabric.values, marks, found.suspects, shown.width), told.rows)
+    shown.print(bandwidth_table(fabric.values, marks, found.suspects, shown.width), "", told.rows)
     return True
 
 
@@ -151,7 +157,6 @@ class _Told:
         self.rows = Table.grid(padding=(0, 1))
         self.rows.add_column(no_wrap=True, width=9)
         self.rows.add_column()
-        self.rows.add_row()
 
     def add(self, label: str, sentence: str, style: str = "") -> None:
         self.rows.add_row(Text(label, style), Text(sentence))

@@ -63,9 +63,7 @@ def one_device(console: Console) -> bool:
 
 def near_ties(console: Console) -> bool:
     """Seed 001, its own matrix."""
-    _say(
-        console, "A measured machine: two-way GB/s, with noise and two bad samples. A pod wants two devices."
-    )
+    _say(console, "A measured machine: two-way GB/s, with noise and two bad samples. A pod wants two devices.")
     topology = profile("dgx1-v100-measured")
     pick_one(Pick(topology, "bandwidth", 2), console=console)
     fabric, found = fabric_of(topology.bandwidth), _bottleneck(2)

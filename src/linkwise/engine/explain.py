@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from linkwise.topology.bottleneck import Bottleneck
     from linkwise.topology.partition import Partition
 
-__all__ = ["bottleneck_lost", "devices_text", "partition_lost", "refusal"]
+__all__ = ["bottleneck_lost", "devices_text", "partition_lost", "refusal", "set_lost", "single_lost"]
 
 # One line a refusal: its rule and kind, and the sentence for what was asked and what was found.
 _REFUSALS: Final[dict[tuple[str, str], Callable[[Fact, Fact], str]]] = {
@@ -40,14 +40,27 @@ def refusal(reason: Reason) -> str:
 
 def partition_lost(winner: Partition, loser: Partition) -> str:
     """Why the loser was not chosen, by link kinds."""
-    if len(winner.devices) == 1:
-        return "taking it would cost the others more, or it comes later"
     if loser.total < winner.total:
         return f"the best partition with it totals {loser.total:g}, {winner.total - loser.total:g} less"
     same = f"its partition totals {loser.total:g} as well"
     if winner.devices in loser.sets and loser.score < winner.score:
         return f"{same}, but the set itself scores {winner.score - loser.score:g} less"
-    return f"{same}; of equal partitions the first by sorted positions is taken"
+    alone = "the set alone scores more, but " if loser.score > winner.score else ""
+    return f"{alone}{same}: of equal partitions the first by sorted positions is taken"
+
+
+def single_lost(winner_loss: float, loser_loss: float) -> str:
+    """Why one device was not chosen, by what the other free devices lose with it."""
+    if loser_loss > winner_loss:
+        return "taking it would cost the others more"
+    return "taking it would cost the others as much; the lower position is taken"
+
+
+def set_lost(winner: Partition, loser: Partition) -> str:
+    """Why the loser was not chosen, where only the set counts."""
+    if loser.score < winner.score:
+        return f"the set scores {winner.score - loser.score:g} less"
+    return "the set scores as much; sorted positions decide"
 
 
 def bottleneck_lost(winner: Bottleneck, loser: Bottleneck) -> str:

@@ -59,9 +59,7 @@ class Link:
                 pcie = _PCIE_NAMES[part]
             else:
                 kinds = ", ".join(kind.name for kind in Pcie if kind)
-                raise TopologyError(
-                    f"link {text!r} is not a kind we know: NV1, NV2, ..., {kinds}, or NV2+PHB"
-                )
+                raise TopologyError(f"link {text!r} is not a kind we know: NV1, NV2, ..., {kinds}, or NV2+PHB")
         return cls(nvlinks, pcie)
 
     @property

@@ -136,9 +136,7 @@ def _parsed(name: str, text: str) -> ast.Module:
         raise RulebookError(f"{name}:{error.lineno}: not readable as Python: {error.msg}") from error
 
 
-def _marked_tests(
-    body: Sequence[ast.stmt], outer: tuple[ast.expr, ...], name: str
-) -> Iterator[tuple[str, ast.expr]]:
+def _marked_tests(body: Sequence[ast.stmt], outer: tuple[ast.expr, ...], name: str) -> Iterator[tuple[str, ast.expr]]:
     outer = (*outer, *_pytestmark(body))
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
@@ -151,9 +149,7 @@ def _marked_tests(
 
 def _pytestmark(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
     for node in body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [
-            "pytestmark"
-        ]:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["pytestmark"]:
             given = node.value
             yield from _markers(given.elts if isinstance(given, ast.List | ast.Tuple) else [given])
 

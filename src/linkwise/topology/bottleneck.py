@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.link import Link
 
-__all__ = ["Bottleneck", "best_bottleneck", "bottleneck_of", "near_ties"]
+__all__ = ["Bottleneck", "best_bottleneck", "bottleneck_of", "most_left", "near_ties"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,11 @@ def near_ties(fabric: Fabric, asked: Question) -> list[int]:
     return [asked.required | rest for rest in cliques(graph, near, asked.size - asked.required.bit_count())]
 
 
+def most_left(fabric: Fabric, asked: Question, sets: list[int]) -> int:
+    """The first of the sets that leave the most good sets to others, the largest first."""
+    return max(sets, key=lambda chosen: fabric.left(asked.free ^ chosen))
+
+
 def bottleneck_of(fabric: Fabric, asked: Question, chosen: int, *, proven: bool = True) -> Bottleneck:
     """What choosing these devices means."""
     return Bottleneck(
@@ -96,8 +101,7 @@ def _choose(fabric: Fabric, asked: Question) -> Bottleneck:
     if len(fabric.values) > LARGEST_EXACT:
         return bottleneck_of(fabric, asked, _choose_among_many(fabric, asked), proven=False)
     # rule 001.single: the largest bottleneck among what is free; of near ties what leaves most to others.
-    chosen = max(near_ties(fabric, asked), key=lambda found: fabric.left(asked.free ^ found))
-    return bottleneck_of(fabric, asked, chosen)
+    return bottleneck_of(fabric, asked, most_left(fabric, asked, near_ties(fabric, asked)))
 
 
 def _choose_among_many(fabric: Fabric, asked: Question) -> int:
@@ -111,8 +115,7 @@ def _choose_among_many(fabric: Fabric, asked: Question) -> int:
     chosen = asked.required
     while chosen.bit_count() < asked.size:
         spare = positions(asked.free & ~chosen)
-        additions = (
-            [mask_of(pair) for pair in combinations(spare, 2)] if not chosen else [1 << i for i in spare]
-        )
+        pairs = not chosen and asked.size > 1
+        additions = [mask_of(pair) for pair in combinations(spare, 2)] if pairs else [1 << i for i in spare]
         chosen = max((chosen | added for added in additions), key=fabric.bottleneck)
     return chosen

@@ -38,9 +38,7 @@ def canonical(topology: Topology) -> Matrix:
         found = {(i, j): by_value[values[i][j]] for i, j in combinations(range(count), 2)}
     else:
         return ()
-    return tuple(
-        tuple(0.0 if i == j else found[min(i, j), max(i, j)] for j in range(count)) for i in range(count)
-    )
+    return tuple(tuple(0.0 if i == j else found[min(i, j), max(i, j)] for j in range(count)) for i in range(count))
 
 
 def classes(values: list[float]) -> dict[float, float]:

@@ -20,8 +20,7 @@ Graph = tuple[int, ...]
 def neighbours(values: Matrix, threshold: float) -> Graph:
     """For every device, the mask of the others whose pair with it is worth the threshold or more."""
     return tuple(
-        sum(1 << j for j, value in enumerate(row) if value >= threshold and j != i)
-        for i, row in enumerate(values)
+        sum(1 << j for j, value in enumerate(row) if value >= threshold and j != i) for i, row in enumerate(values)
     )
 
 

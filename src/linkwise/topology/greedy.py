@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["greedy_partition"]
 
 
-def greedy_partition(
-    pairs: Matrix, size: int, free: Sequence[int], required: Sequence[int]
-) -> list[tuple[int, ...]]:
+def greedy_partition(pairs: Matrix, size: int, free: Sequence[int], required: Sequence[int]) -> list[tuple[int, ...]]:
     """Sets of `size`, each grown from its best pair; the first holds the required devices, the last is left over."""
     left = list(free)
     sets = [_grow(pairs, size, left, list(required))]

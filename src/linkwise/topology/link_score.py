@@ -42,9 +42,7 @@ def pair_score(link: Link) -> int:
 def score_matrix(topology: Topology, points: Callable[[Link], int] = pair_score) -> Matrix:
     """Points of every pair; where the two directions differ, the fewer."""
     rows = tuple(tuple(map(points, row)) for row in topology.links)
-    return tuple(
-        tuple(map(min, row, column)) for row, column in zip(rows, zip(*rows, strict=True), strict=True)
-    )
+    return tuple(tuple(map(min, row, column)) for row, column in zip(rows, zip(*rows, strict=True), strict=True))
 
 
 def display_score(score: float, size: int) -> float:

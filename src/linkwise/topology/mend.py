@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from linkwise.model.link import UNKNOWN_LINK
 from linkwise.topology.link_value import link_value
 
 if TYPE_CHECKING:
@@ -39,28 +40,24 @@ def mend(samples: Matrix, links: Sequence[Sequence[Link]] = ()) -> Mended:
     faster = {(i, j): max(samples[i][j], samples[j][i]) for i, j in pairs}
     # rule 001.suspect: reported, and not used.
     suspects = tuple(pair for pair in pairs if slower[pair] < SUSPECT_BELOW * faster[pair])
-    mended = dict(slower)
-    for i, j in suspects:
-        kin = [
-            slower[pair]
-            for pair in pairs
-            if links and pair not in suspects and _kind(links, pair) == _kind(links, (i, j))
-        ]
-        mended[i, j] = _kind_value(links, (i, j), kin) if links else faster[i, j]
+    believed = {pair: value for pair, value in slower.items() if pair not in suspects}
+    mended = slower | {pair: _usual(pair, links, believed) or faster[pair] for pair in suspects}
     return Mended(_matrix(len(samples), mended), suspects)
 
 
-def _kind(links: Sequence[Sequence[Link]], pair: tuple[int, int]) -> Link:
+def _usual(pair: tuple[int, int], links: Sequence[Sequence[Link]], believed: dict[tuple[int, int], float]) -> float:
+    """What pairs of the same kind have on this machine, the middle one; else what the kind usually has; 0 unknown."""
+    kind = _kind(pair, links)
+    if kind == UNKNOWN_LINK:
+        return 0.0
+    kin = sorted(value for other, value in believed.items() if _kind(other, links) == kind)
+    return kin[len(kin) // 2] if kin else link_value(kind)
+
+
+def _kind(pair: tuple[int, int], links: Sequence[Sequence[Link]]) -> Link:
     i, j = pair
-    return min(links[i][j], links[j][i])
-
-
-def _kind_value(links: Sequence[Sequence[Link]], pair: tuple[int, int], kin: list[float]) -> float:
-    """What the machine's other pairs of that kind have, the middle one; a table's value if there are none."""
-    return sorted(kin)[len(kin) // 2] if kin else link_value(_kind(links, pair))
+    return min(links[i][j], links[j][i]) if links else UNKNOWN_LINK
 
 
 def _matrix(size: int, pairs: dict[tuple[int, int], float]) -> Matrix:
-    return tuple(
-        tuple(0.0 if i == j else pairs[min(i, j), max(i, j)] for j in range(size)) for i in range(size)
-    )
+    return tuple(tuple(0.0 if i == j else pairs[min(i, j), max(i, j)] for j in range(size)) for i in range(size))

@@ -81,9 +81,7 @@ def partition_of(machine: Machine, asked: Question, sets: Sequence[int], *, prov
     members = tuple(map(positions, sets))
     scores = [_score(machine.pairs, devices) for devices in members]
     # rule 000.padding: the left-over set counts in the total and is never the answer.
-    full = [
-        i for i, found in enumerate(sets) if len(members[i]) == asked.size and not asked.required & ~found
-    ]
+    full = [i for i, found in enumerate(sets) if len(members[i]) == asked.size and not asked.required & ~found]
     chosen = max(full, key=scores.__getitem__)
     return Partition(members[chosen], scores[chosen], sum(scores), members, proven)
 
@@ -107,9 +105,7 @@ def choose_partition(machine: Machine, asked: Question, objective: Objective) ->
 def _choose_one(machine: Machine, asked: Question) -> Partition:
     # rule 000.one: the device with the smallest sum of pair scores to the other free ones, then the lowest.
     free = positions(asked.free)
-    loss = {
-        device: sum([machine.pairs[device][other] for other in free if other != device]) for device in free
-    }
+    loss = {device: sum([machine.pairs[device][other] for other in free if other != device]) for device in free}
     chosen = asked.required or 1 << min(free, key=loss.__getitem__)
     return partition_of(machine, asked._replace(required=chosen), [1 << device for device in free])
 

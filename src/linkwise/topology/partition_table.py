@@ -56,10 +56,7 @@ class PartitionTable:
     def first_with(self, mask: int, required: int) -> list[int]:
         """The same among the partitions in which one full set holds all of the required devices."""
         # rule 000.required: of all full sets that hold them, those that leave the best total.
-        values = [
-            (self.scores[full] + self.total(mask ^ full), full)
-            for full in sets_with(mask, required, self.size)
-        ]
+        values = [(self.scores[full] + self.total(mask ^ full), full) for full in sets_with(mask, required, self.size)]
         best = max(values)[0]
         homes = {full for value, full in values if value == best}
         sets = []
@@ -84,18 +81,14 @@ class PartitionTable:
 
     def _first_set_beside(self, mask: int, homes: set[int]) -> tuple[int, set[int]]:
         """The next set of a partition that keeps one of the homes, and the homes it leaves; none once it is one."""
-        candidates = [
-            found for size in self._first_sizes(mask.bit_count()) for found in with_lowest(mask, size)
-        ]
+        candidates = [found for size in self._first_sizes(mask.bit_count()) for found in with_lowest(mask, size)]
         for found in sorted(candidates, key=self._order):
             if found in homes:
                 return found, set()
             kept = {home for home in homes if not home & found and self._keeps_best(found, mask ^ home)}
             if kept:
                 return found, kept
-        raise AssertionError(
-            f"no partition of {mask:b} keeps any of {homes}"
-        )  # a home is a candidate at last
+        raise AssertionError(f"no partition of {mask:b} keeps any of {homes}")  # a home is a candidate at last
 
     def _keeps_best(self, found: int, mask: int) -> bool:
         return self.scores[found] + self.total(mask ^ found) == self.total(mask)
@@ -117,9 +110,7 @@ class PartitionTable:
         scores, totals, bits = self.scores, self._totals, bit_values(free)
         for gone, count in _layers(len(bits), self.size):
             firsts = [(size, self._rests(count - size)) for size in self._first_sizes(count)]
-            for mask in map(
-                sum, combinations(bits[gone:], count)
-            ):  # bits are disjoint: their sum is their union
+            for mask in map(sum, combinations(bits[gone:], count)):  # bits are disjoint: their sum is their union
                 if totals[mask] == _UNKNOWN:
                     found: list[float] = []
                     for size, rests in firsts:

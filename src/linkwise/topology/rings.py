@@ -19,11 +19,7 @@ def rings(topology: Topology) -> tuple[tuple[int, ...], ...]:
     if topology.rings:
         return topology.rings
     near = [
-        sum(
-            1 << j
-            for j in range(len(topology.devices))
-            if i == j or (topology.links and _direct(topology, i, j))
-        )
+        sum(1 << j for j in range(len(topology.devices)) if i == j or (topology.links and _direct(topology, i, j)))
         for i in range(len(topology.devices))
     ]
     left, found = (1 << len(near)) - 1, []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.topology.bits import mask_of, positions
-from linkwise.topology.bottleneck import bottleneck_of, near_ties
+from linkwise.topology.bottleneck import bottleneck_of, most_left, near_ties
 from linkwise.topology.machine import LARGEST_EXACT
 from linkwise.topology.partition import partition_of
 from linkwise.topology.subsets import sets_with
@@ -20,21 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["next_bottleneck", "next_partition"]
 
 
-def next_partition(
-    machine: Machine, asked: Question, chosen: Partition, objective: Objective
-) -> Partition | None:
+def next_partition(machine: Machine, asked: Question, chosen: Partition, objective: Objective) -> Partition | None:
     """What would be chosen if the chosen set could not be; None if there is no other, or too many to look at."""
     others = _others(len(machine.pairs), asked, mask_of(chosen.devices))
     if not others:
         return None
     if asked.size == 1:
         free = positions(asked.free)
-        loss = {
-            bit: sum(machine.pairs[i][j] for j in free if j != i) for bit in others for i in positions(bit)
-        }
-        return partition_of(
-            machine, asked._replace(required=min(others, key=loss.__getitem__)), [1 << i for i in free]
-        )
+        loss = {bit: sum(machine.pairs[i][j] for j in free if j != i) for bit in others for i in positions(bit)}
+        return partition_of(machine, asked._replace(required=min(others, key=loss.__getitem__)), [1 << i for i in free])
     table = machine.table(asked.size)
 
     def worth(found: int) -> tuple[float, ...]:
@@ -52,11 +46,7 @@ def next_bottleneck(fabric: Fabric, asked: Question, chosen: Bottleneck) -> Bott
     if not others:
         return None
     ties = [found for found in near_ties(fabric, asked) if found != taken]
-    if ties:
-        found = max(ties, key=lambda tie: fabric.left(asked.free ^ tie))
-    else:
-        found = max(others, key=fabric.bottleneck)
-    return bottleneck_of(fabric, asked, found)
+    return bottleneck_of(fabric, asked, most_left(fabric, asked, ties) if ties else max(others, key=fabric.bottleneck))
 
 
 def _others(count: int, asked: Question, chosen: int) -> list[int]:

@@ -47,10 +47,7 @@ def products(mask: int, size: int) -> list[tuple[tuple[int, ...], tuple[int, ...
     if not lower:
         return [(_with_lowest(upper, size, _BYTE), (0,))]
     fewest, most = max(1, size - upper.bit_count()), min(size, lower.bit_count())
-    return [
-        (_with_lowest(lower, count, 0), _subsets(upper, size - count, _BYTE))
-        for count in range(fewest, most + 1)
-    ]
+    return [(_with_lowest(lower, count, 0), _subsets(upper, size - count, _BYTE)) for count in range(fewest, most + 1)]
 
 
 @cache

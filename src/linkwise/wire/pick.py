@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from linkwise.errors import InputError
+from linkwise.wire.words import plain_words
 
 __all__ = [
     "BandwidthAnswer",
@@ -81,4 +82,4 @@ def decode_line(line: bytes) -> Line:
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(str(error)) from error
+        raise InputError(plain_words(error)) from error

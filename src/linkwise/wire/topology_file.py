@@ -9,6 +9,7 @@ import msgspec
 from linkwise.errors import TopologyError
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology, numbered, square, whole_matrix
+from linkwise.wire.words import plain_words
 
 __all__ = ["FORMAT", "read_topology"]
 
@@ -22,7 +23,7 @@ rings: [[0], [1]]                   # optional
 
 class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
     devices: list[str] | None = None
-    links: list[list[str]] = []
+    links: list[list[object]] = []
     bandwidth: list[list[float]] = []
     rings: list[list[int]] = []
 
@@ -33,11 +34,9 @@ def read_topology(document: object) -> Topology:
         # Cells of a diagonal may be numbers or X: whatever stands there is not read.
         found = msgspec.convert(_without_diagonals(document), _TopologyFile)
     except msgspec.ValidationError as error:
-        raise TopologyError(f"{error}; a machine is written like this:\n{FORMAT}") from error
+        raise TopologyError(f"{plain_words(error)}; a machine is written like this:\n{FORMAT}") from error
     if not found.links and not found.bandwidth:
-        raise TopologyError(
-            f"neither links nor bandwidth are given; a machine is written like this:\n{FORMAT}"
-        )
+        raise TopologyError(f"neither links nor bandwidth are given; a machine is written like this:\n{FORMAT}")
     count = len(found.links or found.bandwidth)
     square(found.links, "links")
     return Topology(
@@ -51,7 +50,9 @@ def read_topology(document: object) -> Topology:
     )
 
 
-def _link(cell: str, i: int, j: int) -> Link:
+def _link(cell: object, i: int, j: int) -> Link:
+    if not isinstance(cell, str):
+        raise TopologyError(f"links row {i} column {j} is {cell!r}: write a link kind, with quotes if it is '?'")
     try:
         return Link.parse(cell)
     except TopologyError as error:
