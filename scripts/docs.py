@@ -13,6 +13,7 @@ from rich.console import Console
 from linkwise.cli.main import main
 from linkwise.cli.pick_one import Pick, pick_one
 from linkwise.rulebook.page import rules_page
+from linkwise.testing.pages import pages, refreshed
 from linkwise.vendors.profiles import profile
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -58,11 +59,16 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def write(root: Path = ROOT) -> None:
-    """Write every page, and say so."""
+    """Write every page and the outputs of all examples, and say so."""
     for path, page in PAGES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(page(), "utf-8")
         print(f"wrote {path}")
+    for page in pages(root):
+        text = page.read_text("utf-8")
+        if (anew := refreshed(text)) != text:
+            page.write_text(anew, "utf-8")
+            print(f"refreshed {page.relative_to(root)}")
 
 
 if __name__ == "__main__":
