@@ -64,11 +64,11 @@ def write(root: Path = ROOT) -> None:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(page(), "utf-8")
         print(f"wrote {path}")
-    for page in pages(root):
-        text = page.read_text("utf-8")
+    for file in pages(root):
+        text = file.read_text("utf-8")
         if (anew := refreshed(text)) != text:
-            page.write_text(anew, "utf-8")
-            print(f"refreshed {page.relative_to(root)}")
+            file.write_text(anew, "utf-8")
+            print(f"refreshed {file.relative_to(root)}")
 
 
 if __name__ == "__main__":
