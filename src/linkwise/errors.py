@@ -7,10 +7,11 @@ the outside failing, and for bugs::
       InputError          what was given makes no sense; the text names the thing and the place
         TopologyError     a matrix or a machine description makes no sense
         AskError          an ask makes no sense: a device named twice, a size that is no number
+      PolicyError         a policy is not fit to be registered
       RulebookError       a rule mark in the code or in a test names no rule
 """
 
-__all__ = ["AskError", "InputError", "LinkwiseError", "RulebookError", "TopologyError"]
+__all__ = ["AskError", "InputError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"]
 
 
 class LinkwiseError(Exception):
@@ -27,6 +28,10 @@ class TopologyError(InputError):
 
 class AskError(InputError):
     """An ask makes no sense."""
+
+
+class PolicyError(LinkwiseError):
+    """A policy is not fit to be registered."""
 
 
 class RulebookError(LinkwiseError):

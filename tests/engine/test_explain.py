@@ -7,7 +7,8 @@ import pytest
 
 import linkwise.topology
 from linkwise import Bottleneck, Partition, Reason, best_bottleneck, best_partition, refusal, score_matrix
-from linkwise.engine.explain import bottleneck_lost, partition_lost
+from linkwise.engine.compare import bottleneck_lost, partition_lost
+from linkwise.engine.explain import short_refusal
 from linkwise.testing.machines import DGX1, M1
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.machine import machine_of
@@ -88,3 +89,58 @@ def test_there_is_no_runner_up_where_there_is_no_choice() -> None:
     fabric, found = fabric_of(M1), best_bottleneck(M1, 8)
     assert isinstance(found, Bottleneck)
     assert next_bottleneck(fabric, Question(255, 0, 8), found) is None
+
+
+@pytest.mark.rule("003.predicate")
+def test_a_refusal_by_rings_tells_every_ring() -> None:
+    one, two = Reason("003.predicate", asked=2, found=(1, 1), kind="one group", noun="ring"), 2
+    assert refusal(one) == f"ring 0 has 1 idle, ring 1 has 1 idle; {two} are needed in one ring"
+    split = Reason("003.predicate", asked=10, found=(8, 3), kind="even split", noun="ring")
+    assert refusal(split).endswith("10 are needed half in each of two rings, at matching positions")
+    assert short_refusal(one) == short_refusal(split)
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        (
+            Reason("003.count", asked=3, found=(1, 2, 4, 8), noun="ascend-910"),
+            "3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8",
+        ),
+        (
+            Reason("003.count", asked=9, found=tuple(range(1, 9)), noun="ascend-910b"),
+            "9 devices can't be asked for on ascend-910b; ask for 1 to 8",
+        ),
+        (
+            Reason("003.one-pod", asked=(4, 2), found=8, kind="one pod"),
+            "4 devices are asked for by 2 pods; up to 8 must be one pod",
+        ),
+        (
+            Reason("003.one-pod", asked=4, found=8, kind="full pods", noun="worker"),
+            "task worker asks for 4 devices a pod; a job of more than 8 must ask for 8 a pod",
+        ),
+        (
+            Reason("004.filter", asked=8138, found=((0, 4069), (3, 4069))),
+            "device 0 has 4069 left, device 3 has 4069 left; 8138 are needed on one device",
+        ),
+        (
+            Reason("004.filter", asked=90, found=((0, 20), (1, 70)), kind="core"),
+            "device 0 has 20 left, device 1 has 70 left; 90 % of compute are needed on one device",
+        ),
+        (
+            Reason("004.mode", asked="share", found="whole"),
+            "the pod asks for memory of devices and the node hands out whole devices",
+        ),
+        (Reason("002.whole", asked=2, found=(1, 8)), "2 devices are asked for and 1 of 8 is free"),
+        (
+            Reason("001.best-effort", asked=40.0, found=15.52),
+            "the best free set has 15.52 GB/s at its slowest pair and 40 is the floor",
+        ),
+        (
+            Reason("002.segregate", asked="team-c", found=("team-a",)),
+            "devices with room are shared by team-a, and namespace team-c may share with nobody else",
+        ),
+    ],
+)
+def test_a_policys_refusal_has_its_numbers(reason: Reason, sentence: str) -> None:
+    assert refusal(reason) == sentence

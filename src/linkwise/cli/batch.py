@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING
 
-from linkwise.engine.explain import refusal
+from linkwise.cli.answers import answer
 from linkwise.errors import InputError
-from linkwise.model.verdict import Reason
-from linkwise.topology.bottleneck import best_bottleneck
-from linkwise.topology.partition import best_partition
-from linkwise.wire.pick import (
-    BandwidthAnswer,
-    BandwidthLine,
-    BrokenLine,
-    LinkAffinityAnswer,
-    LinkAffinityLine,
-    Refused,
-    decode_line,
-    encode_answer,
-)
+from linkwise.wire.pick import BrokenLine, decode_line, encode_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
+
+    from linkwise.wire.pick import Answer
 
 __all__ = ["answer_lines"]
 
@@ -34,31 +23,15 @@ def answer_lines(lines: Iterable[bytes], out: BinaryIO) -> bool:
     for number, line in enumerate(lines, start=1):
         if line.isspace():
             continue
-        answer = _answer_line(number, line)
-        whole = whole and not isinstance(answer, BrokenLine)
-        out.write(encode_answer(answer) + b"\n")
+        found = _answer_line(number, line)
+        whole = whole and not isinstance(found, BrokenLine)
+        out.write(encode_answer(found) + b"\n")
         out.flush()
     return whole
 
 
-def _answer_line(number: int, line: bytes) -> LinkAffinityAnswer | BandwidthAnswer | Refused | BrokenLine:
+def _answer_line(number: int, line: bytes) -> Answer:
     try:
-        asked = decode_line(line)
-        return _by_links(asked) if isinstance(asked, LinkAffinityLine) else _by_bandwidth(asked)
+        return answer(decode_line(line))
     except InputError as error:
         return BrokenLine(f"line {number}: {error}")
-
-
-def _by_links(asked: LinkAffinityLine) -> LinkAffinityAnswer | Refused:
-    found = best_partition(asked.scores, asked.size, asked.available, asked.required)
-    if isinstance(found, Reason):
-        return Refused(refusal(found))
-    return LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven)
-
-
-def _by_bandwidth(asked: BandwidthLine) -> BandwidthAnswer | Refused:
-    found = best_bottleneck(asked.bandwidth, asked.size, asked.available, asked.required)
-    if isinstance(found, Reason):
-        return Refused(refusal(found))
-    value = found.value if isfinite(found.value) else None
-    return BandwidthAnswer(found.devices, value, found.suspects, found.proven)

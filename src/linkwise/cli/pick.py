@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, get_args
 
 import click
 
+from linkwise.cli.pick_words import read_devices, read_generation, read_room
 from linkwise.cli.topology_source import load_topology
 from linkwise.errors import InputError
-from linkwise.topology.link_value import LinkGeneration
+from linkwise.policies.ring_profiles import RING_PROFILES
+from linkwise.topology.partition import Objective
 from linkwise.vendors.profiles import PROFILES
 
-if TYPE_CHECKING:
-    from linkwise.model.topology import Topology
-
 EXIT_REFUSED: Final = 1
+POLICIES: Final = ("link-affinity", "bandwidth", "ring-affinity", "memory-share")
 
 _EPILOG: Final = """\b
 Examples:
   linkwise pick --profile dgx1-v100 --size 2
-  linkwise pick --topology machine.yaml --size 4 --available 0,1,2,3,6 --required 0
-  linkwise pick --profile dgx1-v100-measured --size 2 --policy bandwidth
+  linkwise pick --topology machine.yaml --size 4 --available 0-3,6 --required 0
+  linkwise pick --profile dgx1-v100-measured --size 2
+  linkwise pick --profile ascend-910 --size 2 --available 0,1,4 --faulty 7
+  linkwise pick --room 0=12207,1=8138,2=4069,3=16276 --share 8138
   linkwise pick --batch questions.jsonl > answers.jsonl
 
 \b
@@ -37,6 +39,9 @@ A machine file is YAML or JSON:
 A batch has one question a line; the policy decides what it holds:
   {"policy":"link-affinity","scores":[[0,210],[210,0]],"size":2}
   {"policy":"bandwidth","bandwidth":[[0,48.4],[48.3,0]],"available":[0,1],"required":[0],"size":2}
+  {"policy":"whole-device","available":[1,4,6],"size":2}
+  {"policy":"ring-affinity","profile":"ascend-910","size":2,"idle":[0,1,4]}
+  {"policy":"memory-share","room":{"0":12207,"1":8138},"share":8138}
 
 \b
 Exit codes: 0 chosen, 1 refused, 2 the input makes no sense. A batch ends with 1 if a line made
@@ -44,118 +49,141 @@ no sense; a refusal is an answer there.
 """
 
 
-_SPAN: Final = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options as the user gave them."""
 
+    file: str | None
+    profile: str | None
+    size: int | None
+    available: str | None
+    required: str | None
+    faulty: str | None
+    room: str | None
+    share: int | None
+    policy: str | None
+    objective: Objective | None
+    generation: str | None
+    as_json: bool
 
-def _positions(topology: Topology, text: str | None, option: str) -> list[int] | None:
-    """Devices as a user lists them: positions, spans of positions, or ids."""
-    if text is None:
-        return None
-    by_id = {device: position for position, device in enumerate(topology.devices)}
-    found: list[int] = []
-    for word in filter(None, (part.strip() for part in text.split(","))):
-        if word in by_id:
-            found.append(by_id[word])
-        elif span := _SPAN.fullmatch(word):
-            found += range(int(span[1]), int(span[2] or span[1]) + 1)
-        else:
-            raise InputError(
-                f"{option}: {word!r} is no device of this machine; write positions (0,1 or 0-3) or ids: "
-                f"{', '.join(topology.devices)}"
-            )
-    return found
-
-
-def _generation(text: str | None) -> LinkGeneration | None:
-    if text is None:
-        return None
-    try:
-        words = dict(part.split("=") for part in text.split(","))
-        return LinkGeneration(**{key.strip(): int(value) for key, value in words.items()})
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"--generation {text!r}: write it as nvlink=4,pcie=5") from error
+    def only(self, *names: str, what: str) -> None:
+        """Refuse options that mean nothing here, so that none is ignored silently."""
+        for name in self.__slots__:
+            if name not in {*names, "policy", "as_json"} and getattr(self, name) is not None:
+                option = "topology" if name == "file" else name
+                raise InputError(f"--{option} means nothing {what}: leave it out")
 
 
 @click.command("pick", epilog=_EPILOG)
 @click.option("-t", "--topology", "file", metavar="FILE", help="The machine, as YAML or JSON; - is standard input.")
-@click.option("--profile", "profile_name", type=click.Choice(list(PROFILES)), help="A machine known by name.")
+@click.option("--profile", type=click.Choice([*PROFILES, *RING_PROFILES]), help="A machine known by name.")
 @click.option("-s", "--size", type=int, help="How many devices.")
 @click.option("--available", metavar="LIST", help="Devices to choose from, as 0,1,4-7 or by id. [default: all]")
 @click.option("--required", metavar="LIST", help="Devices that must be among the chosen.")
-@click.option(
-    "--policy",
-    type=click.Choice(["link-affinity", "bandwidth"]),
-    help="Choose by link kinds or by bandwidth. [default: by what the machine tells]",
-)
+@click.option("--faulty", metavar="LIST", help="Devices that do not work (ring-affinity).")
+@click.option("--room", metavar="0=N,1=N", help="What is left of each device (memory-share).")
+@click.option("--share", type=int, help="How much of one device (memory-share).")
+@click.option("--policy", type=click.Choice(POLICIES), help="The rules to choose by. [default: by what is given]")
 @click.option(
     "--objective",
-    type=click.Choice(["partition", "best-set"]),
-    default="partition",
-    show_default=True,
-    help="By link kinds: the best set of the best partition, or the best set whatever it leaves.",
+    type=click.Choice(get_args(Objective)),
+    help="By link kinds: the best set of the best partition, or the best set whatever it leaves. [default: partition]",
 )
 @click.option("--generation", metavar="nvlink=N,pcie=N", help="Weigh link kinds by generation, in GB/s.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, as in a batch.")
 @click.option("--batch", metavar="FILE", help="Answer one question a line; - is standard input.")
-def command(  # noqa: PLR0913 - one parameter an option
-    *,
-    file: str | None,
-    profile_name: str | None,
-    size: int | None,
-    available: str | None,
-    required: str | None,
-    policy: str | None,
-    objective: str,
-    generation: str | None,
-    as_json: bool,
-    batch: str | None,
-) -> None:
+def command(batch: str | None, **options: Any) -> None:  # noqa: ANN401 - typed by Given
     """Choose devices of one machine, and say why these.
 
     By link kinds (link-affinity) the best set of the best partition is taken, so that the next ask finds a good set as
     well. By bandwidth the set with the largest bottleneck is taken; what is within 5 % counts as equal, and of equals
-    the one that leaves the most good sets.
+    the one that leaves the most good sets. By rings (ring-affinity) devices lie as the hardware demands. By room
+    (memory-share) the fullest device that still fits is taken.
     """
+    given = Given(**options)
     if batch is not None:
-        others = (file, profile_name, size, available, required, policy, generation, as_json or None)
-        if any(value is not None for value in others):
-            raise InputError("--batch takes everything from its lines: leave the other options out")
-        _run_batch(batch)
-        return
-    if file is not None and profile_name is not None:
-        raise InputError("--topology and --profile both name a machine: give one of them")
-    if size is None:
-        raise InputError("say how many devices: --size N")
+        given.only(what="beside --batch, which takes everything from its lines")
+        chosen = _run_batch(batch)
+    else:
+        chosen = _WAYS[_policy(given)](given)
+    if not chosen:
+        sys.exit(EXIT_REFUSED)
+
+
+def _policy(given: Given) -> str:
+    """The policy asked for, or the one that what was given speaks of."""
+    if given.policy is not None:
+        return given.policy
+    if given.room is not None or given.share is not None:
+        return "memory-share"
+    return "ring-affinity" if given.profile in RING_PROFILES else "links"
+
+
+def _by_links(given: Given) -> bool:
+    """By link kinds where the machine tells any, else by bandwidth."""
     from linkwise.cli.pick_one import Pick, pick_one  # noqa: PLC0415 - brings rich, which --help does not need
 
-    topology = load_topology(file, profile_name)
-    by_links = policy == "link-affinity" or (policy is None and bool(topology.links))
-    if not by_links and (generation or objective != "partition"):
+    given.only("file", "profile", "size", "available", "required", "objective", "generation", what="for linked devices")
+    if given.file is not None and given.profile is not None:
+        raise InputError("--topology and --profile both name a machine: give one of them")
+    topology = load_topology(given.file, given.profile)
+    by_links = given.policy == "link-affinity" or (given.policy is None and bool(topology.links))
+    if not by_links and (given.generation or given.objective):
         raise InputError("--generation and --objective belong to --policy link-affinity")
     wanted = Pick(
         topology=topology,
         policy="link-affinity" if by_links else "bandwidth",
-        size=size,
-        available=_positions(topology, available, "--available"),
-        required=_positions(topology, required, "--required") or [],
-        objective="best-set" if objective == "best-set" else "partition",
-        generation=_generation(generation),
+        size=_size(given),
+        available=read_devices(given.available, topology.devices, "--available"),
+        required=read_devices(given.required, topology.devices, "--required") or [],
+        objective=given.objective or "partition",
+        generation=read_generation(given.generation),
     )
-    if not pick_one(wanted, as_json=as_json):
-        sys.exit(EXIT_REFUSED)
+    return pick_one(wanted, as_json=given.as_json)
 
 
-def _run_batch(file: str) -> None:
+def _by_rings(given: Given) -> bool:
+    from linkwise.cli.pick_group import pick_in_rings, ring_line  # noqa: PLC0415 - brings rich
+
+    given.only("profile", "size", "available", "faulty", what="for ring-affinity")
+    idle, faulty = (
+        read_devices(text, (), option)
+        for text, option in ((given.available, "--available"), (given.faulty, "--faulty"))
+    )
+    return pick_in_rings(ring_line(given.profile or "", _size(given), idle, faulty or []), as_json=given.as_json)
+
+
+def _by_room(given: Given) -> bool:
+    from linkwise.cli.pick_group import pick_by_room  # noqa: PLC0415 - brings rich
+
+    given.only("room", "share", what="for memory-share")
+    if given.room is None or given.share is None:
+        raise InputError("say what is left of each device and how much is wanted: --room 0=12207,1=8138 --share 8138")
+    return pick_by_room(read_room(given.room), given.share, as_json=given.as_json)
+
+
+def _size(given: Given) -> int:
+    if given.size is None:
+        raise InputError("say how many devices: --size N")
+    return given.size
+
+
+def _run_batch(file: str) -> bool:
     from linkwise.cli.batch import answer_lines  # noqa: PLC0415 - brings msgspec, which --help does not need
 
     try:
         with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as lines:
-            whole = answer_lines(lines, sys.stdout.buffer)
+            return answer_lines(lines, sys.stdout.buffer)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from error
-    if not whole:
-        sys.exit(EXIT_REFUSED)
+
+
+_WAYS: Final = {
+    "links": _by_links,
+    "link-affinity": _by_links,
+    "bandwidth": _by_links,
+    "ring-affinity": _by_rings,
+    "memory-share": _by_room,
+}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from linkwise.cli.matrix import Marks, bandwidth_table, link_table
-from linkwise.engine.explain import bottleneck_lost, devices_text, partition_lost, refusal, set_lost, single_lost
+from linkwise.cli.told import Told, print_json, tell_refusal
+from linkwise.engine.compare import bottleneck_lost, partition_lost, set_lost, single_lost
+from linkwise.engine.explain import devices_text, refusal
 from linkwise.errors import InputError
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import best_bottleneck
@@ -25,7 +24,7 @@ from linkwise.topology.partition import best_partition
 from linkwise.topology.question import Question, question
 from linkwise.topology.residual import SIZES
 from linkwise.topology.runner_up import next_bottleneck, next_partition
-from linkwise.wire.pick import BandwidthAnswer, LinkAffinityAnswer, Refused, encode_answer
+from linkwise.wire.pick import BandwidthAnswer, LinkAffinityAnswer, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -74,10 +73,10 @@ def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT
     scores = score_matrix(wanted.topology, points)
     found = best_partition(scores, wanted.size, wanted.available, wanted.required, objective=wanted.objective)
     if isinstance(found, Reason):
-        return _refused(found, shown, as_json)
+        return print_json(Refused(refusal(found))) if as_json else tell_refusal(shown, refusal(found))
     if as_json:
-        return _print_json(LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven))
-    told = _Told()
+        return print_json(LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven))
+    told = Told()
     told.add("chosen", f"{_ids(wanted, found.devices)}  {_worth(wanted, scores, found)}", "bold green")
     told.add("", _why_partition(wanted, found))
     other = next_partition(machine_of(scores), wanted.question(), found, wanted.objective)
@@ -126,11 +125,11 @@ def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa:
     samples, links = wanted.topology.bandwidth, wanted.topology.links
     found = best_bottleneck(samples, wanted.size, wanted.available, wanted.required, links=links)
     if isinstance(found, Reason):
-        return _refused(found, shown, as_json)
+        return print_json(Refused(refusal(found))) if as_json else tell_refusal(shown, refusal(found))
     if as_json:
         value = found.value if isfinite(found.value) else None
-        return _print_json(BandwidthAnswer(found.devices, value, found.suspects, found.proven))
-    fabric, told = fabric_of(samples, links), _Told()
+        return print_json(BandwidthAnswer(found.devices, value, found.suspects, found.proven))
+    fabric, told = fabric_of(samples, links), Told()
     told.add("chosen", f"{_ids(wanted, found.devices)}{_gbs(found)}", "bold green")
     left = ", ".join(f"{count} of {size}" for size, count in zip(SIZES, found.left, strict=False) if count)
     told.add("", f"leaves good sets to others: {left or 'none'}")
@@ -150,18 +149,6 @@ def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa:
     return True
 
 
-class _Told:
-    """Labelled sentences, one below the other."""
-
-    def __init__(self) -> None:
-        self.rows = Table.grid(padding=(0, 1))
-        self.rows.add_column(no_wrap=True, width=9)
-        self.rows.add_column()
-
-    def add(self, label: str, sentence: str, style: str = "") -> None:
-        self.rows.add_row(Text(label, style), Text(sentence))
-
-
 def _gbs(found: Bottleneck) -> str:
     return f"  slowest pair {found.value:g} GB/s" if isfinite(found.value) else ""
 
@@ -171,18 +158,3 @@ def _ids(wanted: Pick, devices: tuple[int, ...]) -> str:
     ids = [wanted.topology.devices[device] for device in devices]
     named = [name for name in ids if not name.startswith("#")]
     return devices_text(devices) + (f" ({', '.join(named)})" if named else "")
-
-
-def _refused(reason: Reason, shown: Console, as_json: bool) -> bool:  # noqa: FBT001 - see _by_links
-    if as_json:
-        _print_json(Refused(refusal(reason)))
-    else:
-        told = _Told()
-        told.add("refused", refusal(reason), "bold red")
-        shown.print(told.rows)
-    return False
-
-
-def _print_json(answer: LinkAffinityAnswer | BandwidthAnswer | Refused) -> bool:
-    sys.stdout.write(encode_answer(answer).decode() + "\n")
-    return True

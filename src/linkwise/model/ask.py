@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from linkwise.model.node import Mode
 
 __all__ = ["Ask", "ContainerAsk"]
 
@@ -25,6 +29,10 @@ class Ask:
     containers: tuple[ContainerAsk, ...]
     namespace: str = "default"
     """sharing is kept within it unless a setting says otherwise"""
+    profile: str = ""
+    """the hardware profile it is meant for, where the pod says so"""
+    mode: Mode = "whole"
+    """how a node must hand out its devices to serve it"""
 
     @property
     def devices(self) -> int:

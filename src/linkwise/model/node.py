@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.topology import Topology
 
-__all__ = ["Node", "Use"]
+__all__ = ["FREE", "Mode", "Node", "Use"]
+
+Mode = Literal["any", "whole", "share", "percent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Use:
     """whose pods sit on it"""
 
 
-FREE = Use()
+FREE: Final = Use()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,10 @@ class Node:
     devices: tuple[Device, ...]
     used: Mapping[str, Use] = field(default_factory=dict)
     topology: Topology | None = None
+    profile: str = ""
+    """the hardware profile by which its devices form groups"""
+    mode: Mode = "any"
+    """how its devices are handed out; `any` while nothing decided it"""
 
     def use(self, device: Device) -> Use:
         """What is taken of the device."""
@@ -44,6 +50,18 @@ class Node:
     def free(self) -> tuple[Device, ...]:
         """Healthy devices of which nothing is taken."""
         return tuple(device for device in self.devices if device.healthy and device.id not in self.used)
+
+    def healthy(self) -> tuple[Device, ...]:
+        """Devices that work, whoever has them."""
+        return tuple(device for device in self.devices if device.healthy)
+
+    def positions(self) -> dict[str, int]:
+        """Where each device stands in the topology, by id or by index; what the topology does not know is left out."""
+        if self.topology is None:
+            return {}
+        known = {name: position for position, name in enumerate(self.topology.devices)}
+        found = {device.id: known.get(device.id, known.get(f"#{device.index}")) for device in self.devices}
+        return {name: position for name, position in found.items() if position is not None}
 
     def room(self) -> dict[str, int]:
         """Share left on each healthy device, by id; never below zero, whatever the records say."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 __all__ = ["Fact", "Grant", "Offer", "Part", "Reason", "Reject"]
 
-Fact = int | float | str | tuple[int, ...] | tuple[str, ...] | None
+Fact = int | float | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Offer:
     parts: tuple[Part, ...]
     score: tuple[int, ...] = ()
     """terms compared in order, larger is better; what they mean is the policy's"""
+    notes: tuple[str, ...] = ()
+    """what a person should know about the choice: link kinds were inferred, nothing is known"""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -56,6 +58,8 @@ class Reason:
     found: Fact = None
     kind: str = ""
     """tells apart several refusals under one rule"""
+    noun: str = ""
+    """what the hardware calls its groups of devices: ring, mesh, module, card"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,19 @@ from linkwise.errors import InputError
 from linkwise.wire.words import plain_words
 
 __all__ = [
+    "Answer",
     "BandwidthAnswer",
     "BandwidthLine",
     "BrokenLine",
+    "DevicesAnswer",
+    "GroupAnswer",
+    "Line",
     "LinkAffinityAnswer",
     "LinkAffinityLine",
+    "MemoryShareLine",
     "Refused",
+    "RingAffinityLine",
+    "WholeDeviceLine",
     "decode_line",
     "encode_answer",
 ]
@@ -41,6 +48,28 @@ class BandwidthLine(_Line, tag="bandwidth"):
     bandwidth: list[list[Number]]
 
 
+class WholeDeviceLine(_Line, tag="whole-device"):
+    """Choose by count alone."""
+
+    available: list[int]
+
+
+class RingAffinityLine(msgspec.Struct, tag_field="policy", tag="ring-affinity", forbid_unknown_fields=True):
+    """Choose by the groups that devices form."""
+
+    size: int
+    idle: list[int]
+    profile: str = ""
+    healthy: list[int] | None = None
+
+
+class MemoryShareLine(msgspec.Struct, tag_field="policy", tag="memory-share", forbid_unknown_fields=True):
+    """Choose one device with room, in the unit of the share."""
+
+    room: dict[int, int]
+    share: int
+
+
 class LinkAffinityAnswer(msgspec.Struct, omit_defaults=True):
     """The chosen set with its score, and the partition it was chosen from with its total."""
 
@@ -60,6 +89,20 @@ class BandwidthAnswer(msgspec.Struct, omit_defaults=True):
     proven: bool = True
 
 
+class GroupAnswer(msgspec.Struct):
+    """The chosen devices, their priority group, and a number by which nodes are ordered: larger is better."""
+
+    devices: tuple[int, ...]
+    group: str
+    score: int
+
+
+class DevicesAnswer(msgspec.Struct):
+    """The chosen devices."""
+
+    devices: tuple[int, ...]
+
+
 class Refused(msgspec.Struct):
     """No set can be chosen, and why."""
 
@@ -72,7 +115,8 @@ class BrokenLine(msgspec.Struct):
     error: str
 
 
-Line = LinkAffinityLine | BandwidthLine
+Line = LinkAffinityLine | BandwidthLine | WholeDeviceLine | RingAffinityLine | MemoryShareLine
+Answer = LinkAffinityAnswer | BandwidthAnswer | GroupAnswer | DevicesAnswer | Refused | BrokenLine
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 encode_answer: Final = msgspec.json.Encoder().encode
 

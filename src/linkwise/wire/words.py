@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["plain_words"]
 
-_PLACE: Final = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<where>[^`]*)`)?", re.DOTALL)
+_PLACE: Final = re.compile(r"(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<where>[^`]*)`)?", re.DOTALL)
 _TYPES: Final = {
     "int": "a whole number",
     "float": "a number",

@@ -1,0 +1,62 @@
+"""Which shapes a job of ring-linked devices may have: how many pods, and how many devices each.
+
+Source: seed 003, "Resource Application Constraints"; `per-pod` is what the vendor's later releases allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkwise.model.verdict import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.model.hardware import HardwareProfile
+    from linkwise.model.settings import JobShape
+
+__all__ = ["Task", "job_refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """So many equal pods of a job."""
+
+    name: str
+    pods: int
+    devices: int  # of each pod
+
+
+def job_refused(tasks: Sequence[Task], profile: HardwareProfile, shape: JobShape = "strict") -> Reason | None:
+    """Why a job may not have this shape; None if it may, or if it asks for no devices."""
+    asking = [task for task in tasks if task.devices and task.pods > 0]  # pods without devices are ignored
+    total = sum(task.pods * task.devices for task in asking)
+    if shape == "per-pod" or not profile.one_pod_up_to:
+        return _each_pod(asking, profile)
+    return _one_pod(asking, profile, total) if total <= profile.one_pod_up_to else _full_pods(asking, profile, total)
+
+
+def _one_pod(tasks: Sequence[Task], profile: HardwareProfile, total: int) -> Reason | None:
+    # rule 003.one-pod: up to eight devices are one pod.
+    pods = sum(task.pods for task in tasks)
+    if pods > 1:
+        return Reason("003.one-pod", asked=(total, pods), found=profile.one_pod_up_to, kind="one pod")
+    return _each_pod(tasks, profile)
+
+
+def _full_pods(tasks: Sequence[Task], profile: HardwareProfile, total: int) -> Reason | None:
+    whole = profile.one_pod_up_to
+    # rule 003.count: more than eight is 8xN.
+    if total % whole:
+        return Reason("003.count", asked=total, found=whole, kind="multiple")
+    # rule 003.one-pod: and eight a pod.
+    uneven = next((task for task in tasks if task.devices != whole), None)
+    if uneven:
+        return Reason("003.one-pod", asked=uneven.devices, found=whole, kind="full pods", noun=uneven.name)
+    return None
+
+
+def _each_pod(tasks: Sequence[Task], profile: HardwareProfile) -> Reason | None:
+    bad = next((task.devices for task in tasks if profile.span(task.devices) is None), None)
+    return None if bad is None else Reason("003.count", asked=bad, found=profile.counts(), noun=profile.name)

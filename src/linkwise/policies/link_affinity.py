@@ -1,0 +1,92 @@
+"""Whole devices by the links between them: the best set of the best partition.
+
+Source: seed 000, "How to pick the best effort GPUs in one node" and "How to pick the most suitable Node".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.model.verdict import Offer, Reason, Reject
+from linkwise.policies.policy import Policy, misfit, offer_by_container
+from linkwise.topology.inferred import inferred_links
+from linkwise.topology.link_score import score_matrix
+from linkwise.topology.partition import Partition, best_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.model.ask import Ask
+    from linkwise.model.node import Node
+    from linkwise.model.topology import Matrix, Topology
+
+__all__ = ["LinkAffinity"]
+
+
+class LinkAffinity(Policy):
+    """Scores by link kinds; a node that tells nothing stays feasible and comes last."""
+
+    name = "link-affinity"
+    terms = ("known", "links", "packing")
+    leading = 2
+
+    def admit(self, ask: Ask) -> Reason | None:
+        """At least one device."""
+        return Reason("002.whole", asked=ask.devices, kind="no size") if ask.devices < 1 else None
+
+    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+        """The best set of the best partition of the free devices, divided in the same way among containers."""
+        refused = misfit(ask, node, ask.devices)
+        if refused:
+            return refused
+        free = [device.id for device in node.free()]
+        devices = _chosen(node, ask.devices, free)
+        if devices is None:
+            notes: tuple[str, ...] = ("nothing is known of the links",)
+            devices = free[: ask.devices]
+        else:
+            notes = _notes(node)
+        offer = offer_by_container(ask, node, devices, lambda count, left: _chosen(node, count, left) or left[:count])
+        return Offer(offer.node, offer.parts, notes=notes)
+
+    def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
+        """Whether links are known, what the set scores, and then how few devices are left free."""
+        left = len(node.free()) - ask.devices
+        if ask.devices == 1:
+            return (1, 0, -left)  # one device has no links to score: only packing counts
+        # rule 000.unknown: without a matrix a node comes last.
+        scores = _scores(node)
+        places = node.positions()
+        if scores is None or not all(device in places for device in offer.devices):
+            return (0, 0, -left)
+        # rule 000.score: the score of the set that the node would give.
+        chosen = [places[device] for device in offer.devices]
+        return (1, int(sum(scores[i][j] for k, i in enumerate(chosen) for j in chosen[k + 1 :])), -left)
+
+
+def _chosen(node: Node, count: int, available: Sequence[str]) -> list[str] | None:
+    """So many of the available devices by links; None where too little is known of them."""
+    scores, places = _scores(node), node.positions()
+    known = {places[device]: device for device in available if device in places}
+    if scores is None:
+        return None
+    found = best_partition(scores, count, known)
+    return [known[position] for position in found.devices] if isinstance(found, Partition) else None
+
+
+def _scores(node: Node) -> Matrix | None:
+    return _score_matrix(node.topology) if node.topology else None
+
+
+def _score_matrix(topology: Topology) -> Matrix | None:
+    if topology.links:
+        return score_matrix(topology)
+    if topology.bandwidth:
+        return score_matrix(type(topology)(topology.devices, links=inferred_links(topology.bandwidth)))
+    return None
+
+
+def _notes(node: Node) -> tuple[str, ...]:
+    if node.topology is None or node.topology.links:
+        return ()
+    return ("link kinds are inferred from bandwidth",)

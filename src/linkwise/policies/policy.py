@@ -1,0 +1,64 @@
+"""What a policy answers: is the ask well formed, which devices of a node, and how good is that beside other nodes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from linkwise.model.verdict import Offer, Part, Reason, Reject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from linkwise.model.ask import Ask
+    from linkwise.model.node import Node
+
+__all__ = ["Policy", "misfit", "offer_by_container"]
+
+
+class Policy(ABC):
+    """One set of rules; it knows no resource name, annotation or vendor."""
+
+    name: ClassVar[str]
+    terms: ClassVar[tuple[str, ...]]
+    """what the numbers of a score mean, in order"""
+    leading: ClassVar[int]
+    """how many of them make the class: nodes that agree in these are equally good"""
+
+    @abstractmethod
+    def admit(self, ask: Ask) -> Reason | None:
+        """Why no node whatever could serve the ask; None if it is well formed."""
+
+    @abstractmethod
+    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+        """The devices of this node for a well-formed ask, or why there are none."""
+
+    @abstractmethod
+    def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
+        """How good the offer is beside those of other nodes; larger is better, term by term."""
+
+
+def misfit(ask: Ask, node: Node, size: int) -> Reject | None:
+    """Why a node can't serve an ask for so many whole devices, whichever they are."""
+    # rule 004.mode: a node hands out whole devices or parts of them, never both.
+    if node.mode not in {"any", ask.mode}:
+        return Reject(node.name, Reason("004.mode", asked=ask.mode, found=node.mode))
+    # rule 002.whole: whole devices are only those of which nothing is taken.
+    free = len(node.free())
+    if free < size:
+        final = len(node.devices) < size
+        return Reject(node.name, Reason("002.whole", asked=size, found=(free, len(node.devices))), final=final)
+    return None
+
+
+def offer_by_container(
+    ask: Ask, node: Node, devices: Sequence[str], choose: Callable[[int, Sequence[str]], Sequence[str]]
+) -> Offer:
+    """The devices divided among the containers, in the order of the pod; `choose` takes so many of those left."""
+    left, parts = list(devices), []
+    for container in ask.containers:
+        if container.devices:
+            own = choose(container.devices, left) if container.devices < len(left) else left
+            parts.append(Part(container.container, tuple(own)))
+            left = [device for device in left if device not in own]
+    return Offer(node.name, tuple(parts))

@@ -1,0 +1,94 @@
+"""All policies by name, each checked when it is registered: a bad one stops the start, not a pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.errors import PolicyError
+from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.model.device import Device
+from linkwise.model.link import SELF, Link, Pcie
+from linkwise.model.node import Node
+from linkwise.model.topology import Topology
+from linkwise.model.verdict import Offer
+from linkwise.policies.bandwidth import Bandwidth
+from linkwise.policies.link_affinity import LinkAffinity
+from linkwise.policies.memory_share import MemoryShare
+from linkwise.policies.ring_affinity import RingAffinity
+from linkwise.policies.whole_device import WholeDevice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.policies.policy import Policy
+
+__all__ = ["POLICIES", "registered"]
+
+QUESTIONS: Final = ("admit", "pick", "score")
+
+
+def registered(policies: Iterable[Policy]) -> dict[str, Policy]:
+    """The policies by name.
+
+    Raises:
+        PolicyError: one lacks a name, a method or its terms, two have one name, or a score is no tuple of integers.
+    """
+    found: dict[str, Policy] = {}
+    for policy in policies:
+        _check_shape(policy)
+        if policy.name in found:
+            raise PolicyError(f"two policies are called {policy.name!r}")
+        _check_answers(policy)
+        found[policy.name] = policy
+    return found
+
+
+def _check_shape(policy: Policy) -> None:
+    kind = type(policy).__name__
+    if not isinstance(getattr(policy, "name", None), str) or not policy.name:
+        raise PolicyError(f"policy {kind} has no name")
+    for question in QUESTIONS:
+        if not callable(getattr(policy, question, None)):
+            raise PolicyError(f"policy {policy.name!r} has no method {question!r}")
+    terms, leading = getattr(policy, "terms", None), getattr(policy, "leading", None)
+    if not isinstance(terms, tuple) or not terms or not all(isinstance(term, str) for term in terms):
+        raise PolicyError(f"policy {policy.name!r} does not name the terms of its score")
+    if not isinstance(leading, int) or not 0 <= leading <= len(terms):
+        raise PolicyError(f"policy {policy.name!r} has {leading!r} leading terms of {len(terms)}")
+
+
+def _check_answers(policy: Policy) -> None:
+    """Ask a machine of eight linked devices: the answer must be an offer, and its score as the terms say."""
+    ask = next((ask for ask in (_WHOLE, _PART) if policy.admit(ask) is None), None)
+    if ask is None:
+        raise PolicyError(f"policy {policy.name!r} admits neither one device nor a part of one")
+    offer = policy.pick(ask, _MACHINE)
+    if not isinstance(offer, Offer):
+        raise PolicyError(f"policy {policy.name!r} picks nothing of a free machine: {offer!r}")
+    score: object = policy.score(ask, _MACHINE, offer)
+    whole = isinstance(score, tuple) and all(type(term) is int for term in score)
+    if not whole or not isinstance(score, tuple) or len(score) != len(policy.terms):
+        raise PolicyError(f"policy {policy.name!r} scores {score!r}: {len(policy.terms)} integers are expected")
+
+
+_WHOLE: Final = Ask("probe", (ContainerAsk("main", devices=1),), mode="whole")
+_PART: Final = Ask("probe", (ContainerAsk("main", share=1),), mode="share")
+_MACHINE: Final = Node(
+    "probe",
+    tuple(Device(f"device-{index}", index, memory=8) for index in range(8)),
+    topology=Topology(
+        tuple(f"device-{index}" for index in range(8)),
+        links=tuple(tuple(SELF if i == j else Link(1, Pcie.SYS) for j in range(8)) for i in range(8)),
+    ),
+)
+
+# One line a policy.
+POLICIES: Final = registered(
+    (
+        LinkAffinity(),
+        Bandwidth(),
+        WholeDevice(),
+        RingAffinity(),
+        MemoryShare(),
+    )
+)

@@ -1,0 +1,105 @@
+"""Whole devices by the groups they form: rings, meshes, modules, cards.
+
+Source: seed 003, "Affinity Policy Description" and "Scenario Classification". Which counts may be asked and how each
+must lie is a profile's data; what is here serves every profile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.model.verdict import Offer, Reason, Reject
+from linkwise.policies.policy import Policy, misfit, offer_by_container
+from linkwise.policies.ring_profiles import ring_profile
+from linkwise.policies.spans import SPANS, Lying
+
+if TYPE_CHECKING:
+    from linkwise.model.ask import Ask
+    from linkwise.model.hardware import HardwareProfile
+    from linkwise.model.node import Node
+
+__all__ = ["RingAffinity", "group_letter", "single_number"]
+
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class RingAffinity(Policy):
+    """Devices that may lie together, on the soundest and fullest node."""
+
+    name = "ring-affinity"
+    terms = ("health", "group", "packing")
+    leading = 3  # the seed's table orders all nodes: no two states of it are equally good
+
+    def admit(self, ask: Ask) -> Reason | None:
+        """A count that the hardware can serve."""
+        return _count_refused(ring_profile(ask.profile), ask.devices)
+
+    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+        """Devices that lie as the count demands; the lowest of the best group."""
+        profile = ring_profile(node.profile)
+        refused = _count_refused(profile, ask.devices)
+        if refused:
+            return Reject(node.name, refused, final=True)
+        short = misfit(ask, node, ask.devices)
+        if short:
+            return short
+        lying = lie(profile, node, ask.devices)
+        if lying is None:
+            # rule 003.predicate: enough devices, and none of them lie as they must; every group's number is told.
+            idle = tuple(map(len, _idle(profile, node)))
+            kind = profile.span(ask.devices) or ""
+            return Reject(
+                node.name, Reason("003.predicate", asked=ask.devices, found=idle, kind=kind, noun=profile.noun)
+            )
+        ids = {device.index: device.id for device in node.devices}
+        devices = [ids[index] for index in lying.devices]
+        return offer_by_container(ask, node, devices, lambda count, left: left[:count])
+
+    def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
+        """Sound devices of the node, how well the group fits, and how few devices are idle."""
+        del offer
+        profile = ring_profile(node.profile)
+        lying = lie(profile, node, ask.devices)
+        rank = lying.rank if lying else profile.group
+        healthy, idle = len(node.healthy()), len(node.free())
+        # rule 003.order: one tuple orders all nodes that fit.
+        if profile.order == "health and fit":
+            return (healthy - rank, 0, -idle)
+        # rule 003.faulty: a faulty device counts as used, and a sounder node goes first whatever the group.
+        # rule 003.groups: then the group, A before D.
+        # rule 003.full: then the fuller node; with the group fixed that is the other ring ascending.
+        # rule 003.even: nothing is left to decide: these three fix how many devices both rings have.
+        return (healthy, -rank, -idle)
+
+
+def lie(profile: HardwareProfile, node: Node, count: int) -> Lying | None:
+    """Which devices lie as so many must, and how good that is; None if none do."""
+    span = profile.span(count)
+    return SPANS[span](_idle(profile, node), count, profile) if span else None
+
+
+def group_letter(lying: Lying) -> str:
+    """The priority group as the seed names it: A is the best."""
+    return LETTERS[lying.rank]
+
+
+def single_number(profile: HardwareProfile, score: tuple[int, ...]) -> int:
+    """A score as one number in the same order; for the 910 it is the vendor's own formula."""
+    health, rank, idle = score
+    ranks = 1 if profile.order == "health and fit" else profile.group
+    devices = profile.devices or 64
+    return devices * (ranks * health + rank) + (devices + idle)
+
+
+def _count_refused(profile: HardwareProfile, count: int) -> Reason | None:
+    # rule 003.count: a count that no row of the table has is refused before any node is looked at.
+    if profile.span(count) is not None:
+        return None
+    return Reason("003.count", asked=count, found=profile.counts(), noun=profile.name)
+
+
+def _idle(profile: HardwareProfile, node: Node) -> list[tuple[int, ...]]:
+    """The idle devices of every group, by index."""
+    free = {device.index for device in node.free()}
+    count = max([profile.devices, *(device.index + 1 for device in node.devices)])
+    return [tuple(index for index in group if index in free) for group in profile.groups(count)]

@@ -1,0 +1,117 @@
+"""Machines whose devices form rings, meshes, modules or cards: which counts may be asked, and how each must lie.
+
+Source: seed 003, "Affinity Policy Description", for the 910; the vendor's later generations by their policy names. A
+profile is data: to add one, add an entry. Names in `ALSO_CALLED` are the vendor's own for the same hardware.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from linkwise.errors import InputError
+from linkwise.model.hardware import HardwareProfile
+
+__all__ = ["ALSO_CALLED", "DEFAULT", "RING_PROFILES", "ring_profile"]
+
+DEFAULT: Final = "ascend-910"
+
+_PROFILES: Final = (
+    HardwareProfile(
+        "ascend-910",
+        devices=8,
+        group=4,
+        # rule 003.ring: up to four devices come from one ring.
+        # rule 003.eight: eight are the whole node.
+        spans={"one group": (1, 2, 4), "whole groups": (8,)},
+        # rule 003.one, 003.two, 003.four: idle devices of the ring, the best first: groups A to D of the seed.
+        preference={1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)},
+        noun="ring",
+        one_pod_up_to=8,
+    ),
+    HardwareProfile("ascend-910-half", devices=4, group=4, spans={"count": (1, 2, 4)}, noun="ring"),
+    HardwareProfile("ascend-300t", devices=2, group=1, spans={"count": range(1, 9)}, noun="card"),
+    HardwareProfile("ascend-910b", devices=8, group=8, spans={"count": range(1, 9)}, noun="mesh"),
+    HardwareProfile(
+        "ascend-910b-16",
+        devices=16,
+        group=8,
+        spans={"one group": range(1, 9), "even split": (10, 12, 14), "whole groups": (16,)},
+        noun="ring",
+        order="health and fit",
+    ),
+    HardwareProfile(
+        "ascend-910c-16",
+        devices=16,
+        group=2,
+        spans={"one group": (1,), "whole groups": range(2, 17, 2)},
+        noun="module",
+    ),
+    HardwareProfile(
+        "ascend-910c-8",
+        devices=8,
+        group=2,
+        spans={"one group": (1,), "whole groups": range(2, 9, 2)},
+        noun="module",
+    ),
+    HardwareProfile(
+        "atlas-350-mesh-8",
+        devices=8,
+        group=4,
+        spans={"one group": (1, 2, 3), "whole groups": (4, 8), "count": (5, 6, 7)},
+        noun="mesh",
+    ),
+    HardwareProfile(
+        "atlas-350-mesh-16",
+        devices=16,
+        group=4,
+        spans={
+            "one group": (1, 2, 3),
+            "whole groups": (4, 8, 12, 16),
+            "count": (5, 6, 7, 9, 10, 11, 13, 14, 15),
+        },
+        noun="mesh",
+    ),
+    HardwareProfile("atlas-350-8", devices=8, group=1, spans={"count": range(1, 9)}, noun="card"),
+    HardwareProfile("atlas-350-16", devices=16, group=1, spans={"count": range(1, 17)}, noun="card"),
+    HardwareProfile("ascend-310p-duo", group=2, spans={"whole groups first": range(1, 65)}, noun="card"),
+    HardwareProfile("ascend-310p-duo-card", group=2, spans={"one group": (1, 2)}, noun="card"),
+    HardwareProfile("ascend-310", group=1, spans={"count": range(1, 65)}, noun="chip"),
+    HardwareProfile("ascend-310-card", group=4, spans={"one group": (1, 2, 3, 4)}, noun="card"),
+)
+
+RING_PROFILES: Final = {profile.name: profile for profile in _PROFILES}
+
+ALSO_CALLED: Final = {
+    "module": "ascend-910",
+    "half": "ascend-910-half",
+    "chip4-node4": "ascend-910-half",
+    "card": "ascend-300t",
+    "chip1-node2": "ascend-300t",
+    "module-910b-8": "ascend-910b",
+    "chip8-node8": "ascend-910b",
+    "module-910b-16": "ascend-910b-16",
+    "chip8-node16": "ascend-910b-16",
+    "module-a3-16": "ascend-910c-16",
+    "chip2-node16": "ascend-910c-16",
+    "chip2-node8": "ascend-910c-8",
+    "350-Atlas-4p-8": "atlas-350-mesh-8",
+    "chip4-node8": "atlas-350-mesh-8",
+    "350-Atlas-4p-16": "atlas-350-mesh-16",
+    "chip4-node16": "atlas-350-mesh-16",
+    "350-Atlas-8": "atlas-350-8",
+    "chip1-node8": "atlas-350-8",
+    "350-Atlas-16": "atlas-350-16",
+    "chip1-node16": "atlas-350-16",
+}
+
+
+def ring_profile(name: str) -> HardwareProfile:
+    """The profile of that name, ours or the vendor's; the 910 where nothing is said.
+
+    Raises:
+        InputError: no profile has that name; the text lists those there are.
+    """
+    wanted = ALSO_CALLED.get(name, name) or DEFAULT
+    if wanted not in RING_PROFILES:
+        raise InputError(f"hardware profile {name!r} is not known: {', '.join(RING_PROFILES)}")
+    return RING_PROFILES[wanted]

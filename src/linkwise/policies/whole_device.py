@@ -1,0 +1,43 @@
+"""Whole devices by count alone, packed so that larger asks still fit.
+
+Source: seed 002, "Scheduling", both stories.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.model.verdict import Offer, Reason, Reject
+from linkwise.policies.policy import Policy, misfit, offer_by_container
+
+if TYPE_CHECKING:
+    from linkwise.model.ask import Ask
+    from linkwise.model.node import Node
+
+__all__ = ["WholeDevice"]
+
+
+class WholeDevice(Policy):
+    """The lowest free devices; nodes with the fewest free ones first."""
+
+    name = "whole-device"
+    terms = ("packing",)
+    leading = 0
+
+    def admit(self, ask: Ask) -> Reason | None:
+        """At least one device."""
+        return Reason("002.whole", asked=ask.devices, kind="no size") if ask.devices < 1 else None
+
+    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+        """As many free devices as asked, from the lowest index."""
+        refused = misfit(ask, node, ask.devices)
+        if refused:
+            return refused
+        devices = [device.id for device in node.free()][: ask.devices]
+        return offer_by_container(ask, node, devices, lambda count, left: left[:count])
+
+    def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
+        """Fewer free devices are better: single asks fill used nodes, and whole nodes stay whole."""
+        del ask, offer
+        # rule 002.pack
+        return (-len(node.free()),)

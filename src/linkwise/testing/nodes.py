@@ -1,0 +1,78 @@
+"""Nodes and asks in a line each, for tests of policies and of whoever uses them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.model.device import Device
+from linkwise.model.node import Node, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from linkwise.model.node import Mode
+    from linkwise.model.topology import Topology
+
+__all__ = ["ask", "node", "share_ask", "share_node"]
+
+
+def ask(*devices: int, namespace: str = "default", profile: str = "") -> Ask:
+    """An ask for whole devices, a container a number."""
+    containers = tuple(ContainerAsk(f"c{number}", devices=count) for number, count in enumerate(devices))
+    return Ask("example.com/device", containers, namespace, profile)
+
+
+def share_ask(*shares: int, core: int = 0, namespace: str = "default") -> Ask:
+    """An ask for a part of one device, a container a number; compute goes to the first."""
+    containers = tuple(
+        ContainerAsk(f"c{number}", share=share, core=core if number == 0 else 0) for number, share in enumerate(shares)
+    )
+    return Ask("example.com/memory", containers, namespace, mode="share")
+
+
+def node(  # noqa: PLR0913 - a builder: every field has a default
+    count: int = 8,
+    *,
+    name: str = "n",
+    free: Iterable[int] | None = None,
+    faulty: Iterable[int] = (),
+    topology: Topology | None = None,
+    profile: str = "",
+) -> Node:
+    """A node that hands out whole devices `d0`, `d1`, ...; all of them free unless said otherwise."""
+    bad = set(faulty)
+    devices = tuple(Device(f"d{index}", index, healthy=index not in bad) for index in range(count))
+    kept = set(range(count)) if free is None else set(free)
+    used = {f"d{index}": Use(whole=True) for index in range(count) if index not in kept}
+    return Node(name, devices, used, _renamed(topology), profile)
+
+
+def share_node(  # noqa: PLR0913 - a builder
+    memory: int,
+    rooms: Iterable[int],
+    *,
+    name: str = "n",
+    faulty: Iterable[int] = (),
+    owners: Mapping[int, str] | None = None,
+    cores: Mapping[int, int] | None = None,
+    mode: Mode = "share",
+) -> Node:
+    """A node that hands out memory; each device has so much and that much is left of it."""
+    bad, owner, core = set(faulty), owners or {}, cores or {}
+    left = list(rooms)
+    devices = tuple(Device(f"d{i}", i, memory=memory, healthy=i not in bad) for i in range(len(left)))
+    used = {
+        f"d{i}": Use(share=memory - room, core=core.get(i, 0), namespaces=frozenset({owner.get(i, "default")}))
+        for i, room in enumerate(left)
+        if room < memory or i in owner or i in core
+    }
+    return Node(name, devices, used, mode=mode)
+
+
+def _renamed(topology: Topology | None) -> Topology | None:
+    """The same machine with devices named as the node names them."""
+    if topology is None:
+        return None
+    names = tuple(f"d{index}" for index in range(len(topology.devices)))
+    return type(topology)(names, topology.links, topology.bandwidth, topology.rings)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from linkwise import Offer, Reason, Reject, Topology
+from linkwise.model.topology import numbered
+from linkwise.policies.link_affinity import LinkAffinity
+from linkwise.testing.machines import BRIDGED, DGX1, M1, STORY_000
+from linkwise.testing.nodes import ask, node
+from linkwise.topology.inferred import inferred_links
+from linkwise.vendors.profiles import profile
+
+POLICY = LinkAffinity()
+
+
+def offered(size: int, **fields: object) -> Offer:
+    offer = POLICY.pick(ask(size), node(**fields))  # type: ignore[arg-type]  # fields of a builder
+    assert isinstance(offer, Offer)
+    return offer
+
+
+def score(size: int, **fields: object) -> tuple[int, ...]:
+    return POLICY.score(ask(size), node(**fields), offered(size, **fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("000.story")
+def test_two_devices_come_from_the_node_with_nvlinks() -> None:
+    for linked in (DGX1, STORY_000):
+        assert score(2, topology=linked) > score(2, topology=profile("v100-pcie"))
+        pair = [int(device[1:]) for device in offered(2, topology=linked).devices]
+        assert linked.links[pair[0]][pair[1]].nvlinks == 2
+
+
+@pytest.mark.rule("000.score")
+def test_nodes_are_ordered_by_the_set_they_would_give() -> None:
+    whole, broken = score(4, topology=DGX1), score(4, topology=DGX1, free=[0, 1, 4, 5, 6])
+    assert (whole[:2], broken[:2]) == ((1, 1120), (1, 740))
+    assert whole > broken
+
+
+@pytest.mark.rule("000.unknown")
+def test_a_node_that_tells_nothing_is_feasible_and_comes_last() -> None:
+    offer = offered(2)
+    assert offer.devices == ("d0", "d1")
+    assert offer.notes == ("nothing is known of the links",)
+    assert score(2) < score(2, topology=profile("v100-pcie"))
+
+
+@pytest.mark.rule("000.unknown")
+def test_devices_that_the_matrix_does_not_know_are_used_last() -> None:
+    six = Topology(numbered(6), links=tuple(row[:6] for row in DGX1.links[:6]))
+    assert offered(4, topology=six).devices == ("d0", "d1", "d2", "d3")
+    assert offered(8, topology=six).devices == tuple(f"d{i}" for i in range(8))
+
+
+@pytest.mark.rule("000.one")
+def test_one_device_is_scored_by_packing_alone() -> None:
+    assert offered(1, topology=BRIDGED, free=[0, 1, 2, 3, 7]).devices == ("d7",)
+    full, empty = score(1, topology=BRIDGED, free=[7]), score(1, topology=BRIDGED)
+    assert full > empty
+    assert score(1, free=[7]) == full
+
+
+def test_link_kinds_are_inferred_from_a_bare_matrix_and_said_so() -> None:
+    offer = offered(2, topology=Topology(numbered(8), bandwidth=M1))
+    assert offer.devices == ("d0", "d3")
+    assert offer.notes == ("link kinds are inferred from bandwidth",)
+    links = inferred_links(M1)
+    assert [str(links[0][other]) for other in (3, 1, 5)] == ["NV2+SYS", "NV1+SYS", "SYS"]
+
+
+def test_a_faster_class_always_infers_a_faster_kind() -> None:
+    speeds = [0.0, 1.0, 2.0, 4.0, 900.0, 2000.0, 5000.0]
+    matrix = [[0.0] * 8 for _ in range(8)]
+    for other, speed in enumerate(speeds, 1):
+        matrix[0][other] = matrix[other][0] = speed
+    links = inferred_links(tuple(map(tuple, matrix)))[0][1:]
+    assert list(links) == sorted(links)
+    assert len(set(links)) == len(speeds)
+
+
+def test_containers_get_the_best_of_what_the_pod_got() -> None:
+    offer = POLICY.pick(ask(2, 2), node(topology=DGX1))
+    assert isinstance(offer, Offer)
+    assert [(part.container, part.devices) for part in offer.parts] == [("c0", ("d0", "d3")), ("c1", ("d1", "d2"))]
+
+
+@pytest.mark.rule("002.whole")
+@pytest.mark.parametrize(("free", "final"), [([0], False), (range(8), True)])
+def test_too_few_free_devices_are_a_reject(free: list[int], final: bool) -> None:  # noqa: FBT001 - a table
+    size = 9 if final else 2
+    expected = Reason("002.whole", asked=size, found=(len(free), 8))
+    assert POLICY.pick(ask(size), node(free=free)) == Reject("n", expected, final=final)
+
+
+def test_an_unhealthy_device_is_never_offered() -> None:
+    assert "d0" not in offered(7, topology=DGX1, faulty=[0]).devices
+    assert isinstance(POLICY.pick(ask(8), node(topology=DGX1, faulty=[0])), Reject)
+
+
+def test_an_ask_for_nothing_is_refused() -> None:
+    assert POLICY.admit(ask(0)) == Reason("002.whole", asked=0, kind="no size")

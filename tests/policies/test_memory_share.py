@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from linkwise import Offer, Reason, Reject
+from linkwise.model.settings import ShareSettings
+from linkwise.policies.memory_share import MemoryShare
+from linkwise.policies.whole_device import WholeDevice
+from linkwise.testing.nodes import ask, share_ask, share_node
+
+POLICY = MemoryShare()
+CARD = 16276  # MiB
+
+
+def chosen(share: int, rooms: list[int], policy: MemoryShare = POLICY) -> str | Reason:
+    found = policy.pick(share_ask(share), share_node(CARD, rooms))
+    return found.devices[0] if isinstance(found, Offer) else found.reason
+
+
+@pytest.mark.rule("004.filter")
+def test_room_is_judged_card_by_card_never_by_the_sum() -> None:
+    # Figure 2: three nodes of two cards; 4069 free in all, 4069 on each card, 8138 on one card.
+    assert chosen(8138, [0, 4069]) == Reason("004.filter", asked=8138, found=((0, 0), (1, 4069)))
+    assert chosen(8138, [4069, 4069]) == Reason("004.filter", asked=8138, found=((0, 4069), (1, 4069)))
+    assert chosen(8138, [8138, 0]) == "d0"
+
+
+@pytest.mark.rule("004.binpack")
+def test_of_the_cards_that_fit_the_one_with_the_least_room() -> None:
+    # Figure 3.
+    assert chosen(8138, [12207, 8138, 4069, 16276]) == "d1"
+    assert chosen(1, [5, 5, 5]) == "d0"
+    assert chosen(8138, [12207, 8138, 4069, 16276], MemoryShare(ShareSettings(order="spread"))) == "d3"
+
+
+@pytest.mark.rule("004.one-card")
+def test_an_ask_fits_on_one_card_or_nowhere() -> None:
+    refused = POLICY.pick(share_ask(CARD + 1), share_node(CARD, [CARD, CARD]))
+    assert refused == Reject("n", Reason("004.one-card", asked=CARD + 1, found=CARD), final=True)
+
+
+@pytest.mark.rule("004.one-card")
+def test_all_containers_of_a_pod_share_one_card() -> None:
+    offer = POLICY.pick(share_ask(10, 0, 20), share_node(100, [25, 30]))
+    assert isinstance(offer, Offer)
+    assert [(part.container, part.devices, part.share) for part in offer.parts] == [
+        ("c0", ("d1",), 10),
+        ("c2", ("d1",), 20),
+    ]
+
+
+@pytest.mark.rule("004.mode")
+def test_a_node_is_shared_by_memory_or_given_by_card_never_both() -> None:
+    assert WholeDevice().pick(ask(1), share_node(CARD, [CARD])) == Reject(
+        "n", Reason("004.mode", asked="whole", found="share")
+    )
+    assert POLICY.pick(share_ask(1), share_node(CARD, [CARD], mode="whole")) == Reject(
+        "n", Reason("004.mode", asked="share", found="whole")
+    )
+
+
+@pytest.mark.rule("002.segregate")
+def test_sharing_is_kept_within_a_namespace_unless_set_otherwise() -> None:
+    shared = share_node(100, [40, 30], owners={0: "team-a", 1: "team-b"})
+    own = POLICY.pick(share_ask(10, namespace="team-a"), shared)
+    assert isinstance(own, Offer)
+    assert own.devices == ("d0",)
+    foreign = POLICY.pick(share_ask(10, namespace="team-c"), shared)
+    assert foreign == Reject("n", Reason("002.segregate", asked="team-c", found=("team-a", "team-b")))
+    any_owner = MemoryShare(ShareSettings(within="any")).pick(share_ask(10, namespace="team-c"), shared)
+    assert isinstance(any_owner, Offer)
+    assert any_owner.devices == ("d1",)
+
+
+def test_compute_is_a_second_dimension() -> None:
+    busy = share_node(100, [50, 60], cores={0: 80, 1: 30}, mode="percent")
+    part = share_ask(40, core=50)
+    percent = type(part)(part.resource, part.containers, mode="percent")
+    offer = POLICY.pick(percent, busy)
+    assert isinstance(offer, Offer)
+    assert (offer.devices, offer.parts[0].core) == (("d1",), 50)
+    more = type(part)(part.resource, share_ask(40, core=90).containers, mode="percent")
+    assert POLICY.pick(more, busy) == Reject("n", Reason("004.filter", asked=90, found=((0, 20), (1, 70)), kind="core"))
+
+
+def test_a_used_up_or_faulty_card_has_no_room() -> None:
+    assert POLICY.pick(share_ask(1), share_node(10, [0, 10], faulty=[1])) == Reject(
+        "n", Reason("004.filter", asked=1, found=((0, 0),))
+    )
+    assert isinstance(POLICY.pick(share_ask(1), share_node(10, [10], faulty=[0])), Reject)
+
+
+@pytest.mark.parametrize("share", [0, -5])
+def test_an_ask_for_nothing_is_refused(share: int) -> None:
+    assert POLICY.admit(share_ask(share)) == Reason("004.one-card", asked=share, kind="no size")
+
+
+@pytest.mark.parametrize("core", [-1, 101, 10**9])
+def test_more_compute_than_a_device_has_is_refused(core: int) -> None:
+    assert POLICY.admit(share_ask(1, core=core)) == Reason("001.percent", asked=core, found=100)
+
+
+def test_the_tightest_card_of_all_nodes_is_best() -> None:
+    tight, loose = share_node(100, [12, 100]), share_node(100, [50, 10])
+    scores = []
+    for found in (tight, loose):
+        offer = POLICY.pick(share_ask(10), found)
+        assert isinstance(offer, Offer)
+        scores.append(POLICY.score(share_ask(10), found, offer))
+    assert scores[1] > scores[0]
