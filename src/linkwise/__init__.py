@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from linkwise.engine.explain import refusal
-    from linkwise.errors import AskError, InputError, LinkwiseError, RulebookError, TopologyError
+    from linkwise.errors import AskError, InputError, LinkwiseError, PolicyError, RulebookError, TopologyError
     from linkwise.model import (
         Ask,
         ContainerAsk,
@@ -58,6 +58,7 @@ __all__ = [
     "Partition",
     "Pcie",
     "PodView",
+    "PolicyError",
     "Reason",
     "Reject",
     "RulebookError",
@@ -76,7 +77,7 @@ __all__ = [
 
 _HOMES: Final = {
     "linkwise.engine.explain": ("refusal",),
-    "linkwise.errors": ("AskError", "InputError", "LinkwiseError", "RulebookError", "TopologyError"),
+    "linkwise.errors": ("AskError", "InputError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"),
     "linkwise.topology.bottleneck": ("Bottleneck", "best_bottleneck"),
     "linkwise.topology.link_score": ("pair_score", "score_matrix"),
     "linkwise.topology.partition": ("Partition", "best_partition"),

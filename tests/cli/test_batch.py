@@ -41,6 +41,63 @@ def test_answers_stand_in_the_order_of_the_questions(linkwise: Linkwise) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (
+            line(policy="ring-affinity", profile="ascend-910", size=2, idle=[0, 1, 4], healthy=list(range(8))),
+            {"devices": [0, 1], "group": "A", "score": 261},
+        ),
+        (
+            line(policy="ring-affinity", profile="ascend-910", size=1, idle=[0, 1, 2, 3], healthy=[0, 1, 2, 3, 4, 5]),
+            {"devices": [0], "group": "D", "score": 8 * (4 * 6 - 3) + 4},
+        ),
+        (
+            line(policy="ring-affinity", size=3, idle=[0, 1, 2]),
+            {"reject": "3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8"},
+        ),
+        (
+            line(policy="ring-affinity", profile="module-910b-8", size=3, idle=[0, 5, 7]),
+            {"devices": [0, 5, 7], "group": "A", "score": 8 * (8 * 8) + 5},
+        ),
+        (line(policy="memory-share", room={"0": 12207, "1": 8138}, share=8138), {"devices": [1]}),
+        (
+            line(policy="memory-share", room={"0": 4069, "3": 4069}, share=8138),
+            {"reject": "device 0 has 4069 left, device 3 has 4069 left; 8138 are needed on one device"},
+        ),
+        (line(policy="whole-device", available=[9, 2, 4], size=2), {"devices": [2, 4]}),
+    ],
+)
+def test_every_policy_answers(asked: str, expected: object) -> None:
+    out = io.BytesIO()
+    assert answer_lines([asked.encode()], out)
+    assert json.loads(out.getvalue()) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {"policy": "ring-affinity", "size": 1, "idle": [0], "profile": "x"},
+            "line 1: hardware profile 'x' is not known",
+        ),
+        (
+            {"policy": "ring-affinity", "size": 1, "idle": [10**12], "profile": "ascend-310"},
+            "line 1: idle names device",
+        ),
+        ({"policy": "ring-affinity", "size": 1, "idle": [0, 0]}, "line 1: idle names device 0 twice"),
+        ({"policy": "whole-device", "size": 1, "available": [10**12]}, "line 1: available names device"),
+        ({"policy": "memory-share", "share": 1, "room": {"a": 1}}, "line 1: room: expected a whole number"),
+        ({"policy": "memory-share", "share": 1, "room": {"-1": 1}}, "line 1: room of device -1 is 1"),
+        ({"policy": "memory-share", "share": 1.5, "room": {}}, "line 1: share: expected a whole number"),
+    ],
+)
+def test_garbage_for_the_other_policies_is_named(fields: dict[str, object], text: str) -> None:
+    out = io.BytesIO()
+    assert not answer_lines([line(**fields).encode()], out)
+    assert json.loads(out.getvalue())["error"].startswith(text)
+
+
 def test_a_bad_line_is_named_and_the_run_goes_on(linkwise: Linkwise) -> None:
     asked = (
         line(policy="bandwidth", bandwidth=[[0]], size=1) * 2

@@ -49,5 +49,5 @@ def test_help_imports_nothing_slow() -> None:
 def test_the_demo_keeps_its_promises(linkwise: Linkwise) -> None:
     shown = linkwise("demo", "--once")
     assert shown.returncode == 0, shown.stdout
-    assert "All 6 promises held." in shown.stdout
+    assert "All 9 promises held." in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80

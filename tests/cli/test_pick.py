@@ -88,7 +88,18 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
         ),
         (["--profile", "dgx1-v100", "-t", "m.yaml", "-s", "1"], "both name a machine: give one of them"),
         (["--profile", "dgx1-v100-measured", "-s", "1", "--objective", "best-set"], "belong to --policy link-affinity"),
-        (["--batch", "-", "-s", "1"], "--batch takes everything from its lines"),
+        (["--batch", "-", "-s", "1"], "--size means nothing beside --batch"),
+        (
+            ["--profile", "ascend-910", "-s", "2", "--available", "8"],
+            "idle names device 8: the machine has devices 0 to 7",
+        ),
+        (
+            ["--profile", "ascend-910", "-s", "2", "--objective", "best-set"],
+            "--objective means nothing for ring-affinity",
+        ),
+        (["--room", "0=1"], "say what is left of each device and how much is wanted"),
+        (["--room", "0:1", "--share", "1"], "write it as 0=12207,1=8138"),
+        (["--room", "0=-1", "--share", "1"], "room of device 0 is -1"),
         (["--batch", "none.jsonl"], "none.jsonl: No such file or directory"),
     ],
 )
@@ -97,6 +108,27 @@ def test_bad_input_is_one_sentence_and_exit_code_two(linkwise: Linkwise, words: 
     assert shown.returncode == 2
     assert text in shown.stderr
     assert "Traceback" not in shown.stderr
+
+
+def test_rings_are_shown_with_what_is_chosen_taken_and_faulty(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--profile", "ascend-910", "-s", "2", "--available", "0,1,4-6", "--faulty", "7")
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[:2] == ["ring 0 *0 *1 -2 -3", "ring 1  4  5  6 ?7"]
+    assert "chosen    {0,1}  group A, score 227" in shown.stdout
+
+
+def test_a_ring_that_does_not_fit_is_refused_with_both_numbers(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--profile", "ascend-910", "-s", "2", "--available", "0,4")
+    assert shown.returncode == 1
+    assert "refused   ring 0 has 1 idle, ring 1 has 1 idle; 2 are needed in one ring" in shown.stdout
+
+
+def test_room_is_shown_device_by_device(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--room", "0=12207,1=8138,2=4069,3=16276", "--share", "8138")
+    assert "*1  8138 ####################" in shown.stdout
+    assert "chosen    {1}  8138 left, 0 after it" in shown.stdout
+    none = linkwise("pick", "--room", "0=4069,1=4069", "--share", "8138", "--json")
+    assert json.loads(none.stdout)["reject"].endswith("8138 are needed on one device")
 
 
 @pytest.mark.parametrize("text", ["links: [[X", "\t{", "{links: *none}", "\x00", "42", "- a"])

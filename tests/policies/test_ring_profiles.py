@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from linkwise import InputError, Offer, Reject
 from linkwise.model.hardware import HardwareProfile
-from linkwise.policies.ring_affinity import RingAffinity, lie
+from linkwise.policies.ring_affinity import RingAffinity, lie, single_number
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES, ring_profile
 from linkwise.policies.spans import SPANS
 from linkwise.testing.nodes import ask, node
@@ -121,6 +123,25 @@ def test_a_new_profile_needs_no_code() -> None:
     lying = lie(duo, node(9, free=[0, 1, 2, 4, 5, 6, 7, 8]), 6)
     assert lying is not None
     assert lying.devices == (0, 1, 2, 6, 7, 8)
+
+
+@pytest.mark.parametrize("profile", RING_PROFILES.values(), ids=lambda profile: profile.name)
+@pytest.mark.parametrize("size", [1, 2])
+def test_one_number_orders_nodes_as_the_tuple_does(profile: HardwareProfile, size: int) -> None:
+    chooser, count = random.Random(1), profile.devices or 16
+    scores = []
+    for _ in range(40):
+        found = node(
+            count,
+            free=chooser.sample(range(count), chooser.randint(size, count)),
+            faulty=chooser.sample(range(count), chooser.randint(0, 1)),
+            profile=profile.name,
+        )
+        offer = POLICY.pick(ask(size), found)
+        if isinstance(offer, Offer):
+            scores.append(POLICY.score(ask(size), found, offer))
+    assert len(scores) > 5
+    assert sorted(scores) == sorted(scores, key=lambda score: single_number(profile, score))
 
 
 @pytest.mark.parametrize("profile", RING_PROFILES.values(), ids=lambda profile: profile.name)

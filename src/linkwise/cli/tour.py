@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
+from linkwise.cli.pick_group import pick_by_room, pick_in_rings, ring_line
 from linkwise.cli.pick_one import Pick, pick_one
 from linkwise.engine.explain import devices_text
-from linkwise.model.verdict import Reason
+from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.model.device import Device
+from linkwise.model.node import Node, Use
+from linkwise.model.verdict import Offer, Reason
+from linkwise.policies.whole_device import WholeDevice
 from linkwise.topology.bits import mask_of
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.fabric import fabric_of
@@ -90,11 +96,69 @@ def best_four(console: Console) -> bool:
     return all(fabric.bottleneck(mask_of(four)) <= found.value / 0.95 for four in combinations(range(8), 4))
 
 
+def packing(console: Console) -> bool:
+    """Seed 002, the second story."""
+    _say(console, "Four nodes with two devices each. Four pods want one device, then one pod wants two.")
+    packed, spread = (_fill(order) for order in (max, min))
+    _say(
+        console,
+        f"Filling used nodes first leaves {_frees(packed)} devices free: the pod that wants two fits. Spreading leaves "
+        f"{_frees(spread)}: four devices are free and it fits nowhere.",
+    )
+    fits = [any(isinstance(WHOLE.pick(_ask(2), node), Offer) for node in nodes) for nodes in (packed, spread)]
+    return fits == [True, False]
+
+
+def rings(console: Console) -> bool:
+    """Seed 003, groups A to D."""
+    _say(console, "An Ascend 910 node: two rings of four. Ring 0 has two idle chips, ring 1 three, and one is faulty.")
+    chosen = pick_in_rings(ring_line("ascend-910", 2, [0, 1, 4, 5, 6], [7]), console=console)
+    _say(console, "Two chips, but one idle in each ring: enough, and yet they could not talk to each other.")
+    crossed = pick_in_rings(ring_line("ascend-910", 2, [0, 4], []), console=console)
+    _say(console, "And three chips, which no ring layout serves.")
+    three = pick_in_rings(ring_line("ascend-910", 3, None, []), console=console)
+    return chosen and not crossed and not three
+
+
+def sharing(console: Console) -> bool:
+    """Seed 004, figures 2 and 3."""
+    _say(console, "Cards of 16276 MiB, shared by memory. A pod wants 8138; the fullest card that still fits is taken.")
+    packed = pick_by_room({0: 12207, 1: 8138, 2: 4069, 3: 16276}, 8138, console=console)
+    _say(console, "Another node has 8138 free in all, but on no single card.")
+    split = pick_by_room({0: 4069, 1: 4069}, 8138, console=console)
+    return packed and not split
+
+
 def refusal(console: Console) -> bool:
     """A refusal is a sentence."""
     _say(console, "Device 3 is a must, and somebody else has it.")
     wanted = Pick(profile("dgx1-v100"), "link-affinity", 2, available=[0, 1, 2], required=[3])
     return not pick_one(wanted, console=console)
+
+
+WHOLE: Final = WholeDevice()
+
+
+def _fill(better: Callable[..., Node]) -> list[Node]:
+    """Four asks for one device, each on the node that scores best, or worst as a spreading scheduler would."""
+    nodes = [Node(name, (Device("0", 0), Device("1", 1))) for name in "abcd"]
+    for _ in range(4):
+        offers = {node.name: WHOLE.pick(_ask(1), node) for node in nodes}
+        fitting = [node for node in nodes if isinstance(offers[node.name], Offer)]
+        chosen = better(fitting, key=lambda node: WHOLE.score(_ask(1), node, Offer(node.name, ())))
+        offer = offers[chosen.name]
+        taken = offer.devices if isinstance(offer, Offer) else ()
+        full = replace(chosen, used={**chosen.used, **{device: Use(whole=True) for device in taken}})
+        nodes = [full if node is chosen else node for node in nodes]
+    return nodes
+
+
+def _ask(devices: int) -> Ask:
+    return Ask("", (ContainerAsk("", devices=devices),))
+
+
+def _frees(nodes: list[Node]) -> str:
+    return ", ".join(str(len(node.free())) for node in nodes)
 
 
 def _say(console: Console, text: str) -> None:
@@ -128,5 +192,8 @@ STOPS: Final[tuple[tuple[str, Callable[[Console], bool]], ...]] = (
     ("One device, without breaking a pair", one_device),
     ("Fast, and fair to the next", near_ties),
     ("The largest bottleneck", best_four),
+    ("Ones that leave room for a two", packing),
+    ("Rings that can't be crossed", rings),
+    ("A part of one card", sharing),
     ("No, and why", refusal),
 )

@@ -59,7 +59,7 @@ class LinkAffinity(Policy):
         places = node.positions()
         if scores is None or not all(device in places for device in offer.devices):
             return (0, 0, -left)
-        # rule 000.score: the score of the set that the node would give.
+        # rule 000.score, 000.story: the score of the set that the node would give.
         chosen = [places[device] for device in offer.devices]
         return (1, int(sum(scores[i][j] for k, i in enumerate(chosen) for j in chosen[k + 1 :])), -left)
 
