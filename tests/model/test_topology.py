@@ -15,7 +15,7 @@ def test_a_matrix_with_a_short_row_is_refused_with_the_row() -> None:
 
 def test_a_matrix_of_another_size_than_the_devices_is_refused() -> None:
     with pytest.raises(TopologyError, match="links has 1 rows for 2 devices"):
-        Topology(numbered(2), links=((Link(),),))
+        Topology(numbered(2), links=((Link("X"),),))
 
 
 @pytest.mark.parametrize("bad", [nan, inf, -1, -inf, 1e300])

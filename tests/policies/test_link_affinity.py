@@ -28,7 +28,7 @@ def test_two_devices_come_from_the_node_with_nvlinks() -> None:
     for linked in (DGX1, STORY_000):
         assert score(2, topology=linked) > score(2, topology=profile("v100-pcie"))
         pair = [int(device[1:]) for device in offered(2, topology=linked).devices]
-        assert linked.links[pair[0]][pair[1]].nvlinks == 2
+        assert linked.links[pair[0]][pair[1]].direct == 2
 
 
 @pytest.mark.rule("000.score")

@@ -18,7 +18,7 @@ def test_both_machines_of_seed_000_give_a_pair_with_two_nvlinks() -> None:
     for machine, pair in ((MATRIX_000, (0, 3)), (STORY_000, (0, 1))):
         found = chosen(score_matrix(machine), 2)
         assert (found.devices, found.score, found.total) == (pair, 210, 840)
-        assert machine.links[pair[0]][pair[1]].nvlinks == 2
+        assert machine.links[pair[0]][pair[1]].direct == 2
 
 
 @pytest.mark.rule("000.partition")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NoReturn, Self
 
 from linkwise.errors import TopologyError
 
 __all__ = ["SELF", "UNKNOWN_LINK", "Link", "Pcie"]
-
-_NVLINKS: Final = re.compile(r"NV([0-9]{1,3})")
 
 
 class Pcie(IntEnum):
@@ -32,48 +29,109 @@ class Pcie(IntEnum):
     """on one board"""
 
 
-_PCIE_NAMES: Final = {kind.name: kind for kind in Pcie if kind} | {"SOC": Pcie.SYS}
+_NVLINKS: Final = re.compile(r"NV([0-9]{1,3})")
+_PCIE: Final = {kind.name: kind for kind in Pcie if kind}
+# Links of other vendors, as so many direct links: HCCS and UB join NPUs, SIO two dies of one module, XGMI and MX GPUs.
+_DIRECT: Final = {"HCCS": 1, "HCCS_SW": 1, "SIO": 2, "UB": 1, "XGMI": 1, "MX": 1}
+_UNKNOWN: Final = {"?", "N/A"}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Link:
-    """The direct links and the PCIe path of a pair, kept apart: scores are derived from both.
+class Link(str):
+    """What a tool prints for a pair of devices, and what it means.
 
-    Tools that print `NV2` hide the PCIe path beside it; then `pcie` is UNKNOWN. Links order from slow to fast.
+    The text stays as printed, an unknown code included: new hardware brings new codes. The direct links and the PCIe
+    path are kept apart, and scores are derived from both. Tools that print `NV2` hide the PCIe path beside it; then
+    `pcie` is UNKNOWN. Links order from slow to fast, and two are equal when text and meaning are.
     """
 
-    nvlinks: int = 0
-    pcie: Pcie = Pcie.UNKNOWN
+    __slots__ = ("direct", "pcie")
+
+    direct: int
+    """how many direct links: NVLinks, or one for a vendor's own"""
+    pcie: Pcie
+
+    def __new__(cls, text: str = "?", *, pcie: Pcie | None = None) -> Self:
+        """The link that a cell of a tool's table names; `pcie` where the tool tells the path elsewhere."""
+        # rule 000.links: the kinds a topology tool prints, and nothing is guessed.
+        code = text.strip().replace("SOC", "SYS")
+        direct, path = _meaning(code)
+        link = super().__new__(cls, "?" if code in _UNKNOWN else code)
+        object.__setattr__(link, "direct", direct)
+        object.__setattr__(link, "pcie", path if pcie is None else pcie)
+        return link
 
     @classmethod
-    def parse(cls, text: str) -> Link:
-        """Read one cell: `NV2`, `PHB`, `SOC`, or both with a plus sign, `NV2+PHB`; `?` is unknown."""
-        # rule 000.links: the kinds a topology tool prints, and nothing is guessed.
-        nvlinks, pcie = 0, Pcie.UNKNOWN
-        if text.strip() in {"?", "N/A"}:
-            return UNKNOWN_LINK
-        for part in text.strip().upper().split("+"):
-            if found := _NVLINKS.fullmatch(part):
-                nvlinks = int(found[1])
-            elif part in _PCIE_NAMES:
-                pcie = _PCIE_NAMES[part]
-            else:
-                kinds = ", ".join(kind.name for kind in Pcie if kind)
-                raise TopologyError(f"link {text!r} is not a kind we know: NV1, NV2, ..., {kinds}, or NV2+PHB")
-        return cls(nvlinks, pcie)
+    def parse(cls, text: str) -> Self:
+        """The same for what a person wrote: upper or lower case, and TopologyError for a kind that is not known."""
+        code = text.strip().upper()
+        if code not in _UNKNOWN and not all(_known(part) for part in code.split("+")):
+            kinds = ", ".join([*_PCIE, *_DIRECT])
+            raise TopologyError(f"link {text!r} is not a kind we know: NV1, NV2, ..., {kinds}, or NV2+PHB")
+        return cls(code)
+
+    @classmethod
+    def of(cls, nvlinks: int, pcie: Pcie = Pcie.UNKNOWN) -> Self:
+        """So many NVLinks beside a PCIe path."""
+        parts = ([f"NV{nvlinks}"] if nvlinks else []) + ([pcie.name] if pcie else [])
+        return cls("+".join(parts) or "?")
 
     @property
     def half_known(self) -> bool:
         """Whether direct links hide the PCIe path; where nodes are compared it counts as SYS."""
-        return self.nvlinks > 0 and self.pcie is Pcie.UNKNOWN
+        return self.direct > 0 and self.pcie is Pcie.UNKNOWN
 
-    def __str__(self) -> str:
-        parts = ([f"NV{self.nvlinks}"] if self.nvlinks else []) + ([self.pcie.name] if self.pcie else [])
-        return "+".join(parts) or "?"
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a link can't be changed: {name}")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Link):
+            return str.__eq__(self, other) and (self.direct, self.pcie) == (other.direct, other.pcie)
+        return str.__eq__(self, other) if isinstance(other, str) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+    def __lt__(self, other: str) -> bool:
+        return self._speed() < _speed(other)
+
+    def __le__(self, other: str) -> bool:
+        return self._speed() <= _speed(other)
+
+    def __gt__(self, other: str) -> bool:
+        return self._speed() > _speed(other)
+
+    def __ge__(self, other: str) -> bool:
+        return self._speed() >= _speed(other)
+
+    def _speed(self) -> tuple[int, int, str]:
+        return self.direct, self.pcie, str(self)
 
 
-UNKNOWN_LINK: Final = Link()
+def _speed(link: str) -> tuple[int, int, str]:
+    return (link if isinstance(link, Link) else Link(link))._speed()  # noqa: SLF001 - the same class
+
+
+def _meaning(code: str) -> tuple[int, Pcie]:
+    direct, pcie = 0, Pcie.UNKNOWN
+    for part in code.split("+"):
+        if found := _NVLINKS.fullmatch(part):
+            direct = int(found[1])
+        elif part in _DIRECT:
+            direct = _DIRECT[part]
+        elif part in _PCIE:
+            pcie = _PCIE[part]
+    return direct, pcie
+
+
+def _known(part: str) -> bool:
+    return part in _PCIE or part in _DIRECT or part == "SOC" or _NVLINKS.fullmatch(part) is not None
+
+
+UNKNOWN_LINK: Final = Link("?")
 """Nothing is known of the pair; it scores 0 and stays feasible."""
 
-SELF: Final = UNKNOWN_LINK
+SELF: Final = Link("X")
 """What stands on the diagonal of a link matrix; it is never read."""

@@ -40,7 +40,9 @@ class Topology:
     rings: tuple[tuple[int, ...], ...] = ()
     """positions that form a ring or an island, where the hardware says so"""
     problems: tuple[str, ...] = ()
-    """what a reader noticed and could not mend"""
+    """why the text it was read from is not whole; empty when it is"""
+    warnings: tuple[str, ...] = ()
+    """what looks odd in a whole one: a device unlike the others"""
 
     def __post_init__(self) -> None:
         """Refuse what can't be a machine."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.errors import PolicyError
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
-from linkwise.model.link import SELF, Link, Pcie
+from linkwise.model.link import SELF, Link
 from linkwise.model.node import Node
 from linkwise.model.topology import Topology
 from linkwise.model.verdict import Offer
@@ -78,7 +78,7 @@ _MACHINE: Final = Node(
     tuple(Device(f"device-{index}", index, memory=8) for index in range(8)),
     topology=Topology(
         tuple(f"device-{index}" for index in range(8)),
-        links=tuple(tuple(SELF if i == j else Link(1, Pcie.SYS) for j in range(8)) for i in range(8)),
+        links=tuple(tuple(SELF if i == j else Link("NV1+SYS") for j in range(8)) for i in range(8)),
     ),
 )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["asks", "nodes"]
 
 _NAMESPACES = st.sampled_from(["team-a", "team-b"])
-_KINDS = st.builds(Link, st.integers(0, 3), st.sampled_from(list(Pcie)))
+_KINDS = st.builds(Link.of, st.integers(0, 3), st.sampled_from(list(Pcie)))
 
 
 @st.composite

@@ -19,7 +19,7 @@ __all__ = ["inferred_links"]
 
 # From slow to fast; a class of bandwidths takes the kind whose usual value is nearest.
 KINDS: Final = tuple(
-    [Link(0, kind) for kind in Pcie if kind] + [Link(count, Pcie.SYS) for count in range(1, MAX_NVLINKS + 1)]
+    [Link.of(0, kind) for kind in Pcie if kind] + [Link.of(count, Pcie.SYS) for count in range(1, MAX_NVLINKS + 1)]
 )
 
 

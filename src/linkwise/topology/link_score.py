@@ -36,7 +36,7 @@ def pair_score(link: Link) -> int:
     """Points of one pair; a path hidden behind NVLinks counts as the longest, SYS."""
     # rule 000.nvswitch: a switch is not told apart; what the tool printed for the pair is what counts.
     pcie = Pcie.SYS if link.half_known else link.pcie
-    return NVLINK_SCORE * min(link.nvlinks, MAX_NVLINKS) + PCIE_SCORE[pcie]
+    return NVLINK_SCORE * min(link.direct, MAX_NVLINKS) + PCIE_SCORE[pcie]
 
 
 def score_matrix(topology: Topology, points: Callable[[Link], int] = pair_score) -> Matrix:

@@ -52,8 +52,8 @@ _DEFAULT: Final = LinkGeneration()
 
 def link_value(link: Link, generation: LinkGeneration = _DEFAULT) -> float:
     """GB/s of a pair: its NVLinks together, or its PCIe path where there are none."""
-    if link.nvlinks:
-        return link.nvlinks * NVLINK_VALUE[generation.nvlink]
+    if link.direct:
+        return link.direct * NVLINK_VALUE[generation.nvlink]
     return PCIE_VALUE[link.pcie] * PCIE_LANES[generation.pcie]
 
 
@@ -61,5 +61,5 @@ def weight(link: Link, generation: LinkGeneration) -> int:
     """Points of a pair by generation: GB/s over NVLinks and over PCIe together, in whole numbers."""
     # rule 000.generation: beside the compatible scores, and only where it is asked for.
     pcie = Pcie.SYS if link.half_known else link.pcie
-    nvlinks = link.nvlinks * NVLINK_VALUE[generation.nvlink]
+    nvlinks = link.direct * NVLINK_VALUE[generation.nvlink]
     return round(nvlinks + PCIE_VALUE[pcie] * PCIE_LANES[generation.pcie])

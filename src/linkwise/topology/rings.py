@@ -41,4 +41,4 @@ def idle_by_ring(groups: Iterable[tuple[int, ...]], idle: Iterable[int]) -> tupl
 
 
 def _direct(topology: Topology, i: int, j: int) -> bool:
-    return min(topology.links[i][j].nvlinks, topology.links[j][i].nvlinks) > 0
+    return min(topology.links[i][j].direct, topology.links[j][i].direct) > 0
