@@ -57,7 +57,14 @@ class Row(NamedTuple):
 def main() -> None:
     """Measure, print, and end with 1 if a bar was missed."""
     console = Console(highlight=False, width=110)
-    rows = [*ratios(), *cold_sixteen(), many_masks(), remembered(), batch()]
+    rows = [
+        *ratios(),
+        *cold_sixteen(),
+        many_masks(),
+        remembered(),
+        batch("link-affinity", "scores"),
+        batch("bandwidth", "bandwidth"),
+    ]
     table = Table("case", "plain enumeration", "Linkwise", "ratio or bar", "held", title="Choosing by link kinds")
     for row in rows:
         table.add_row(row.case, row.plain, row.ours, row.bar, "yes" if row.held else "NO")
@@ -113,15 +120,15 @@ def remembered() -> Row:
     return Row("8 devices, remembered", shown(look_up), shown(ours), bar, ratio < REMEMBERED_BAR)
 
 
-def batch() -> Row:
+def batch(policy: str, matrix: str) -> Row:
     """Lines of a batch, each about another machine, read and answered."""
     lines = [
-        json.dumps({"policy": "link-affinity", "scores": random_machine(8, seed), "size": 2 + seed % 4}).encode()
+        json.dumps({"policy": policy, matrix: random_machine(8, seed), "size": 2 + seed % 4}).encode()
         for seed in range(LINES)
     ]
     seconds = timed(lambda: answer_lines(lines, io.BytesIO()))
     return Row(
-        f"{LINES:,} lines, {LINES:,} machines of 8",
+        f"{LINES:,} lines by {policy}, all machines new",
         "",
         shown(seconds),
         f"under {LINES_BAR} s",

@@ -35,7 +35,7 @@ def pick_picture() -> str:
     """A choice as a terminal shows it; fonts are the reader's own, nothing is fetched."""
     console = Console(record=True, width=80, file=io.StringIO(), highlight=False, force_terminal=True)
     console.print("$ linkwise pick --profile dgx1-v100-measured --size 2")
-    pick_one(Pick(profile("dgx1-v100-measured"), "bandwidth", 2), console=console)
+    pick_one(Pick(profile("dgx1-v100-measured").topology, "bandwidth", 2), console=console)
     without_fonts = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     picture = console.export_svg(title="linkwise pick", code_format=without_fonts, unique_id="pick")
     return re.sub(r"[ \t]+$", "", picture, flags=re.MULTILINE)

@@ -17,7 +17,10 @@ def test_the_model_is_exported_whole() -> None:
 
 
 def test_exported_names_are_pinned() -> None:
-    assert {"best_partition", "best_bottleneck", "Topology", "Ask", "Offer", "Reject", "Node"} <= set(linkwise.__all__)
+    functions = {"best_bottleneck", "best_partition", "pair_score", "refusal", "score_matrix"}
+    results = {"Bottleneck", "Partition"}
+    errors = {"AskError", "InputError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"}
+    assert set(linkwise.__all__) == {*linkwise.model.__all__, *functions, *results, *errors, "__version__"}
     assert not hasattr(linkwise, "no_such_name")
 
 

@@ -98,6 +98,21 @@ def test_garbage_for_the_other_policies_is_named(fields: dict[str, object], text
     assert json.loads(out.getvalue())["error"].startswith(text)
 
 
+def test_a_matrix_is_the_same_whatever_was_asked_before() -> None:
+    floats, ints = ([[0, 1.0], [1.0, 0]], [[0, 1], [1, 0]])
+    for matrices in ((floats, ints), (ints, floats)):
+        out = io.BytesIO()
+        lines = [line(policy="link-affinity", scores=scores, size=2).encode() for scores in matrices]
+        assert answer_lines(lines, out)
+        assert out.getvalue().splitlines() == [b'{"devices":[0,1],"score":1,"total":1,"partition":[[0,1]]}'] * 2
+
+
+def test_a_byte_order_mark_and_any_diagonal_are_read() -> None:
+    out = io.BytesIO()
+    asked = b"\xef\xbb\xbf" + line(policy="link-affinity", scores=[["X", 1], [1, None]], size=2).encode()
+    assert answer_lines([asked], out)
+
+
 def test_a_bad_line_is_named_and_the_run_goes_on(linkwise: Linkwise) -> None:
     asked = (
         line(policy="bandwidth", bandwidth=[[0]], size=1) * 2
@@ -121,6 +136,9 @@ def test_a_bad_line_is_named_and_the_run_goes_on(linkwise: Linkwise) -> None:
         ({"scores": [[0]], "available": [1]}, "line 1: available names device 1"),
         ({"scores": [[0]], "required": [0, 0]}, "line 1: required names device 0 twice"),
         ({"scores": [[0, 1e400], [1, 0]]}, "line 1: "),
+        ({"scores": [[0, 10**400], [1, 0]]}, "line 1: "),
+        ({"scores": [[0, True], [1, 0]]}, "line 1: scores"),
+        ({"scores": [[0, None], [1, 0]]}, "line 1: scores row 0 column 1 is None, a number is expected"),
     ],
 )
 def test_garbage_in_a_field_is_named(fields: dict[str, object], text: str) -> None:

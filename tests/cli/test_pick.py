@@ -33,6 +33,23 @@ def test_the_output_fits_eighty_columns(linkwise: Linkwise) -> None:
         assert "…" not in shown.stdout
 
 
+@pytest.mark.parametrize(("count", "shown"), [(16, True), (40, False)])
+def test_a_wide_matrix_is_rounded_or_left_out_and_never_cut(
+    linkwise: Linkwise,
+    tmp_path: Path,
+    count: int,
+    shown: bool,  # noqa: FBT001 - a table
+) -> None:
+    rows = [[0 if i == j else 93.21 + i + j for j in range(count)] for i in range(count)]
+    rows[0][1] = 1.0
+    (tmp_path / "m.json").write_text(json.dumps({"bandwidth": rows}))
+    out = linkwise("pick", "-t", "m.json", "-s", "2").stdout
+    assert "\u2026" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert ("94?" in out) == shown
+    assert ("The table of 40 devices needs" in out) != shown
+
+
 def test_a_machine_may_be_a_file_or_standard_input(linkwise: Linkwise, tmp_path: Path) -> None:
     machine = "devices: [GPU-a, GPU-b, GPU-c]\nlinks: [[X, SYS, NV2], [SYS, X, SYS], [NV2, SYS, X]]\n"
     (tmp_path / "machine.yaml").write_text(machine)
@@ -91,7 +108,7 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
         (["--batch", "-", "-s", "1"], "--size means nothing beside --batch"),
         (
             ["--profile", "ascend-910", "-s", "2", "--available", "8"],
-            "idle names device 8: the machine has devices 0 to 7",
+            "--available names device 8: the machine has devices 0 to 7",
         ),
         (
             ["--profile", "ascend-910", "-s", "2", "--objective", "best-set"],
@@ -100,6 +117,10 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
         (["--room", "0=1"], "say what is left of each device and how much is wanted"),
         (["--room", "0:1", "--share", "1"], "write it as 0=12207,1=8138"),
         (["--room", "0=-1", "--share", "1"], "room of device 0 is -1"),
+        (["--room", "0=5,0=7", "--share", "1"], "names a device twice"),
+        (["--room", "", "--share", "1"], "room names no device"),
+        (["--profile", "dgx1-v100", "-s", "1", "--available", "5-2"], "'5-2' runs backwards; write 2-5"),
+        (["--profile", "dgx1-v100", "-s", "1", "--generation", "nvlink=4,nvlink=5"], "write it as nvlink=4,pcie=5"),
         (["--batch", "none.jsonl"], "none.jsonl: No such file or directory"),
     ],
 )

@@ -5,29 +5,32 @@ from __future__ import annotations
 import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 import pytest
 
 import linkwise
 from linkwise import errors
+from linkwise.engine.explain import _WORDS
+from linkwise.model.hardware import HardwareProfile
 from linkwise.model.link import Pcie
+from linkwise.model.settings import BandwidthSettings, JobShape, ShareSettings
+from linkwise.policies.registry import POLICIES
+from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
+from linkwise.policies.spans import SPANS
 from linkwise.rulebook import table
 from linkwise.vendors.profiles import PROFILES
-from linkwise.wire.pick import (
-    BandwidthAnswer,
-    BandwidthLine,
-    BrokenLine,
-    LinkAffinityAnswer,
-    LinkAffinityLine,
-    Refused,
-)
+from linkwise.wire.pick import Answer, Line
 from linkwise.wire.topology_file import _TopologyFile
+
+if TYPE_CHECKING:
+    from linkwise.policies.policy import Policy
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGET: Final = re.compile(r"^([a-z0-9]+):.*?##", re.MULTILINE)
-LINES: Final = (LinkAffinityLine, BandwidthLine, LinkAffinityAnswer, BandwidthAnswer, Refused, BrokenLine)
+QUESTIONS: Final = get_args(Line)
+LINES: Final = (*QUESTIONS, *get_args(Answer))
 
 
 def page(name: str) -> str:
@@ -37,6 +40,12 @@ def page(name: str) -> str:
 def in_code(name: str) -> set[str]:
     """Every word that a page sets as code: `word`, or `word(...)`."""
     return set(re.findall(r"`([\w.#-]+)(?:\([^`]*\))?`", page(name)))
+
+
+def section(name: str, heading: str) -> str:
+    """What a page says under a heading, up to the next one of its level."""
+    level = heading.partition(" ")[0]
+    return page(name).partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
 
 
 def make_targets() -> set[str]:
@@ -75,6 +84,45 @@ def test_every_field_of_a_machine_file_is_in_the_reference() -> None:
 def test_every_field_of_a_batch_line_is_in_the_reference(line: type[msgspec.Struct]) -> None:
     known = {field.encode_name for field in msgspec.structs.fields(line)}
     assert known - in_code("docs/reference/batch.md") == set()
+
+
+@pytest.mark.parametrize("line", QUESTIONS)
+def test_every_kind_of_question_is_in_the_reference(line: type[msgspec.Struct]) -> None:
+    assert line.__struct_config__.tag in in_code("docs/reference/batch.md")
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
+def test_every_policy_has_a_section_with_all_terms_of_its_score(policy: Policy) -> None:
+    told = section("docs/reference/policies.md", f"## `{policy.name}`")
+    assert f"Score, class {policy.leading}:" in told
+    assert [term for term in policy.terms if f"`{term}`" not in told] == []
+
+
+@pytest.mark.parametrize("settings", [BandwidthSettings, ShareSettings])
+def test_every_setting_is_in_the_reference(settings: type[BandwidthSettings | ShareSettings]) -> None:
+    told = section("docs/reference/policies.md", "## Settings")
+    assert [field.name for field in fields(settings) if f"| `{settings.__name__}` | `{field.name}` |" not in told] == []
+    assert [shape for shape in get_args(JobShape) if f"`{shape}`" not in told] == []
+
+
+@pytest.mark.parametrize(("rule", "kind"), _WORDS)
+def test_every_refusal_is_in_the_reference_with_its_short_text(rule: str, kind: str) -> None:
+    row = f"| `{rule}` | {f'`{kind}`' if kind else '-'} | {_WORDS[rule, kind].short} | "
+    assert row in section("docs/reference/policies.md", "## Refusals")
+
+
+@pytest.mark.parametrize("profile", RING_PROFILES.values(), ids=lambda profile: profile.name)
+def test_every_hardware_profile_has_a_row_with_its_size_and_all_its_names(profile: HardwareProfile) -> None:
+    rows = page("docs/reference/hardware-profiles.md").splitlines()
+    (row,) = [row for row in rows if row.startswith(f"| `{profile.name}` | {profile.devices or 'any'} |")]
+    assert f" of {profile.group} |" in row
+    assert [name for name, meant in ALSO_CALLED.items() if meant == profile.name and f"`{name}`" not in row] == []
+
+
+def test_every_field_and_span_of_a_hardware_profile_is_in_the_reference() -> None:
+    told = page("docs/reference/hardware-profiles.md")
+    known = [*(field.name for field in fields(HardwareProfile)), *SPANS]
+    assert [name for name in known if f"\n| `{name}` | " not in told] == []
 
 
 def test_every_system_is_in_the_readme() -> None:

@@ -73,7 +73,7 @@ def test_a_near_tie_that_lost_says_what_it_would_have_left() -> None:
     winner, loser = (best_bottleneck(M1, 2, None, pair) for pair in ((0, 3), (0, 6)))
     assert isinstance(winner, Bottleneck)
     assert isinstance(loser, Bottleneck)
-    assert bottleneck_lost(winner, loser) == (
+    assert bottleneck_lost(fabric_of(M1), 255, winner, loser) == (
         "96.4 and 96.25 GB/s count as equal (within 5 %), but it would leave 0 good sets of 4 instead of 1"
     )
 
@@ -82,7 +82,7 @@ def test_a_slow_set_that_lost_says_how_slow() -> None:
     winner, loser = (best_bottleneck(M1, 2, None, pair) for pair in ((0, 3), (0, 5)))
     assert isinstance(winner, Bottleneck)
     assert isinstance(loser, Bottleneck)
-    assert bottleneck_lost(winner, loser) == "its slowest pair has 15.52 GB/s instead of 96.25"
+    assert bottleneck_lost(fabric_of(M1), 255, winner, loser) == "its slowest pair has 15.52 GB/s instead of 96.25"
 
 
 def test_there_is_no_runner_up_where_there_is_no_choice() -> None:

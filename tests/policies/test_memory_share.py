@@ -87,6 +87,9 @@ def test_a_used_up_or_faulty_card_has_no_room() -> None:
     assert POLICY.pick(share_ask(1), share_node(10, [0, 10], faulty=[1])) == Reject(
         "n", Reason("004.filter", asked=1, found=((0, 0),))
     )
+    assert POLICY.pick(share_ask(1), share_node(10, [10], faulty=[0])) == Reject(
+        "n", Reason("004.filter", asked=1, found=())
+    )
     assert isinstance(POLICY.pick(share_ask(1), share_node(10, [10], faulty=[0])), Reject)
 
 

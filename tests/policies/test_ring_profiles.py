@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from linkwise import InputError, Offer, Reject
+from linkwise import InputError, Offer, Reason, Reject
 from linkwise.model.hardware import HardwareProfile
 from linkwise.policies.ring_affinity import RingAffinity, lie, single_number
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES, ring_profile
@@ -111,6 +111,13 @@ def test_the_vendors_own_names_are_known() -> None:
     assert ring_profile("module-910b-16").name == "ascend-910b-16"
     assert ring_profile("").name == "ascend-910"
     assert set(ALSO_CALLED.values()) <= set(RING_PROFILES)
+
+
+def test_a_pod_for_one_generation_is_not_put_on_another() -> None:
+    refused = POLICY.pick(ask(2, profile="ascend-910b"), node(8, profile="ascend-910"))
+    reason = Reason("003.predicate", asked="ascend-910b", found="ascend-910", kind="profile")
+    assert refused == Reject("n", reason, final=True)
+    assert isinstance(POLICY.pick(ask(2, profile="module"), node(8, profile="ascend-910")), Offer)
 
 
 def test_an_unknown_profile_is_an_error_with_the_names_there_are() -> None:

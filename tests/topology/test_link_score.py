@@ -35,7 +35,7 @@ def test_a_pair_scores_by_its_path_and_its_nvlinks(text: str, score: int) -> Non
 
 @pytest.mark.rule("000.nvswitch")
 def test_a_switched_machine_scores_what_the_tool_prints() -> None:
-    scores = score_matrix(profile("hgx-h100"))
+    scores = score_matrix(profile("hgx-h100").topology)
     assert {scores[i][j] for i in range(8) for j in range(8) if i != j} == {1810}
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.testing.machines import DGX1, M1, M2, topology_of
+from linkwise.testing.machines import M1, M2, topology_of
 from linkwise.topology.mend import mend
 
 
@@ -15,9 +15,9 @@ def test_the_bad_samples_of_seed_001_are_found_and_replaced() -> None:
 
 @pytest.mark.rule("001.suspect")
 def test_a_suspect_takes_what_other_pairs_of_its_kind_have() -> None:
-    mended = mend(M1, DGX1.links).values  # 1-4 is SYS as 0-5, 0-6 and others are
-    assert mended[1][4] == mended[4][1]
-    assert 15 < mended[1][4] < 17
+    links = topology_of("X SYS SYS SYS\nSYS X SYS NV1\nSYS SYS X NV1\nSYS NV1 NV1 X").links
+    samples = ((0, 3.0, 11.0, 15.0), (30.0, 0, 13.0, 48.0), (11.0, 13.0, 0, 48.0), (15.0, 48.0, 48.0, 0))
+    assert mend(samples, links).values[0][1] == 13.0  # the middle of 11, 13 and 15
 
 
 @pytest.mark.rule("001.suspect")
@@ -39,6 +39,7 @@ def test_of_two_directions_the_slower_counts() -> None:
 
 def test_exactly_half_is_still_believed() -> None:
     assert mend(((0, 50.0), (25.0, 0))).suspects == ()
+    assert mend(((0, 50.0), (24.9, 0))).suspects == ((0, 1),)
 
 
 def test_a_dead_direction_is_suspect() -> None:

@@ -129,6 +129,16 @@ def test_an_asymmetric_matrix_counts_the_fewer_points() -> None:
     assert chosen([[0, 500, 10], [1, 0, 10], [10, 10, 0]], 2).devices == (0, 2)
 
 
+def test_an_unknown_objective_is_an_error() -> None:
+    with pytest.raises(AskError, match="objective is 'luck': partition or best-set is expected"):
+        best_partition([[0]], 1, objective="luck")  # type: ignore[arg-type]  # what users may write
+
+
+def test_what_is_no_list_of_devices_is_an_error() -> None:
+    with pytest.raises(AskError, match="available is 3: a list of devices is expected"):
+        best_partition([[0]], 1, 3)  # type: ignore[arg-type]  # what users may write
+
+
 def test_no_devices_at_all_is_a_refusal() -> None:
     assert best_partition([], 1) == Reason("000.partition", asked=1, found=0, kind="too few")
 
@@ -153,4 +163,5 @@ def test_a_large_machine_with_few_free_devices_is_exact(size: int) -> None:
 def test_a_large_machine_with_many_free_devices_says_that_nothing_is_proven() -> None:
     found = chosen(pairs_machine(24, 410), 2, None, [23])
     assert (found.devices, found.score, found.proven) == ((22, 23), 410, False)
+    assert found.total == 12 * 410
     assert sorted(sum(found.sets, ())) == list(range(24))

@@ -22,14 +22,15 @@ def test_whole_numbers_stay_whole() -> None:
     [
         (b"not json", "malformed"),
         (b"[]", "expected an object"),
-        (b"{}", "missing required field `policy`"),
-        (b'{"policy":"luck","size":1}', "Invalid value 'luck'"),
-        (b'{"policy":"bandwidth","size":1}', "missing required field `bandwidth`"),
+        (b"{}", "field 'policy' is missing"),
+        (b'{"policy":"luck","size":1}', "policy: 'luck' is not known: link-affinity, bandwidth"),
+        (b'{"policy":"bandwidth","size":1}', "field 'bandwidth' is missing"),
         (b'{"policy":"bandwidth","bandwidth":[[0]],"size":"1"}', "size: expected a whole number, got text"),
         (b'{"policy":"bandwidth","bandwidth":[[NaN]],"size":1}', "malformed"),
-        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":1,"availble":[0]}', "unknown field `availble`"),
+        (b'{"policy":"bandwidth","bandwidth":[[0]],"size":1,"availble":[0]}', "field 'availble' is not known"),
         (b'{"policy":"bandwidth","bandwidth":[[0]],"size":1,"available":[0.5]}', r"available\[0\]: "),
         (b"\xff\xfe", "malformed"),
+        (b'{"a":' * 100_000, "nested too deeply"),
     ],
 )
 def test_a_line_that_makes_no_sense_names_the_field(line: bytes, text: str) -> None:

@@ -15,6 +15,7 @@ from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.ring_affinity import RingAffinity, group_letter, lie, single_number
 from linkwise.policies.ring_profiles import ring_profile
+from linkwise.policies.spans import Lying
 from linkwise.topology.bits import named_mask, positions
 from linkwise.topology.bottleneck import best_bottleneck
 from linkwise.topology.partition import best_partition
@@ -75,9 +76,9 @@ def _by_group(asked: RingAffinityLine) -> Answer:
     node = ring_node(profile.name, asked.idle, asked.healthy)
     ask = Ask("", (ContainerAsk("", devices=asked.size),), profile=profile.name)
     offer = RingAffinity().pick(ask, node)
-    lying = lie(profile, node, asked.size)
-    if isinstance(offer, Reject) or lying is None:
-        return Refused(refusal(offer.reason)) if isinstance(offer, Reject) else Refused("no devices fit")
+    if isinstance(offer, Reject):
+        return Refused(refusal(offer.reason))
+    lying = lie(profile, node, asked.size) or Lying((), 0)
     score = single_number(profile, RingAffinity().score(ask, node, offer))
     return GroupAnswer(lying.devices, group_letter(lying), score)
 
@@ -109,6 +110,8 @@ def ring_node(profile_name: str, idle: list[int], healthy: list[int] | None) -> 
 
 def room_node(room: dict[int, int], share: int) -> Node:
     """A machine of which so much is left on each device; how much each has in all is not known."""
+    if not room:
+        raise InputError("room names no device")
     for device, left in room.items():
         if device < 0 or left < 0:
             raise InputError(f"room of device {device} is {left}: positions and amounts are 0 or more")

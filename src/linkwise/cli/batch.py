@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from typing import TYPE_CHECKING
 
 from linkwise.cli.answers import answer
@@ -21,9 +22,10 @@ def answer_lines(lines: Iterable[bytes], out: BinaryIO) -> bool:
     """Answer every line that is not blank, each as soon as it is read; False if any of them made no sense."""
     whole = True
     for number, line in enumerate(lines, start=1):
-        if line.isspace():
+        question = line.removeprefix(BOM_UTF8) if number == 1 else line
+        if question.isspace():
             continue
-        found = _answer_line(number, line)
+        found = _answer_line(number, question)
         whole = whole and not isinstance(found, BrokenLine)
         out.write(encode_answer(found) + b"\n")
         out.flush()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
-from typing import Final
+from typing import Final, NoReturn
 
 import click
 
@@ -19,7 +20,9 @@ COMMANDS: Final = {
     "completion": ("linkwise.cli.completion", "Print a script that completes commands in your shell."),
 }
 
+EXIT_OUTPUT: Final = 1
 EXIT_INPUT: Final = 2
+EXIT_INTERRUPTED: Final = 130
 
 
 class Commands(click.Group):
@@ -72,7 +75,23 @@ def main() -> None:
 def run() -> None:
     """Run the command line; a mistake in the input ends with one sentence and exit code 2."""
     try:
-        main()
+        main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except LinkwiseError as error:
         click.echo(f"linkwise: {error}", err=True)
         sys.exit(EXIT_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except OSError as error:
+        _stop_writing(error)
+
+
+def _stop_writing(error: OSError) -> NoReturn:
+    """End because the output can't be written; a reader that left early needs no word."""
+    if not isinstance(error, BrokenPipeError):
+        click.echo(f"linkwise: {error.strerror or error}", err=True)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has nowhere to go
+    sys.exit(EXIT_OUTPUT)

@@ -13,7 +13,11 @@ from linkwise.topology.canonical import GAP
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from rich.console import RenderableType
+
     from linkwise.model.topology import Matrix, Topology
+
+    Cell = Callable[[int, int], str]
 
 __all__ = ["Marks", "bandwidth_table", "link_table"]
 
@@ -41,41 +45,46 @@ class Marks:
         return colour if i in self.available and j in self.available else "dim"
 
 
-def link_table(topology: Topology, scores: Matrix, marks: Marks, width: int) -> Table:
-    """Link kinds, coloured by score; the PCIe path beside NVLinks is left out where the table would be too wide."""
+def link_table(topology: Topology, scores: Matrix, marks: Marks, width: int) -> RenderableType:
+    """Link kinds, coloured by score; the PCIe path beside direct links is left out where there is no room for it."""
 
     def cell(i: int, j: int) -> str:
-        return str(min(topology.links[i][j], topology.links[j][i]))
+        return min(topology.links[i][j], topology.links[j][i])
 
-    def short(i: int, j: int) -> str:
-        return cell(i, j).split("+")[0]
-
-    return _table(cell if _width(cell, scores) <= width else short, scores, marks, width)
+    return _fitting([cell, lambda i, j: cell(i, j).split("+")[0]], scores, marks, width)
 
 
-def bandwidth_table(values: Matrix, marks: Marks, suspects: Collection[tuple[int, int]], width: int) -> Table:
+def bandwidth_table(values: Matrix, marks: Marks, suspects: Collection[tuple[int, int]], width: int) -> RenderableType:
     """Mended bandwidth, coloured by value; a question mark where a sample was not believed."""
 
-    def cell(i: int, j: int) -> str:
-        return f"{values[i][j]:.4g}" + ("?" if (min(i, j), max(i, j)) in suspects else "")
+    def cells(digits: int) -> Cell:
+        def cell(i: int, j: int) -> str:
+            whole = f"{values[i][j]:.{digits}g}" if values[i][j] < 10**digits else f"{values[i][j]:.0f}"
+            return whole + ("?" if (min(i, j), max(i, j)) in suspects else "")
 
-    def short(i: int, j: int) -> str:
-        return f"{values[i][j]:.3g}"
+        return cell
 
-    return _table(cell if _width(cell, values) <= width else short, values, marks, width)
+    return _fitting([cells(4), cells(3), cells(2)], values, marks, width)
 
 
-def _width(cell: Callable[[int, int], str], worth: Matrix) -> int:
-    """Columns that the table takes with two spaces between its own."""
+def _fitting(forms: list[Cell], worth: Matrix, marks: Marks, width: int) -> RenderableType:
+    """The table in the longest form that the terminal has room for."""
+    for gap, cell in ((2, forms[0]), *((1, form) for form in forms)):
+        if _width(cell, worth, gap) <= width:
+            return _table(cell, worth, marks, gap)
+    return Text(f"The table of {len(worth)} devices needs {_width(forms[-1], worth, 1)} columns.", "dim")
+
+
+def _width(cell: Cell, worth: Matrix, gap: int) -> int:
     devices = range(len(worth))
-    longest = max((len(cell(i, j)) for i in devices for j in devices if i != j), default=2)
-    return 3 + len(devices) * (longest + 2)
+    longest = max((len(cell(i, j)) for i in devices for j in devices if i != j), default=0)
+    name = len(str(len(worth))) + 1
+    return name + len(devices) * (max(longest, name) + gap)
 
 
-def _table(cell: Callable[[int, int], str], worth: Matrix, marks: Marks, width: int) -> Table:
+def _table(cell: Cell, worth: Matrix, marks: Marks, gap: int) -> Table:
     devices = range(len(worth))
     colour = _colours({worth[i][j] for i in devices for j in devices if i != j})
-    gap = 1 if _width(cell, worth) > width else 2
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
     table.add_column("", no_wrap=True)
     for j in devices:

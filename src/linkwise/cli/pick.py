@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, BinaryIO, Final, get_args
 
 import click
 
@@ -76,7 +76,12 @@ class Given:
 
 @click.command("pick", epilog=_EPILOG)
 @click.option("-t", "--topology", "file", metavar="FILE", help="The machine, as YAML or JSON; - is standard input.")
-@click.option("--profile", type=click.Choice([*PROFILES, *RING_PROFILES]), help="A machine known by name.")
+@click.option(
+    "--profile",
+    type=click.Choice([*PROFILES, *RING_PROFILES]),
+    metavar="NAME",
+    help="A machine known by name; a wrong one lists all.",
+)
 @click.option("-s", "--size", type=int, help="How many devices.")
 @click.option("--available", metavar="LIST", help="Devices to choose from, as 0,1,4-7 or by id. [default: all]")
 @click.option("--required", metavar="LIST", help="Devices that must be among the chosen.")
@@ -116,7 +121,14 @@ def _policy(given: Given) -> str:
         return given.policy
     if given.room is not None or given.share is not None:
         return "memory-share"
-    return "ring-affinity" if given.profile in RING_PROFILES else "links"
+    return "ring-affinity" if _hardware(given) else "links"
+
+
+def _hardware(given: Given) -> str:
+    """The hardware profile by which the named machine's devices form groups; empty if they form none."""
+    if given.profile in PROFILES:
+        return PROFILES[given.profile].hardware
+    return given.profile if given.profile in RING_PROFILES else ""
 
 
 def _by_links(given: Given) -> bool:
@@ -150,7 +162,10 @@ def _by_rings(given: Given) -> bool:
         read_devices(text, (), option)
         for text, option in ((given.available, "--available"), (given.faulty, "--faulty"))
     )
-    return pick_in_rings(ring_line(given.profile or "", _size(given), idle, faulty or []), as_json=given.as_json)
+    hardware = _hardware(given)
+    if given.profile and not hardware:
+        raise InputError(f"--profile {given.profile}: its devices form no groups; try {', '.join(RING_PROFILES)}")
+    return pick_in_rings(ring_line(hardware, _size(given), idle, faulty or []), as_json=given.as_json)
 
 
 def _by_room(given: Given) -> bool:
@@ -171,11 +186,15 @@ def _size(given: Given) -> int:
 def _run_batch(file: str) -> bool:
     from linkwise.cli.batch import answer_lines  # noqa: PLC0415 - brings msgspec, which --help does not need
 
+    with _lines(file) as lines:
+        return answer_lines(lines, sys.stdout.buffer)
+
+
+def _lines(file: str) -> AbstractContextManager[BinaryIO]:
+    if file == "-":
+        return nullcontext(sys.stdin.buffer)
     try:
-        with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as lines:
-            return answer_lines(lines, sys.stdout.buffer)
-    except BrokenPipeError:
-        raise
+        return Path(file).open("rb")
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from error
 

@@ -11,7 +11,9 @@ from rich.text import Text
 from linkwise.cli.answers import answer, ring_node
 from linkwise.cli.told import Told, print_json, tell_refusal
 from linkwise.engine.explain import devices_text
+from linkwise.model.topology import MAX_DEVICES
 from linkwise.policies.ring_profiles import ring_profile
+from linkwise.topology.bits import named_mask
 from linkwise.wire.pick import DevicesAnswer, GroupAnswer, MemoryShareLine, Refused, RingAffinityLine
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ __all__ = ["pick_by_room", "pick_in_rings", "ring_line"]
 def ring_line(profile_name: str, size: int, idle: list[int] | None, faulty: list[int]) -> RingAffinityLine:
     """The question about a machine of this profile; all devices that work are idle unless said otherwise."""
     profile = ring_profile(profile_name)
+    named_mask(idle or (), profile.devices or MAX_DEVICES, "--available")
+    named_mask(faulty, profile.devices or MAX_DEVICES, "--faulty")
     whole = range(profile.devices or profile.group * 4)
     free = [device for device in (whole if idle is None else idle) if device not in faulty]
     sound = [device for device in range(max([*whole, *free, *faulty]) + 1) if device not in faulty]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from linkwise.engine.compare import bottleneck_lost, partition_lost, set_lost, s
 from linkwise.engine.explain import devices_text, refusal
 from linkwise.errors import InputError
 from linkwise.model.verdict import Reason
+from linkwise.topology.bits import mask_of
 from linkwise.topology.bottleneck import best_bottleneck
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_score import display_score, pair_score, score_matrix
@@ -27,8 +29,9 @@ from linkwise.topology.runner_up import next_bottleneck, next_partition
 from linkwise.wire.pick import BandwidthAnswer, LinkAffinityAnswer, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
+    from linkwise.model.link import Link
     from linkwise.model.topology import Matrix, Topology
     from linkwise.topology.bottleneck import Bottleneck
     from linkwise.topology.partition import Objective, Partition
@@ -85,11 +88,15 @@ def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT
         told.add("", _why_lost(wanted, scores, found, other))
     if not found.proven:
         told.add("note", "not proven the best: too many free devices for an exact search", "yellow")
-    if any(link.half_known for row in wanted.topology.links for link in row):
-        told.add("note", "the PCIe path behind NVLinks is not known here: counted as SYS", "dim")
+    if any(min(link, back).half_known for link, back in _both_ways(wanted.topology)):
+        told.add("note", "the PCIe path behind direct links is not known here: counted as SYS", "dim")
     marks = Marks(found.devices, wanted.free())
     shown.print(link_table(wanted.topology, scores, marks, shown.width), "", told.rows)
     return True
+
+
+def _both_ways(topology: Topology) -> Iterator[tuple[Link, Link]]:
+    return ((topology.links[i][j], topology.links[j][i]) for i, j in combinations(range(len(topology.links)), 2))
 
 
 def _why_lost(wanted: Pick, scores: Matrix, winner: Partition, loser: Partition) -> str:
@@ -131,12 +138,15 @@ def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa:
         return print_json(BandwidthAnswer(found.devices, value, found.suspects, found.proven))
     fabric, told = fabric_of(samples, links), Told()
     told.add("chosen", f"{_ids(wanted, found.devices)}{_gbs(found)}", "bold green")
-    left = ", ".join(f"{count} of {size}" for size, count in zip(SIZES, found.left, strict=False) if count)
-    told.add("", f"leaves good sets to others: {left or 'none'}")
-    other = next_bottleneck(fabric, wanted.question(), found)
+    asked = wanted.question()
+    if found.proven:
+        counts = fabric.left(asked.free & ~mask_of(found.devices))
+        left = ", ".join(f"{count} of {size}" for size, count in zip(SIZES, counts, strict=True) if count)
+        told.add("", f"leaves good sets to others: {left or 'none'}")
+    other = next_bottleneck(fabric, asked, found)
     if other:
         told.add("runner-up", f"{_ids(wanted, other.devices)}{_gbs(other)}", "bold")
-        told.add("", bottleneck_lost(found, other))
+        told.add("", bottleneck_lost(fabric, asked.free, found, other))
     if not found.proven:
         told.add("note", "not proven the best: too many devices for an exact search", "yellow")
     if not samples:

@@ -26,7 +26,10 @@ def read_devices(text: str | None, names: Sequence[str], option: str) -> list[in
         if word in by_id:
             found.append(by_id[word])
         elif span := _SPAN.fullmatch(word):
-            found += range(int(span[1]), int(span[2] or span[1]) + 1)
+            first, last = int(span[1]), int(span[2] or span[1])
+            if last < first:
+                raise InputError(f"{option}: {word!r} runs backwards; write {last}-{first}")
+            found += range(first, last + 1)
         else:
             ids = f" or ids: {', '.join(names)}" if names else ""
             raise InputError(f"{option}: {word!r} is no device of this machine; write positions (0,1 or 0-3){ids}")
@@ -37,9 +40,12 @@ def read_room(text: str) -> dict[int, int]:
     """What is left of each device: `0=12207,1=8138`."""
     try:
         pairs = [part.split("=") for part in text.split(",") if part.strip()]
-        return {int(device): int(left) for device, left in pairs}
+        room = {int(device): int(left) for device, left in pairs}
     except ValueError as error:
         raise InputError(f"--room {text!r}: write it as 0=12207,1=8138") from error
+    if len(room) < len(pairs):
+        raise InputError(f"--room {text!r} names a device twice")
+    return room
 
 
 def read_generation(text: str | None) -> LinkGeneration | None:

@@ -19,7 +19,7 @@ __all__ = ["load_topology"]
 def load_topology(file: str | None, profile_name: str | None) -> Topology:
     """The machine that the user named; InputError names the file and the place."""
     if profile_name is not None:
-        return profile(profile_name)
+        return profile(profile_name).topology
     if file is None:
         raise InputError("name a machine: --topology FILE, or --profile NAME")
     try:

@@ -35,7 +35,7 @@ def two_machines(console: Console) -> bool:
     """Seed 000, story 1."""
     _say(console, "Two nodes of eight V100, one with NVLinks and one without. A pod wants two devices.")
     linked, plain = _partition("dgx1-v100", 2), _partition("v100-pcie", 2)
-    pick_one(Pick(profile("dgx1-v100"), "link-affinity", 2), console=console)
+    pick_one(Pick(profile("dgx1-v100").topology, "link-affinity", 2), console=console)
     _say(
         console,
         f"The node with NVLinks offers a pair worth {linked.score:g}, the other one {plain.score:g}: the pod goes to "
@@ -53,7 +53,7 @@ def whole_partition(console: Console) -> bool:
         "but is never the answer, even where its pair is the best of all.",
     )
     free = [1, 2, 4, 6, 7]
-    pick_one(Pick(profile("a100-bridged"), "link-affinity", 3, available=free), console=console)
+    pick_one(Pick(profile("a100-bridged").topology, "link-affinity", 3, available=free), console=console)
     found = _partition("a100-bridged", 3, free)
     return len(found.devices) == 3 and {6, 7} < set(found.devices)
 
@@ -62,7 +62,7 @@ def one_device(console: Console) -> bool:
     """Seed 000, one device."""
     _say(console, "One device of a machine whose pair {6,7} was already broken: 6 is gone.")
     free = [0, 1, 2, 3, 4, 5, 7]
-    pick_one(Pick(profile("a100-bridged"), "link-affinity", 1, available=free), console=console)
+    pick_one(Pick(profile("a100-bridged").topology, "link-affinity", 1, available=free), console=console)
     _say(console, "Device 7 has lost its partner; taking any other would break a good pair.")
     return _partition("a100-bridged", 1, free).devices == (7,)
 
@@ -70,7 +70,7 @@ def one_device(console: Console) -> bool:
 def near_ties(console: Console) -> bool:
     """Seed 001, its own matrix."""
     _say(console, "A measured machine: two-way GB/s, with noise and two bad samples. A pod wants two devices.")
-    topology = profile("dgx1-v100-measured")
+    topology = profile("dgx1-v100-measured").topology
     pick_one(Pick(topology, "bandwidth", 2), console=console)
     fabric, found = fabric_of(topology.bandwidth), _bottleneck(2)
     trap = mask_of((0, 6))
@@ -86,8 +86,8 @@ def near_ties(console: Console) -> bool:
 def best_four(console: Console) -> bool:
     """Seed 001, motivation."""
     _say(console, "The same machine, four devices.")
-    pick_one(Pick(profile("dgx1-v100-measured"), "bandwidth", 4), console=console)
-    fabric, found = fabric_of(profile("dgx1-v100-measured").bandwidth), _bottleneck(4)
+    pick_one(Pick(profile("dgx1-v100-measured").topology, "bandwidth", 4), console=console)
+    fabric, found = fabric_of(profile("dgx1-v100-measured").topology.bandwidth), _bottleneck(4)
     poor = fabric.bottleneck(mask_of((0, 1, 2, 5)))
     _say(
         console,
@@ -132,7 +132,7 @@ def sharing(console: Console) -> bool:
 def refusal(console: Console) -> bool:
     """A refusal is a sentence."""
     _say(console, "Device 3 is a must, and somebody else has it.")
-    wanted = Pick(profile("dgx1-v100"), "link-affinity", 2, available=[0, 1, 2], required=[3])
+    wanted = Pick(profile("dgx1-v100").topology, "link-affinity", 2, available=[0, 1, 2], required=[3])
     return not pick_one(wanted, console=console)
 
 
@@ -168,19 +168,19 @@ def _say(console: Console, text: str) -> None:
 
 
 def _score(name: str, devices: Sequence[int]) -> float:
-    scores = score_matrix(profile(name))
+    scores = score_matrix(profile(name).topology)
     return sum(scores[i][j] for i, j in combinations(devices, 2))
 
 
 def _partition(name: str, size: int, free: list[int] | None = None) -> Partition:
-    found = best_partition(score_matrix(profile(name)), size, free)
+    found = best_partition(score_matrix(profile(name).topology), size, free)
     if isinstance(found, Reason):
         raise TypeError(f"refused: {found}")
     return found
 
 
 def _bottleneck(size: int) -> Bottleneck:
-    found = best_bottleneck(profile("dgx1-v100-measured").bandwidth, size)
+    found = best_bottleneck(profile("dgx1-v100-measured").topology.bandwidth, size)
     if isinstance(found, Reason):
         raise TypeError(f"refused: {found}")
     return found

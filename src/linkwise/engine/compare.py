@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from linkwise.topology.bits import mask_of
 from linkwise.topology.fabric import NEAR
 from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
     from linkwise.topology.bottleneck import Bottleneck
+    from linkwise.topology.fabric import Fabric
     from linkwise.topology.partition import Partition
 
 __all__ = ["bottleneck_lost", "partition_lost", "set_lost", "single_lost"]
@@ -40,13 +42,14 @@ def set_lost(winner: Partition, loser: Partition) -> str:
     return "the set scores as much; sorted positions decide"
 
 
-def bottleneck_lost(winner: Bottleneck, loser: Bottleneck) -> str:
-    """Why the loser was not chosen, by bandwidth."""
+def bottleneck_lost(fabric: Fabric, free: int, winner: Bottleneck, loser: Bottleneck) -> str:
+    """Why the loser was not chosen, by bandwidth and by what both would leave of the free devices."""
     if isfinite(loser.value) and loser.value < NEAR * winner.value:
         return f"its slowest pair has {loser.value:g} GB/s instead of {winner.value:g}"
-    for size, kept, lost in zip(SIZES, winner.left, loser.left, strict=False):
+    left = [fabric.left(free & ~mask_of(choice.devices)) for choice in (winner, loser)]
+    for size, kept, lost in zip(SIZES, *left, strict=True):
         if kept != lost:
-            left = f"it would leave {lost} good set{'' if lost == 1 else 's'} of {size} instead of {kept}"
+            fewer = f"it would leave {lost} good set{'' if lost == 1 else 's'} of {size} instead of {kept}"
             tie = f"{loser.value:g} and {winner.value:g} GB/s count as equal (within 5 %)"
-            return f"{tie}, but {left}" if isfinite(winner.value) else left
+            return f"{tie}, but {fewer}" if isfinite(winner.value) else fewer
     return "equal within 5 % and in what it leaves to others; sorted positions decide"

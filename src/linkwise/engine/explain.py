@@ -45,10 +45,11 @@ def _too_few(reason: Reason) -> str:
 
 def _by_group(reason: Reason) -> str:
     """Every group's idle devices, and how the asked ones must lie."""
+    several = f"{reason.noun}{'es' if reason.noun.endswith('sh') else 's'}"
     ways = {
         "one group": f"in one {reason.noun}",
-        "whole groups": f"in {reason.noun}s of which nothing is taken",
-        "even split": f"half in each of two {reason.noun}s, at matching positions",
+        "whole groups": f"in {several} of which nothing is taken",
+        "even split": f"half in each of two {several}, at matching positions",
     }
     idle = ", ".join(f"{reason.noun} {number} has {count} idle" for number, count in enumerate(_tuple(reason.found)))
     return f"{idle}; {reason.asked} {_is(reason.asked)} needed {ways[reason.kind]}"
@@ -123,6 +124,9 @@ _WORDS: Final[dict[tuple[str, str], _Words]] = {
             f"a job of more than {r.found} must ask for {r.found} a pod"
         ),
     ),
+    ("003.predicate", "profile"): _Words(
+        "the node has other hardware", lambda r: f"{r.asked} is asked for and the node is {r.found}"
+    ),
     ("003.predicate", "one group"): _NO_FIT_GROUP,
     ("003.predicate", "whole groups"): _NO_FIT_GROUP,
     ("003.predicate", "even split"): _NO_FIT_GROUP,
@@ -137,7 +141,8 @@ _WORDS: Final[dict[tuple[str, str], _Words]] = {
         lambda r: f"{r.asked} is asked for of one device and the largest has {r.found}",
     ),
     ("004.one-card", "no size"): _Words(
-        "no part of a device is asked for", lambda r: f"{r.asked} of a device is asked for; ask for at least 1"
+        "no memory of a device is asked for",
+        lambda r: f"{r.asked} of a device's memory is asked for; ask for at least 1",
     ),
 }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from linkwise.model.node import Mode
+    from linkwise.model.node import AskMode
 
 __all__ = ["Ask", "ContainerAsk"]
 
@@ -31,7 +31,7 @@ class Ask:
     """sharing is kept within it unless a setting says otherwise"""
     profile: str = ""
     """the hardware profile it is meant for, where the pod says so"""
-    mode: Mode = "whole"
+    mode: AskMode = "whole"
     """how a node must hand out its devices to serve it"""
 
     @property

@@ -29,7 +29,7 @@ class Pcie(IntEnum):
     """on one board"""
 
 
-_NVLINKS: Final = re.compile(r"NV([0-9]{1,3})")
+_NVLINKS: Final = re.compile(r"NV([1-9][0-9]{0,2})")
 _PCIE: Final = {kind.name: kind for kind in Pcie if kind}
 # Links of other vendors, as so many direct links: HCCS and UB join NPUs, SIO two dies of one module, XGMI and MX GPUs.
 _DIRECT: Final = {"HCCS": 1, "HCCS_SW": 1, "SIO": 2, "UB": 1, "XGMI": 1, "MX": 1}
@@ -64,7 +64,8 @@ class Link(str):
     def parse(cls, text: str) -> Self:
         """The same for what a person wrote: upper or lower case, and TopologyError for a kind that is not known."""
         code = text.strip().upper()
-        if code not in _UNKNOWN and not all(_known(part) for part in code.split("+")):
+        sorts = [_sort(part) for part in code.split("+")]
+        if code not in _UNKNOWN and sorts not in (["direct"], ["pcie"], ["direct", "pcie"]):
             kinds = ", ".join([*_PCIE, *_DIRECT])
             raise TopologyError(f"link {text!r} is not a kind we know: NV1, NV2, ..., {kinds}, or NV2+PHB")
         return cls(code)
@@ -126,8 +127,10 @@ def _meaning(code: str) -> tuple[int, Pcie]:
     return direct, pcie
 
 
-def _known(part: str) -> bool:
-    return part in _PCIE or part in _DIRECT or part == "SOC" or _NVLINKS.fullmatch(part) is not None
+def _sort(part: str) -> str:
+    if part in _DIRECT or _NVLINKS.fullmatch(part):
+        return "direct"
+    return "pcie" if part in _PCIE or part == "SOC" else "unknown"
 
 
 UNKNOWN_LINK: Final = Link("?")

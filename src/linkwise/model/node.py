@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.topology import Topology
 
-__all__ = ["FREE", "Mode", "Node", "Use"]
+__all__ = ["FREE", "AskMode", "Mode", "Node", "Use"]
 
+AskMode = Literal["whole", "share", "percent"]
 Mode = Literal["any", "whole", "share", "percent"]
 
 
@@ -43,13 +44,17 @@ class Node:
     mode: Mode = "any"
     """how its devices are handed out; `any` while nothing decided it"""
 
+    def __post_init__(self) -> None:
+        """Put the devices in index order."""
+        object.__setattr__(self, "devices", tuple(sorted(self.devices, key=lambda device: device.index)))
+
     def use(self, device: Device) -> Use:
         """What is taken of the device."""
         return self.used.get(device.id, FREE)
 
     def free(self) -> tuple[Device, ...]:
         """Healthy devices of which nothing is taken."""
-        return tuple(device for device in self.devices if device.healthy and device.id not in self.used)
+        return tuple(device for device in self.devices if device.healthy and self.use(device) == FREE)
 
     def healthy(self) -> tuple[Device, ...]:
         """Devices that work, whoever has them."""

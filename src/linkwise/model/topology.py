@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.errors import TopologyError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.link import Link
 
-__all__ = ["MAX_DEVICES", "Matrix", "Topology", "numbered", "square", "whole_matrix"]
+__all__ = ["MAX_DEVICES", "Matrix", "Topology", "matrix_key", "numbered", "square", "whole_matrix"]
 
 MAX_DEVICES: Final = 64
 """More devices than any machine has; a larger matrix is a mistake."""
@@ -50,6 +50,8 @@ class Topology:
             raise TopologyError(f"{len(self.devices)} devices: a machine has at most {MAX_DEVICES}")
         seen: set[str] = set()
         for device in self.devices:
+            if not device.isprintable() or not device:
+                raise TopologyError(f"device {device!r} has no name that can be printed")
             if device in seen:
                 raise TopologyError(f"device {device!r} stands twice in the list of devices")
             seen.add(device)
@@ -86,18 +88,36 @@ def square(rows: Sequence[Sequence[object]], what: str, size: int | None = None)
             raise TopologyError(f"{what} row {number} has {len(row)} values, {len(rows)} are expected")
 
 
-def whole_matrix(rows: Iterable[Iterable[float]], what: str, size: int | None = None) -> Matrix:
+def whole_matrix(rows: Iterable[Iterable[object]], what: str, size: int | None = None) -> Matrix:
     """The rows as tuples; raise TopologyError, naming row and column, where a value is no quantity.
 
-    The diagonal is a device with itself (local memory, -1, X): any number is accepted there.
+    The diagonal is a device with itself (local memory, -1, X): whatever stands there is not read.
     """
-    matrix = tuple(map(tuple, rows))
+    matrix = _rows(rows, what)
     square(matrix, what, size)
-    if not _plainly_whole(matrix):
-        for i, row in enumerate(matrix):
-            for j, value in enumerate(row):
-                _check_value(value, f"{what} row {i} column {j}", diagonal=i == j)
-    return matrix
+    if _plainly_whole(matrix):
+        return matrix
+    return tuple(
+        tuple(0 if i == j else _quantity(value, f"{what} row {i} column {j}") for j, value in enumerate(row))
+        for i, row in enumerate(matrix)
+    )
+
+
+def matrix_key(rows: Iterable[Iterable[object]], what: str) -> Matrix:
+    """The rows as a key to remember by; TopologyError if they can't be one."""
+    key = _rows(rows, what)
+    try:
+        hash(key)
+    except TypeError:
+        return whole_matrix(key, what)
+    return key
+
+
+def _rows(rows: Iterable[Iterable[object]], what: str) -> tuple[tuple[Any, ...], ...]:
+    try:
+        return tuple(map(tuple, rows))
+    except TypeError as error:
+        raise TopologyError(f"{what} is no list of rows: {error}") from error
 
 
 def _plainly_whole(matrix: Matrix) -> bool:
@@ -108,8 +128,10 @@ def _plainly_whole(matrix: Matrix) -> bool:
     return not values or (min(values) >= 0 and max(values) <= MAX_VALUE and isfinite(sum(values)))
 
 
-def _check_value(value: object, where: str, *, diagonal: bool) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
+def _quantity(value: object, where: str) -> float:
+    if not isinstance(value, int | float):
         raise TopologyError(f"{where} is {value!r}, a number is expected")
-    if not diagonal and not (isfinite(value) and 0 <= value <= MAX_VALUE):
-        raise TopologyError(f"{where} is {value}, 0 to {MAX_VALUE:g} is expected")
+    if not 0 <= value <= MAX_VALUE:
+        shown = value if isinstance(value, float) or abs(value) < 10**20 else "a number of many digits"
+        raise TopologyError(f"{where} is {shown}, 0 to {MAX_VALUE:g} is expected")
+    return value

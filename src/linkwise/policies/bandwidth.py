@@ -55,7 +55,7 @@ class Bandwidth(Policy):
             return Reject(node.name, Reason("001.best-effort", asked=self._settings.floor, found=value))
         devices = found[0] if found else free[: ask.devices]
         offer = offer_by_container(ask, node, devices, lambda count, left: _choose(node, count, left))
-        return Offer(offer.node, offer.parts, notes=() if found else ("nothing is known of the links",))
+        return Offer(offer.node, offer.parts, notes=() if found else ("too little is known of the links",))
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
         """Whether bandwidth is known, the bottleneck's class in tenths of GB/s, the good sets lost, and packing."""
@@ -69,8 +69,11 @@ class Bandwidth(Policy):
         found = best_bottleneck(values, ask.devices, free)
         if not isinstance(found, Bottleneck):
             return (*unknown, -left)
-        before = fabric_of(values).left(mask_of(free))
-        lost = tuple(after - was for after, was in zip(found.left or before, before, strict=True))
+        fabric, whole = fabric_of(values), mask_of(free)
+        lost = (0,) * len(SIZES)
+        if found.proven:
+            after, before = fabric.left(whole ^ mask_of(found.devices)), fabric.left(whole)
+            lost = tuple(now - was for now, was in zip(after, before, strict=True))
         return (1, round(10 * found.value) if isfinite(found.value) else 0, *lost, -left)
 
 

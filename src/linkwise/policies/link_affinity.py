@@ -42,7 +42,7 @@ class LinkAffinity(Policy):
         free = [device.id for device in node.free()]
         devices = _chosen(node, ask.devices, free)
         if devices is None:
-            notes: tuple[str, ...] = ("nothing is known of the links",)
+            notes: tuple[str, ...] = ("too little is known of the links",)
             devices = free[: ask.devices]
         else:
             notes = _notes(node)

@@ -54,7 +54,7 @@ class MemoryShare(Policy):
         if node.mode not in {"any", ask.mode}:
             return Reject(node.name, Reason("004.mode", asked=ask.mode, found=node.mode))
         # rule 004.one-card: an ask fits on one device or nowhere.
-        largest = max((device.memory for device in node.healthy()), default=0)
+        largest = max((device.memory for device in node.devices), default=0)
         if ask.share > largest:
             return Reject(node.name, Reason("004.one-card", asked=ask.share, found=largest), final=True)
         rooms = _rooms(node)
@@ -78,8 +78,8 @@ class MemoryShare(Policy):
         """What is left on the device after it, and how many devices the node has that nobody uses."""
         (chosen,) = offer.devices
         left = node.room()[chosen] - ask.share
-        tight = -left if self._settings.order == "binpack" else left
-        return (tight, -len(node.free()))
+        packed = (-left, -len(node.free()))
+        return packed if self._settings.order == "binpack" else (-packed[0], -packed[1])
 
     def _best(self, rooms: list[_Room]) -> _Room:
         # rule 004.binpack: of the devices that fit the one with the least room; spreading takes the most.

@@ -31,12 +31,16 @@ class RingAffinity(Policy):
     leading = 3  # the seed's table orders all nodes: no two states of it are equally good
 
     def admit(self, ask: Ask) -> Reason | None:
-        """A count that the hardware can serve."""
+        """A count that the hardware can serve; a pod that names none means the 910, as the vendor has it."""
         return _count_refused(ring_profile(ask.profile), ask.devices)
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
         """Devices that lie as the count demands; the lowest of the best group."""
         profile = ring_profile(node.profile)
+        wanted = ring_profile(ask.profile) if ask.profile else profile
+        if wanted is not profile:
+            other = Reason("003.predicate", asked=wanted.name, found=profile.name, kind="profile")
+            return Reject(node.name, other, final=True)
         refused = _count_refused(profile, ask.devices)
         if refused:
             return Reject(node.name, refused, final=True)

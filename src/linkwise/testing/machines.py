@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from linkwise.model.link import SELF, Link
-from linkwise.model.topology import Topology, numbered
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.profiles import linked as topology_of, profile
 
 __all__ = ["BRIDGED", "DGX1", "M1", "M2", "MATRIX_000", "STORY_000", "pairs_machine", "topology_of"]
-
-
-def topology_of(text: str) -> Topology:
-    """A machine written as rows of link kinds."""
-    cells = [line.split() for line in text.strip().splitlines()]
-    links = tuple(tuple(SELF if cell == "X" else Link.parse(cell) for cell in row) for row in cells)
-    return Topology(numbered(len(links)), links=links)
 
 
 def pairs_machine(count: int, score: int) -> list[list[int]]:
@@ -23,8 +14,8 @@ def pairs_machine(count: int, score: int) -> list[list[int]]:
     return [[score if i != j and i // 2 == j // 2 else 0 for j in range(count)] for i in range(count)]
 
 
-DGX1: Final = profile("dgx1-v100")
-BRIDGED: Final = profile("a100-bridged")
+DGX1: Final = profile("dgx1-v100").topology
+BRIDGED: Final = profile("a100-bridged").topology
 
 # Seed 000, motivation: as `nvidia-smi topo -m` prints it, PCIe hidden behind NVLinks.
 MATRIX_000: Final = topology_of("""
@@ -51,7 +42,7 @@ SYS  SYS  NV1  SYS  NV1  NV2  NV2  X
 """)
 
 # Seed 001, motivation and Device object: GB/s from row to column.
-M1: Final = profile("dgx1-v100-measured").bandwidth
+M1: Final = profile("dgx1-v100-measured").topology.bandwidth
 M2: Final = (
     (750.48, 48.39, 48.39, 96.46, 15.97, 16.15, 96.41, 16.18),
     (48.39, 752.65, 96.46, 48.38, 16.96, 16.84, 16.67, 96.23),

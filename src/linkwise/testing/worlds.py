@@ -14,7 +14,7 @@ from linkwise.model.node import Node, Use
 from linkwise.model.topology import Topology
 
 if TYPE_CHECKING:
-    from linkwise.model.node import Mode
+    from linkwise.model.node import AskMode, Mode
 
 __all__ = ["asks", "nodes"]
 
@@ -42,7 +42,7 @@ def nodes(draw: st.DrawFn, mode: Mode = "whole", most: int = 8, profile: str = "
 
 
 @st.composite
-def asks(draw: st.DrawFn, mode: Mode = "whole") -> Ask:
+def asks(draw: st.DrawFn, mode: AskMode = "whole") -> Ask:
     """An ask of one to three containers, whole devices or parts of one."""
     containers = []
     for number in range(draw(st.integers(1, 3))):

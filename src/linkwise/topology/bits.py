@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from linkwise.errors import AskError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["mask_of", "named_mask", "positions"]
 
@@ -35,9 +32,12 @@ def positions(mask: int) -> tuple[int, ...]:
 def named_mask(members: Iterable[object], count: int, what: str) -> int:
     """The mask of positions that a person or a program named; AskError if one is no device or named twice."""
     mask = 0
+    if not isinstance(members, Iterable):
+        raise AskError(f"{what} is {members!r}: a list of devices is expected")
     for position in members:
         if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < count:
-            raise AskError(f"{what} names device {position!r}: the machine has devices 0 to {count - 1}")
+            there = f"devices 0 to {count - 1}" if count else "no devices"
+            raise AskError(f"{what} names device {position!r}: the machine has {there}")
         if mask >> position & 1:
             raise AskError(f"{what} names device {position} twice")
         mask |= 1 << position

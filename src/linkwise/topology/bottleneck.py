@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf
 from typing import TYPE_CHECKING, cast
 
 from linkwise.model.verdict import Reason
 from linkwise.topology.bits import mask_of, positions
-from linkwise.topology.cliques import cliques, joined, neighbours
 from linkwise.topology.fabric import NEAR, Fabric, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
 from linkwise.topology.question import Question, question
+from linkwise.topology.residual import SIZES
+from linkwise.topology.subsets import sets_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from linkwise.model.link import Link
 
-__all__ = ["Bottleneck", "best_bottleneck", "bottleneck_of", "most_left", "near_ties"]
+__all__ = ["Bottleneck", "best_bottleneck", "most_left", "near_ties"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,6 @@ class Bottleneck:
 
     devices: tuple[int, ...]
     value: float  # GB/s; infinite for one device
-    left: tuple[int, ...]
-    """how many good sets of 16, 8, 4 and 2 devices can still be made of what is left"""
     suspects: tuple[tuple[int, int], ...] = ()
     """pairs of the machine whose two directions were too far apart to believe"""
     proven: bool = True
@@ -42,7 +40,7 @@ class Bottleneck:
 
 
 def best_bottleneck(
-    bandwidth: Sequence[Sequence[float]],
+    bandwidth: Sequence[Sequence[object]],
     size: int,
     available: Iterable[int] | None = None,
     required: Iterable[int] = (),
@@ -75,33 +73,32 @@ def best_bottleneck(
 def near_ties(fabric: Fabric, asked: Question) -> list[int]:
     """All sets within 5 % of the largest bottleneck, by sorted positions."""
     # rule 001.near-ties: no set within 5 % is better than another; what they leave decides.
-    best = fabric.best_bottleneck(asked.free, asked.size, asked.required)
-    graph = neighbours(fabric.values, NEAR * best if best < inf else 0.0)
-    near = joined(graph, positions(asked.required), asked.free & ~asked.required) or 0
-    return [asked.required | rest for rest in cliques(graph, near, asked.size - asked.required.bit_count())]
+    table, sets = fabric.bottlenecks(), list(sets_with(asked.free, asked.required, asked.size))
+    values = [table[found] for found in sets]
+    enough = NEAR * max(values)
+    return [found for found, value in zip(sets, values, strict=True) if value >= enough]
 
 
 def most_left(fabric: Fabric, asked: Question, sets: list[int]) -> int:
     """The first of the sets that leave the most good sets to others, the largest first."""
-    return max(sets, key=lambda chosen: fabric.left(asked.free ^ chosen))
-
-
-def bottleneck_of(fabric: Fabric, asked: Question, chosen: int, *, proven: bool = True) -> Bottleneck:
-    """What choosing these devices means."""
-    return Bottleneck(
-        devices=positions(chosen),
-        value=fabric.bottleneck(chosen),
-        left=fabric.left(asked.free ^ chosen) if proven else (),
-        suspects=fabric.suspects,
-        proven=proven,
-    )
+    for size in SIZES:
+        if len(sets) == 1:
+            break
+        left = [fabric.good_sets(asked.free ^ chosen, size) for chosen in sets]
+        most = max(left)
+        sets = [chosen for chosen, count in zip(sets, left, strict=True) if count == most]
+    return sets[0]
 
 
 def _choose(fabric: Fabric, asked: Question) -> Bottleneck:
     if len(fabric.values) > LARGEST_EXACT:
-        return bottleneck_of(fabric, asked, _choose_among_many(fabric, asked), proven=False)
+        return _answer(fabric, _choose_among_many(fabric, asked), proven=False)
     # rule 001.single: the largest bottleneck among what is free; of near ties what leaves most to others.
-    return bottleneck_of(fabric, asked, most_left(fabric, asked, near_ties(fabric, asked)))
+    return _answer(fabric, most_left(fabric, asked, near_ties(fabric, asked)))
+
+
+def _answer(fabric: Fabric, chosen: int, *, proven: bool = True) -> Bottleneck:
+    return Bottleneck(positions(chosen), fabric.bottleneck(chosen), fabric.suspects, proven)
 
 
 def _choose_among_many(fabric: Fabric, asked: Question) -> int:

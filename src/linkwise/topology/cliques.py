@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from linkwise.model.topology import Matrix
 
-__all__ = ["cliques", "has_clique", "joined", "neighbours"]
+__all__ = ["cliques", "neighbours"]
 
 Graph = tuple[int, ...]
 
@@ -22,20 +22,6 @@ def neighbours(values: Matrix, threshold: float) -> Graph:
     return tuple(
         sum(1 << j for j, value in enumerate(row) if value >= threshold and j != i) for i, row in enumerate(values)
     )
-
-
-def joined(graph: Graph, members: Sequence[int], candidates: int) -> int | None:
-    """The candidates that are neighbours of all members; None if the members are no clique themselves."""
-    for number, member in enumerate(members):
-        candidates &= graph[member]
-        if any(not graph[member] >> other & 1 for other in members[number + 1 :]):
-            return None
-    return candidates
-
-
-def has_clique(graph: Graph, candidates: int, size: int) -> bool:
-    """Whether some `size` of the candidates are all neighbours of each other."""
-    return size <= 0 or any(True for _ in cliques(graph, candidates, size))
 
 
 def cliques(graph: Graph, candidates: int, size: int) -> Iterator[int]:

@@ -6,34 +6,39 @@ from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from linkwise.model.topology import square, whole_matrix
+from linkwise.model.topology import matrix_key, square, whole_matrix
 from linkwise.topology.bits import positions
-from linkwise.topology.cliques import has_clique, joined, neighbours
+from linkwise.topology.cliques import neighbours
 from linkwise.topology.link_value import link_value
 from linkwise.topology.memory import Kept, recall
 from linkwise.topology.mend import Mended, mend
 from linkwise.topology.residual import SIZES, Packing
+from linkwise.topology.set_bottlenecks import set_bottlenecks
+from linkwise.topology.subsets import sets_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from linkwise.model.link import Link
+    from linkwise.model.topology import Matrix
 
 __all__ = ["NEAR", "Fabric", "fabric_of"]
 
 NEAR: Final = 0.95
 """what is worth at least this part of the best counts as equal to it"""
+_BOTTLENECK: Final = 8  # bytes of a float in an array
 
 
 class Fabric(Kept):
     """Mended pair values of one machine."""
 
-    __slots__ = ("_packings", "suspects", "values")
+    __slots__ = ("_bottlenecks", "_packings", "suspects", "values")
 
     def __init__(self, mended: Mended) -> None:
-        super().__init__()
+        super().__init__(len(mended.values))
         self.values: Final = mended.values
         self.suspects: Final = mended.suspects
+        self._bottlenecks: Sequence[float] = ()
         self._packings: dict[int, Packing] = {}
 
     def bottleneck(self, mask: int) -> float:
@@ -41,52 +46,47 @@ class Fabric(Kept):
         # rule 001.bottleneck: a set is as good as its slowest pair.
         return min([self.values[i][j] for i, j in combinations(positions(mask), 2)], default=inf)
 
+    def bottlenecks(self) -> Sequence[float]:
+        """The bottleneck of every set, by mask; only for machines small enough for tables."""
+        if not self._bottlenecks:
+            self._bottlenecks = set_bottlenecks(self.values)
+            self.spend(_BOTTLENECK << len(self.values))
+        return self._bottlenecks
+
     def best_bottleneck(self, free: int, size: int, required: int = 0) -> float:
         """The largest bottleneck of any set of `size` free devices that holds the required ones."""
-        members, wanted = positions(required), size - required.bit_count()
-        values = sorted({self.values[i][j] for i, j in combinations(positions(free), 2)})
-        if size < 2:
-            return inf
-        low, high = (
-            0,
-            len(values) - 1,
-        )  # the smallest value always has a set: all devices are neighbours at it
-        while low < high:
-            middle = (low + high + 1) // 2
-            graph = neighbours(self.values, values[middle])
-            near = joined(graph, members, free & ~required)
-            if near is not None and has_clique(graph, near, wanted):
-                low = middle
-            else:
-                high = middle - 1
-        return values[low]
+        table = self.bottlenecks()
+        return max([table[found] for found in sets_with(free, required, size)])
 
     def left(self, mask: int) -> tuple[int, ...]:
         """How many good sets of each size in SIZES these devices could still make, side by side."""
-        return tuple(self.packing(size).count(mask) if size <= len(self.values) else 0 for size in SIZES)
+        return tuple(self.good_sets(mask, size) for size in SIZES)
 
-    def packing(self, size: int) -> Packing:
-        """The good sets of one size: those within 5 % of the best on this machine when it is empty."""
+    def good_sets(self, mask: int, size: int) -> int:
+        """How many good sets of one size these devices could make: within 5 % of the empty machine's best."""
+        if size > mask.bit_count():
+            return 0
         if size not in self._packings:
             best = self.best_bottleneck((1 << len(self.values)) - 1, size)
             self._packings[size] = Packing(neighbours(self.values, NEAR * best), size)
             self.spend(1 << len(self.values))
-        return self._packings[size]
+        return self._packings[size].count(mask)
 
 
-def fabric_of(samples: Sequence[Sequence[float]], links: Sequence[Sequence[Link]] = ()) -> Fabric:
+def fabric_of(samples: Sequence[Sequence[object]], links: Sequence[Sequence[Link]] = ()) -> Fabric:
     """The fabric of a machine by its samples, or by its link kinds where nothing was measured.
 
     Raises:
         TopologyError: the samples are not square or hold what is no quantity; the text names row and column.
     """
-    key = (tuple(map(tuple, samples)), tuple(map(tuple, links)))
-    return recall(Fabric, key, lambda: _fabric(*key))
+    key = (matrix_key(samples, "bandwidth"), tuple(map(tuple, links)))
+    return recall(Fabric, key, lambda: _fabric(whole_matrix(samples, "bandwidth"), key[1]))
 
 
-def _fabric(samples: tuple[tuple[float, ...], ...], links: tuple[tuple[Link, ...], ...]) -> Fabric:
+def _fabric(samples: Matrix, links: tuple[tuple[Link, ...], ...]) -> Fabric:
     if links:
         square(links, "links", len(samples) or None)
     if not samples:
-        samples = tuple(tuple(map(link_value, row)) for row in links)
-    return Fabric(mend(whole_matrix(samples, "bandwidth"), links))
+        slower = zip(links, zip(*links, strict=True), strict=True)
+        samples = tuple(tuple(map(link_value, map(min, row, column))) for row, column in slower)
+    return Fabric(mend(tuple(tuple(map(float, row)) for row in samples), links))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from linkwise.model.topology import whole_matrix
+from linkwise.model.topology import matrix_key, whole_matrix
 from linkwise.topology.memory import Kept, recall
 from linkwise.topology.partition_table import PartitionTable
 from linkwise.topology.set_scores import pair_scores, set_scores
@@ -29,7 +30,7 @@ class Machine(Kept):
     __slots__ = ("_scores", "_tables", "pairs")
 
     def __init__(self, pairs: Matrix) -> None:
-        super().__init__()
+        super().__init__(len(pairs))
         self.pairs: Final = pairs
         self._scores: list[float] = []
         self._tables: dict[int, PartitionTable] = {}
@@ -50,10 +51,18 @@ class Machine(Kept):
         return self._tables[size]
 
 
-def machine_of(rows: Sequence[Sequence[float]], what: str = "scores") -> Machine:
+def machine_of(rows: Sequence[Sequence[object]], what: str = "scores") -> Machine:
     """The machine with these pair scores; TopologyError, naming row and column, if they make no sense."""
-    key = tuple(map(tuple, rows))
-    return recall(Machine, key, lambda: Machine(_slower_direction(whole_matrix(key, what))))
+    return recall(Machine, matrix_key(rows, what), lambda: Machine(_slower_direction(_plain(whole_matrix(rows, what)))))
+
+
+def _plain(matrix: Matrix) -> Matrix:
+    """The same with one type of number, whole where all are: matrices that are equal must give equal answers."""
+    kinds = set(map(type, chain.from_iterable(matrix)))
+    if kinds <= {int}:
+        return matrix
+    whole = all(float(value).is_integer() for value in chain.from_iterable(matrix))
+    return tuple(tuple(map(int if whole else float, row)) for row in matrix)
 
 
 def _slower_direction(matrix: Matrix) -> Matrix:

@@ -16,7 +16,8 @@ __all__ = ["LIMIT", "Kept", "Memory", "recall"]
 LIMIT: Final = 48_000_000  # bytes, estimated from above
 _ANSWER: Final = 1200  # bytes of a remembered answer with its key
 _ANSWERS: Final = 8000  # remembered answers of one machine
-_EMPTY: Final = 4000  # bytes of a machine with its key, without tables
+_EMPTY: Final = 3000  # bytes of a machine without its matrices and tables
+_CELL: Final = 96  # bytes of a pair in the key and in the matrices made from it
 
 K = TypeVar("K", bound="Kept")
 
@@ -26,8 +27,8 @@ class Kept:
 
     __slots__ = ("_answers", "cost", "memory")
 
-    def __init__(self) -> None:
-        self.cost = _EMPTY
+    def __init__(self, devices: int = 0) -> None:
+        self.cost = _EMPTY + _CELL * devices * devices
         self.memory: Memory | None = None
         self._answers: dict[Hashable, object] = {}
 

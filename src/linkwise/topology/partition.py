@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
+from linkwise.errors import AskError
 from linkwise.model.verdict import Reason
 from linkwise.topology.bits import mask_of, positions
 from linkwise.topology.greedy import greedy_partition
@@ -45,7 +46,7 @@ class Partition:
 
 
 def best_partition(
-    scores: Sequence[Sequence[float]],
+    scores: Sequence[Sequence[object]],
     size: int,
     available: Iterable[int] | None = None,
     required: Iterable[int] = (),
@@ -68,6 +69,8 @@ def best_partition(
     asked = question(len(machine.pairs), size, available, required)
     if isinstance(asked, Reason):
         return asked
+    if objective not in get_args(Objective):
+        raise AskError(f"objective is {objective!r}: {' or '.join(get_args(Objective))} is expected")
     key = (asked, objective)
     answer = cast("Partition | None", machine.remembered(key))
     if answer is None:

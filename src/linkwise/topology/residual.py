@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.topology.bits import positions
 from linkwise.topology.cliques import cliques
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ SIZES: Final = (16, 8, 4, 2)
 """the sets that others may want, the largest first"""
 
 _UNKNOWN: Final = 255
+_SMALL: Final = 8  # devices that are searched as fast as they are taken apart
 
 
 class Packing:
@@ -38,16 +40,19 @@ class Packing:
         for alike, firsts in self._twins:
             mask = mask & ~alike | firsts[(mask & alike).bit_count()]
         if self._known[mask] == _UNKNOWN:
-            self._known[mask] = sum(map(self._count_connected, self._parts(self._core(mask))))
+            core = self._core(mask)
+            parts = self._parts(core) if core.bit_count() > _SMALL else [core]
+            self._known[mask] = sum(map(self._count_part, parts))
         return self._known[mask]
 
     def _core(self, mask: int) -> int:
         """The mask without devices that have too few neighbours to be in any good set."""
+        graph, fewest = self._graph, self._size - 1
         while True:
-            poor = sum(bit for bit, near in self._members(mask) if near.bit_count() < self._size - 1)
+            poor = [1 << i for i in positions(mask) if (graph[i] & mask).bit_count() < fewest]
             if not poor:
                 return mask
-            mask ^= poor
+            mask ^= sum(poor)
 
     def _parts(self, mask: int) -> list[int]:
         """The mask in parts between which there is no good link: they are packed apart from each other."""
@@ -63,12 +68,12 @@ class Packing:
             mask &= ~part
         return parts
 
-    def _count_connected(self, mask: int) -> int:
+    def _count_part(self, mask: int) -> int:
         most = mask.bit_count() // self._size
-        members = self._members(mask)
-        if all(near | bit == mask for bit, near in members):
-            return most
-        low, near = members[0]
+        if not most:
+            return 0
+        low = mask & -mask
+        near = self._graph[low.bit_length() - 1] & mask
         best = 0
         for rest in cliques(self._graph, near, self._size - 1):
             best = max(best, 1 + self.count(mask ^ low ^ rest))
@@ -78,7 +83,7 @@ class Packing:
 
     def _members(self, mask: int) -> list[tuple[int, int]]:
         """Every device of the mask with its neighbours in the mask."""
-        return [(1 << i, near & mask) for i, near in enumerate(self._graph) if mask >> i & 1]
+        return [(1 << i, self._graph[i] & mask) for i in positions(mask)]
 
 
 def _twins(graph: Graph) -> list[tuple[int, tuple[int, ...]]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.topology.bits import mask_of, positions
-from linkwise.topology.bottleneck import bottleneck_of, most_left, near_ties
+from linkwise.topology.bottleneck import Bottleneck, most_left, near_ties
 from linkwise.topology.machine import LARGEST_EXACT
 from linkwise.topology.partition import partition_of
 from linkwise.topology.subsets import sets_with
 
 if TYPE_CHECKING:
-    from linkwise.topology.bottleneck import Bottleneck
     from linkwise.topology.fabric import Fabric
     from linkwise.topology.machine import Machine
     from linkwise.topology.partition import Objective, Partition
@@ -46,7 +45,8 @@ def next_bottleneck(fabric: Fabric, asked: Question, chosen: Bottleneck) -> Bott
     if not others:
         return None
     ties = [found for found in near_ties(fabric, asked) if found != taken]
-    return bottleneck_of(fabric, asked, most_left(fabric, asked, ties) if ties else max(others, key=fabric.bottleneck))
+    second = most_left(fabric, asked, ties) if ties else max(others, key=fabric.bottleneck)
+    return Bottleneck(positions(second), fabric.bottleneck(second), fabric.suspects)
 
 
 def _others(count: int, asked: Question, chosen: int) -> list[int]:

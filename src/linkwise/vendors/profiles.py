@@ -5,13 +5,14 @@ Cells are link kinds; `NV2+PHB` is two NVLinks beside a PCIe path through a host
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from linkwise.errors import InputError
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology, numbered
 
-__all__ = ["PROFILES", "profile"]
+__all__ = ["PROFILES", "MachineProfile", "linked", "profile"]
 
 _DGX1_V100: Final = """
 X        NV1+PIX  NV1+PHB  NV2+PHB  NV2+SYS  SYS      SYS      SYS
@@ -60,14 +61,38 @@ _V100_MEASURED: Final = """
 """
 
 
-def profile(name: str) -> Topology:
+@dataclass(frozen=True, slots=True)
+class MachineProfile:
+    """One kind of machine: what a node of it has."""
+
+    name: str
+    vendor: str
+    model: str
+    """of its devices"""
+    memory: int  # MiB of one device
+    topology: Topology
+    hardware: str = ""
+    """the profile by which its devices form groups, where they do"""
+    cpus: int = 96
+    host_memory: int = 1024  # GiB
+    shared: bool = False
+    """whether its devices are handed out by memory"""
+
+    @property
+    def devices(self) -> int:
+        """How many devices it has."""
+        return len(self.topology.devices)
+
+
+def profile(name: str) -> MachineProfile:
     """The machine of that name; InputError with the names there are if it is not known."""
     if name not in PROFILES:
         raise InputError(f"machine profile {name!r} is not known: {', '.join(PROFILES)}")
     return PROFILES[name]
 
 
-def _linked(text: str) -> Topology:
+def linked(text: str) -> Topology:
+    """A machine written as rows of link kinds."""
     cells = [row.split() for row in text.strip().splitlines()]
     links = tuple(tuple(SELF if cell == "X" else Link.parse(cell) for cell in row) for row in cells)
     return Topology(numbered(len(links)), links=links)
@@ -78,20 +103,41 @@ def _measured(text: str) -> Topology:
     return Topology(numbered(len(rows)), bandwidth=rows)
 
 
-def _switched(count: int, cell: str) -> Topology:
-    """A machine whose devices all reach each other through switches."""
-    link = Link.parse(cell)
-    return Topology(
-        numbered(count),
-        links=tuple(tuple(SELF if i == j else link for j in range(count)) for i in range(count)),
+def _grouped(count: int, inside: str, *, group: int = 0, across: str = "SYS") -> Topology:
+    """Devices of which those of one group reach each other directly; without groups they all do."""
+    near, far = Link.parse(inside), Link.parse(across)
+    size = group or count
+    links = tuple(
+        tuple(SELF if i == j else near if i // size == j // size else far for j in range(count)) for i in range(count)
     )
+    rings = tuple(tuple(range(start, start + group)) for start in range(0, count, group)) if group else ()
+    return Topology(numbered(count), links=links, rings=rings)
 
 
-PROFILES: Final = {
-    "dgx1-v100": _linked(_DGX1_V100),
-    "dgx1-v100-measured": _measured(_V100_MEASURED),
-    "v100-pcie": _linked(_V100_PCIE),
-    "a100-bridged": _linked(_A100_BRIDGED),
-    "hgx-h100": _switched(8, "NV18"),
-    "dgx2-v100": _switched(16, "NV6"),
-}
+_PROFILES: Final = (
+    MachineProfile("dgx1-v100", "nvidia", "Tesla V100-SXM2-16GB", 16160, linked(_DGX1_V100), cpus=80, host_memory=512),
+    MachineProfile(
+        "dgx1-v100-measured",
+        "nvidia",
+        "Tesla V100-SXM2-16GB",
+        16160,
+        _measured(_V100_MEASURED),
+        cpus=80,
+        host_memory=512,
+    ),
+    MachineProfile("v100-pcie", "nvidia", "Tesla V100-PCIE-16GB", 16160, linked(_V100_PCIE), cpus=80, host_memory=512),
+    MachineProfile("a100-bridged", "nvidia", "NVIDIA A100 80GB PCIe", 81920, linked(_A100_BRIDGED), cpus=128),
+    MachineProfile("dgx-a100", "nvidia", "NVIDIA A100-SXM4-40GB", 40960, _grouped(8, "NV12"), cpus=256),
+    MachineProfile(
+        "hgx-h100", "nvidia", "NVIDIA H100 80GB HBM3", 81559, _grouped(8, "NV18"), cpus=224, host_memory=2048
+    ),
+    MachineProfile("dgx2-v100", "nvidia", "Tesla V100-SXM3-32GB", 32510, _grouped(16, "NV6"), host_memory=1536),
+    MachineProfile(
+        "p40-share", "nvidia", "Tesla P40", 22919, _grouped(4, "PHB"), cpus=56, host_memory=256, shared=True
+    ),
+    MachineProfile("atlas-800", "ascend", "Ascend 910A", 32768, _grouped(8, "HCCS", group=4), "ascend-910", cpus=192),
+    MachineProfile("atlas-a2", "ascend", "Ascend 910B3", 65536, _grouped(8, "HCCS"), "ascend-910b", cpus=192),
+    MachineProfile("mi300", "amd", "AMD Instinct MI300X", 196592, _grouped(8, "XGMI"), cpus=192, host_memory=2048),
+)
+
+PROFILES: Final = {profile.name: profile for profile in _PROFILES}

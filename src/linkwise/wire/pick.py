@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 Number = int | float
+Cell = int | float | str | None
+"""whatever stands on a diagonal is not read"""
 
 
 class _Line(msgspec.Struct, tag_field="policy", forbid_unknown_fields=True, kw_only=True):
@@ -39,13 +41,13 @@ class _Line(msgspec.Struct, tag_field="policy", forbid_unknown_fields=True, kw_o
 class LinkAffinityLine(_Line, tag="link-affinity"):
     """Choose by pair scores."""
 
-    scores: list[list[Number]]
+    scores: list[list[Cell]]
 
 
 class BandwidthLine(_Line, tag="bandwidth"):
     """Choose by measured bandwidth, GB/s from row to column."""
 
-    bandwidth: list[list[Number]]
+    bandwidth: list[list[Cell]]
 
 
 class WholeDeviceLine(_Line, tag="whole-device"):
@@ -117,6 +119,7 @@ class BrokenLine(msgspec.Struct):
 
 Line = LinkAffinityLine | BandwidthLine | WholeDeviceLine | RingAffinityLine | MemoryShareLine
 Answer = LinkAffinityAnswer | BandwidthAnswer | GroupAnswer | DevicesAnswer | Refused | BrokenLine
+_TAGS: Final = [str(kind.__struct_config__.tag) for kind in get_args(Line)]
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 encode_answer: Final = msgspec.json.Encoder().encode
 
@@ -126,4 +129,8 @@ def decode_line(line: bytes) -> Line:
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(plain_words(error)) from error
+        said = plain_words(error)
+        hint = f": {', '.join(_TAGS)}" if said.startswith("policy: ") else ""
+        raise InputError(said + hint) from error
+    except RecursionError as error:
+        raise InputError("nested too deeply") from error

@@ -20,12 +20,21 @@ _TYPES: Final = {
 }
 
 
+_PHRASES: Final = {
+    r"Object missing required field `(.*)`": r"field '\1' is missing",
+    r"Object contains unknown field `(.*)`": r"field '\1' is not known",
+    r"Invalid value ('.*')": r"\1 is not known",
+}
+
+
 def plain_words(error: Exception) -> str:
     """A decoder's message with the field in front and types as people call them."""
     found = _PLACE.fullmatch(str(error))
     what, where = (found["what"], found["where"]) if found else (str(error), None)
     said = re.sub(r"Expected `([^`]*)`", lambda kind: f"expected {_named(kind[1])}", what)
     said = re.sub(r"got `([^`]*)`", lambda kind: f"got {_named(kind[1])}", said)
+    for told, better in _PHRASES.items():
+        said = re.sub(told, better, said)
     return f"{where}: {said}" if where else said
 
 
