@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test check fix bench docs lock clean
+.PHONY: help setup demo test check fix bench soak docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -29,6 +29,9 @@ fix: $(READY)  ## mend what can be mended by machine
 
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python bench/partition.py $(ARGS)
+
+soak: $(READY)  ## fuzz the readers of tool outputs (SECONDS=600)
+	$(BIN)/python scripts/soak.py $(or $(SECONDS),600)
 
 docs: $(READY)  ## write the generated pages and pictures anew
 	$(BIN)/python scripts/docs.py

@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ import click
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
+from linkwise.cli.drawing import drawing
 from linkwise.cli.main import main
 from linkwise.cli.pick_one import Pick, pick_one
 from linkwise.rulebook.page import rules_page
@@ -41,8 +43,15 @@ def pick_picture() -> str:
     return re.sub(r"[ \t]+$", "", picture, flags=re.MULTILINE)
 
 
+def links_picture(name: str) -> str:
+    """A known machine's links, as `linkwise topo --profile NAME --svg FILE` draws them."""
+    return drawing(profile(name).topology, name)
+
+
 PAGES: Final = {
     "docs/pictures/pick.svg": pick_picture,
+    "docs/pictures/links-atlas-800.svg": partial(links_picture, "atlas-800"),
+    "docs/pictures/links-dgx1-v100.svg": partial(links_picture, "dgx1-v100"),
     "docs/rules.md": rules_page,
     "docs/reference/cli.md": cli_page,
 }

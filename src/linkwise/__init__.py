@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
     from linkwise.topology.link_score import pair_score, score_matrix
     from linkwise.topology.partition import Partition, best_partition
+    from linkwise.vendors.readers import parse_topology
 
 __version__ = "0.1.0"
 
@@ -71,6 +72,7 @@ __all__ = [
     "best_bottleneck",
     "best_partition",
     "pair_score",
+    "parse_topology",
     "refusal",
     "score_matrix",
 ]
@@ -81,6 +83,7 @@ _HOMES: Final = {
     "linkwise.topology.bottleneck": ("Bottleneck", "best_bottleneck"),
     "linkwise.topology.link_score": ("pair_score", "score_matrix"),
     "linkwise.topology.partition": ("Partition", "best_partition"),
+    "linkwise.vendors.readers": ("parse_topology",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -17,7 +17,7 @@ def test_the_model_is_exported_whole() -> None:
 
 
 def test_exported_names_are_pinned() -> None:
-    functions = {"best_bottleneck", "best_partition", "pair_score", "refusal", "score_matrix"}
+    functions = {"best_bottleneck", "best_partition", "pair_score", "parse_topology", "refusal", "score_matrix"}
     results = {"Bottleneck", "Partition"}
     errors = {"AskError", "InputError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"}
     assert set(linkwise.__all__) == {*linkwise.model.__all__, *functions, *results, *errors, "__version__"}

@@ -49,7 +49,7 @@ def link_table(topology: Topology, scores: Matrix, marks: Marks, width: int) -> 
     """Link kinds, coloured by score; the PCIe path beside direct links is left out where there is no room for it."""
 
     def cell(i: int, j: int) -> str:
-        return min(topology.links[i][j], topology.links[j][i])
+        return topology.links[i][j]
 
     return _fitting([cell, lambda i, j: cell(i, j).split("+")[0]], scores, marks, width)
 

@@ -1,45 +1,79 @@
-"""Where a machine's description comes from: a file, standard input, or a profile."""
+"""Where a machine's description comes from: a tool's output, a file of our own, standard input, or a profile."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from linkwise.errors import InputError, TopologyError
 from linkwise.vendors.profiles import profile
-from linkwise.wire.topology_file import read_topology
+from linkwise.vendors.readers import device_facts, parse_topology, recognised
+from linkwise.wire.topology_file import FORMAT, read_topology
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Topology
+    from linkwise.vendors.reading import DeviceFacts
 
-__all__ = ["load_topology"]
+__all__ = ["Source", "load_source", "load_topology"]
+
+
+class Source(NamedTuple):
+    """A machine, and what is told of its devices beside their links."""
+
+    topology: Topology
+    facts: tuple[DeviceFacts, ...] = ()
 
 
 def load_topology(file: str | None, profile_name: str | None) -> Topology:
     """The machine that the user named; InputError names the file and the place."""
+    return load_source(file, profile_name).topology
+
+
+def load_source(file: str | None, profile_name: str | None) -> Source:
+    """The same with what is told of its devices."""
     if profile_name is not None:
-        return profile(profile_name).topology
+        return Source(profile(profile_name).topology)
     if file is None:
         raise InputError("name a machine: --topology FILE, or --profile NAME")
     try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from error
+    name = "standard input" if file == "-" else file
+    if not content.strip():
+        raise InputError(f"{name} is empty")
+    text = content.decode("utf-8", errors="replace")
     try:
-        return read_topology(_parse(text))
+        if recognised(text):
+            return Source(parse_topology(text), device_facts(text))
+        return Source(read_topology(_document(content)))
     except TopologyError as error:
-        raise TopologyError(f"{file}: {error}") from error
+        raise TopologyError(f"{name}: {error}") from error
 
 
-def _parse(text: bytes) -> object:
-    import yaml  # noqa: PLC0415 - only a description in a file needs it; JSON is YAML as well
+def _document(content: bytes) -> dict[object, object]:
+    found = _parse(content)
+    if not isinstance(found, dict):
+        raise TopologyError(f"neither a tool's output nor a machine file, which is written like this:\n{FORMAT}")
+    return found
+
+
+def _parse(content: bytes) -> object:
+    """A document as JSON, or else as YAML: JSON allows tabs and numbers that YAML does not know."""
+    import msgspec  # noqa: PLC0415 - only a file of our own needs it
+    import yaml  # noqa: PLC0415 - same
 
     try:
-        return yaml.safe_load(text)
+        if content.lstrip().startswith((b"{", b"[")):
+            try:
+                return msgspec.json.decode(content)
+            except msgspec.DecodeError:
+                pass  # flow style YAML begins with the same signs
+        return yaml.safe_load(content)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1} column {mark.column + 1}: " if mark else ""
-        raise TopologyError(f"{place}{error.problem or error}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise TopologyError(f"neither YAML nor JSON: {error}") from error
+        raise TopologyError(f"neither a tool's output nor a machine file: {place}{error.problem or error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise TopologyError(f"neither a tool's output nor a machine file: {error}") from error

@@ -23,5 +23,5 @@ def set_bottlenecks(values: Matrix) -> array[float]:
         worst = [inf]
         for value in row[:i]:
             worst += [min(slowest, value) for slowest in worst]
-        found += [one if one < other else other for one, other in zip(found, worst, strict=True)]
+        found += [min(other, one) for one, other in zip(found, worst, strict=True)]
     return array("d", found)

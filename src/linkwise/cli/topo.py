@@ -1,0 +1,78 @@
+"""`linkwise topo`: what a topology tool printed, read and shown."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from linkwise.cli.topology_source import load_source
+from linkwise.errors import InputError
+from linkwise.vendors.profiles import PROFILES
+
+if TYPE_CHECKING:
+    from linkwise.model.topology import Topology
+
+EXIT_INCOMPLETE: Final = 3
+
+_EPILOG: Final = """\b
+Examples:
+  nvidia-smi topo -m | linkwise topo
+  linkwise topo pasted.txt --svg links.svg
+  linkwise topo --profile dgx1-v100
+  npu-smi info -t topo | linkwise topo --json
+
+\b
+Texts that are read, whole, cut or pasted:
+  nvidia-smi topo -m, -mp, -p2p; nvidia-smi -L, -q, --query-gpu, nvlink -s
+  p2pBandwidthLatencyTest, nvbandwidth
+  npu-smi info, info -m, info -t topo
+  rocm-smi --showtopo, amd-smi topology, mx-smi topo
+  our own machine files, as YAML or JSON
+
+\b
+Exit codes: 0 whole, 3 incomplete (what is there is shown, what is missing is named), 2 an error.
+"""
+
+
+@click.command("topo", epilog=_EPILOG)
+@click.argument("file", required=False)
+@click.option("--profile", type=click.Choice(list(PROFILES)), metavar="NAME", help="A machine known by name.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--svg", metavar="FILE", help="Draw the links; - is standard output.")
+def command(file: str | None, profile: str | None, *, as_json: bool, svg: str | None) -> None:
+    """Show a machine's links: the matrix in colour, bandwidth, rings, and what looks wrong.
+
+    FILE is the output of a topology tool or a machine file; - or nothing is standard input.
+    """
+    if file is not None and profile is not None:
+        raise InputError("FILE and --profile both name a machine: give one of them")
+    source = load_source(file or (None if profile else "-"), profile)
+    topology = source.topology
+    if svg is not None:
+        _draw(topology, profile or "", svg)
+    if as_json:
+        from linkwise.cli.show_topology import topology_json  # noqa: PLC0415 - brings msgspec
+
+        click.echo(topology_json(source))
+    elif svg != "-":
+        from linkwise.cli.show_topology import show_topology  # noqa: PLC0415 - brings rich
+
+        show_topology(source)
+    if topology.problems:
+        sys.exit(EXIT_INCOMPLETE)
+
+
+def _draw(topology: Topology, title: str, file: str) -> None:
+    from linkwise.cli.drawing import drawing  # noqa: PLC0415 - only a picture needs it
+
+    picture = drawing(topology, title)
+    if file == "-":
+        click.echo(picture, nl=False)
+        return
+    try:
+        Path(file).write_text(picture, "utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror or error}") from error

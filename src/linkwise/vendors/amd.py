@@ -1,0 +1,206 @@
+"""What AMD's rocm-smi and amd-smi tell of the links between devices.
+
+Both print a table each for weight, hops and link type, with `0`, `SELF`, `N/A` or `ENABLED` on the diagonal.
+A PCIe link is called PCIE however long its path is; weight, then hops, tell near from far:
+
+    the lightest of the machine's PCIE pairs    PHB
+    the heaviest                                SYS
+    those between                               NODE
+    all alike                                   PHB up to two hops (device, CPU, device), else SYS
+
+Paths are graded only when all of the tables are whole: a class is a place among all pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
+from linkwise.model.topology import MAX_DEVICES
+from linkwise.vendors.reading import DeviceFacts, Reader, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["READERS", "Table", "read_amd_smi", "read_rocm_smi", "tables"]
+
+_ROCM_SMI: Final = "rocm-smi --showtopo"
+_AMD_SMI: Final = "amd-smi topology"
+_ROCM_SIGNS: Final = (
+    "Weight between two GPUs",
+    "Hops between two GPUs",
+    "Link Type between two GPUs",
+    "(Topology) Numa",
+)
+_AMD_SIGNS: Final = ("ACCESS TABLE:", "WEIGHT TABLE:", "HOPS TABLE:", "LINK TYPE TABLE:")
+
+_TITLE: Final = re.compile(r"\W*(\w[\w -]{0,40}?)(?: between two GPUs\W*| TABLE:)", re.IGNORECASE)
+_DEVICE: Final = re.compile(r"GPU[0-9]{1,4}|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
+_SPELLED: Final = re.compile(r"GPU ?\[?([0-9]{1,4})\]?")
+_NUMA: Final = re.compile(r"(GPU[0-9]{1,4})\s*: \(Topology\) Numa Node: (\S{1,20})")
+_FAILURE: Final = re.compile(r"error|cannot|not supported|failed", re.IGNORECASE)
+_COMPLAINT: Final = re.compile(r"\W*ERROR|\W*GPU[0-9]{1,4}\s*:(?! \(Topology\) Numa)")
+"""a line between the rows that is none of them"""
+_UNKNOWN: Final = {"XXXX", "N/A", "UNKNOWN", "0"}
+_SURELY_WHOLE: Final = {"XGMI", "PCIE", "XXXX", "SELF", "N/A", "0", "ENABLED", "DISABLED"}
+_SHOWN: Final = 4
+
+
+@dataclass(slots=True)
+class Table:
+    """One table of the text; `rows` by device."""
+
+    title: str
+    columns: tuple[str, ...] = ()
+    rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reading: bool = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has a cell for every pair."""
+        return bool(self.columns) and not self.gaps()
+
+    @property
+    def in_words(self) -> bool:
+        """Whether the cells are codes and not numbers."""
+        return any(not cell[0].isdigit() and cell not in _UNKNOWN for _, _, cell in self.cells())
+
+    def cells(self) -> list[tuple[str, str, str]]:
+        """Each pair of different devices and what is printed for it."""
+        rows = self.rows.items()
+        return [(a, b, cell) for a, row in rows for b, cell in zip(self.columns, row, strict=False) if a != b]
+
+    def gaps(self) -> tuple[str, ...]:
+        """A sentence for each row that is cut, and one for those that are missing."""
+        size = len(self.columns)
+        told = [
+            f"row {name} of '{self.title}' ends after {len(row)} of {size} values"
+            for name, row in self.rows.items()
+            if len(row) != size
+        ]
+        missing = [name for name in self.columns if name not in self.rows]
+        return (*told, *[f"'{self.title}' has no row {', '.join(missing)}"] * bool(missing))
+
+
+def tables(lines: Sequence[str]) -> dict[str, Table]:
+    """The tables by title in small letters: weight, hops, link type, ...; of several with one title the first."""
+    found: list[Table] = []
+    for number, line in enumerate(lines, 1):
+        if match := _TITLE.match(line):
+            found.append(Table(match[1]))
+        elif found and found[-1].reading and not _COMPLAINT.match(line):
+            _take(found[-1], line.lstrip("#>| \t").split(), ended=number < len(lines))
+    by_title: dict[str, Table] = {}
+    for table in found:
+        if table.rows:
+            by_title.setdefault(table.title.lower(), table)
+    return by_title
+
+
+def read_rocm_smi(text: str) -> Reading:
+    """The links as rocm-smi prints them, and the NUMA node of each device."""
+    lines = _SPELLED.sub(r"GPU\1", text).split("\n")
+    numa: dict[str, str] = {}
+    for line in lines[:-1]:  # the last one may be cut inside a number
+        if match := _NUMA.search(line):
+            numa.setdefault(match[1], match[2])
+    return _reading(_ROCM_SMI, lines, numa)
+
+
+def read_amd_smi(text: str) -> Reading:
+    """The links as amd-smi prints them; devices are named by bus id."""
+    return _reading(_AMD_SMI, text.split("\n"), {})
+
+
+READERS: Final = (
+    Reader(_ROCM_SMI, lambda text: any(sign in text for sign in _ROCM_SIGNS), read_rocm_smi),
+    Reader(_AMD_SMI, lambda text: any(sign in text for sign in _AMD_SIGNS), read_amd_smi),
+)
+
+
+def _take(table: Table, words: list[str], *, ended: bool) -> None:
+    """A line after a title: the header, a row, nothing, or the end of the table."""
+    if not words:
+        return
+    if not table.columns and len(set(words)) == len(words) <= MAX_DEVICES and all(map(_DEVICE.fullmatch, words)):
+        table.columns = tuple(words)
+    elif words[0] in table.columns and words[0] not in table.rows and len(words) <= len(table.columns) + 1:
+        if cells := words[1:] if ended or words[-1] in _SURELY_WHOLE else words[1:-1]:
+            table.rows[words[0]] = tuple(cells)
+    else:
+        table.reading = False
+
+
+def _reading(kind: str, lines: Sequence[str], numa: dict[str, str]) -> Reading:
+    found = tables(lines)
+    warnings = []
+    if "link type" not in found and "weight" in found and found["weight"].in_words:
+        found["link type"] = found.pop("weight")
+        warnings.append("the table titled 'Weight' holds link types")
+    devices = next((found[title].columns for title in ("link type", *found) if title in found), tuple(numa))
+    facts = tuple(DeviceFacts(name, bus_id=name if ":" in name else "", numa=numa.get(name)) for name in devices)
+    if not found:
+        said = tuple(line.strip()[:200] for line in lines if _FAILURE.search(line))[:_SHOWN]
+        return Reading(kind, "error" if said else "no matrix", facts=facts, problems=said)
+    said = tuple(dict.fromkeys(line.strip()[:200] for line in lines if _COMPLAINT.match(line)))[:_SHOWN]
+    types = found.get("link type", Table("Link Type", devices))
+    problems = [gap for title in ("weight", "hops") if title in found for gap in found[title].gaps()]
+    problems += types.gaps() if types.rows else ["the text has no table of link types"]
+    paths = {} if problems else _paths(types, found.get("weight"), found.get("hops"))
+    links = _links(devices, types, paths)
+    return Reading(
+        kind,
+        "incomplete" if problems else "ok",
+        devices=devices,
+        links=links,
+        facts=facts,
+        problems=tuple(problems),
+        warnings=(*warnings, *said, *_remarks(devices, links, found.get("access"), numa)),
+    )
+
+
+def _links(devices: Sequence[str], types: Table, paths: dict[tuple[str, str], Pcie]) -> tuple[tuple[Link, ...], ...]:
+    cells = {
+        (a, b): UNKNOWN_LINK if cell in _UNKNOWN else Link(cell, pcie=paths.get((a, b))) for a, b, cell in types.cells()
+    }
+    return tuple(tuple(SELF if a == b else cells.get((a, b), UNKNOWN_LINK) for b in devices) for a in devices)
+
+
+def _paths(types: Table, weight: Table | None, hops: Table | None) -> dict[tuple[str, str], Pcie]:
+    """The PCIe path of each PCIE pair, by its place among their classes of weight and hops."""
+    weights, steps = _numbers(weight), _numbers(hops)
+    pairs = [(a, b) for a, b, cell in types.cells() if cell == "PCIE"]
+    if not all(pair in weights or pair in steps for pair in pairs):
+        return {}
+    classes = {pair: (weights.get(pair, 0), steps.get(pair, 0)) for pair in pairs}
+    order = sorted(set(classes.values()))
+    if len(order) == 1:
+        return dict.fromkeys(pairs, Pcie.PHB if 0 < order[0][1] <= 2 else Pcie.SYS)
+    grades = {order[0]: Pcie.PHB, order[-1]: Pcie.SYS} if order else {}
+    return {pair: grades.get(kind, Pcie.NODE) for pair, kind in classes.items()}
+
+
+def _numbers(table: Table | None) -> dict[tuple[str, str], int]:
+    cells = table.cells() if table else []
+    return {(a, b): int(cell) for a, b, cell in cells if re.fullmatch(r"[0-9]{1,9}", cell)}
+
+
+def _remarks(
+    devices: Sequence[str], links: tuple[tuple[Link, ...], ...], access: Table | None, numa: dict[str, str]
+) -> Iterable[str]:
+    size = range(len(devices))
+    known = [(i, j) for i, j in combinations(size, 2) if UNKNOWN_LINK not in {links[i][j], links[j][i]}]
+    if odd := [f"{devices[i]}-{devices[j]}" for i, j in known if links[i][j] != links[j][i]]:
+        yield f"links differ by direction: {_few(odd)}"
+    closed = {(a, b) for a, b, cell in access.cells() if cell == "DISABLED"} if access else set()
+    if shut := [f"{a}-{b}" for a, b in combinations(devices, 2) if closed & {(a, b), (b, a)}]:
+        yield f"no peer access between {_few(shut)}"
+    if numa and (lost := [name for name in devices if name not in numa]):
+        yield f"the NUMA node is not told for {_few(lost)}"
+
+
+def _few(words: Sequence[str]) -> str:
+    return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")

@@ -1,0 +1,39 @@
+"""The matrix of `mx-smi topo`: as NVIDIA's, with MX for MetaXLink and Node Affinity before CPU Affinity."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from linkwise.vendors.link_reading import no_table, read_first
+from linkwise.vendors.link_table import MARKS, Names, leading, line_of, tables
+from linkwise.vendors.reading import Reader
+
+if TYPE_CHECKING:
+    from linkwise.vendors.reading import Reading
+
+__all__ = ["READERS", "recognises"]
+
+_KIND: Final = "mx-smi topo"
+_GPUS: Final = Names("GPU[0-9]{1,3}")
+_COMMAND: Final = re.compile(r"mx-smi[ \t]+topo")
+_HEADER: Final = re.compile(r"(?m)^(?=[^\n]*GPU[0-9])[^\n]*Node Affinity")
+_ROW: Final = re.compile(rf"(?m)^{MARKS}GPU[0-9]{{1,3}}[ \t]+(?:[A-Z]+[ \t]+){{0,63}}MX(?=[ \t]|$)")
+_BANNER: Final = "MetaX System Management Interface"
+_ERROR: Final = re.compile(r"mx-smi: .{0,40}not found|(?i:error|failed|no devices? found)")
+
+
+def recognises(text: str) -> bool:
+    """Whether a table is MetaX's; its command alone does not tell where NVIDIA's stands beside it."""
+    if _HEADER.search(text) or _ROW.search(text) or (_COMMAND.search(text) and "nvidia-smi" not in text):
+        return True
+    return _BANNER in text and _GPUS.link_row.search(text) is not None
+
+
+def _read(text: str) -> Reading:
+    reading = read_first(list(leading(tables(text, _GPUS))), _KIND)
+    error = line_of(text, _ERROR.search(text))
+    return reading or no_table(_KIND, error, "there is no table of GPUs in the text")
+
+
+READERS: Final = (Reader(_KIND, recognises, _read),)

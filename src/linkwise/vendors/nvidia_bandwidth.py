@@ -1,0 +1,189 @@
+"""Tables of numbers as NVIDIA's bandwidth tests print them: a title, device numbers across, a row a device.
+
+A number that ends the text is believed with two decimals, as the tools print it; with fewer it may be cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from linkwise.model.topology import MAX_DEVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from linkwise.model.topology import Matrix
+
+__all__ = ["Section", "Title", "failure", "names", "pairs_told", "scan"]
+
+_MARKS: Final = " \t#>|`*"
+"""quotes, comments and bullets before a line"""
+_CORNERS: Final = {"D\\D", "D/D", "GPU", "CPU"}
+_NO_VALUE: Final = {"N/A", "-", "—", "X"}
+_LEFT_OUT: Final = {"...", "[...]", "…"}
+_INDEX: Final = re.compile(r"[0-9]{1,3}")
+_NUMBER: Final = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,6})?")
+_SURELY_WHOLE: Final = re.compile(r"[0-9]+\.[0-9]{2,}")
+_FAILURE: Final = re.compile(r"error|failure|failed|invalid", re.IGNORECASE)
+_SHOWN: Final = 4
+
+
+class Title(NamedTuple):
+    """What stands over a table."""
+
+    key: str
+    """the part that tells it from other tables"""
+    printed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table under its title; a column's number is also that of the row at its place."""
+
+    title: Title
+    columns: tuple[int, ...] = ()
+    rows: tuple[tuple[float | None, ...], ...] = ()
+    """shorter where the text is cut; None where the tool says that there is no value"""
+    strays: tuple[str, ...] = ()
+    """for each row the word that ended it too early"""
+
+    @property
+    def key(self) -> str:
+        """Its name among the sections of a text."""
+        return self.title.key
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has any value."""
+        return any(self.rows)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has a value for every pair."""
+        return self.begun and all(len(row) == len(self.columns) for row in self.rows)
+
+    def matrix(self, *, turned: bool = False) -> Matrix:
+        """The values, 0 where there is none; `turned` where the row is the destination."""
+        size = len(self.columns)
+        rows = [row if len(row) <= size else () for row in self.rows]
+        matrix = [(*(cell or 0.0 for cell in row), *(0.0,) * (size - len(row))) for row in rows]
+        return tuple(zip(*matrix, strict=True)) if turned else tuple(matrix)
+
+    def gaps(self) -> tuple[str, ...]:
+        """A sentence for each row that is not whole, and one for those that are missing."""
+        if not self.begun:
+            return (f"'{self.key}' has no rows",)
+        size, told, missing = len(self.columns), [], []
+        for number, row, stray in zip(self.columns, self.rows, self.strays, strict=True):
+            if len(row) > size:
+                told.append(f"row {number} of '{self.key}' has more than {size} values")
+            elif row or stray:
+                cut = f": {stray!r} is not a whole number" if stray else ""
+                told += [f"row {number} of '{self.key}' ends after {len(row)} of {size} values{cut}"] * (
+                    len(row) < size
+                )
+            else:
+                missing.append(str(number))
+        told += [f"'{self.key}' has no row {', '.join(missing)}"] * bool(missing)
+        return tuple(told)
+
+    def pairs_without_value(self) -> list[tuple[int, int]]:
+        """Pairs of different devices for which nothing, or 0, is printed."""
+        return [
+            (number, other)
+            for number, row in zip(self.columns, self.rows, strict=True)
+            for other, cell in zip(self.columns, row, strict=False)
+            if number != other and not cell
+        ]
+
+
+def scan(lines: Sequence[str], title_of: Callable[[str], Title | None]) -> dict[str, Section]:
+    """The tables by key, in the order of the text; a key's second table is `key #2`."""
+    tables: list[_Table] = []
+    for number, line in enumerate(lines, 1):
+        if title := title_of(line):
+            tables.append(_Table(title))
+        elif tables and tables[-1].reading:
+            _take(tables, line.lstrip(_MARKS).split(), ended=number < len(lines))
+    found, times = {}, Counter[str]()
+    for table in tables:
+        key = table.title.key
+        times[key] += 1
+        found[key if times[key] == 1 else f"{key} #{times[key]}"] = table.section()
+    return found
+
+
+def names(section: Section) -> tuple[str, ...]:
+    """Its devices, by printed number."""
+    return tuple(f"GPU{number}" for number in section.columns)
+
+
+def pairs_told(pairs: Iterable[tuple[int, int]]) -> str:
+    """A few of the pairs, and how many more there are: `0-1, 0-2 and 3 more`."""
+    joined = sorted({(min(pair), max(pair)) for pair in pairs})
+    shown = ", ".join(f"{low}-{high}" for low, high in joined[:_SHOWN])
+    return shown + (f" and {len(joined) - _SHOWN} more" if len(joined) > _SHOWN else "")
+
+
+def failure(lines: Iterable[str]) -> str:
+    """The first line that tells of an error; empty if none does."""
+    return next((line.strip()[:200] for line in lines if _FAILURE.search(line)), "")
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table while it is read."""
+
+    title: Title
+    columns: tuple[int, ...] = ()
+    rows: dict[int, tuple[tuple[float | None, ...], str]] = field(default_factory=dict)
+    reading: bool = True
+
+    def section(self) -> Section:
+        rows = [self.rows.get(number, ((), "")) for number in self.columns]
+        return Section(self.title, self.columns, tuple(cells for cells, _ in rows), tuple(stray for _, stray in rows))
+
+
+def _take(tables: list[_Table], words: list[str], *, ended: bool) -> None:
+    """A line after a title: the header, a row, nothing, or the end of the table."""
+    table = tables[-1]
+    if not words or words[0] in _LEFT_OUT:
+        return
+    corner = words[0] if words[0] in _CORNERS else ""
+    if corner or not table.columns:
+        _head(tables, corner, words[1:] if corner else words)
+    elif _INDEX.fullmatch(words[0]) and (number := int(words[0])) in table.columns and number not in table.rows:
+        table.rows[number] = _cells(words[1:], len(table.columns), ended=ended)
+    else:
+        table.reading = False
+
+
+def _head(tables: list[_Table], corner: str, words: list[str]) -> None:
+    """Take the header; latency titles stand over two tables, one timed by the GPU and one by the CPU."""
+    table = tables[-1]
+    columns = tuple(int(word) for word in words[: MAX_DEVICES + 1] if _INDEX.fullmatch(word))
+    if len(columns) != len(words) or len(columns) > MAX_DEVICES or list(columns) != sorted(set(columns)):
+        table.reading = False
+        return
+    key, printed = table.title
+    title = Title(f"{key.removesuffix(' GPU')} {corner}", printed) if corner in {"GPU", "CPU"} else table.title
+    if table.columns:
+        tables.append(_Table(title, columns))
+    else:
+        table.title, table.columns = title, columns
+
+
+def _cells(words: list[str], size: int, *, ended: bool) -> tuple[tuple[float | None, ...], str]:
+    """The values of a row up to the first word that is none, and that word; a line that did not end may be cut."""
+    cells: list[float | None] = []
+    for place, word in enumerate(words[: size + 1], 1):
+        if word in _NO_VALUE:
+            cells.append(None)
+        elif _NUMBER.fullmatch(word) and (ended or place < len(words) or _SURELY_WHOLE.fullmatch(word)):
+            cells.append(float(word))
+        else:
+            return tuple(cells), word[:20]
+    return tuple(cells), ""

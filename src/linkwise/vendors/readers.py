@@ -1,0 +1,105 @@
+"""All kinds of text that can be read, and the one way in: finding which tool wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.errors import TopologyError
+from linkwise.model.topology import MAX_DEVICES, Topology
+from linkwise.vendors import (
+    amd,
+    ascend_inventory,
+    ascend_topo,
+    metax,
+    nvbandwidth,
+    nvidia_inventory,
+    nvidia_p2p,
+    nvidia_topo,
+)
+from linkwise.vendors.text import clean
+
+if TYPE_CHECKING:
+    from linkwise.vendors.reading import DeviceFacts, Reading
+
+__all__ = ["READERS", "device_facts", "parse_topology", "readings", "recognised"]
+
+# rule 002.vendors: one line a vendor's file. Texts that tell links come before those that tell bandwidth, and both
+# before inventories; of two that fit, the one that stands first is asked first.
+READERS: Final = (
+    *ascend_topo.READERS,
+    *metax.READERS,
+    *amd.READERS,
+    *nvidia_topo.READERS,
+    *nvidia_p2p.READERS,
+    *nvbandwidth.READERS,
+    *ascend_inventory.READERS,
+    *nvidia_inventory.READERS,
+)
+
+
+def recognised(text: str) -> bool:
+    """Whether any tool that we know wrote the text, or a part of it."""
+    plain = clean(text)
+    return any(reader.recognises(plain) for reader in READERS)
+
+
+def readings(text: str) -> list[Reading]:
+    """What every tool that wrote a part of the text said, in the order of READERS."""
+    plain = clean(text)
+    return [reader.read(plain) for reader in READERS if reader.recognises(plain)]
+
+
+def parse_topology(text: str) -> Topology:
+    """The machine that the output of a topology tool describes, as people paste, cut and pipe it.
+
+    Links stand as the tool printed them (SOC as SYS), bandwidth in GB/s from row to column. `problems` is empty when
+    the text was whole; nothing that it lacks is filled in.
+
+    Raises:
+        TopologyError: no tool is recognised, or the tool printed an error instead of a table.
+    """
+    found = readings(text)
+    if not found:
+        raise TopologyError("no topology tool that we know wrote this text: try `nvidia-smi topo -m`")
+    told = [reading for reading in found if reading.links or reading.bandwidth]
+    if not told:
+        return _without_matrix(found)
+    links = next((reading for reading in told if reading.links), None)
+    speeds = next((reading for reading in told if reading.bandwidth), None)
+    main = links or speeds or told[0]
+    used = [reading for reading in (links, speeds) if reading and reading.devices == main.devices]
+    return _topology(main, used or [main])
+
+
+def _topology(main: Reading, used: list[Reading]) -> Topology:
+    if len(main.devices) > MAX_DEVICES:
+        raise TopologyError(f"{main.kind}: {len(main.devices)} devices; a machine has at most {MAX_DEVICES}")
+    return Topology(
+        devices=main.devices,
+        links=next((reading.links for reading in used if reading.links), ()),
+        bandwidth=next((reading.bandwidth for reading in used if reading.bandwidth), ()),
+        rings=next((reading.rings for reading in used if reading.rings), ()),
+        problems=tuple(problem for reading in used for problem in reading.problems),
+        warnings=tuple(dict.fromkeys(warning for reading in used for warning in reading.warnings)),
+    )
+
+
+def _without_matrix(found: list[Reading]) -> Topology:
+    """What can be said where no text tells of pairs: the devices, or the tool's own error."""
+    listed = next((reading for reading in found if reading.status != "error" and reading.devices), None)
+    if listed is None:
+        said = next((problem for reading in found for problem in reading.problems), "it tells nothing of devices")
+        raise TopologyError(f"{found[0].kind}: {said}")
+    note = f"{listed.kind} tells nothing of links between devices"
+    return Topology(listed.devices, problems=listed.problems, warnings=(note, *listed.warnings))
+
+
+def device_facts(text: str) -> tuple[DeviceFacts, ...]:
+    """What all tools that wrote a part of the text tell of each device, joined by its name."""
+    joined: dict[str, DeviceFacts] = {}
+    for facts in (facts for reading in readings(text) for facts in reading.facts):
+        known = joined.setdefault(facts.name, facts)
+        empty = {field.name: getattr(facts, field.name) for field in fields(facts) if not getattr(known, field.name)}
+        joined[facts.name] = replace(known, **empty)
+    return tuple(joined.values())

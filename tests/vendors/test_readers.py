@@ -1,0 +1,103 @@
+"""The one way in: which tool wrote a text, and what a machine looks like by it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise import TopologyError, parse_topology
+from linkwise.vendors.readers import READERS, device_facts, recognised
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPO = """\
+\x1b[4m\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m
+GPU0\t X \tSOC\t0-7\t0\t\tN/A
+GPU1\tSOC\t X \t8-15\t1\t\tN/A
+"""
+LIST = """\
+GPU 0: Tesla T4 (UUID: GPU-aaaaaaaa-0000-0000-0000-000000000001)
+GPU 1: Tesla T4 (UUID: GPU-aaaaaaaa-0000-0000-0000-000000000002)
+"""
+SPEEDS = """\
+Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
+   D\\D     0      1
+     0 240.00  11.25
+     1  12.50 241.00
+"""
+
+
+@pytest.mark.rule("000.links")
+def test_links_stand_as_the_tool_printed_them() -> None:
+    topology = parse_topology(TOPO)
+    assert topology.devices == ("GPU0", "GPU1")
+    assert topology.links == (("X", "SYS"), ("SYS", "X"))
+    assert topology.problems == ()
+
+
+def test_bandwidth_keeps_both_directions() -> None:
+    topology = parse_topology(SPEEDS)
+    assert (topology.bandwidth[0][1], topology.bandwidth[1][0]) == (11.25, 12.5)
+    assert topology.links == ()
+
+
+def test_links_and_bandwidth_of_one_text_are_joined() -> None:
+    topology = parse_topology(f"{TOPO}\n{SPEEDS}\n{LIST}")
+    assert topology.links[0][1] == "SYS"
+    assert topology.bandwidth[0][1] == 11.25
+    assert [facts.uuid[-1] for facts in device_facts(f"{LIST}\n{TOPO}")] == ["1", "2"]
+    assert [facts.numa for facts in device_facts(f"{LIST}\n{TOPO}")] == ["0", "1"]
+
+
+def test_an_inventory_is_whole_and_says_that_it_tells_nothing_of_links() -> None:
+    topology = parse_topology(LIST)
+    assert (topology.devices, topology.links, topology.problems) == (("GPU0", "GPU1"), (), ())
+    assert topology.warnings[0] == "nvidia-smi -L tells nothing of links between devices"
+
+
+def test_a_cut_text_names_what_is_missing() -> None:
+    topology = parse_topology(TOPO[: TOPO.index("GPU1\tSOC")])
+    assert topology.problems == ("row GPU1 is missing",)
+    assert topology.links[1][0] == "?"
+
+
+@pytest.mark.parametrize("text", ["", "hello", "GPU", "\x00\x1b[", "[[0,1],[1,0]]"])
+def test_a_text_of_no_tool_is_an_error(text: str) -> None:
+    assert not recognised(text)
+    with pytest.raises(TopologyError, match="no topology tool that we know"):
+        parse_topology(text)
+
+
+def test_an_error_of_the_tool_is_an_error_with_its_words() -> None:
+    with pytest.raises(TopologyError, match="does not support querying topo"):
+        parse_topology("This device does not support querying topo.\n")
+
+
+@pytest.mark.rule("002.vendors")
+def test_three_vendors_and_one_more_are_read() -> None:
+    kinds = " ".join(reader.kind for reader in READERS)
+    for tool in ("nvidia-smi", "npu-smi", "rocm-smi", "amd-smi", "mx-smi", "p2pBandwidthLatencyTest", "nvbandwidth"):
+        assert tool in kinds
+    assert len({reader.kind for reader in READERS}) == len(READERS)
+
+
+def test_every_text_of_the_collection_is_whole_incomplete_or_an_error_as_it_should_be(shared: Path) -> None:
+    folder = shared / "data/topology-text"
+    for line in (folder / "INDEX.jsonl").read_text("utf-8").splitlines():
+        truth = json.loads(line)
+        text = (folder / truth["file"]).read_text("utf-8", errors="replace")
+        if truth["expect"] == "error":
+            with pytest.raises(TopologyError):
+                parse_topology(text)
+            continue
+        topology = parse_topology(text)
+        assert bool(topology.problems) == (truth["expect"] == "incomplete"), truth["file"]
+        assert len(topology.devices) == truth["n_gpus"], truth["file"]
+        if truth.get("gpus"):
+            assert list(topology.devices) == truth["gpus"], truth["file"]
+        if truth.get("matrix"):
+            printed = [[cell.replace("SOC", "SYS") for cell in row] for row in truth["matrix"]]
+            assert [list(row) for row in topology.links] == printed, truth["file"]
