@@ -41,7 +41,7 @@ FORBIDDEN = {
         "urllib",
     ),
 }
-FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval"}
+FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval", "now", "today", "utcnow"}
 
 
 def files(root: Path, layer: str) -> list[Path]:
@@ -66,9 +66,9 @@ def test_a_pure_layer_touches_nothing_outside(root: Path, layer: str) -> None:
             known = top in sys.stdlib_module_names or top == "linkwise" or top in ALLOWED_OUTSIDE.get(layer, ())
             assert known, f"{file.name} imports {name}"
             assert top not in FORBIDDEN, f"{file.name} imports {name}"
-        calls = {
-            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
+        called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        calls = {func.id for func in called if isinstance(func, ast.Name)}
+        calls |= {func.attr for func in called if isinstance(func, ast.Attribute)} & {"now", "today", "utcnow"}
         assert not calls & FORBIDDEN_CALLS, f"{file.name} calls {calls & FORBIDDEN_CALLS}"
 
 

@@ -68,11 +68,17 @@ class PodView:
     priority: int = 0
     scheduler: str = ""
     gates: tuple[str, ...] = ()
+    scheduling_group: str = ""
+    """the name of a PodGroup that the spec itself points to"""
     owner: Owner | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[str, ...] = ()
     """resource claims; a pod that has any is another allocator's"""
+    overhead: Mapping[str, str] = field(default_factory=dict)
+    """what its runtime class adds"""
+    hosted_by_claims: tuple[str, ...] = ()
+    """resources that a claim serves in the place of a device plugin"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,83 @@
+"""What a pod's containers add up to, as Kubernetes counts: init containers reuse, sidecars add.
+
+Ordinary init containers run one after the other before the others, so that the largest counts, beside the sidecars
+started before it; sidecars (init containers that are restarted always) run on and are added to the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from linkwise.dialects.quantity import quantity, whole_quantity
+from linkwise.model.views import ContainerView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from decimal import Decimal
+
+    from linkwise.model.views import PodView
+
+__all__ = ["amount", "by_container", "effective", "effective_quantity", "resources_of"]
+
+N = TypeVar("N", int, "Decimal")
+
+_NOTHING: Final = ContainerView("")
+"""measured, it gives zero in the numbers that a measure uses"""
+
+
+def amount(container: ContainerView, resource: str) -> int:
+    """How many of a countable resource a container asks for: its request, or else its limit; InputError if broken."""
+    text = container.requests.get(resource, container.limits.get(resource))
+    return 0 if text is None else whole_quantity(text)
+
+
+def by_container(pod: PodView, resource: str) -> dict[str, int]:
+    """What each container and sidecar holds while the pod runs.
+
+    An init container hands on what it had, so that only what it needs beyond all of them is listed under its name.
+    """
+    held = {found.name: amount(found, resource) for found in pod.containers if not found.init or found.sidecar}
+    held = {name: count for name, count in held.items() if count}
+    beyond = effective(pod, resource) - sum(held.values())
+    if beyond > 0:
+        largest = max(
+            (found for found in pod.containers if found.init and not found.sidecar),
+            key=lambda found: amount(found, resource),
+        )
+        held[largest.name] = beyond
+    return held
+
+
+def effective(pod: PodView, resource: str) -> int:
+    """How many of a countable resource the pod takes of its node."""
+    return _effective(pod, lambda container: amount(container, resource)) + whole_quantity(
+        pod.overhead.get(resource, "0")
+    )
+
+
+def effective_quantity(pod: PodView, resource: str) -> Decimal:
+    """The same for what is measured: CPU in cores, memory in bytes."""
+
+    def measured(container: ContainerView) -> Decimal:
+        return quantity(container.requests.get(resource, container.limits.get(resource, "0")))
+
+    return _effective(pod, measured) + quantity(pod.overhead.get(resource, "0"))
+
+
+def resources_of(pod: PodView) -> tuple[str, ...]:
+    """Every resource that any container names, each once, in the order of the pod."""
+    return tuple(
+        dict.fromkeys(name for container in pod.containers for name in (*container.limits, *container.requests))
+    )
+
+
+def _effective(pod: PodView, measure: Callable[[ContainerView], N]) -> N:
+    running = sum((measure(found) for found in pod.containers if not found.init), start=measure(_NOTHING))
+    sidecars = peak = measure(_NOTHING)
+    for found in pod.containers:
+        if found.init and found.sidecar:
+            sidecars += measure(found)
+            peak = max(peak, sidecars)
+        elif found.init:
+            peak = max(peak, sidecars + measure(found))
+    return max(running + sidecars, peak)
