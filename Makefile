@@ -18,7 +18,7 @@ demo: $(READY)  ## a guided tour of real choices (ARGS=--once: check every promi
 	@$(BIN)/linkwise demo $(ARGS)
 
 test: $(READY)  ## all tests that need nothing but Python
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses auto $(ARGS)
 
 check: $(READY)  ## lint, types, layers, documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -48,7 +48,7 @@ def links_picture(name: str) -> str:
     return drawing(profile(name).topology, name)
 
 
-PAGES: Final = {
+PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/pictures/pick.svg": pick_picture,
     "docs/pictures/links-atlas-800.svg": partial(links_picture, "atlas-800"),
     "docs/pictures/links-dgx1-v100.svg": partial(links_picture, "dgx1-v100"),

@@ -17,7 +17,6 @@ ALLOWED_OUTSIDE = {"wire": {"msgspec"}}
 FORBIDDEN = {
     *(
         "asyncio",
-        "datetime",
         "io",
         "logging",
         "multiprocessing",

@@ -48,6 +48,7 @@ def test_an_error_of_the_tool_ends_with_two(linkwise: Linkwise) -> None:
         (["x", "--profile", "dgx1-v100"], "", "both name a machine"),
         ([], "", "standard input is empty"),
         ([], "hello", "neither a tool's output nor a machine file"),
+        (["--profile", "dgx1-v100", "--svg", "-", "--json"], "", "both write to standard output"),
         (["--profile", "dgx1-v100", "--svg", "no/such/folder.svg"], "", "no/such/folder.svg: No such file"),
     ],
 )
@@ -74,6 +75,19 @@ def test_pick_takes_the_output_of_a_tool(linkwise: Linkwise, tmp_path: Path) -> 
     (tmp_path / "topo.txt").write_text(WHOLE)
     answer = json.loads(linkwise("pick", "-t", "topo.txt", "-s", "2", "--json").stdout)
     assert (answer["devices"], answer["score"]) == ([0, 1], 410)
+
+
+def test_pick_says_what_the_text_lacks(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "cut.txt").write_text(CUT)
+    assert "missing   row GPU1 is missing" in linkwise("pick", "-t", "cut.txt", "-s", "2").stdout
+    answer = json.loads(linkwise("pick", "-t", "cut.txt", "-s", "2", "--json").stdout)
+    assert answer["problems"] == ["row GPU1 is missing"]
+
+
+def test_pick_on_a_list_of_devices_says_that_it_tells_nothing_of_links(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "-t", "-", "-s", "1", stdin="GPU 0: Tesla T4 (UUID: GPU-1)\n")
+    assert shown.returncode == 2
+    assert "tells nothing of links" in shown.stderr
 
 
 def test_json_with_tabs_and_exponents_is_a_machine_file(linkwise: Linkwise) -> None:

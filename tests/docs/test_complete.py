@@ -20,9 +20,13 @@ from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
 from linkwise.policies.spans import SPANS
 from linkwise.rulebook import table
-from linkwise.vendors.profiles import PROFILES
+from linkwise.vendors.container_needs import NEEDS, ContainerNeeds
+from linkwise.vendors.profiles import PROFILES, MachineProfile
+from linkwise.vendors.readers import READERS
+from linkwise.vendors.reading import DeviceFacts, Reader, Reading
 from linkwise.wire.pick import Answer, Line
 from linkwise.wire.topology_file import _TopologyFile
+from linkwise.wire.topology_view import TopologyView
 
 if TYPE_CHECKING:
     from linkwise.policies.policy import Policy
@@ -67,8 +71,12 @@ def test_every_field_of_a_public_value_is_in_the_reference(name: str) -> None:
     assert known - set(re.findall(r"`(\w+)`", told)) == set()
 
 
-def test_every_machine_profile_is_in_the_reference() -> None:
-    assert set(PROFILES) - in_code("docs/reference/machine-file.md") == set()
+@pytest.mark.parametrize("machine", PROFILES.values(), ids=lambda machine: machine.name)
+def test_every_machine_profile_has_a_row_with_what_it_is(machine: MachineProfile) -> None:
+    rows = section("docs/reference/machine-file.md", "## Known machines").splitlines()
+    (row,) = [row for row in rows if row.startswith(f"| `{machine.name}` | {machine.devices} |")]
+    hardware = f"`{machine.hardware}`" if machine.hardware else "-"
+    assert row.endswith(f" | {machine.vendor} | {machine.model} | {machine.memory} | {hardware} |")
 
 
 def test_every_link_kind_is_in_the_reference() -> None:
@@ -78,6 +86,50 @@ def test_every_link_kind_is_in_the_reference() -> None:
 def test_every_field_of_a_machine_file_is_in_the_reference() -> None:
     known = {field.name for field in msgspec.structs.fields(_TopologyFile)}
     assert known - in_code("docs/reference/machine-file.md") == set()
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.kind)
+def test_every_kind_of_tool_output_has_a_section_and_a_row(reader: Reader) -> None:
+    told = page("docs/reference/tool-outputs.md")
+    assert f"\n### `{reader.kind}`\n" in told
+    assert f"\n| [`{reader.kind}`](#" in told
+
+
+def test_kinds_of_tool_output_stand_in_the_order_in_which_they_count() -> None:
+    rows = re.findall(r"^\| \[`([^`]+)`\]\(#", page("docs/reference/tool-outputs.md"), re.MULTILINE)
+    assert rows == [reader.kind for reader in READERS]
+
+
+@pytest.mark.parametrize("value", [Reader, Reading])
+def test_every_field_of_a_reader_is_told_to_those_who_write_one(value: type[Reader | Reading]) -> None:
+    assert {field.name for field in fields(value)} - in_code("docs/how-to/add-a-vendor.md") == set()
+
+
+def test_every_field_of_a_shown_machine_is_in_the_reference() -> None:
+    told = section("docs/reference/topo-json.md", "## Fields")
+    known = [field.encode_name for field in msgspec.structs.fields(TopologyView)]
+    assert [name for name in known if f"\n| `{name}` | " not in told] == []
+
+
+def test_every_fact_of_a_device_is_in_the_reference() -> None:
+    told = section("docs/reference/topo-json.md", "## Facts")
+    assert {field.name for field in fields(DeviceFacts)} - set(re.findall(r"`(\w+)`", told)) == set()
+
+
+@pytest.mark.parametrize("vendor", NEEDS)
+def test_what_a_vendors_containers_need_is_in_the_reference(vendor: str) -> None:
+    rule = NEEDS[vendor]
+    rows = page("docs/reference/container-needs.md").splitlines()
+    (row,) = [row for row in rows if row.startswith(f"| `{vendor}` | `{rule.node}` |")]
+    names = [*rule.control, *rule.optional, *filter(None, [rule.visible])]
+    assert [name for name in names if f"`{name}`" not in row] == []
+    assert f"`{rule.cdi}=" in row
+    assert f"| `{vendor}` | {'refused' if rule.first is None else rule.first} |" in "\n".join(rows)
+
+
+def test_every_field_of_what_a_container_needs_is_in_the_reference() -> None:
+    known = {field.name for field in fields(ContainerNeeds)}
+    assert known - in_code("docs/reference/container-needs.md") == set()
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -52,6 +52,37 @@ def test_links_and_bandwidth_of_one_text_are_joined() -> None:
     assert [facts.numa for facts in device_facts(f"{LIST}\n{TOPO}")] == ["0", "1"]
 
 
+def test_what_other_tools_say_beside_a_matrix_is_a_warning() -> None:
+    lost = parse_topology(f"Unable to determine the device handle for GPU2: 0000:3B:00.0: Unknown Error\n{TOPO}")
+    assert lost.problems == ()
+    assert any("GPU2" in warning for warning in lost.warnings)
+    three = (
+        SPEEDS.replace("     0      1\n", "     0      1      2\n")
+        .replace("11.25", "11.25  9.00")
+        .replace("241.00", "241.00  9.00")
+    )
+    speeds = parse_topology(TOPO + three + "     2  9.00  9.00 240.00\n")
+    assert any("left out beside" in warning for warning in speeds.warnings)
+
+
+def test_a_markdown_table_is_read() -> None:
+    rows = ["|  | GPU0 | GPU1 |", "|---|:---:|---|", "| GPU0 | X | NV2 |", "| GPU1 | NV2 | X |"]
+    assert parse_topology("\n".join(rows) + "\n").links == (("X", "NV2"), ("NV2", "X"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("bash: rocm-smi: command not found\n", "rocm-smi is not installed where this was run"),
+        ("$ amd-smi monitor\nGPU  POWER\n", "try `amd-smi topology`"),
+        ("| NVIDIA-SMI 550.54   Driver Version: 550.54   CUDA Version: 12.4 |\n", "try `nvidia-smi topo -m`"),
+    ],
+)
+def test_a_text_that_names_a_tool_without_a_table_says_what_to_run(text: str, said: str) -> None:
+    with pytest.raises(TopologyError, match=said):
+        parse_topology(text)
+
+
 def test_an_inventory_is_whole_and_says_that_it_tells_nothing_of_links() -> None:
     topology = parse_topology(LIST)
     assert (topology.devices, topology.links, topology.problems) == (("GPU0", "GPU1"), (), ())

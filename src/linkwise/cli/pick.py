@@ -24,6 +24,7 @@ _EPILOG: Final = """\b
 Examples:
   linkwise pick --profile dgx1-v100 --size 2
   linkwise pick --topology machine.yaml --size 4 --available 0-3,6 --required 0
+  nvidia-smi topo -m | linkwise pick --topology - --size 4
   linkwise pick --profile dgx1-v100-measured --size 2
   linkwise pick --profile ascend-910 --size 2 --available 0,1,4 --faulty 7
   linkwise pick --room 0=12207,1=8138,2=4069,3=16276 --share 8138
@@ -75,7 +76,13 @@ class Given:
 
 
 @click.command("pick", epilog=_EPILOG)
-@click.option("-t", "--topology", "file", metavar="FILE", help="The machine, as YAML or JSON; - is standard input.")
+@click.option(
+    "-t",
+    "--topology",
+    "file",
+    metavar="FILE",
+    help="The machine: what a topology tool printed, or YAML or JSON; - is standard input.",
+)
 @click.option(
     "--profile",
     type=click.Choice([*PROFILES, *RING_PROFILES]),
@@ -139,6 +146,8 @@ def _by_links(given: Given) -> bool:
     if given.file is not None and given.profile is not None:
         raise InputError("--topology and --profile both name a machine: give one of them")
     topology = load_topology(given.file, given.profile)
+    if not topology.links and not topology.bandwidth:
+        raise InputError("; ".join(topology.warnings) or "nothing is known of the links of this machine")
     by_links = given.policy == "link-affinity" or (given.policy is None and bool(topology.links))
     if not by_links and (given.generation or given.objective):
         raise InputError("--generation and --objective belong to --policy link-affinity")

@@ -78,7 +78,10 @@ def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT
     if isinstance(found, Reason):
         return print_json(Refused(refusal(found))) if as_json else tell_refusal(shown, refusal(found))
     if as_json:
-        return print_json(LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven))
+        missing = wanted.topology.problems
+        return print_json(
+            LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven, missing)
+        )
     told = Told()
     told.add("chosen", f"{_ids(wanted, found.devices)}  {_worth(wanted, scores, found)}", "bold green")
     told.add("", _why_partition(wanted, found))
@@ -90,9 +93,15 @@ def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT
         told.add("note", "not proven the best: too many free devices for an exact search", "yellow")
     if any(min(link, back).half_known for link, back in _both_ways(wanted.topology)):
         told.add("note", "the PCIe path behind direct links is not known here: counted as SYS", "dim")
+    _tell_missing(told, wanted)
     marks = Marks(found.devices, wanted.free())
     shown.print(link_table(wanted.topology, scores, marks, shown.width), "", told.rows)
     return True
+
+
+def _tell_missing(told: Told, wanted: Pick) -> None:
+    for problem in wanted.topology.problems:
+        told.add("missing", problem, "bold red")
 
 
 def _both_ways(topology: Topology) -> Iterator[tuple[Link, Link]]:
@@ -135,7 +144,7 @@ def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa:
         return print_json(Refused(refusal(found))) if as_json else tell_refusal(shown, refusal(found))
     if as_json:
         value = found.value if isfinite(found.value) else None
-        return print_json(BandwidthAnswer(found.devices, value, found.suspects, found.proven))
+        return print_json(BandwidthAnswer(found.devices, value, found.suspects, found.proven, wanted.topology.problems))
     fabric, told = fabric_of(samples, links), Told()
     told.add("chosen", f"{_ids(wanted, found.devices)}{_gbs(found)}", "bold green")
     asked = wanted.question()
@@ -154,6 +163,7 @@ def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa:
     for i, j in found.suspects:
         ways = f"{samples[i][j]:g} and {samples[j][i]:g} GB/s by direction"
         told.add("suspect", f"{i}-{j}: {ways}; counted as {fabric.values[i][j]:g}", "yellow")
+    _tell_missing(told, wanted)
     marks = Marks(found.devices, wanted.free())
     shown.print(bandwidth_table(fabric.values, marks, found.suspects, shown.width), "", told.rows)
     return True

@@ -28,7 +28,7 @@ Examples:
 Texts that are read, whole, cut or pasted:
   nvidia-smi topo -m, -mp, -p2p; nvidia-smi -L, -q, --query-gpu, nvlink -s
   p2pBandwidthLatencyTest, nvbandwidth
-  npu-smi info, info -m, info -t topo
+  npu-smi info, info -m, info -l, info -t topo
   rocm-smi --showtopo, amd-smi topology, mx-smi topo
   our own machine files, as YAML or JSON
 
@@ -49,6 +49,8 @@ def command(file: str | None, profile: str | None, *, as_json: bool, svg: str | 
     """
     if file is not None and profile is not None:
         raise InputError("FILE and --profile both name a machine: give one of them")
+    if svg == "-" and as_json:
+        raise InputError("--svg - and --json both write to standard output: give the picture a file")
     source = load_source(file or (None if profile else "-"), profile)
     topology = source.topology
     if svg is not None:

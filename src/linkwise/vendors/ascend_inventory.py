@@ -1,7 +1,7 @@
 """Lists of Ascend devices: `npu-smi info`, `npu-smi info -m` and `npu-smi info -l`.
 
-Source: contract topology-text, section 6. A card (NPU ID) holds one chip or several; a chip is a device. It is named
-by the id that stands in its row (Phy-ID, Device) and by its card where the tool prints no other.
+A card (NPU ID) holds one chip or several; a chip is a device. It is named by the id that stands in its row (Phy-ID,
+Device) and by its card where the tool prints no other.
 """
 
 from __future__ import annotations

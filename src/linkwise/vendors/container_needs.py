@@ -1,7 +1,7 @@
 """What a container must be given to use its devices, per vendor, as data.
 
-Source: contracts device-plugin (sections 6, 7 and 12) and ascend (section 4). Device nodes, environment and CDI names
-are three ways to the same devices; which of them an agent hands over is its setting.
+Device nodes, environment and CDI names are three ways to the same devices; which of them an agent hands over is its
+setting.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Lists of NVIDIA devices: `nvidia-smi -L` with MIG parts, `nvidia-smi nvlink -s`, and what the tool says instead.
-
-Source: contract topology-text, section 5.
-"""
+"""Lists of NVIDIA devices: `nvidia-smi -L` with MIG parts, `nvidia-smi nvlink -s`, and what the tool says instead."""
 
 from __future__ import annotations
 

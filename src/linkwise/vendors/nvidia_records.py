@@ -1,7 +1,4 @@
-"""Records of NVIDIA devices: the log of `nvidia-smi -q` and the table of `nvidia-smi --query-gpu --format=csv`.
-
-Source: contract topology-text, section 5.
-"""
+"""Records of NVIDIA devices: the log of `nvidia-smi -q` and the table of `nvidia-smi --query-gpu --format=csv`."""
 
 from __future__ import annotations
 

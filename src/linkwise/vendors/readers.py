@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["READERS", "device_facts", "parse_topology", "readings", "recognised"]
 
+_TABLES: Final = {
+    "nvidia-smi": "nvidia-smi topo -m",
+    "NVIDIA-SMI": "nvidia-smi topo -m",
+    "npu-smi": "npu-smi info -t topo",
+    "rocm-smi": "rocm-smi --showtopo",
+    "amd-smi": "amd-smi topology",
+    "mx-smi": "mx-smi topo",
+    "nvbandwidth": "nvbandwidth -t device_to_device_memcpy_read_ce",
+}
+_TOOLS: Final = re.compile("|".join(_TABLES))
+
 # rule 002.vendors: one line a vendor's file. Texts that tell links come before those that tell bandwidth, and both
 # before inventories; of two that fit, the one that stands first is asked first.
 READERS: Final = (
@@ -39,9 +51,9 @@ READERS: Final = (
 
 
 def recognised(text: str) -> bool:
-    """Whether any tool that we know wrote the text, or a part of it."""
+    """Whether a tool that we know wrote the text or a part of it, or is named in it."""
     plain = clean(text)
-    return any(reader.recognises(plain) for reader in READERS)
+    return _TOOLS.search(plain) is not None or any(reader.recognises(plain) for reader in READERS)
 
 
 def readings(text: str) -> list[Reading]:
@@ -61,28 +73,44 @@ def parse_topology(text: str) -> Topology:
     """
     found = readings(text)
     if not found:
-        raise TopologyError("no topology tool that we know wrote this text: try `nvidia-smi topo -m`")
-    told = [reading for reading in found if reading.links or reading.bandwidth]
-    if not told:
+        raise TopologyError(_unknown(text))
+    links = next((reading for reading in found if reading.links), None)
+    speeds = next((reading for reading in found if reading.bandwidth), None)
+    main = links or speeds
+    if main is None:
         return _without_matrix(found)
-    links = next((reading for reading in told if reading.links), None)
-    speeds = next((reading for reading in told if reading.bandwidth), None)
-    main = links or speeds or told[0]
     used = [reading for reading in (links, speeds) if reading and reading.devices == main.devices]
-    return _topology(main, used or [main])
+    return _topology(main, used, [reading for reading in found if reading not in used])
 
 
-def _topology(main: Reading, used: list[Reading]) -> Topology:
+def _topology(main: Reading, used: list[Reading], others: list[Reading]) -> Topology:
     if len(main.devices) > MAX_DEVICES:
         raise TopologyError(f"{main.kind}: {len(main.devices)} devices; a machine has at most {MAX_DEVICES}")
+    warnings = [warning for reading in used for warning in reading.warnings]
+    for other in others:
+        if other.links or other.bandwidth:
+            warnings.append(f"{other.kind} tells of {', '.join(other.devices)}: left out beside {main.kind}")
+        else:
+            warnings += [*other.warnings, *(f"{other.kind}: {problem}" for problem in other.problems)]
     return Topology(
         devices=main.devices,
         links=next((reading.links for reading in used if reading.links), ()),
         bandwidth=next((reading.bandwidth for reading in used if reading.bandwidth), ()),
         rings=next((reading.rings for reading in used if reading.rings), ()),
         problems=tuple(problem for reading in used for problem in reading.problems),
-        warnings=tuple(dict.fromkeys(warning for reading in used for warning in reading.warnings)),
+        warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _unknown(text: str) -> str:
+    """Why no reader takes a text, for the person who pasted it."""
+    named = _TOOLS.search(text)
+    if named is None:
+        return "no topology tool that we know wrote this text: try `nvidia-smi topo -m`"
+    tool = named[0]
+    if re.search(rf"{tool}: (?:command )?not found|{tool}: No such file", text):
+        return f"{tool} is not installed where this was run"
+    return f"{tool} is named, but no table of it that we read: try `{_TABLES[tool]}`"
 
 
 def _without_matrix(found: list[Reading]) -> Topology:

@@ -80,6 +80,8 @@ class LinkAffinityAnswer(msgspec.Struct, omit_defaults=True):
     total: Number
     partition: tuple[tuple[int, ...], ...]
     proven: bool = True
+    problems: tuple[str, ...] = ()
+    """what the machine's description lacks"""
 
 
 class BandwidthAnswer(msgspec.Struct, omit_defaults=True):
@@ -89,6 +91,8 @@ class BandwidthAnswer(msgspec.Struct, omit_defaults=True):
     bottleneck: float | None
     suspects: tuple[tuple[int, int], ...]
     proven: bool = True
+    problems: tuple[str, ...] = ()
+    """what the machine's description lacks"""
 
 
 class GroupAnswer(msgspec.Struct):

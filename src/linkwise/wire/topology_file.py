@@ -15,7 +15,7 @@ __all__ = ["FORMAT", "read_topology"]
 
 FORMAT: Final = """\
 devices: [GPU-aaaa, GPU-bbbb]      # optional; positions 0, 1, ... without it
-links: [[X, NV2+PHB], [NV2+PHB, X]]  # kinds: NV1..NV18, BOARD, PIX, PXB, PHB, NODE, SYS
+links: [[X, NV2+PHB], [NV2+PHB, X]]  # kinds: NV1..NV18, HCCS, XGMI, ..., PIX, PXB, PHB, NODE, SYS
 bandwidth: [[750, 48.4], [48.3, 750]] # GB/s from row to column
 rings: [[0], [1]]                   # optional
 """
