@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.settings import BandwidthSettings
 from linkwise.model.verdict import Offer, Reason, Reject
-from linkwise.policies.policy import Policy, misfit, offer_by_container
+from linkwise.policies.policy import ByDevice, offer_by_container
 from linkwise.topology.bits import mask_of
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import canonical
@@ -28,7 +28,7 @@ __all__ = ["Bandwidth"]
 _DEFAULT: Final = BandwidthSettings()
 
 
-class Bandwidth(Policy):
+class Bandwidth(ByDevice):
     """Picks by the node's own samples, scores by classes, so that noise does not order nodes."""
 
     name = "bandwidth"
@@ -38,15 +38,8 @@ class Bandwidth(Policy):
     def __init__(self, settings: BandwidthSettings = _DEFAULT) -> None:
         self._settings = settings
 
-    def admit(self, ask: Ask) -> Reason | None:
-        """At least one device."""
-        return Reason("002.whole", asked=ask.devices, kind="no size") if ask.devices < 1 else None
-
-    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+    def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """The free set with the largest bottleneck, within 5 %, that leaves most; a poor set rather than none."""
-        refused = misfit(ask, node, ask.devices)
-        if refused:
-            return refused
         free = [device.id for device in node.free()]
         found = _best(node, ask.devices, free)
         # rule 001.best-effort: a poor set is given, unless the administrator set a floor.

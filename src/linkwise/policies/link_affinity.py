@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.model.verdict import Offer, Reason, Reject
-from linkwise.policies.policy import Policy, misfit, offer_by_container
+from linkwise.model.verdict import Offer, Reject
+from linkwise.policies.policy import ByDevice, offer_by_container
 from linkwise.topology.inferred import inferred_links
 from linkwise.topology.link_score import score_matrix
 from linkwise.topology.partition import Partition, best_partition
@@ -23,22 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["LinkAffinity"]
 
 
-class LinkAffinity(Policy):
+class LinkAffinity(ByDevice):
     """Scores by link kinds; a node that tells nothing stays feasible and comes last."""
 
     name = "link-affinity"
     terms = ("known", "links", "packing")
     leading = 2
 
-    def admit(self, ask: Ask) -> Reason | None:
-        """At least one device."""
-        return Reason("002.whole", asked=ask.devices, kind="no size") if ask.devices < 1 else None
-
-    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+    def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """The best set of the best partition of the free devices, divided in the same way among containers."""
-        refused = misfit(ask, node, ask.devices)
-        if refused:
-            return refused
         free = [device.id for device in node.free()]
         devices = _chosen(node, ask.devices, free)
         if devices is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
 
-__all__ = ["Policy", "misfit", "offer_by_container"]
+__all__ = ["ByDevice", "Policy", "misfit", "offer_by_container"]
 
 
 class Policy(ABC):
@@ -36,6 +36,22 @@ class Policy(ABC):
     @abstractmethod
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
         """How good the offer is beside those of other nodes; larger is better, term by term."""
+
+
+class ByDevice(Policy):
+    """A policy that hands out whole devices, any that are free; which of them is what the rules differ in."""
+
+    def admit(self, ask: Ask) -> Reason | None:
+        """At least one device."""
+        return Reason("002.whole", asked=ask.devices, kind="no size") if ask.devices < 1 else None
+
+    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+        """Enough free devices, and of those the ones that the rules choose."""
+        return misfit(ask, node, ask.devices) or self.choose(ask, node)
+
+    @abstractmethod
+    def choose(self, ask: Ask, node: Node) -> Offer | Reject:
+        """The devices of a node that has enough of them."""
 
 
 def misfit(ask: Ask, node: Node, size: int) -> Reject | None:

@@ -7,32 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.model.verdict import Offer, Reason, Reject
-from linkwise.policies.policy import Policy, misfit, offer_by_container
+from linkwise.policies.policy import ByDevice, offer_by_container
 
 if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
+    from linkwise.model.verdict import Offer, Reject
 
 __all__ = ["WholeDevice"]
 
 
-class WholeDevice(Policy):
+class WholeDevice(ByDevice):
     """The lowest free devices; nodes with the fewest free ones first."""
 
     name = "whole-device"
     terms = ("packing",)
     leading = 0
 
-    def admit(self, ask: Ask) -> Reason | None:
-        """At least one device."""
-        return Reason("002.whole", asked=ask.devices, kind="no size") if ask.devices < 1 else None
-
-    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+    def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """As many free devices as asked, from the lowest index."""
-        refused = misfit(ask, node, ask.devices)
-        if refused:
-            return refused
         devices = [device.id for device in node.free()][: ask.devices]
         return offer_by_container(ask, node, devices, lambda count, left: left[:count])
 
