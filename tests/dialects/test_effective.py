@@ -57,6 +57,13 @@ def test_an_init_container_lists_only_what_goes_beyond_the_others() -> None:
     assert by_container(pod(init("i", "1"), main("a", "1")), GPU) == {"a": 1}
 
 
+def test_what_belongs_to_no_container_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="in the pod's overhead, and no container could use it"):
+        by_container(pod(main("a", "2"), overhead="1"), GPU)
+    with pytest.raises(InputError, match="two containers are called 'a'"):
+        by_container(pod(main("a", "1"), main("a", "2")), GPU)
+
+
 def test_a_limit_stands_for_a_missing_request_and_the_request_counts() -> None:
     assert effective(pod(ContainerView("a", requests={GPU: "2"}, limits={GPU: "2"})), GPU) == 2
     assert effective_quantity(pod(ContainerView("a", requests={"cpu": "500m"}, limits={"cpu": "2"})), "cpu") == 0.5

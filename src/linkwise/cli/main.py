@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "demo": ("linkwise.cli.demo", "A guided tour of real choices, in colour."),
     "pick": ("linkwise.cli.pick", "Which devices of a machine would be chosen, and why."),
     "topo": ("linkwise.cli.topo", "What a topology tool printed, read and shown."),
+    "read": ("linkwise.cli.read", "What Linkwise understands of a manifest."),
     "rules": ("linkwise.cli.rules", "What the five systems ask for, and where it is done and proven."),
     "completion": ("linkwise.cli.completion", "Print a script that completes commands in your shell."),
 }

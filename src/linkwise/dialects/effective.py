@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.dialects.quantity import quantity, whole_quantity
+from linkwise.errors import InputError
 from linkwise.model.views import ContainerView
 
 if TYPE_CHECKING:
@@ -36,16 +37,17 @@ def by_container(pod: PodView, resource: str) -> dict[str, int]:
 
     An init container hands on what it had, so that only what it needs beyond all of them is listed under its name.
     """
+    names = [found.name for found in pod.containers]
+    if len(set(names)) < len(names):
+        raise InputError(f"two containers are called {next(name for name in names if names.count(name) > 1)!r}")
+    if whole_quantity(pod.overhead.get(resource, "0")):
+        raise InputError(f"{resource} is in the pod's overhead, and no container could use it")
     held = {found.name: amount(found, resource) for found in pod.containers if not found.init or found.sidecar}
-    held = {name: count for name, count in held.items() if count}
     beyond = effective(pod, resource) - sum(held.values())
     if beyond > 0:
-        largest = max(
-            (found for found in pod.containers if found.init and not found.sidecar),
-            key=lambda found: amount(found, resource),
-        )
-        held[largest.name] = beyond
-    return held
+        init = (found for found in pod.containers if found.init and not found.sidecar)
+        held[max(init, key=lambda found: amount(found, resource)).name] = beyond
+    return {name: count for name, count in held.items() if count}
 
 
 def effective(pod: PodView, resource: str) -> int:

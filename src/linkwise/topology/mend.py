@@ -34,15 +34,19 @@ class Mended:
 
 def mend(samples: Matrix, links: Sequence[Sequence[Link]] = ()) -> Mended:
     """The slower direction of every pair; for a suspect pair what its link kind is worth, else the faster one."""
+    columns = tuple(zip(*samples, strict=True))
     # rule 001.bottleneck: of both directions of a pair, the slower.
-    pairs = list(combinations(range(len(samples)), 2))
-    slower = {(i, j): min(samples[i][j], samples[j][i]) for i, j in pairs}
-    faster = {(i, j): max(samples[i][j], samples[j][i]) for i, j in pairs}
+    values = [list(map(min, row, column)) for row, column in zip(samples, columns, strict=True)]
+    faster = [list(map(max, row, column)) for row, column in zip(samples, columns, strict=True)]
+    pairs = list(combinations(range(len(values)), 2))
     # rule 001.suspect: reported, and not used.
-    suspects = tuple(pair for pair in pairs if slower[pair] < SUSPECT_BELOW * faster[pair])
-    believed = {pair: value for pair, value in slower.items() if pair not in suspects}
-    mended = slower | {pair: _usual(pair, links, believed) or faster[pair] for pair in suspects}
-    return Mended(_matrix(len(samples), mended), suspects)
+    suspects = tuple([(i, j) for i, j in pairs if values[i][j] < SUSPECT_BELOW * faster[i][j]])
+    believed = {(i, j): values[i][j] for i, j in pairs if (i, j) not in suspects} if suspects and links else {}
+    for i, j in suspects:
+        values[i][j] = values[j][i] = _usual((i, j), links, believed) or faster[i][j]
+    for i, row in enumerate(values):
+        row[i] = 0.0
+    return Mended(tuple(map(tuple, values)), suspects)
 
 
 def _usual(pair: tuple[int, int], links: Sequence[Sequence[Link]], believed: dict[tuple[int, int], float]) -> float:
@@ -57,7 +61,3 @@ def _usual(pair: tuple[int, int], links: Sequence[Sequence[Link]], believed: dic
 def _kind(pair: tuple[int, int], links: Sequence[Sequence[Link]]) -> Link:
     i, j = pair
     return min(links[i][j], links[j][i]) if links else UNKNOWN_LINK
-
-
-def _matrix(size: int, pairs: dict[tuple[int, int], float]) -> Matrix:
-    return tuple(tuple(0.0 if i == j else pairs[min(i, j), max(i, j)] for j in range(size)) for i in range(size))

@@ -1,0 +1,158 @@
+"""Manifests as users write them: every object with the pods it would make, and where each key stands."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Manifest", "Place", "load_manifests", "pod_documents"]
+
+# Where the template of a kind's pods is found; its replicas stand beside `template` or a level above.
+TEMPLATES: Final = {
+    "Deployment": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line and a column, as editors count them."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file."""
+
+    document: dict[str, Any]
+    root: yaml.Node
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        return str(self.document.get("kind", ""))
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        meta = self.document.get("metadata")
+        return str(meta.get("name") or meta.get("generateName") or "") if isinstance(meta, dict) else ""
+
+    def place(self, key: str = "") -> Place:
+        """Where a key stands; the object's beginning if it stands nowhere."""
+        found = next(_keys(self.root, key), self.root) if key else self.root
+        return Place(found.start_mark.line + 1, found.start_mark.column + 1)
+
+
+def load_manifests(file: str) -> list[Manifest]:
+    """All objects of a file, `-` for standard input; lists are opened. InputError names file, line and column."""
+    name = "standard input" if file == "-" else file
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        found = list(_objects(content))
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{mark.line + 1}:{mark.column + 1}: " if mark else ""
+        raise InputError(f"{name}: {place}{error.problem or error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"{name}: no YAML: {error}") from error
+    if not found:
+        raise InputError(f"{name}: no Kubernetes object in it")
+    return found
+
+
+def pod_documents(manifest: Manifest) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """The pods that an object would make: a name, how many, and the pod as a document."""
+    document = manifest.document
+    if manifest.kind == "Pod":
+        yield manifest.name, 1, document
+    elif manifest.kind == "Job" and "volcano" in str(document.get("apiVersion", "")):
+        for task in _list(_at(document, "spec", "tasks")):
+            name = f"{manifest.name}-{task.get('name', '')}".rstrip("-")
+            yield name, _count(task.get("replicas")), _templated(document, task.get("template"), name)
+    elif manifest.kind in TEMPLATES:
+        template = _at(document, *TEMPLATES[manifest.kind])
+        spec = _at(document, *TEMPLATES[manifest.kind][:-1])
+        replicas = spec.get("replicas", spec.get("parallelism")) if isinstance(spec, dict) else None
+        yield manifest.name, _count(replicas), _templated(document, template, manifest.name)
+
+
+def _objects(content: bytes) -> Iterator[Manifest]:
+    loader = yaml.SafeLoader(content)
+    try:
+        while loader.check_node():
+            root = loader.get_node()
+            if root is None:
+                continue
+            document = loader.construct_document(root)
+            items = document.get("items") if isinstance(document, dict) else None
+            if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
+                node = next(value for key, value in root.value if key.value == "items")
+                yield from (
+                    Manifest(item, at) for item, at in zip(items, node.value, strict=True) if isinstance(item, dict)
+                )
+            elif isinstance(document, dict):
+                yield Manifest(document, root)
+            elif document is not None:
+                mark = root.start_mark
+                raise InputError(f"line {mark.line + 1}: no Kubernetes object, but {type(document).__name__}")
+    finally:
+        loader.dispose()
+
+
+def _keys(node: yaml.Node, key: str) -> Iterator[yaml.Node]:
+    """All places where the key stands in a mapping, from the top."""
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            if name.value == key:
+                yield name
+            yield from _keys(value, key)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _keys(value, key)
+
+
+def _templated(owner: dict[str, Any], template: object, name: str) -> dict[str, Any]:
+    """A pod of the template, named after its owner and in the owner's namespace."""
+    pod = dict(template) if isinstance(template, dict) else {}
+    meta = pod.get("metadata")
+    own = _at(owner, "metadata")
+    namespace = own.get("namespace") if isinstance(own, dict) else None
+    pod["metadata"] = {
+        **({"namespace": namespace} if namespace else {}),
+        **(meta if isinstance(meta, dict) else {}),
+        "name": name,
+    }
+    return pod
+
+
+def _at(document: object, *path: str) -> Any:  # noqa: ANN401 - raw YAML
+    for key in path:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
+def _list(value: object) -> list[dict[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value >= 0 else 1

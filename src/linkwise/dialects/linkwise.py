@@ -1,0 +1,203 @@
+"""Our own words: the grant and the plan on a pod, the policy it asks for, and the inventory of a node.
+
+The grant is what a rebuild reads. It holds all that a promise is: score and notes of the offer are gone once it is made.
+Source: DESIGN, state of record.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from linkwise.dialects.dialect import Dialect, Held, where_pod
+from linkwise.dialects.fields import Fields, Report, json_value, shown
+from linkwise.dialects.linkwise_inventory import KIND, SOURCE, inventory_facts
+from linkwise.errors import InputError
+from linkwise.model.verdict import Grant, Offer, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.dialects.dialect import Writing
+    from linkwise.model.ask import Ask
+    from linkwise.model.node import AskMode
+    from linkwise.model.node_facts import NodeFacts
+    from linkwise.model.problem import Problem
+    from linkwise.model.views import NodeView, PodView
+
+__all__ = ["GRANT", "PLAN", "POLICY", "VERSION", "Linkwise", "MemberPlan", "plan_of", "plan_words", "policy_of"]
+
+GRANT: Final = "linkwise.dev/grant"
+PLAN: Final = "linkwise.dev/plan"
+POLICY: Final = "linkwise.dev/policy"
+
+VERSION: Final = 1
+"""of the texts below; a text of another version is not believed"""
+
+_GRANT_FIELDS: Final = frozenset({"version", "policy", "mode", "node", "containers", "plan", "generation"})
+_PLAN_FIELDS: Final = frozenset({"version", "id", "generation", "node", "containers"})
+_PART_FIELDS: Final = frozenset({"devices", "share", "core"})
+_MODES: Final = ("whole", "share", "percent")
+_FINISHED: Final = {"Succeeded", "Failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """What a group's plan holds for one pod, until it is bound."""
+
+    id: str
+    generation: int
+    """counts how often the group was planned anew"""
+    node: str
+    parts: tuple[Part, ...] = ()
+    """empty for a member that wants no device"""
+
+
+class Linkwise(Dialect):
+    """It owns no resource: users ask in the words of the five systems."""
+
+    name: ClassVar[str] = SOURCE
+
+    def owns(self, resource: str) -> bool:  # noqa: ARG002 - the seam has it
+        """Nothing."""
+        return False
+
+    def ask(self, pod: PodView) -> Ask | Problem | None:  # noqa: ARG002 - the seam has it
+        """Nothing."""
+        return None
+
+    def held(self, pod: PodView) -> Held:
+        """The grant, if it is whole and of the pod's node."""
+        text = pod.annotations.get(GRANT)
+        if text is None or pod.phase in _FINISHED:
+            return Held(None)
+        report = Report(where_pod(pod), GRANT)
+        fields = _versioned(text, report)
+        grant = _grant(fields, pod) if fields else None
+        return Held(None if report.broken else grant, tuple(report.problems))
+
+    def write(self, writing: Writing) -> dict[str, str]:
+        """The grant; InputError if it names one container twice, which would lose devices."""
+        grant = writing.grant
+        return {
+            GRANT: _text(
+                version=VERSION,
+                policy=grant.policy,
+                mode=_mode(grant.offer.parts),
+                node=grant.offer.node,
+                containers=_containers(grant.offer.parts),
+                plan=grant.plan,
+                generation=grant.generation,
+            )
+        }
+
+    def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
+        """What the node's DeviceInventory tells; the agent names it after the node."""
+        raw = objects.get(KIND)
+        return None if raw is None else inventory_facts(raw, view.name)
+
+
+def plan_of(pod: PodView) -> tuple[MemberPlan | None, tuple[Problem, ...]]:
+    """The plan on the pod, if it is whole."""
+    text = pod.annotations.get(PLAN)
+    if text is None or pod.phase in _FINISHED:
+        return None, ()
+    report = Report(where_pod(pod), PLAN)
+    fields = _versioned(text, report)
+    plan = _plan(fields) if fields else None
+    return None if report.broken else plan, tuple(report.problems)
+
+
+def plan_words(plan: MemberPlan) -> dict[str, str]:
+    """The annotation that holds the plan; InputError if it names one container twice."""
+    containers = _containers(plan.parts)
+    return {PLAN: _text(version=VERSION, id=plan.id, generation=plan.generation, node=plan.node, containers=containers)}
+
+
+def policy_of(pod: PodView) -> str:
+    """The policy that the pod names, or nothing; whoever knows the policies judges the word."""
+    return pod.annotations.get(POLICY, "").strip()
+
+
+def _versioned(text: str, report: Report) -> Fields | None:
+    try:
+        fields = Fields.of(json_value(text), "", report)
+    except InputError as error:
+        report.refuse(f"{error}; remove the annotation if you wrote it")
+        return None
+    if fields is None:
+        return None
+    version = fields.number("version")
+    if version is not None and version != VERSION:
+        report.refuse(f"version is {version}; we know version {VERSION} only, so nothing of it is believed")
+    return None if report.broken else fields
+
+
+def _grant(fields: Fields, pod: PodView) -> Grant | None:
+    policy, mode, node = fields.text("policy"), fields.text("mode"), fields.text("node")
+    plan, generation = fields.text("plan", ""), fields.number("generation", 0)
+    parts = _parts(fields)
+    fields.unknown(_GRANT_FIELDS)
+    if policy is None or node is None or plan is None or generation is None:
+        return None
+    _check_mode(mode, parts, fields.report)
+    if pod.node and node != pod.node:
+        fields.report.refuse(f"it was made for node {shown(node)} and the pod is on {shown(pod.node)}; not believed")
+    return Grant(pod.uid, policy, Offer(node, parts), plan, generation)
+
+
+def _plan(fields: Fields) -> MemberPlan | None:
+    name, generation, node = fields.text("id"), fields.number("generation"), fields.text("node")
+    parts = _parts(fields)
+    fields.unknown(_PLAN_FIELDS)
+    if name is None or generation is None or node is None:
+        return None
+    return MemberPlan(name, generation, node, parts)
+
+
+def _parts(fields: Fields) -> tuple[Part, ...]:
+    found = [_part(name, entry) for name, entry in fields.named("containers")]
+    return tuple(part for part in found if part)
+
+
+def _part(container: str, entry: Fields) -> Part | None:
+    devices, share, core = entry.texts("devices"), entry.number("share", 0), entry.number("core", 0)
+    entry.unknown(_PART_FIELDS)
+    if devices is None or share is None or core is None:
+        return None
+    if not devices or len(set(devices)) < len(devices):
+        entry.report.refuse(f"{entry.path}devices names {'one device twice' if devices else 'no device'}")
+    return Part(container, devices, share, core)
+
+
+def _check_mode(mode: str | None, parts: tuple[Part, ...], report: Report) -> None:
+    """Whole devices have no amounts, and parts of devices do: anything else contradicts itself."""
+    if mode is None:
+        return
+    if mode not in _MODES:
+        report.refuse(f"mode is {shown(mode)}; one of {', '.join(_MODES)} is expected")
+    elif (mode == "whole") != (_mode(parts) == "whole"):
+        found = "no amount is" if mode != "whole" else "amounts are"
+        report.refuse(f"mode is {mode} and {found} given; not believed")
+
+
+def _mode(parts: tuple[Part, ...]) -> AskMode:
+    if any(part.core for part in parts):
+        return "percent"
+    return "share" if any(part.share for part in parts) else "whole"
+
+
+def _containers(parts: tuple[Part, ...]) -> dict[str, dict[str, object]]:
+    """In the order of the parts, which a reader of JSON texts keeps."""
+    found: dict[str, dict[str, object]] = {
+        part.container: {"core": part.core, "devices": part.devices, "share": part.share} for part in parts
+    }
+    if len(found) < len(parts):
+        raise InputError("a grant or plan names one container twice")
+    return found
+
+
+def _text(**fields: object) -> str:
+    """Compact JSON, fields by name, so that equal records are equal texts."""
+    return json.dumps(dict(sorted(fields.items())), separators=(",", ":"))

@@ -1,0 +1,178 @@
+"""NVIDIA's words: whole devices by count, and what GPU Feature Discovery tells of a node.
+
+NVIDIA's system writes nothing on pods: which devices one was given is not told in these words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.counted import counted, unhealthy
+from linkwise.dialects.dialect import Dialect, Held, where_node, where_pod
+from linkwise.dialects.effective import by_container, resources_of
+from linkwise.dialects.nvidia_matrix import TOPOLOGY, matrix_annotation, read_matrix
+from linkwise.errors import TopologyError
+from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.model.device import Device
+from linkwise.model.node_facts import NodeFacts
+from linkwise.model.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.dialects.dialect import Writing
+    from linkwise.model.topology import Topology
+    from linkwise.model.views import NodeView, PodView
+
+__all__ = ["OLD_RESOURCE", "RESOURCE", "TOPOLOGY", "Nvidia", "matrix_annotation", "opaque"]
+
+RESOURCE: Final = "nvidia.com/gpu"
+OLD_RESOURCE: Final = "alpha.kubernetes.io/nvidia-gpu"
+OLD_NAME: Final = f"kube-scheduler and kubelet refuse this name today: ask for {RESOURCE} instead"
+OPAQUE: Final = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
+"""parts of devices that NVIDIA's plugin makes and counts by itself"""
+
+
+COUNT: Final = "nvidia.com/gpu.count"
+MEMORY: Final = "nvidia.com/gpu.memory"  # MiB of one device
+REPLICAS: Final = "nvidia.com/gpu.replicas"
+STRATEGY: Final = "nvidia.com/mig.strategy"
+
+FACTS: Final = {
+    "nvidia.com/gpu.product": "model",
+    "nvidia.com/gpu.family": "family",
+    "nvidia.com/gpu.machine": "machine",
+    "nvidia.com/gpu.clique": "clique",
+    "nvidia.com/gpu.sharing-strategy": "sharing",
+    COUNT: "count",
+    MEMORY: "memory",
+    REPLICAS: "replicas",
+}
+VERSIONS: Final = {
+    "driver": ("nvidia.com/cuda.driver-version", "nvidia.com/cuda.driver"),
+    "cuda": ("nvidia.com/cuda.runtime-version", "nvidia.com/cuda.runtime"),
+    "compute": ("nvidia.com/gpu.compute",),
+}
+"""the stems of the labels, the older ones last"""
+
+
+class Nvidia(Dialect):
+    """Whole devices; parts made by NVIDIA's own plugin are left to it."""
+
+    name = "nvidia"
+
+    def owns(self, resource: str) -> bool:
+        """The resource of today and that of seed 002."""
+        return resource in {RESOURCE, OLD_RESOURCE}
+
+    def ask(self, pod: PodView) -> Ask | Problem | None:
+        """Whole devices, by container."""
+        if pod.claims or RESOURCE in pod.hosted_by_claims:
+            return None
+        if OLD_RESOURCE in resources_of(pod):
+            return Problem(where_pod(pod), OLD_RESOURCE, OLD_NAME)
+        try:
+            counts = by_container(pod, RESOURCE)
+        except ValueError as error:
+            return Problem(where_pod(pod), RESOURCE, f"{error}; ask for whole devices, such as 2")
+        names = dict.fromkeys(found.name for found in pod.containers if found.name in counts)
+        wanted = tuple(ContainerAsk(name, counts[name]) for name in names)
+        return Ask(RESOURCE, wanted, pod.namespace) if wanted else None
+
+    def held(self, pod: PodView) -> Held:
+        """Nothing: it is not written on pods."""
+        del pod
+        return Held(None)
+
+    def write(self, writing: Writing) -> dict[str, str]:
+        """Nothing: NVIDIA's tools read nothing from pods."""
+        del writing
+        return {}
+
+    def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
+        """Counted devices, the link matrix where one is published, and the labels of GPU Feature Discovery."""
+        del objects
+        problems: list[Problem] = []
+        labels = _labels(view)
+        capacity = counted(view, RESOURCE, view.capacity, problems)
+        memory = _number(view, MEMORY, problems)
+        model = labels.get("model", "")
+        devices = tuple(Device(f"#{index}", index, model=model, memory=memory) for index in range(capacity))
+        labels |= unhealthy(view, RESOURCE, capacity, problems)
+        topology = _topology(view, capacity, problems)
+        if not (devices or topology or labels or problems):
+            return None
+        unit = "MiB" if devices and memory else ""
+        return NodeFacts(self.name, devices, topology, unit=unit, labels=labels, problems=tuple(problems))
+
+
+def opaque(pod: PodView) -> tuple[str, ...]:
+    """Resources of the pod that NVIDIA's plugin makes of parts of devices: MIG slices, renamed time slices."""
+    return tuple(name for name in resources_of(pod) if name.startswith(OPAQUE))
+
+
+def _labels(view: NodeView) -> dict[str, str]:
+    found = {word: view.labels.get(key, "") for key, word in FACTS.items()}
+    # Where devices are shared GPU Feature Discovery adds this to the name; `replicas` says it already.
+    found["model"] = found["model"].removesuffix("-SHARED")
+    found |= {word: _version(view.labels, stems) for word, stems in VERSIONS.items()}
+    found |= {
+        key.removeprefix("nvidia.com/"): value
+        for key, value in view.labels.items()
+        if key.startswith("nvidia.com/mig.") or (key.startswith("nvidia.com/mig-") and key.endswith(".count"))
+    }
+    return {word: value for word, value in found.items() if value}
+
+
+def _version(labels: Mapping[str, str], stems: tuple[str, ...]) -> str:
+    for stem in stems:
+        parts = [labels.get(f"{stem}.{part}", "") for part in ("major", "minor", "revision", "rev")]
+        if version := labels.get(f"{stem}.full", "") or ".".join(filter(None, parts)):
+            return version
+    return ""
+
+
+def _number(view: NodeView, label: str, problems: list[Problem]) -> int:
+    text = view.labels.get(label, "")
+    if not text or (text.isascii() and text.isdigit() and len(text) < 10):
+        return int(text or 0)
+    sentence = f"{text!r} is no whole number and is not read; look at GPU Feature Discovery on this node"
+    problems.append(Problem(where_node(view), label, sentence))
+    return 0
+
+
+def _topology(view: NodeView, capacity: int, problems: list[Problem]) -> Topology | None:
+    divided = _divided(view, capacity, problems)
+    if TOPOLOGY not in view.annotations or divided:
+        return None
+    try:
+        topology = read_matrix(view.annotations[TOPOLOGY], capacity)
+    except TopologyError as error:
+        sentence = f"{error}; links are not known on this node until it is removed or mended"
+        problems.append(Problem(where_node(view), TOPOLOGY, sentence))
+        return None
+    problems += [Problem(where_node(view), TOPOLOGY, text) for text in (topology.warnings if topology else ())]
+    return topology
+
+
+def _divided(view: NodeView, capacity: int, problems: list[Problem]) -> bool:
+    """Whether the vendor's plugin counts parts of devices under the name of whole ones: then links mean nothing."""
+    count, replicas = _number(view, COUNT, problems), _number(view, REPLICAS, problems)
+    if not capacity:
+        return False
+    where = where_node(view)
+    strategy = view.labels.get(STRATEGY, "")
+    if replicas > 1:
+        sentence = (
+            f"the vendor's plugin shares each device {replicas} ways: they are placed by count only, without links"
+        )
+        problems.append(Problem(where, REPLICAS, sentence))
+    sliced = strategy == "single" and "-MIG-" in view.labels.get("nvidia.com/gpu.product", "")
+    if sliced:
+        sentence = f"{RESOURCE} counts MIG slices here: they are placed by count only, without links"
+        problems.append(Problem(where, STRATEGY, sentence))
+    # With `mixed`, devices cut into slices are counted by the label and not by the resource.
+    if count and strategy != "mixed" and count * max(1, replicas) != capacity:
+        sentence = f"{count} devices do not make the {capacity} {RESOURCE} reported, which are used; look at the plugin"
+        problems.append(Problem(where, COUNT, sentence))
+    return replicas > 1 or sliced

@@ -1,0 +1,76 @@
+"""All dialects, and what a pod says in any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.aliyun import Aliyun
+from linkwise.dialects.amd import Amd
+from linkwise.dialects.ascend import Ascend
+from linkwise.dialects.dialect import Held, where_pod
+from linkwise.dialects.effective import resources_of
+from linkwise.dialects.groups import group_of
+from linkwise.dialects.koordinator import Koordinator
+from linkwise.dialects.linkwise import Linkwise
+from linkwise.dialects.nvidia import Nvidia
+from linkwise.model.problem import Problem
+
+if TYPE_CHECKING:
+    from linkwise.dialects.dialect import Dialect
+    from linkwise.model.ask import Ask
+    from linkwise.model.group import Group
+    from linkwise.model.views import PodView
+
+__all__ = ["DIALECTS", "Understood", "held_by", "understand"]
+
+# One line a dialect. Our own record is read first: it is the only one that holds everything.
+DIALECTS: Final[tuple[Dialect, ...]] = (
+    Linkwise(),
+    Nvidia(),
+    Koordinator(),
+    Ascend(),
+    Aliyun(),
+    Amd(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What a pod says: at most one ask, in one dialect's words; group words go with any of them."""
+
+    dialect: str = ""
+    ask: Ask | None = None
+    group: Group | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+def understand(pod: PodView) -> Understood:
+    """What the pod wants and which group it belongs to; what makes no sense is a problem, never a guess."""
+    group, problems = group_of(pod)
+    speaking = {dialect.name: dialect for dialect in DIALECTS for name in resources_of(pod) if dialect.owns(name)}
+    if len(speaking) > 1:
+        names = [name for name in resources_of(pod) if any(dialect.owns(name) for dialect in speaking.values())]
+        mixed = Problem(
+            where_pod(pod),
+            names[-1],
+            f"devices are asked for in the words of {' and '.join(speaking)}; use one of them",
+        )
+        return Understood("", None, group, (*problems, mixed))
+    for dialect in speaking.values():
+        ask = dialect.ask(pod)
+        if isinstance(ask, Problem):
+            return Understood(dialect.name, None, group, (*problems, ask))
+        return Understood(dialect.name, ask, group, problems)
+    return Understood("", None, group, problems)
+
+
+def held_by(pod: PodView) -> Held:
+    """What the pod was given: by our own record if it has one, else by the words of the system it speaks."""
+    problems: list[Problem] = []
+    for dialect in DIALECTS:
+        held = dialect.held(pod)
+        problems += held.problems
+        if held.grant is not None:
+            return Held(held.grant, tuple(problems))
+    return Held(None, tuple(problems))

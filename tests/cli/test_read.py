@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Linkwise = Callable[..., CompletedProcess[str]]
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: trainer
+spec:
+  containers:
+  - name: main
+    resources:
+      limits:
+        nvidia.com/gpu: 2
+"""
+VCJOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: mnist, namespace: team-a}
+spec:
+  minAvailable: 2
+  tasks:
+  - name: worker
+    replicas: 2
+    template:
+      spec:
+        nodeSelector: {accelerator-type: module}
+        containers:
+        - name: npu
+          resources: {limits: {huawei.com/Ascend910: 8}}
+  - name: ps
+    template: {spec: {containers: [{name: ps}]}}
+"""
+
+
+def read(linkwise: Linkwise, text: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(linkwise("read", "-f", "-", "--json", stdin=text).stdout)
+    return found
+
+
+def test_a_pod_is_told_with_words_policy_and_containers(linkwise: Linkwise) -> None:
+    shown = linkwise("read", "-f", "-", stdin=POD)
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines() == [
+        "Pod trainer (line 1)",
+        "  asks     main: 2 devices of nvidia.com/gpu",
+        "  words    nvidia",
+        "  policy   link-affinity",
+    ]
+
+
+def test_a_volcano_job_is_read_task_by_task(linkwise: Linkwise) -> None:
+    worker, ps = read(linkwise, VCJOB)
+    assert (worker["name"], worker["pods"], worker["policy"], worker["namespace"]) == (
+        *("mnist-worker", 2, "ring-affinity"),
+        "team-a",
+    )
+    assert ps["asks"] == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrap"),
+    [
+        ("Deployment", {"replicas": 3}),
+        ("StatefulSet", {"replicas": 3}),
+        ("Job", {"parallelism": 3}),
+    ],
+)
+def test_what_makes_pods_is_read_by_its_template(linkwise: Linkwise, kind: str, wrap: dict[str, int]) -> None:
+    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}}
+    text = json.dumps({"kind": kind, "metadata": {"name": "d"}, "spec": {**wrap, "template": template}})
+    (found,) = read(linkwise, text)
+    assert (found["pods"], found["policy"], found["dialect"]) == (3, "memory-share", "aliyun")
+
+
+def test_a_problem_stands_with_line_and_column(linkwise: Linkwise) -> None:
+    shown = linkwise("read", "-f", "-", stdin=POD.replace("gpu: 2", "gpu: two"))
+    assert shown.returncode == 1
+    assert "problem  10:9 nvidia.com/gpu: " in shown.stdout
+
+
+def test_objects_that_make_no_pods_are_said_to_ask_for_nothing(linkwise: Linkwise) -> None:
+    shown = linkwise("read", "-f", "-", stdin="kind: Service\nmetadata: {name: s}\n")
+    assert (shown.returncode, shown.stdout) == (0, "nothing here asks for devices or describes them\n")
+
+
+def test_a_node_is_told_by_every_dialect_that_knows_it(linkwise: Linkwise) -> None:
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"nvidia.com/gpu": "8"}}}
+    (entry,) = read(linkwise, json.dumps(node))
+    assert [facts["source"] for facts in entry["facts"]] == ["nvidia"]  # type: ignore[attr-defined]
+
+
+def test_a_list_is_opened_and_lines_stay_right(linkwise: Linkwise) -> None:
+    text = "kind: List\nitems:\n- kind: Pod\n  metadata: {name: a}\n- kind: Pod\n  metadata: {name: b}\n"
+    assert [(entry["name"], entry["line"]) for entry in read(linkwise, text)] == [("a", 3), ("b", 5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no Kubernetes object in it"),
+        ("- a\n- b\n", "no Kubernetes object, but list"),
+        ("a: [", "standard input: 1:5: "),
+        ("\x00", "standard input: "),
+    ],
+)
+def test_a_file_that_can_not_be_read_is_one_sentence(linkwise: Linkwise, text: str, said: str) -> None:
+    shown = linkwise("read", "-f", "-", stdin=text)
+    assert shown.returncode == 2
+    assert said in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_manifests_of_the_seeds_are_read(linkwise: Linkwise, shared: Path, tmp_path: Path) -> None:
+    for seed, marker in (("004", "binpack"), ("001", "kind: Device")):
+        text = next((shared / "seeds").glob(f"{seed}_*")).read_text(errors="replace")
+        blocks = [block for block in text.split("```")[1::2] if marker in block and "kind:" in block]
+        assert blocks
+        for number, block in enumerate(blocks):
+            (tmp_path / f"{seed}-{number}.yaml").write_text(block.partition("\n")[2])
+            shown = linkwise("read", "-f", f"{seed}-{number}.yaml", "--json")
+            assert shown.returncode in {0, 1}, shown.stderr
+            assert json.loads(shown.stdout)
