@@ -199,7 +199,7 @@ def test_what_is_written_is_read_back(shares: list[int], index: int, now: int) -
     device = Device(f"#{index}", index, memory=1000)
     if isinstance(ask, Ask):
         given_parts = tuple(Part(entry.container, (device.id,), entry.share) for entry in ask.containers)
-        grant = Grant("uid", "", Offer("n", given_parts))
+        grant = Grant("uid", "", Offer("n", given_parts), mode="share")
         written = DIALECT.write(Writing(view, grant, {device.id: device}, now))
         held = DIALECT.held(replace(view, annotations=written))
         assert (held.grant, held.problems) == (grant, ())

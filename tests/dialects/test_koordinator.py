@@ -36,7 +36,7 @@ def pod(*containers: ContainerView, **annotations: str) -> PodView:
 
 
 def granted(*parts: Part) -> Grant:
-    return Grant("uid-1", "", Offer("n1", parts))
+    return Grant("uid-1", "", Offer("n1", parts), mode="percent")
 
 
 def written(asking: PodView, *parts: Part, siblings: tuple[str, ...] = ()) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, strategies as st
@@ -22,12 +23,16 @@ from linkwise.dialects.linkwise import (
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import NodeView, PodView
 
+if TYPE_CHECKING:
+    from linkwise.model.node import AskMode
+
 DIALECT = Linkwise()
 RECORD = {
     "version": 1,
     "policy": "memory-share",
     "mode": "share",
     "node": "n1",
+    "pod": "uid",
     "containers": {"main": {"devices": ["GPU-a"], "share": 8138, "core": 0}},
     "plan": "",
     "generation": 0,
@@ -39,7 +44,9 @@ parts = st.lists(
     max_size=4,
     unique_by=lambda part: part.container,
 ).map(tuple)
-grants = st.builds(Grant, st.just("uid"), words, st.builds(Offer, words, parts), words | st.just(""), counts)
+grants = st.builds(
+    Grant, st.just("uid"), words, st.builds(Offer, words, parts), words | st.just(""), counts, st.just("percent")
+)
 plans = st.builds(MemberPlan, words, counts, words, parts)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -83,17 +90,29 @@ def test_the_record_is_compact_and_its_fields_are_in_order() -> None:
     assert written == {
         GRANT: '{"containers":{"z":{"core":0,"devices":["GPU-b","GPU-a"],"share":0},'
         '"a":{"core":0,"devices":["GPU-c"],"share":0}},'
-        '"generation":2,"mode":"whole","node":"n1","plan":"plan-7","policy":"link-affinity","version":1}'
+        '"generation":2,"mode":"whole","node":"n1","plan":"plan-7","pod":"uid","policy":"link-affinity","version":1}'
     }
 
 
 @pytest.mark.parametrize(
     ("part", "mode"),
-    [(Part("c", ("d",)), "whole"), (Part("c", ("d",), share=4), "share"), (Part("c", ("d",), 4, 50), "percent")],
+    [
+        (Part("c", ("d",)), "whole"),
+        (Part("c", ("d",), share=4), "share"),
+        (Part("c", ("d",), 4, 50), "percent"),
+        (Part("c", ("d", "e")), "percent"),
+    ],
 )
-def test_the_mode_follows_from_the_amounts(part: Part, mode: str) -> None:
-    written = DIALECT.write(Writing(pod(), Grant("uid", "p", Offer("n", (part,))), {}, now=1))
-    assert json.loads(written[GRANT])["mode"] == mode
+def test_the_mode_is_kept_with_the_amounts(part: Part, mode: AskMode) -> None:
+    grant = Grant("uid", "p", Offer("n", (part,)), mode=mode)
+    written = DIALECT.write(Writing(pod(), grant, {}, now=1))
+    assert DIALECT.held(pod(grant=written[GRANT])).grant == grant
+
+
+def test_a_record_that_was_copied_from_another_pod_is_not_believed() -> None:
+    held = DIALECT.held(pod(grant=with_field("pod", "other")))
+    assert held.grant is None
+    assert "made for the pod with UID 'other', not for this one" in held.problems[0].sentence
 
 
 def test_a_grant_that_would_lose_devices_is_not_written() -> None:

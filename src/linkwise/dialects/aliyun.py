@@ -81,7 +81,7 @@ class Aliyun(Dialect):
             return Held(None)
         problems = _malformed(pod)
         parts = _allocation(pod, problems) or _indexed(pod, problems)
-        grant = Grant(pod.uid, "", Offer(pod.node, parts)) if parts else None
+        grant = Grant(pod.uid, "", Offer(pod.node, parts), mode="share") if parts else None
         return Held(grant, tuple(problems))
 
     def write(self, writing: Writing) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Koordinator(Dialect):
         if parts and isinstance(ask, Ask) and not _equal(ask, parts):
             told = "it is not what the containers ask for: it counts as it stands, recreate the pod"
             problems.append(Problem(where_pod(pod), record.key, told))
-        return Held(Grant(pod.uid, "", Offer(pod.node, parts)) if parts else None, tuple(problems))
+        return Held(Grant(pod.uid, "", Offer(pod.node, parts), mode="percent") if parts else None, tuple(problems))
 
     def write(self, writing: Writing) -> dict[str, str]:
         """The seed's record by numbers, and Koordinator's by ids with amounts."""

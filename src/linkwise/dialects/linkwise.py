@@ -35,10 +35,10 @@ POLICY: Final = "linkwise.dev/policy"
 VERSION: Final = 1
 """of the texts below; a text of another version is not believed"""
 
-_GRANT_FIELDS: Final = frozenset({"version", "policy", "mode", "node", "containers", "plan", "generation"})
+_GRANT_FIELDS: Final = frozenset({"version", "policy", "mode", "node", "pod", "containers", "plan", "generation"})
 _PLAN_FIELDS: Final = frozenset({"version", "id", "generation", "node", "containers"})
 _PART_FIELDS: Final = frozenset({"devices", "share", "core"})
-_MODES: Final = ("whole", "share", "percent")
+_MODES: Final[tuple[AskMode, ...]] = ("whole", "share", "percent")
 _FINISHED: Final = {"Succeeded", "Failed"}
 
 
@@ -84,7 +84,8 @@ class Linkwise(Dialect):
             GRANT: _text(
                 version=VERSION,
                 policy=grant.policy,
-                mode=_mode(grant.offer.parts),
+                mode=grant.mode,
+                pod=grant.pod,
                 node=grant.offer.node,
                 containers=_containers(grant.offer.parts),
                 plan=grant.plan,
@@ -135,16 +136,19 @@ def _versioned(text: str, report: Report) -> Fields | None:
 
 
 def _grant(fields: Fields, pod: PodView) -> Grant | None:
-    policy, mode, node = fields.text("policy"), fields.text("mode"), fields.text("node")
+    policy, node, owner = fields.text("policy"), fields.text("node"), fields.text("pod")
+    mode = _mode(fields)
     plan, generation = fields.text("plan", ""), fields.number("generation", 0)
     parts = _parts(fields)
     fields.unknown(_GRANT_FIELDS)
-    if policy is None or node is None or plan is None or generation is None:
+    if policy is None or node is None or plan is None or generation is None or mode is None or owner is None:
         return None
     _check_mode(mode, parts, fields.report)
+    if owner != pod.uid:
+        fields.report.refuse(f"it was made for the pod with UID {shown(owner)}, not for this one; not believed")
     if pod.node and node != pod.node:
         fields.report.refuse(f"it was made for node {shown(node)} and the pod is on {shown(pod.node)}; not believed")
-    return Grant(pod.uid, policy, Offer(node, parts), plan, generation)
+    return Grant(pod.uid, policy, Offer(node, parts), plan, generation, mode)
 
 
 def _plan(fields: Fields) -> MemberPlan | None:
@@ -171,21 +175,21 @@ def _part(container: str, entry: Fields) -> Part | None:
     return Part(container, devices, share, core)
 
 
-def _check_mode(mode: str | None, parts: tuple[Part, ...], report: Report) -> None:
-    """Whole devices have no amounts, and parts of devices do: anything else contradicts itself."""
-    if mode is None:
-        return
-    if mode not in _MODES:
-        report.refuse(f"mode is {shown(mode)}; one of {', '.join(_MODES)} is expected")
-    elif (mode == "whole") != (_mode(parts) == "whole"):
-        found = "no amount is" if mode != "whole" else "amounts are"
-        report.refuse(f"mode is {mode} and {found} given; not believed")
+def _mode(fields: Fields) -> AskMode | None:
+    text = fields.text("mode")
+    if text is None:
+        return None
+    found = next((mode for mode in _MODES if mode == text), None)
+    if found is None:
+        fields.report.refuse(f"mode is {shown(text)}; one of {', '.join(_MODES)} is expected")
+    return found
 
 
-def _mode(parts: tuple[Part, ...]) -> AskMode:
-    if any(part.core for part in parts):
-        return "percent"
-    return "share" if any(part.share for part in parts) else "whole"
+def _check_mode(mode: AskMode, parts: tuple[Part, ...], report: Report) -> None:
+    """Whole devices have no amounts and shares do: anything else contradicts itself; percents may be whole cards."""
+    amounts = any(part.share or part.core for part in parts)
+    if (mode == "whole" and amounts) or (mode == "share" and not amounts):
+        report.refuse(f"mode is {mode} and {'amounts are' if amounts else 'no amount is'} given; not believed")
 
 
 def _containers(parts: tuple[Part, ...]) -> dict[str, dict[str, object]]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from linkwise.model.node import AskMode
 
 __all__ = ["Fact", "Grant", "Offer", "Part", "Reason", "Reject"]
 
@@ -47,6 +51,8 @@ class Grant:
     plan: str = ""
     """id of the group plan it belongs to"""
     generation: int = 0
+    mode: AskMode = "whole"
+    """how the node hands out what was granted"""
 
 
 @dataclass(frozen=True, slots=True)
