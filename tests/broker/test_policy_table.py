@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from linkwise import PodView
-from linkwise.broker.policy_table import OVERRIDE, policy_of
+from linkwise.broker.policy_table import policy_of
+from linkwise.dialects.linkwise import POLICY
 from linkwise.testing.nodes import ask, share_ask
 
 POD = PodView("default", "p", "u")
@@ -27,13 +28,16 @@ def test_one_ask_has_one_policy(dialect: str, alone: str, in_group: str, part: s
 
 
 def test_a_pods_own_wish_is_followed_where_it_can_be() -> None:
-    wish = PodView("default", "p", "u", annotations={OVERRIDE: "bandwidth"})
+    wish = PodView("default", "p", "u", annotations={POLICY: "bandwidth"})
     assert policy_of(wish, "nvidia", ask(2), in_group=False) == ("bandwidth", None)
 
 
-@pytest.mark.parametrize(("wish", "text"), [("luck", "'luck' is not known"), ("memory-share", "can't serve")])
+@pytest.mark.parametrize(
+    ("wish", "text"),
+    [("luck", "'luck' is not known"), ("memory-share", "can't serve"), ("ring-affinity", "can't serve")],
+)
 def test_a_wish_that_can_not_be_met_is_a_problem_and_not_followed(wish: str, text: str) -> None:
-    asking = PodView("default", "p", "u", annotations={OVERRIDE: wish})
+    asking = PodView("default", "p", "u", annotations={POLICY: wish})
     policy, problem = policy_of(asking, "nvidia", ask(2), in_group=False)
     assert policy == "link-affinity"
     assert problem is not None

@@ -54,7 +54,7 @@ def test_a_pod_is_told_with_words_policy_and_containers(linkwise: Linkwise) -> N
     assert shown.returncode == 0
     assert shown.stdout.splitlines() == [
         "Pod trainer (line 1)",
-        "  asks     main: 2 devices of nvidia.com/gpu",
+        "  asks     main: 2 devices (nvidia.com/gpu)",
         "  words    nvidia",
         "  policy   link-affinity",
     ]
@@ -67,6 +67,45 @@ def test_a_volcano_job_is_read_task_by_task(linkwise: Linkwise) -> None:
         "team-a",
     )
     assert ps["asks"] == {}
+    assert worker["group"]["minimum"] == 2  # type: ignore[index]
+
+
+def test_what_every_node_would_refuse_is_a_problem(linkwise: Linkwise) -> None:
+    shown = linkwise("read", "-f", "-", stdin=VCJOB.replace("Ascend910: 8", "Ascend910: 3"))
+    assert shown.returncode == 1
+    assert "problem  14:32 huawei.com/Ascend910: 3 devices can't be asked for" in shown.stdout
+    unknown = linkwise("read", "-f", "-", stdin=VCJOB.replace("type: module", "type: modul"))
+    assert "accelerator-type: hardware profile 'modul' is not known" in unknown.stdout
+
+
+def test_a_problem_in_the_second_task_stands_there(linkwise: Linkwise) -> None:
+    second = VCJOB.replace("[{name: ps}]", "[{name: ps, resources: {limits: {huawei.com/Ascend910: x}}}]")
+    problem = read(linkwise, second)[1]["problems"][0]  # type: ignore[index]
+    assert problem["line"] == 16
+
+
+def test_a_field_of_the_wrong_type_is_named_with_its_place(linkwise: Linkwise) -> None:
+    text = POD.replace("name: trainer", "name: trainer\n  labels: {a: 1}")
+    shown = linkwise("read", "-f", "-", stdin=text)
+    assert (
+        "problem  5:3 metadata.labels[...]: expected text, got a whole number" in shown.stdout or "5:" in shown.stdout
+    )
+    assert shown.returncode == 1
+
+
+def test_a_broken_record_on_a_pod_is_a_problem(linkwise: Linkwise) -> None:
+    text = POD.replace("name: trainer", "name: trainer\n  annotations: {linkwise.dev/grant: '{'}")
+    assert "linkwise.dev/grant: " in linkwise("read", "-f", "-", stdin=text).stdout
+
+
+def test_pods_that_others_serve_are_left_to_them(linkwise: Linkwise) -> None:
+    mig = linkwise("read", "-f", "-", stdin=POD.replace("nvidia.com/gpu", "nvidia.com/mig-1g.5gb"))
+    assert "asks     left to the vendor's plugin" in mig.stdout
+
+
+def test_an_unknown_kind_is_noted(linkwise: Linkwise) -> None:
+    shown = linkwise("read", "-f", "-", stdin="kind: Podd\nmetadata: {name: x}\n")
+    assert "note: Podd x (line 1) is not looked into" in shown.stderr
 
 
 @pytest.mark.parametrize(

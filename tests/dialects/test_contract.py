@@ -134,6 +134,11 @@ def test_two_systems_words_in_one_pod_are_a_problem_that_names_both() -> None:
     assert "nvidia and aliyun" in said.problems[0].sentence
 
 
+def test_a_resource_of_which_nothing_is_asked_is_no_second_system() -> None:
+    zero = PodView("d", "p", "u", (ContainerView("a", limits={"nvidia.com/gpu": "1", "aliyun.com/gpu-mem": "0"}),))
+    assert understand(zero).dialect == "nvidia"
+
+
 def test_our_own_record_is_believed_before_other_keys() -> None:
     devices = {"GPU-1": Device("GPU-1", 0, minor=0, memory=100)}
     pod = PodView("d", "p", "u", (ContainerView("a", limits={"nvidia.com/gpu": "1"}),), node="n")

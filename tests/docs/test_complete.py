@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import msgspec
 import pytest
+import yaml
 
 import linkwise
 from linkwise import errors
+from linkwise.broker.policy_table import _BY_DIALECT, _COUNTS_ONLY
+from linkwise.cli.manifests import TEMPLATES
+from linkwise.cli.understanding import NODE_KINDS, read_file
+from linkwise.dialects.groups import CONVENTIONS, JOB_RANKS, RANKS
+from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.explain import _WORDS
+from linkwise.model.group import Group, NetworkWish
 from linkwise.model.hardware import HardwareProfile
 from linkwise.model.link import Pcie
+from linkwise.model.node_facts import NodeFacts
+from linkwise.model.problem import Problem
 from linkwise.model.settings import BandwidthSettings, JobShape, ShareSettings
 from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
@@ -29,12 +38,31 @@ from linkwise.wire.topology_file import _TopologyFile
 from linkwise.wire.topology_view import TopologyView
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from linkwise.dialects.dialect import Dialect
     from linkwise.policies.policy import Policy
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGET: Final = re.compile(r"^([a-z0-9]+):.*?##", re.MULTILINE)
 QUESTIONS: Final = get_args(Line)
 LINES: Final = (*QUESTIONS, *get_args(Answer))
+OUR_KEY: Final = re.compile(r'"(linkwise\.dev/(?!v[0-9])[a-z-]+)"')
+MANIFESTS: Final = """\
+kind: Pod
+metadata: {name: p, labels: {scheduling.x-k8s.io/pod-group: g}}
+spec:
+  nodeSelector: {accelerator-type: module}
+  containers: [{name: c, resources: {limits: {huawei.com/Ascend910: 2}}}]
+---
+kind: Pod
+metadata: {name: broken}
+spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: two}}}]}
+---
+kind: Node
+metadata: {name: n}
+status: {capacity: {nvidia.com/gpu: 1}}
+"""
 
 
 def page(name: str) -> str:
@@ -175,6 +203,109 @@ def test_every_field_and_span_of_a_hardware_profile_is_in_the_reference() -> Non
     told = page("docs/reference/hardware-profiles.md")
     known = [*(field.name for field in fields(HardwareProfile)), *SPANS]
     assert [name for name in known if f"\n| `{name}` | " not in told] == []
+
+
+def rows_of(told: str) -> list[str]:
+    """The names in the first cells of tables."""
+    first = [row.split(" | ")[0] for row in told.splitlines() if row.startswith("| `")]
+    return [name for cell in first for name in re.findall(r"`([^`]+)`", cell)]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_every_dialect_has_a_section_and_a_row(dialect: Dialect) -> None:
+    told = section("docs/reference/dialects.md", f"## `{dialect.name}`")
+    missing = ["owns", "reads on pods", "reads of nodes", "writes on pods", "can't hold"]
+    assert [fact for fact in missing if f"\n| {fact} | " not in told] == []
+    assert "\nProblems: " in told
+    assert f"\n| [`{dialect.name}`](#{dialect.name}) | " in page("docs/reference/dialects.md")
+
+
+def test_dialects_stand_in_the_order_in_which_their_records_count() -> None:
+    names = re.findall(r"^\| \[`([a-z]+)`\]\(#", page("docs/reference/dialects.md"), re.MULTILINE)
+    assert names == [dialect.name for dialect in DIALECTS]
+
+
+@pytest.mark.parametrize(
+    ("value", "file", "heading"),
+    [
+        (Group, "groups.md", "## Fields"),
+        (NodeFacts, "dialects.md", "## Node facts"),
+        (Problem, "dialects.md", "## Problems"),
+    ],
+)
+def test_every_field_of_what_dialects_give_is_in_the_reference(value: type[Group], file: str, heading: str) -> None:
+    known = [field.name for field in fields(value)]
+    assert rows_of(section(f"docs/reference/{file}", heading)) == known
+
+
+def test_every_field_of_a_network_wish_is_in_the_reference() -> None:
+    assert {field.name for field in fields(NetworkWish)} - in_code("docs/reference/groups.md") == set()
+
+
+def test_every_convention_and_rank_of_groups_is_in_the_reference_in_its_order() -> None:
+    places = re.findall(r"^\| ([0-9]) \| `", section("docs/reference/groups.md", "## Conventions"), re.MULTILINE)
+    assert places == [str(place) for place in range(1, len(CONVENTIONS) + 1)]
+    told = section("docs/reference/groups.md", "## Ranks")
+    assert re.findall(r"^[0-9]\. `([^`]+)`", told, re.MULTILINE) == list(RANKS)
+    assert [key for key in JOB_RANKS if key.rpartition("/")[2] not in told] == []
+
+
+@pytest.mark.parametrize("dialect", _BY_DIALECT)
+def test_which_policy_a_dialects_asks_get_is_in_the_reference(dialect: str) -> None:
+    told = section("docs/reference/policies.md", "## Which ask gets which policy")
+    assert f"| `{dialect}` | {' | '.join(f'`{policy}`' for policy in _BY_DIALECT[dialect])} |" in told
+    assert f"| any other | {' | '.join(f'`{policy}`' for policy in _COUNTS_ONLY)} |" in told
+
+
+def test_every_annotation_of_ours_has_a_section() -> None:
+    sources = [path.read_text("utf-8") for path in ROOT.glob("src/linkwise/**/*.py")]
+    ours = {key for source in sources for key in OUR_KEY.findall(source)}
+    assert ours
+    headings = re.findall(r"^## `([^`]+)`$", page("docs/reference/annotations.md"), re.MULTILINE)
+    assert set(headings) == ours
+
+
+def inventory() -> Mapping[str, Any]:
+    """The one version of the definition of a DeviceInventory."""
+    (version,) = yaml.safe_load(page("deploy/crds/deviceinventories.linkwise.dev.yaml"))["spec"]["versions"]
+    found: Mapping[str, Any] = version
+    return found
+
+
+def paths(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Every field below a schema, lists as `name[]`."""
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{path}.{name}"
+        yield from paths(inner, f"{path}.{name}")
+        yield from paths(inner.get("items", {}), f"{path}.{name}[]")
+
+
+@pytest.mark.parametrize(("half", "heading"), [("spec", "## Spec"), ("status", "## Status")])
+def test_every_field_of_an_inventory_is_in_the_reference(half: str, heading: str) -> None:
+    schema = inventory()["schema"]["openAPIV3Schema"]["properties"][half]
+    told = rows_of(section("docs/reference/device-inventory.md", heading))
+    assert sorted(told) == sorted(paths(schema, half))
+
+
+def test_every_column_of_an_inventory_is_in_the_reference_with_what_it_shows() -> None:
+    told = section("docs/reference/device-inventory.md", "## Columns").splitlines()
+    for column in inventory()["additionalPrinterColumns"]:
+        (row,) = [row for row in told if row.startswith(f"| `{column['name']}` | `{column['jsonPath'][1:]}`")]
+        assert (", wide |" in row) == bool(column.get("priority"))
+
+
+def test_every_field_of_what_is_understood_of_a_manifest_is_in_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(MANIFESTS, "utf-8")
+    pod, broken, node = read_file(str(tmp_path / "all.yaml"))
+    (facts,) = node["facts"]
+    parts = [pod, pod["asks"], pod["group"], broken, broken["problems"][0], node, facts, facts["devices"][0]]
+    known = {key for part in parts for key in part}
+    assert known - in_code("docs/reference/read-json.md") == set()
+
+
+def test_every_kind_of_object_that_is_read_is_named() -> None:
+    told = section("docs/how-to/check-a-manifest.md", "## 1. Read it")
+    assert [kind for kind in ("Pod", "Node", *TEMPLATES, *NODE_KINDS) if not re.search(rf"\b{kind}\b", told)] == []
 
 
 def test_every_system_is_in_the_readme() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.dialect import where_pod
+from linkwise.dialects.linkwise import POLICY, policy_of as wished_policy
 from linkwise.model.problem import Problem
 from linkwise.policies.registry import POLICIES
 
@@ -11,9 +13,7 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.views import PodView
 
-__all__ = ["OVERRIDE", "policy_of"]
-
-OVERRIDE: Final = "linkwise.dev/policy"
+__all__ = ["policy_of"]
 
 # By the dialect that the ask is said in: for whole devices, for members of a group, and for a part of one device.
 _BY_DIALECT: Final = {
@@ -23,6 +23,7 @@ _BY_DIALECT: Final = {
     "ascend": ("ring-affinity", "ring-affinity", "memory-share"),
     "aliyun": ("memory-share", "memory-share", "memory-share"),
 }
+_FOR_DEVICES: Final = ("link-affinity", "bandwidth", "whole-device")
 _COUNTS_ONLY: Final = ("whole-device", "whole-device", "memory-share")
 
 
@@ -30,13 +31,11 @@ def policy_of(pod: PodView, dialect: str, ask: Ask, *, in_group: bool) -> tuple[
     """The policy's name, and what is wrong with the pod's own wish for one; a wish that can't be met is not followed."""
     whole, member, part = _BY_DIALECT.get(dialect, _COUNTS_ONLY)
     usual = part if not ask.devices else member if in_group else whole
-    wish = pod.annotations.get(OVERRIDE)
-    if wish is None or wish == usual:
+    wish = wished_policy(pod)
+    if wish in {"", usual}:
         return usual, None
-    where = f"pod {pod.namespace}/{pod.name}"
     if wish not in POLICIES:
-        return usual, Problem(where, OVERRIDE, f"policy {wish!r} is not known; choose of {', '.join(POLICIES)}")
-    refused = POLICIES[wish].admit(ask)
-    if refused is not None:
-        return usual, Problem(where, OVERRIDE, f"policy {wish!r} can't serve what the pod asks for")
+        return usual, Problem(where_pod(pod), POLICY, f"policy {wish!r} is not known; choose of {', '.join(POLICIES)}")
+    if wish not in (_FOR_DEVICES if ask.devices and dialect != "ascend" else (usual,)):
+        return usual, Problem(where_pod(pod), POLICY, f"policy {wish!r} can't serve what the pod asks for")
     return wish, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Manifest", "Place", "load_manifests", "pod_documents"]
+__all__ = ["Manifest", "Place", "PodTemplate", "load_manifests", "pod_templates"]
 
 # Where the template of a kind's pods is found; its replicas stand beside `template` or a level above.
 TEMPLATES: Final = {
@@ -54,9 +55,10 @@ class Manifest:
         meta = self.document.get("metadata")
         return str(meta.get("name") or meta.get("generateName") or "") if isinstance(meta, dict) else ""
 
-    def place(self, key: str = "") -> Place:
-        """Where a key stands; the object's beginning if it stands nowhere."""
-        found = next(_keys(self.root, key), self.root) if key else self.root
+    def place(self, key: str = "", within: yaml.Node | None = None) -> Place:
+        """Where a key or a path stands in the object or a part of it; its beginning if it stands nowhere."""
+        root = within or self.root
+        found = next(_keys(root, key), None) or _follow(self.root, key) or root
         return Place(found.start_mark.line + 1, found.start_mark.column + 1)
 
 
@@ -79,20 +81,46 @@ def load_manifests(file: str) -> list[Manifest]:
     return found
 
 
-def pod_documents(manifest: Manifest) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """The pods that an object would make: a name, how many, and the pod as a document."""
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """The pods that an object would make."""
+
+    name: str
+    count: int
+    document: dict[str, Any]
+    """the pod as Kubernetes would have it"""
+    root: yaml.Node
+    """the part of the manifest that says so"""
+
+
+def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
+    """The pods of an object, a template for each kind of them."""
     document = manifest.document
     if manifest.kind == "Pod":
-        yield manifest.name, 1, document
+        yield PodTemplate(manifest.name, 1, document, manifest.root)
     elif manifest.kind == "Job" and "volcano" in str(document.get("apiVersion", "")):
-        for task in _list(_at(document, "spec", "tasks")):
-            name = f"{manifest.name}-{task.get('name', '')}".rstrip("-")
-            yield name, _count(task.get("replicas")), _templated(document, task.get("template"), name)
+        yield from _volcano_tasks(manifest)
     elif manifest.kind in TEMPLATES:
         template = _at(document, *TEMPLATES[manifest.kind])
         spec = _at(document, *TEMPLATES[manifest.kind][:-1])
         replicas = spec.get("replicas", spec.get("parallelism")) if isinstance(spec, dict) else None
-        yield manifest.name, _count(replicas), _templated(document, template, manifest.name)
+        pod = _templated(document, template, manifest.name)
+        yield PodTemplate(manifest.name, _count(replicas), pod, manifest.root)
+
+
+def _volcano_tasks(manifest: Manifest) -> Iterator[PodTemplate]:
+    """The tasks of a Volcano job; its controller names the group and its minimum on every pod."""
+    document = manifest.document
+    least = _at(document, "spec", "minAvailable")
+    words = {"scheduling.k8s.io/group-name": manifest.name}
+    words |= {"scheduling.volcano.sh/group-min-member": str(least)} if isinstance(least, int) else {}
+    for number, task in enumerate(_list(_at(document, "spec", "tasks"))):
+        name = f"{manifest.name}-{task.get('name', '')}".rstrip("-")
+        pod = _templated(document, task.get("template"), name)
+        own = pod["metadata"].get("annotations")
+        pod["metadata"]["annotations"] = {**words, **(own if isinstance(own, dict) else {})}
+        root = _follow(manifest.root, f"spec.tasks[{number}]") or manifest.root
+        yield PodTemplate(name, _count(task.get("replicas")), pod, root)
 
 
 def _objects(content: bytes) -> Iterator[Manifest]:
@@ -120,6 +148,8 @@ def _objects(content: bytes) -> Iterator[Manifest]:
 
 def _keys(node: yaml.Node, key: str) -> Iterator[yaml.Node]:
     """All places where the key stands in a mapping, from the top."""
+    if not key:
+        return
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
             if name.value == key:
@@ -128,6 +158,20 @@ def _keys(node: yaml.Node, key: str) -> Iterator[yaml.Node]:
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             yield from _keys(value, key)
+
+
+def _follow(node: yaml.Node, path: str) -> yaml.Node | None:
+    """The deepest place that a path such as `spec.devices[0].minor` leads to; None if it leads nowhere."""
+    reached = None
+    for step in re.findall(r"[^.\[\]\s]+", path):
+        inner: yaml.Node | None = None
+        if isinstance(node, yaml.MappingNode):
+            inner = next((value for name, value in node.value if name.value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
+            inner = node.value[int(step)]
+        if inner is not None:
+            node = reached = inner
+    return reached
 
 
 def _templated(owner: dict[str, Any], template: object, name: str) -> dict[str, Any]:

@@ -9,23 +9,38 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linkwise.broker.policy_table import policy_of
-from linkwise.cli.manifests import load_manifests, pod_documents
-from linkwise.dialects.registry import DIALECTS, understand
+from linkwise.cli.manifests import load_manifests, pod_templates
+from linkwise.dialects.dialect import where_pod
+from linkwise.dialects.nvidia import opaque
+from linkwise.dialects.registry import DIALECTS, held_by, understand
+from linkwise.engine.explain import refusal
 from linkwise.errors import InputError
 from linkwise.model.problem import Problem
 from linkwise.model.views import NodeView
+from linkwise.policies.registry import POLICIES
 from linkwise.wire.objects import node_view, pod_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from linkwise.cli.manifests import Manifest
+    import yaml
+
+    from linkwise.cli.manifests import Manifest, PodTemplate
+    from linkwise.dialects.registry import Understood
     from linkwise.model.ask import Ask
     from linkwise.model.node_facts import NodeFacts
+    from linkwise.model.views import PodView
 
 __all__ = ["read_file", "show"]
 
 NODE_KINDS = ("Device", "DeviceInventory")
+# Kinds of everyday manifests that make no pods: nothing needs to be said about them.
+WITHOUT_PODS = frozenset(
+    (
+        *("Service", "ServiceAccount", "ConfigMap", "Secret", "Namespace", "Role", "RoleBinding", "ClusterRole"),
+        *("ClusterRoleBinding", "PersistentVolumeClaim", "PodGroup", "Queue", "Ingress", "NetworkPolicy"),
+    )
+)
 
 
 def read_file(file: str) -> list[dict[str, Any]]:
@@ -36,37 +51,71 @@ def read_file(file: str) -> list[dict[str, Any]]:
 def _entries(manifest: Manifest) -> Iterable[dict[str, Any]]:
     if manifest.kind == "Node" or manifest.kind in NODE_KINDS:
         return [_node_entry(manifest)]
-    return [_pod_entry(manifest, name, count, document) for name, count, document in pod_documents(manifest)]
+    found = [_pod_entry(manifest, template) for template in pod_templates(manifest)]
+    if not found and manifest.kind not in WITHOUT_PODS:
+        place = f"{manifest.kind or 'an object without kind'} {manifest.name} (line {manifest.place().line})"
+        click.echo(f"note: {place} is not looked into", err=True)
+    return found
 
 
-def _pod_entry(manifest: Manifest, name: str, count: int, document: dict[str, Any]) -> dict[str, Any]:
-    entry = {"kind": manifest.kind, "name": name, "line": manifest.place().line, "pods": count}
+def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "kind": manifest.kind,
+        "name": template.name,
+        "line": manifest.place("", template.root).line,
+        "pods": template.count,
+    }
     try:
-        pod = pod_view(document)
+        pod = pod_view(template.document)
     except InputError as error:
-        broken = Problem(f"{manifest.kind} {name}", "", str(error))
-        return {
-            **entry,
+        where, _, said = str(error).partition(": ")
+        broken = Problem(f"{manifest.kind} {template.name}", where if said else "", said or where)
+        nothing: dict[str, Any] = {
+            "namespace": "",
             "dialect": "",
             "policy": "",
             "asks": {},
+            "left_to": "",
+            "holds": {},
             "group": None,
-            "problems": _placed(manifest, [broken]),
         }
-    said = understand(pod)
-    problems, policy = list(said.problems), ""
-    if said.ask is not None:
-        policy, wrong = policy_of(pod, said.dialect, said.ask, in_group=said.group is not None)
-        problems += [wrong] if wrong else []
+        return {**entry, **nothing, "problems": _placed(manifest, [broken], template.root)}
+    said_by_pod, held = understand(pod), held_by(pod)
+    problems, policy = [*said_by_pod.problems, *held.problems], ""
+    if said_by_pod.ask is not None:
+        policy, wrong = _policy(pod, said_by_pod)
+        problems += wrong
     return {
         **entry,
         "namespace": pod.namespace,
-        "dialect": said.dialect,
+        "dialect": said_by_pod.dialect,
         "policy": policy,
-        "asks": _asks(said.ask),
-        "group": asdict(said.group) if said.group else None,
-        "problems": _placed(manifest, problems),
+        "asks": _asks(said_by_pod.ask),
+        "left_to": _left_to(pod),
+        "holds": {part.container: list(part.devices) for part in held.grant.offer.parts} if held.grant else {},
+        "group": asdict(said_by_pod.group) if said_by_pod.group else None,
+        "problems": _placed(manifest, problems, template.root),
     }
+
+
+def _policy(pod: PodView, said: Understood) -> tuple[str, list[Problem]]:
+    """The policy that the pod is placed by, and why that would refuse it on every node."""
+    if said.ask is None:
+        return "", []
+    policy, wrong = policy_of(pod, said.dialect, said.ask, in_group=said.group is not None)
+    problems = [wrong] if wrong else []
+    try:
+        refused = POLICIES[policy].admit(said.ask)
+    except InputError as error:
+        return policy, [*problems, Problem(where_pod(pod), "accelerator-type", str(error))]
+    return policy, [*problems, Problem(where_pod(pod), said.ask.resource, refusal(refused))] if refused else problems
+
+
+def _left_to(pod: PodView) -> str:
+    """Who else serves the pod's devices, if anybody."""
+    if pod.claims or pod.hosted_by_claims:
+        return "resource claims"
+    return "the vendor's plugin" if opaque(pod) else ""
 
 
 def _node_entry(manifest: Manifest) -> dict[str, Any]:
@@ -74,7 +123,8 @@ def _node_entry(manifest: Manifest) -> dict[str, Any]:
     try:
         view = node_view(manifest.document) if manifest.kind == "Node" else NodeView(manifest.name)
     except InputError as error:
-        return {**entry, "facts": [], "problems": _placed(manifest, [Problem(manifest.name, "", str(error))])}
+        where, _, said = str(error).partition(": ")
+        return {**entry, "facts": [], "problems": _placed(manifest, [Problem(manifest.name, where, said)])}
     objects = {} if manifest.kind == "Node" else {manifest.kind: manifest.document}
     facts = [found for dialect in DIALECTS if (found := dialect.node(view, objects)) is not None]
     problems = [problem for found in facts for problem in found.problems]
@@ -106,16 +156,8 @@ def _facts(found: NodeFacts) -> dict[str, Any]:
     }
 
 
-def _placed(manifest: Manifest, problems: Iterable[Problem]) -> list[dict[str, Any]]:
-    return [
-        {
-            "where": problem.where,
-            "key": problem.key,
-            "sentence": problem.sentence,
-            **asdict(manifest.place(problem.key)),
-        }
-        for problem in problems
-    ]
+def _placed(manifest: Manifest, problems: Iterable[Problem], root: yaml.Node | None = None) -> list[dict[str, Any]]:
+    return [asdict(problem) | asdict(manifest.place(problem.key, root)) for problem in dict.fromkeys(problems)]
 
 
 def show(entries: list[dict[str, Any]], *, as_json: bool) -> None:
@@ -136,19 +178,41 @@ def _lines(entry: dict[str, Any]) -> Iterable[str]:
     if "facts" in entry:
         for facts in entry["facts"]:
             linked = " with links" if facts["links"] else " with bandwidth" if facts["bandwidth"] else ""
-            yield f"{facts['source']}: {len(facts['devices'])} devices{linked}, handed out by {facts['mode']}"
+            yield f"{facts['source']}: {_devices(len(facts['devices']))}{linked}, {MODES[facts['mode']]}"
     elif entry["asks"]:
         for name, wants in entry["asks"]["containers"].items():
-            amounts = ", ".join(f"{amount} {key}" for key, amount in wants.items())
-            yield f"asks     {name}: {amounts} of {entry['asks']['resource']}"
+            amounts = ", ".join(AMOUNTS[key](amount) for key, amount in wants.items())
+            yield f"asks     {name}: {amounts} ({entry['asks']['resource']})"
         yield f"words    {entry['dialect']}"
         yield f"policy   {entry['policy']}"
+    elif entry["left_to"]:
+        yield f"asks     left to {entry['left_to']}"
     else:
-        yield "asks     for no device"
+        yield "asks     not understood" if entry["dialect"] or entry["problems"] else "asks     for no device"
+    for name, devices in entry.get("holds", {}).items():
+        yield f"holds    {name}: {', '.join(devices)}"
     if entry.get("group"):
         group = entry["group"]
         size = f", {group['total']} members" if group["total"] else ""
         gang = f", {group['minimum']} start together" if group["minimum"] else ""
         yield f"group    {group['key']} ({group['source']}{size}{gang})"
     for problem in entry["problems"]:
-        yield f"problem  {problem['line']}:{problem['column']} {problem['key']}: {problem['sentence']}"
+        key = f"{problem['key']}: " if problem["key"] else ""
+        yield f"problem  {problem['line']}:{problem['column']} {key}{problem['sentence']}"
+
+
+def _devices(count: int) -> str:
+    return f"{count} device" if count == 1 else f"{count} devices"
+
+
+MODES = {
+    "any": "handed out as the first pod asks",
+    "whole": "handed out whole",
+    "share": "handed out by memory",
+    "percent": "handed out by percent",
+}
+AMOUNTS: dict[str, Callable[[int], str]] = {
+    "devices": _devices,
+    "share": lambda share: f"{share} of one device's memory",
+    "core": lambda core: f"{core} % of its compute",
+}

@@ -9,18 +9,19 @@ from linkwise.dialects.aliyun import Aliyun
 from linkwise.dialects.amd import Amd
 from linkwise.dialects.ascend import Ascend
 from linkwise.dialects.dialect import Held, where_pod
-from linkwise.dialects.effective import resources_of
+from linkwise.dialects.effective import amount, resources_of
 from linkwise.dialects.groups import group_of
 from linkwise.dialects.koordinator import Koordinator
 from linkwise.dialects.linkwise import Linkwise
 from linkwise.dialects.nvidia import Nvidia
+from linkwise.errors import InputError
 from linkwise.model.problem import Problem
 
 if TYPE_CHECKING:
     from linkwise.dialects.dialect import Dialect
     from linkwise.model.ask import Ask
     from linkwise.model.group import Group
-    from linkwise.model.views import PodView
+    from linkwise.model.views import ContainerView, PodView
 
 __all__ = ["DIALECTS", "Understood", "held_by", "understand"]
 
@@ -48,8 +49,9 @@ class Understood:
 def understand(pod: PodView) -> Understood:
     """What the pod wants and which group it belongs to; what makes no sense is a problem, never a guess."""
     group, problems = group_of(pod)
-    speaking = {dialect.name: dialect for dialect in DIALECTS for name in resources_of(pod) if dialect.owns(name)}
-    if len(speaking) > 1:
+    wanted = [name for name in resources_of(pod) if any(_asks_for(container, name) for container in pod.containers)]
+    speaking = {dialect.name: dialect for dialect in DIALECTS for name in wanted if dialect.owns(name)}
+    if len(speaking) > 1 and not pod.claims:
         names = [name for name in resources_of(pod) if any(dialect.owns(name) for dialect in speaking.values())]
         mixed = Problem(
             where_pod(pod),
@@ -63,6 +65,14 @@ def understand(pod: PodView) -> Understood:
             return Understood(dialect.name, None, group, (*problems, ask))
         return Understood(dialect.name, ask, group, problems)
     return Understood("", None, group, problems)
+
+
+def _asks_for(container: ContainerView, resource: str) -> bool:
+    """Whether more than nothing of it is named; what is no number at all is for the dialect to report."""
+    try:
+        return amount(container, resource) > 0
+    except InputError:
+        return True
 
 
 def held_by(pod: PodView) -> Held:
