@@ -52,11 +52,11 @@ def test_the_same_question_gives_the_remembered_answer() -> None:
 
 def test_all_tables_of_a_process_stay_under_64_megabytes() -> None:
     tracemalloc.start()
-    for seed in range(2000):
+    for seed in range(500):
         best_partition(random_matrix(12, seed), 12)
-    for seed in range(200):
+    for seed in range(100):
         best_bottleneck([[float(i * j + seed + i + j) for j in range(64)] for i in range(64)], 2, range(4))
-    for seed in range(12):
+    for seed in range(10):
         scores = random_matrix(16, seed)
         for size in (8, 10, 11, 12, 13):
             best_partition(scores, size)
