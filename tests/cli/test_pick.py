@@ -26,6 +26,12 @@ def test_a_choice_by_bandwidth_shows_suspects(linkwise: Linkwise) -> None:
     assert "suspect   1-4: 4.64 and 16.81 GB/s by direction; counted as 16.81" in shown.stdout
 
 
+def test_link_kinds_are_inferred_where_only_bandwidth_is_known_and_that_is_said(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--profile", "dgx1-v100-measured", "-s", "2", "--policy", "link-affinity")
+    assert "chosen    {0,3}  score 210 points" in shown.stdout
+    assert "warning   link kinds are inferred from bandwidth" in shown.stdout
+
+
 def test_the_output_fits_eighty_columns(linkwise: Linkwise) -> None:
     for name in ("dgx1-v100", "a100-bridged", "dgx2-v100", "dgx1-v100-measured"):
         shown = linkwise("pick", "--profile", name, "--size", "3")
@@ -94,10 +100,6 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
             "--available: 'GPU-x' is no device of this",
         ),
         (["--profile", "dgx1-v100", "-s", "1", "--required", "8"], "required names device 8"),
-        (
-            ["--profile", "dgx1-v100-measured", "-s", "2", "--policy", "link-affinity"],
-            "tells none; try --policy band",
-        ),
         (["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink"], "write it as nvlink=4,pcie=5"),
         (
             ["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink=77"],

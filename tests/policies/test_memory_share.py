@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise import Offer, Reason, Reject
+from linkwise import Device, Node, Offer, Part, Reason, Reject, Use
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.whole_device import WholeDevice
@@ -111,3 +111,23 @@ def test_the_tightest_card_of_all_nodes_is_best() -> None:
         assert isinstance(offer, Offer)
         scores.append(POLICY.score(share_ask(10), found, offer))
     assert scores[1] > scores[0]
+    spread = MemoryShare(ShareSettings(order="spread"))
+    assert spread.score(share_ask(10), tight, Offer("n", (Part("c0", ("d1",)),))) > spread.score(
+        share_ask(10), loose, Offer("n", (Part("c0", ("d0",)),))
+    )
+
+
+def test_a_card_whose_owner_is_not_known_is_not_shared() -> None:
+    unknown = Node("n", (Device("d0", 0, memory=10),), {"d0": Use(share=3)}, mode="share")
+    assert POLICY.pick(share_ask(1), unknown) == Reject("n", Reason("002.segregate", asked="default", found=()))
+
+
+def test_a_card_given_whole_has_no_compute_left() -> None:
+    whole = Node("n", (Device("d0", 0, memory=10),), {"d0": Use(whole=True)}, mode="any")
+    assert isinstance(POLICY.pick(share_ask(1, core=1), whole), Reject)
+
+
+@pytest.mark.parametrize("shares", [(-2, 5), (5, -2)])
+def test_a_container_that_asks_for_less_than_nothing_is_refused(shares: tuple[int, ...]) -> None:
+    assert POLICY.admit(share_ask(*shares)) is not None
+    assert WholeDevice().admit(ask(*shares)) is not None

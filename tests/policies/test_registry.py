@@ -16,6 +16,16 @@ def test_all_five_policies_are_registered() -> None:
     assert list(POLICIES) == ["link-affinity", "bandwidth", "whole-device", "ring-affinity", "memory-share"]
 
 
+def test_how_many_terms_make_the_class_is_pinned() -> None:
+    assert {name: policy.leading for name, policy in POLICIES.items()} == {
+        "link-affinity": 2,
+        "bandwidth": 2,
+        "whole-device": 0,
+        "ring-affinity": 3,
+        "memory-share": 0,
+    }
+
+
 def variant(**changes: Any) -> Any:  # noqa: ANN401 - deliberately wrong policies
     return type("Odd", (WholeDevice,), changes)()
 

@@ -66,6 +66,7 @@ def test_box16_takes_half_of_ten_in_each_ring_at_matching_positions() -> None:
     assert devices("ascend-910b-16", 10, idle) == (1, 2, 3, 4, 5, 9, 10, 11, 12, 13)
     assert devices("ascend-910b-16", 14, idle) is None  # seven are idle in each, but only six match
     assert devices("ascend-910b-16", 16, range(16)) == tuple(range(16))
+    assert score("ascend-910b-16", 10, [*range(5), *range(8, 13)]) > score("ascend-910b-16", 10, range(16))
 
 
 def test_box16_weighs_health_against_fit() -> None:
@@ -99,6 +100,8 @@ def test_310p_takes_whole_cards_and_the_odd_one_from_a_broken_card() -> None:
     assert devices("ascend-310p-duo", 2, [1, 3, 4, 5]) == (4, 5)
     assert devices("ascend-310p-duo", 2, [1, 3]) == (1, 3)
     assert score("ascend-310p-duo", 1, [1, 2, 3]) > score("ascend-310p-duo", 1, [0, 1, 2, 3])
+    assert score("ascend-310p-duo", 2, [0, 1]) > score("ascend-310p-duo", 2, [0, 2])
+    assert score("ascend-310p-duo", 3, [0, 1, 2]) > score("ascend-310p-duo", 3, [0, 2, 4])
     assert devices("ascend-310p-duo-card", 2, [1, 2]) is None
 
 
@@ -118,6 +121,12 @@ def test_a_pod_for_one_generation_is_not_put_on_another() -> None:
     reason = Reason("003.predicate", asked="ascend-910b", found="ascend-910", kind="profile")
     assert refused == Reject("n", reason, final=True)
     assert isinstance(POLICY.pick(ask(2, profile="module"), node(8, profile="ascend-910")), Offer)
+
+
+def test_a_node_or_a_pod_of_unknown_hardware_is_refused_and_nothing_raises() -> None:
+    reason = Reason("003.predicate", asked="board-9", kind="unknown profile")
+    assert POLICY.pick(ask(1), node(8, profile="board-9")) == Reject("n", reason, final=True)
+    assert POLICY.admit(ask(1, profile="board-9")) == reason
 
 
 def test_an_unknown_profile_is_an_error_with_the_names_there_are() -> None:

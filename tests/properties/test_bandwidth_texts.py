@@ -160,3 +160,16 @@ def test_no_text_is_too_strange(text: str) -> None:
         size = len(reading.devices)
         assert all(len(row) == size for matrix in (reading.links, reading.bandwidth) for row in matrix)
         assert all(row[place] == SELF for place, row in enumerate(reading.links))
+
+
+@settings(deadline=None, max_examples=60)
+@given(matrices(4), st.data())
+def test_a_line_cut_before_its_end_gives_no_wrong_value(matrix: Matrix, data: st.DataObject) -> None:
+    text = p2p_text({"Unidirectional P2P=Enabled": matrix})
+    lines = text.splitlines()
+    number = data.draw(st.integers(2, len(lines) - 1))
+    lines[number] = lines[number][: data.draw(st.integers(0, len(lines[number])))]
+    reading = nvidia_p2p.read("\n".join(lines) + "\n")
+    for row, printed in zip(reading.bandwidth, matrix, strict=False):
+        for value, right in zip(row, printed, strict=False):
+            assert value in {round(right, 2), 0.0}

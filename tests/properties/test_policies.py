@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise import Ask, Node, Offer, Reject, refusal
 from linkwise.engine.explain import short_refusal
+from linkwise.model.node import FREE
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_affinity import lie
@@ -52,7 +53,7 @@ def test_what_is_offered_is_sound_free_and_as_much_as_asked(policy: Policy, data
     if policy.name == "memory-share":
         (device,) = offer.devices
         assert sum(part.share for part in offer.parts) == ask.share <= node.room()[device]
-        assert node.used.get(device) is None or node.used[device].namespaces <= {ask.namespace}
+        assert node.used.get(device, FREE) == FREE or node.used[device].namespaces == {ask.namespace}
     else:
         assert set(offer.devices) <= {device.id for device in node.free()}
         wanted = {container.container: container.devices for container in ask.containers if container.devices}
@@ -115,7 +116,7 @@ def test_the_chosen_card_is_the_tightest_that_fits(data: st.DataObject) -> None:
         for room in (node.room()[device.id],)
         if room >= ask.share
         and (not node.use(device).whole and max(0, 100 - node.use(device).core) >= ask.core)
-        and node.use(device).namespaces <= {ask.namespace}
+        and (node.use(device) == FREE or node.use(device).namespaces == {ask.namespace})
     ]
     offer = policy.pick(ask, node)
     assert isinstance(offer, Offer) == bool(fitting)

@@ -118,7 +118,7 @@ def test_a_row_with_too_many_values_is_not_believed() -> None:
 
 
 def test_a_quoted_text_without_a_number_on_the_diagonal_is_read() -> None:
-    text = "# Bidirectional P2P=Enabled Matrix (GB/s)\n#  D\\D  0  1\n#  0  —  102\n#  1  101  —\n"
+    text = "# Bidirectional P2P=Enabled Matrix (GB/s)\n#  D\\D  0  1\n#  0  —  102.00\n#  1  101  —\n"
     assert nvidia_p2p.read(text).bandwidth == ((0.0, 102.0), (101.0, 0.0))
 
 

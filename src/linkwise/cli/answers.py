@@ -117,4 +117,6 @@ def room_node(room: dict[int, int], share: int) -> Node:
             raise InputError(f"room of device {device} is {left}: positions and amounts are 0 or more")
     memory = max([share, *room.values()])
     devices = tuple(Device(str(index), index, memory=memory) for index in sorted(room))
-    return Node("", devices, {str(index): Use(share=memory - left) for index, left in room.items()}, mode="share")
+    own = frozenset({Ask("", ()).namespace})
+    used = {str(index): Use(share=memory - left, namespaces=own) for index, left in room.items()}
+    return Node("", devices, used, mode="share")

@@ -33,6 +33,7 @@ def drawing(topology: Topology, title: str = "") -> str:
     """The picture as SVG."""
     places = _places(topology)
     kinds = _kinds(topology)
+    radius = min(24.0, SIZE * 1.1 / max(len(topology.devices), 1))
     fastest_first = sorted(kinds.values(), key=lambda found: -found[1])
     order = list(dict.fromkeys(kind for kind, _ in fastest_first))
     strokes = {kind: STROKES[min(number, len(STROKES) - 1)] for number, kind in enumerate(order)}
@@ -43,7 +44,7 @@ def drawing(topology: Topology, title: str = "") -> str:
         f'<rect width="{SIZE + LEGEND}" height="{SIZE}" fill="#ffffff"/>',
         f"<title>{escape(title or 'links between devices')}</title>",
         *(_line(places[i], places[j], *strokes[kind]) for (i, j), (kind, _) in slowest_first),
-        *(_device(places[i], name) for i, name in enumerate(topology.devices)),
+        *(_device(places[i], name, radius) for i, name in enumerate(topology.devices)),
         *_legend(order, strokes, kinds, title),
         "</svg>",
     ]
@@ -55,6 +56,8 @@ def _places(topology: Topology) -> list[Point]:
     islands = [ring for ring in rings(topology) if len(ring) > 1]
     alone = tuple(i for i in range(len(topology.devices)) if not any(i in ring for ring in islands))
     groups = [*islands, *([alone] if alone else [])]
+    if not groups:
+        return []
     middle, reach = SIZE / 2, SIZE / 2 - MARGIN
     small = reach if len(groups) == 1 else reach * min(0.36, 1.4 / len(groups))
     places: list[Point] = [(middle, middle)] * len(topology.devices)
@@ -93,12 +96,13 @@ def _line(start: Point, end: Point, colour: str, width: float) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width}"/>'
 
 
-def _device(place: Point, name: str) -> str:
+def _device(place: Point, name: str, radius: float) -> str:
     x, y = place
     label = name if len(name) <= 8 else f"{name[:7]}..."
     return (
-        f'<g><title>{escape(name)}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="24" fill="#ffffff" stroke="#222222" '
-        f'stroke-width="2"/><text x="{x:.1f}" y="{y + 4:.1f}" font-size="12" text-anchor="middle">'
+        f'<g><title>{escape(name)}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="#ffffff" '
+        f'stroke="#222222" stroke-width="2"/>'
+        f'<text x="{x:.1f}" y="{y + radius / 6:.1f}" font-size="{radius / 2:.1f}" text-anchor="middle">'
         f"{escape(label)}</text></g>"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, get_args
 
@@ -14,6 +14,7 @@ from linkwise.cli.pick_words import read_devices, read_generation, read_room
 from linkwise.cli.topology_source import load_topology
 from linkwise.errors import InputError
 from linkwise.policies.ring_profiles import RING_PROFILES
+from linkwise.topology.inferred import inferred_links
 from linkwise.topology.partition import Objective
 from linkwise.vendors.profiles import PROFILES
 
@@ -148,6 +149,10 @@ def _by_links(given: Given) -> bool:
     topology = load_topology(given.file, given.profile)
     if not topology.links and not topology.bandwidth:
         raise InputError("; ".join(topology.warnings) or "nothing is known of the links of this machine")
+    if given.policy == "link-affinity" and not topology.links:
+        note = "link kinds are inferred from bandwidth"
+        inferred = inferred_links(topology.bandwidth)
+        topology = replace(topology, links=inferred, warnings=(*topology.warnings, note))
     by_links = given.policy == "link-affinity" or (given.policy is None and bool(topology.links))
     if not by_links and (given.generation or given.objective):
         raise InputError("--generation and --objective belong to --policy link-affinity")

@@ -14,7 +14,6 @@ from linkwise.cli.matrix import Marks, bandwidth_table, link_table
 from linkwise.cli.told import Told, print_json, tell_refusal
 from linkwise.engine.compare import bottleneck_lost, partition_lost, set_lost, single_lost
 from linkwise.engine.explain import devices_text, refusal
-from linkwise.errors import InputError
 from linkwise.model.verdict import Reason
 from linkwise.topology.bits import mask_of
 from linkwise.topology.bottleneck import best_bottleneck
@@ -70,8 +69,6 @@ def pick_one(wanted: Pick, *, as_json: bool = False, console: Console | None = N
 
 
 def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT001 - told apart by the dispatch above
-    if not wanted.topology.links:
-        raise InputError("link-affinity needs link kinds and this machine tells none; try --policy bandwidth")
     points = partial(weight, generation=wanted.generation) if wanted.generation else pair_score
     scores = score_matrix(wanted.topology, points)
     found = best_partition(scores, wanted.size, wanted.available, wanted.required, objective=wanted.objective)
@@ -100,6 +97,8 @@ def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT
 
 
 def _tell_missing(told: Told, wanted: Pick) -> None:
+    for warning in wanted.topology.warnings:
+        told.add("warning", warning, "yellow")
     for problem in wanted.topology.problems:
         told.add("missing", problem, "bold red")
 

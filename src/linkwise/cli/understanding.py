@@ -104,11 +104,11 @@ def _policy(pod: PodView, said: Understood) -> tuple[str, list[Problem]]:
         return "", []
     policy, wrong = policy_of(pod, said.dialect, said.ask, in_group=said.group is not None)
     problems = [wrong] if wrong else []
-    try:
-        refused = POLICIES[policy].admit(said.ask)
-    except InputError as error:
-        return policy, [*problems, Problem(where_pod(pod), "accelerator-type", str(error))]
-    return policy, [*problems, Problem(where_pod(pod), said.ask.resource, refusal(refused))] if refused else problems
+    refused = POLICIES[policy].admit(said.ask)
+    if refused is None:
+        return policy, problems
+    key = "accelerator-type" if refused.kind == "unknown profile" else said.ask.resource
+    return policy, [*problems, Problem(where_pod(pod), key, refusal(refused))]
 
 
 def _left_to(pod: PodView) -> str:

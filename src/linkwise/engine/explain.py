@@ -89,6 +89,10 @@ _WORDS: Final[dict[tuple[str, str], _Words]] = {
         "the links are slower than the floor",
         lambda r: f"the best free set has {r.found:g} GB/s at its slowest pair and {r.asked:g} is the floor",
     ),
+    ("001.best-effort", "unknown"): _Words(
+        "nothing is known of the links",
+        lambda r: f"{r.asked:g} GB/s is the floor and nothing is known of the links between enough free devices",
+    ),
     ("001.percent", ""): _Words(
         "more compute is asked for than a device has",
         lambda r: f"{r.asked} % of a device's compute is asked for; ask for 0 to {r.found}",
@@ -96,7 +100,8 @@ _WORDS: Final[dict[tuple[str, str], _Words]] = {
     ("002.segregate", ""): _Words(
         "devices with room are other namespaces'",
         lambda r: (
-            f"devices with room are shared by {_list(r.found)}, and namespace {r.asked} may share with nobody else"
+            f"devices with room are shared by {_list(r.found) or 'nobody knows whom'}, and namespace {r.asked} may share "
+            "with nobody else"
         ),
     ),
     ("002.whole", ""): _Words("too few devices are free", _too_few),
@@ -126,6 +131,9 @@ _WORDS: Final[dict[tuple[str, str], _Words]] = {
     ),
     ("003.predicate", "profile"): _Words(
         "the node has other hardware", lambda r: f"{r.asked} is asked for and the node is {r.found}"
+    ),
+    ("003.predicate", "unknown profile"): _Words(
+        "the hardware is not known", lambda r: f"hardware profile {r.asked!r} is not known"
     ),
     ("003.predicate", "one group"): _NO_FIT_GROUP,
     ("003.predicate", "whole groups"): _NO_FIT_GROUP,

@@ -39,6 +39,10 @@ class Ask:
         """Whole devices wanted by all containers together."""
         return sum(container.devices for container in self.containers)
 
+    def broken(self) -> bool:
+        """Whether a container asks for less than nothing."""
+        return any(min(found.devices, found.share, found.core) < 0 for found in self.containers)
+
     @property
     def share(self) -> int:
         """Memory wanted of one device by all containers together, in the resource's own unit."""

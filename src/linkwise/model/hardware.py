@@ -45,6 +45,10 @@ class HardwareProfile:
         """How so many devices must lie; None if they can't be asked for."""
         return next((span for span, counts in self.spans.items() if count in counts), None)
 
+    def ranks_by_breaks(self) -> bool:
+        """Whether what it prefers is to break few groups, of which there may be many."""
+        return "whole groups first" in self.spans
+
     def counts(self) -> tuple[int, ...]:
         """All counts that may be asked for."""
         return tuple(sorted({count for counts in self.spans.values() for count in counts}))

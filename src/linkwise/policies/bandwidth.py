@@ -45,7 +45,8 @@ class Bandwidth(ByDevice):
         # rule 001.best-effort: a poor set is given, unless the administrator set a floor.
         value = found[1] if found else 0.0
         if value < self._settings.floor and ask.devices > 1:
-            return Reject(node.name, Reason("001.best-effort", asked=self._settings.floor, found=value))
+            kind = "" if found else "unknown"
+            return Reject(node.name, Reason("001.best-effort", asked=self._settings.floor, found=value, kind=kind))
         devices = found[0] if found else free[: ask.devices]
         offer = offer_by_container(ask, node, devices, lambda count, left: _choose(node, count, left))
         return Offer(offer.node, offer.parts, notes=() if found else ("too little is known of the links",))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from linkwise.model.node import FREE
 from linkwise.model.settings import ShareSettings
 from linkwise.model.verdict import Offer, Part, Reason, Reject
 from linkwise.policies.policy import Policy
@@ -46,7 +47,7 @@ class MemoryShare(Policy):
             return Reason("004.one-card", asked=ask.share, kind="no size")
         if not 0 <= ask.core <= WHOLE_CORE:
             return Reason("001.percent", asked=ask.core, found=WHOLE_CORE)
-        return None
+        return Reason("004.one-card", asked=ask.share, kind="no size") if ask.broken() else None
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
         """One device with room for all containers of the pod."""
@@ -88,8 +89,9 @@ class MemoryShare(Policy):
         return min(rooms, key=lambda room: (-room.memory, -room.core, room.position))
 
     def _may_share(self, ask: Ask, node: Node, room: _Room) -> bool:
-        used = node.used.get(room.device)
-        return self._settings.within == "any" or used is None or used.namespaces <= {ask.namespace}
+        used = node.used.get(room.device, FREE)
+        own = used.namespaces == {ask.namespace}  # whose it is must be known: an unknown owner is another one
+        return self._settings.within == "any" or used == FREE or own
 
 
 def _no_room(ask: Ask, rooms: list[_Room]) -> Reason:

@@ -43,7 +43,8 @@ class ByDevice(Policy):
 
     def admit(self, ask: Ask) -> Reason | None:
         """At least one device."""
-        return Reason("002.whole", asked=ask.devices, kind="no size") if ask.devices < 1 else None
+        wrong = ask.devices < 1 or ask.broken()
+        return Reason("002.whole", asked=ask.devices, kind="no size") if wrong else None
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
         """Enough free devices, and of those the ones that the rules choose."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.policy import Policy, misfit, offer_by_container
-from linkwise.policies.ring_profiles import ring_profile
+from linkwise.policies.ring_profiles import known_profile, ring_profile
 from linkwise.policies.spans import SPANS, Lying
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from linkwise.model.hardware import HardwareProfile
     from linkwise.model.node import Node
 
-__all__ = ["RingAffinity", "group_letter", "single_number"]
+__all__ = ["RingAffinity", "group_letter", "lie", "single_number"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MOST_RANKS: Final = 256
 
 
 class RingAffinity(Policy):
@@ -31,17 +32,23 @@ class RingAffinity(Policy):
     leading = 3  # the seed's table orders all nodes: no two states of it are equally good
 
     def admit(self, ask: Ask) -> Reason | None:
-        """A count that the hardware can serve; a pod that names none means the 910, as the vendor has it."""
-        return _count_refused(ring_profile(ask.profile), ask.devices)
+        """A count that the hardware can serve; a pod that names no hardware keeps to the 910's counts."""
+        profile = known_profile(ask.profile)
+        if profile is None:
+            return Reason("003.predicate", asked=ask.profile, kind="unknown profile")
+        return _count_refused(profile, ask)
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
         """Devices that lie as the count demands; the lowest of the best group."""
-        profile = ring_profile(node.profile)
-        wanted = ring_profile(ask.profile) if ask.profile else profile
+        profile = known_profile(node.profile)
+        wanted = known_profile(ask.profile) if ask.profile else profile
+        if profile is None or wanted is None:
+            unknown = node.profile if profile is None else ask.profile
+            return Reject(node.name, Reason("003.predicate", asked=unknown, kind="unknown profile"), final=True)
         if wanted is not profile:
             other = Reason("003.predicate", asked=wanted.name, found=profile.name, kind="profile")
             return Reject(node.name, other, final=True)
-        refused = _count_refused(profile, ask.devices)
+        refused = _count_refused(profile, ask)
         if refused:
             return Reject(node.name, refused, final=True)
         short = misfit(ask, node, ask.devices)
@@ -84,22 +91,22 @@ def lie(profile: HardwareProfile, node: Node, count: int) -> Lying | None:
 
 def group_letter(lying: Lying) -> str:
     """The priority group as the seed names it: A is the best."""
-    return LETTERS[lying.rank]
+    return LETTERS[min(lying.rank, len(LETTERS) - 1)]
 
 
 def single_number(profile: HardwareProfile, score: tuple[int, ...]) -> int:
     """A score as one number in the same order; for the 910 it is the vendor's own formula."""
     health, rank, idle = score
-    ranks = 1 if profile.order == "health and fit" else profile.group
+    ranks = 1 if profile.order == "health and fit" else MOST_RANKS if profile.ranks_by_breaks() else profile.group
     devices = profile.devices or 64
     return devices * (ranks * health + rank) + (devices + idle)
 
 
-def _count_refused(profile: HardwareProfile, count: int) -> Reason | None:
+def _count_refused(profile: HardwareProfile, ask: Ask) -> Reason | None:
     # rule 003.count: a count that no row of the table has is refused before any node is looked at.
-    if profile.span(count) is not None:
+    if profile.span(ask.devices) is not None and not ask.broken():
         return None
-    return Reason("003.count", asked=count, found=profile.counts(), noun=profile.name)
+    return Reason("003.count", asked=ask.devices, found=profile.counts(), noun=profile.name)
 
 
 def _idle(profile: HardwareProfile, node: Node) -> list[tuple[int, ...]]:

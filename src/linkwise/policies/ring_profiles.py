@@ -11,7 +11,7 @@ from typing import Final
 from linkwise.errors import InputError
 from linkwise.model.hardware import HardwareProfile
 
-__all__ = ["ALSO_CALLED", "DEFAULT", "RING_PROFILES", "ring_profile"]
+__all__ = ["ALSO_CALLED", "DEFAULT", "RING_PROFILES", "known_profile", "ring_profile"]
 
 DEFAULT: Final = "ascend-910"
 
@@ -30,6 +30,7 @@ _PROFILES: Final = (
     ),
     HardwareProfile("ascend-910-half", devices=4, group=4, spans={"count": (1, 2, 4)}, noun="ring"),
     HardwareProfile("ascend-300t", devices=2, group=1, spans={"count": range(1, 9)}, noun="card"),
+    HardwareProfile("ascend-910b-card", group=1, spans={"count": range(1, 9)}, noun="card"),
     HardwareProfile("ascend-910b", devices=8, group=8, spans={"count": range(1, 9)}, noun="mesh"),
     HardwareProfile(
         "ascend-910b-16",
@@ -87,6 +88,8 @@ ALSO_CALLED: Final = {
     "chip4-node4": "ascend-910-half",
     "card": "ascend-300t",
     "chip1-node2": "ascend-300t",
+    "card-910b-2": "ascend-910b-card",
+    "card-910b-infer": "ascend-910b-card",
     "module-910b-8": "ascend-910b",
     "chip8-node8": "ascend-910b",
     "module-910b-16": "ascend-910b-16",
@@ -105,13 +108,18 @@ ALSO_CALLED: Final = {
 }
 
 
+def known_profile(name: str) -> HardwareProfile | None:
+    """The profile of that name, ours or the vendor's; the 910 where nothing is said, None if it is not known."""
+    return RING_PROFILES.get(ALSO_CALLED.get(name, name) or DEFAULT)
+
+
 def ring_profile(name: str) -> HardwareProfile:
     """The profile of that name, ours or the vendor's; the 910 where nothing is said.
 
     Raises:
         InputError: no profile has that name; the text lists those there are.
     """
-    wanted = ALSO_CALLED.get(name, name) or DEFAULT
-    if wanted not in RING_PROFILES:
+    found = known_profile(name)
+    if found is None:
         raise InputError(f"hardware profile {name!r} is not known: {', '.join(RING_PROFILES)}")
-    return RING_PROFILES[wanted]
+    return found

@@ -69,7 +69,9 @@ def whole_groups_first(idle: Idle, count: int, profile: HardwareProfile) -> Lyin
     if found is None:
         return None
     rest = count - len(full) * profile.group
-    return Lying(tuple(sorted(found.devices)), 0 if rest <= sum(map(len, broken)) else 1)
+    split = count // profile.group - len(full)
+    newly_broken = 0 if rest <= sum(map(len, broken)) else 1
+    return Lying(tuple(sorted(found.devices)), 2 * split + newly_broken)
 
 
 def _enough(devices: Iterable[int], count: int) -> Lying | None:

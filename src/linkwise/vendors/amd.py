@@ -23,7 +23,7 @@ from linkwise.model.topology import MAX_DEVICES
 from linkwise.vendors.reading import DeviceFacts, Reader, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["READERS", "Table", "read_amd_smi", "read_rocm_smi", "tables"]
 
@@ -121,14 +121,20 @@ READERS: Final = (
 )
 
 
+def _begins(word: str) -> Callable[[str], bool]:
+    """Whether a code begins with the word: at the end of a line it may be one that was cut."""
+    return lambda code: code.startswith(word)
+
+
 def _take(table: Table, words: list[str], *, ended: bool) -> None:
     """A line after a title: the header, a row, nothing, or the end of the table."""
-    if not words:
+    if not words or words == list(table.columns):
         return
     if not table.columns and len(set(words)) == len(words) <= MAX_DEVICES and all(map(_DEVICE.fullmatch, words)):
         table.columns = tuple(words)
     elif words[0] in table.columns and words[0] not in table.rows and len(words) <= len(table.columns) + 1:
-        if cells := words[1:] if ended or words[-1] in _SURELY_WHOLE else words[1:-1]:
+        cut = words[-1] not in _SURELY_WHOLE and (not ended or any(map(_begins(words[-1]), _SURELY_WHOLE)))
+        if cells := words[1:-1] if cut else words[1:]:
             table.rows[words[0]] = tuple(cells)
     else:
         table.reading = False

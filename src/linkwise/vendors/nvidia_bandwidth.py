@@ -152,6 +152,8 @@ def _take(tables: list[_Table], words: list[str], *, ended: bool) -> None:
     table = tables[-1]
     if not words or words[0] in _LEFT_OUT:
         return
+    if words == [str(column) for column in table.columns]:
+        return  # the header once more
     corner = words[0] if words[0] in _CORNERS else ""
     if corner or not table.columns:
         _head(tables, corner, words[1:] if corner else words)
@@ -177,13 +179,22 @@ def _head(tables: list[_Table], corner: str, words: list[str]) -> None:
 
 
 def _cells(words: list[str], size: int, *, ended: bool) -> tuple[tuple[float | None, ...], str]:
-    """The values of a row up to the first word that is none, and that word; a line that did not end may be cut."""
+    """The values of a row up to the first word that is none, and that word; the last word of a line may be cut."""
     cells: list[float | None] = []
     for place, word in enumerate(words[: size + 1], 1):
         if word in _NO_VALUE:
             cells.append(None)
-        elif _NUMBER.fullmatch(word) and (ended or place < len(words) or _SURELY_WHOLE.fullmatch(word)):
+        elif _NUMBER.fullmatch(word) and (place < len(words) or _uncut(word, words[:-1], ended=ended)):
             cells.append(float(word))
         else:
             return tuple(cells), word[:20]
     return tuple(cells), ""
+
+
+def _uncut(word: str, others: list[str], *, ended: bool) -> bool:
+    """Whether the last number of a line is whole: with two decimals, or with as many as the numbers before it."""
+    if _SURELY_WHOLE.fullmatch(word):
+        return True
+    decimals = [len(other.partition(".")[2]) for other in others if _NUMBER.fullmatch(other)]
+    alike = len(word.partition(".")[2]) >= max(decimals) if decimals else len(word) == 1
+    return ended and alike
