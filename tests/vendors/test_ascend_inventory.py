@@ -207,3 +207,18 @@ def test_published_texts_tell_what_the_index_says(shared: Path) -> None:
         }
         for key in told.keys() & case.keys():
             assert told[key] == case[key], (case["file"], key)
+
+
+def test_a_chip_whose_first_line_is_lost_is_named() -> None:
+    text = """\
++------------------------------------------------------------------------------------------------+
+| npu-smi 24.1.rc1                 Version: 24.1.rc1                                              |
++---------------------------+---------------+----------------------------------------------------+
+| NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
+| Chip                      | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |
++===========================+===============+====================================================+
+| 0                         | 0000:81:00.0  | 0           0    / 0          3314 / 65536         |
++===========================+===============+====================================================+
+"""
+    found = [reader.read(text) for reader in READERS if reader.recognises(text)]
+    assert "the first line of the chip at 0000:81:00.0 is missing" in found[0].problems

@@ -52,6 +52,18 @@ def test_a_pod_is_read_as_far_as_placing_goes() -> None:
     assert (pod.created, pod.gates, pod.claims) == (1767323045.0, ("g",), ("claim",))
 
 
+@pytest.mark.parametrize(
+    ("spec", "group"),
+    [
+        ({"schedulingGroup": {"podGroupName": "g"}}, "g"),
+        ({"workloadRef": {"name": "job", "podGroup": "workers", "podGroupReplicaKey": "3"}}, "job.workers.3"),
+        ({}, ""),
+    ],
+)
+def test_the_group_that_a_spec_points_to_is_read(spec: dict[str, object], group: str) -> None:
+    assert pod_view({"spec": spec}).scheduling_group == group
+
+
 def test_a_node_is_read_with_its_readiness() -> None:
     node = node_view(
         {

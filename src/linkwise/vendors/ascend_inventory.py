@@ -86,6 +86,8 @@ def _table(text: str) -> Iterator[DeviceFacts | str]:
             continue
         if card is not None:
             yield f"NPU card {card.number}: the bus id and the memory are missing"
+        elif _is_second(cells) and len(cells) > 1:
+            yield f"the first line of the chip at {cells[1]} is missing"
         card = _card(cells)
     if card is not None:
         yield f"NPU card {card.number}: the bus id and the memory are missing"

@@ -62,6 +62,14 @@ class _SchedulingGroup(_Struct):
     pod_group_name: str = ""
 
 
+class _WorkloadRef(_Struct):
+    """How Kubernetes 1.35 points to a group; later versions have schedulingGroup."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class _Toleration(_Struct):
     key: str = ""
     operator: str = "Equal"
@@ -81,6 +89,7 @@ class _PodSpec(_Struct):
     resource_claims: list[_Claim] | None = None
     overhead: dict[str, str | int | float] | None = None
     scheduling_group: _SchedulingGroup | None = None
+    workload_ref: _WorkloadRef | None = None
 
 
 class _ExtendedClaimMapping(_Struct):
@@ -149,7 +158,7 @@ def pod_view(document: object) -> PodView:
         priority=spec.priority or 0,
         scheduler=spec.scheduler_name or "",
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
-        scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
+        scheduling_group=_scheduling_group(spec),
         owner=_owner(meta),
         node_selector=spec.node_selector or {},
         tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
@@ -196,6 +205,13 @@ def _container(found: _Container, *, init: bool) -> ContainerView:
 
 def _texts(amounts: dict[str, str | int | float] | None) -> dict[str, str]:
     return {name: str(value) for name, value in (amounts or {}).items()}
+
+
+def _scheduling_group(spec: _PodSpec) -> str:
+    if spec.scheduling_group:
+        return spec.scheduling_group.pod_group_name
+    found = spec.workload_ref or _WorkloadRef()
+    return ".".join(filter(None, (found.name, found.pod_group, found.pod_group_replica_key)))
 
 
 def _owner(meta: _Meta) -> Owner | None:
