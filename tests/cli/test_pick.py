@@ -146,6 +146,12 @@ def test_a_ring_that_does_not_fit_is_refused_with_both_numbers(linkwise: Linkwis
     assert "refused   ring 0 has 1 idle, ring 1 has 1 idle; 2 are needed in one ring" in shown.stdout
 
 
+def test_whole_devices_are_chosen_by_count_alone(linkwise: Linkwise) -> None:
+    shown = linkwise("pick", "--policy", "whole-device", "-s", "2", "--available", "6,1-2", "--required", "6")
+    assert "chosen    {1,6}" in shown.stdout
+    assert linkwise("pick", "--policy", "whole-device", "-s", "2", "--available", "1").returncode == 1
+
+
 def test_room_is_shown_device_by_device(linkwise: Linkwise) -> None:
     shown = linkwise("pick", "--room", "0=12207,1=8138,2=4069,3=16276", "--share", "8138")
     assert "*1  8138 ####################" in shown.stdout

@@ -19,7 +19,7 @@ from linkwise.topology.partition import Objective
 from linkwise.vendors.profiles import PROFILES
 
 EXIT_REFUSED: Final = 1
-POLICIES: Final = ("link-affinity", "bandwidth", "ring-affinity", "memory-share")
+POLICIES: Final = ("link-affinity", "bandwidth", "whole-device", "ring-affinity", "memory-share")
 
 _EPILOG: Final = """\b
 Examples:
@@ -191,6 +191,19 @@ def _by_room(given: Given) -> bool:
     return pick_by_room(read_room(given.room), given.share, as_json=given.as_json)
 
 
+def _by_count(given: Given) -> bool:
+    from linkwise.cli.pick_group import pick_by_count  # noqa: PLC0415 - brings rich
+
+    given.only("size", "available", "required", what="for whole-device")
+    if given.available is None:
+        raise InputError("say which devices are free: --available 0,1,4-7")
+    free, required = (
+        read_devices(text, (), option) or []
+        for text, option in ((given.available, "--available"), (given.required, "--required"))
+    )
+    return pick_by_count(_size(given), free, required, as_json=given.as_json)
+
+
 def _size(given: Given) -> int:
     if given.size is None:
         raise InputError("say how many devices: --size N")
@@ -217,6 +230,7 @@ _WAYS: Final = {
     "links": _by_links,
     "link-affinity": _by_links,
     "bandwidth": _by_links,
+    "whole-device": _by_count,
     "ring-affinity": _by_rings,
     "memory-share": _by_room,
 }

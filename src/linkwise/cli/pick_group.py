@@ -14,13 +14,13 @@ from linkwise.engine.explain import devices_text
 from linkwise.model.topology import MAX_DEVICES
 from linkwise.policies.ring_profiles import ring_profile
 from linkwise.topology.bits import named_mask
-from linkwise.wire.pick import DevicesAnswer, GroupAnswer, MemoryShareLine, Refused, RingAffinityLine
+from linkwise.wire.pick import DevicesAnswer, GroupAnswer, MemoryShareLine, Refused, RingAffinityLine, WholeDeviceLine
 
 if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.node import Node
 
-__all__ = ["pick_by_room", "pick_in_rings", "ring_line"]
+__all__ = ["pick_by_count", "pick_by_room", "pick_in_rings", "ring_line"]
 
 
 def ring_line(profile_name: str, size: int, idle: list[int] | None, faulty: list[int]) -> RingAffinityLine:
@@ -49,6 +49,23 @@ def pick_in_rings(asked: RingAffinityLine, *, as_json: bool = False, console: Co
     groups = [len(set(asked.idle) & set(group)) for group in profile.groups(devices)]
     idle_text = ", ".join(f"{profile.noun} {number} has {count} idle" for number, count in enumerate(groups))
     told.add("", f"{idle_text}; group A is the best for {asked.size}, and a larger score is a better node")
+    shown.print(told.rows)
+    return True
+
+
+def pick_by_count(
+    size: int, free: list[int], required: list[int], *, as_json: bool = False, console: Console | None = None
+) -> bool:
+    """Choose by count alone, the lowest free devices; False if there are too few."""
+    found = answer(WholeDeviceLine(size=size, available=free, required=required))
+    if as_json:
+        return print_json(found)
+    shown = console or Console(highlight=False)
+    if not isinstance(found, DevicesAnswer):
+        return tell_refusal(shown, found.reject if isinstance(found, Refused) else str(found))
+    told = Told()
+    told.add("chosen", devices_text(found.devices), "bold green")
+    told.add("", "the lowest free devices: only counts are known")
     shown.print(told.rows)
     return True
 
