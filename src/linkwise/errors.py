@@ -7,11 +7,12 @@ the outside failing, and for bugs::
       InputError          what was given makes no sense; the text names the thing and the place
         TopologyError     a matrix or a machine description makes no sense
         AskError          an ask makes no sense: a device named twice, a size that is no number
+      LedgerError         a promise was asked for that the ledger's rules forbid; nothing was changed
       PolicyError         a policy is not fit to be registered
       RulebookError       a rule mark in the code or in a test names no rule
 """
 
-__all__ = ["AskError", "InputError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"]
+__all__ = ["AskError", "InputError", "LedgerError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"]
 
 
 class LinkwiseError(Exception):
@@ -28,6 +29,10 @@ class TopologyError(InputError):
 
 class AskError(InputError):
     """An ask makes no sense."""
+
+
+class LedgerError(LinkwiseError):
+    """A promise was asked for that the ledger's rules forbid; nothing was changed."""
 
 
 class PolicyError(LinkwiseError):

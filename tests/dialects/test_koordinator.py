@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from linkwise.dialects.dialect import Held, Writing
 from linkwise.dialects.koordinator import ALLOCATED, TOPOLOGY, VISIBLE_SIBLINGS, Koordinator
@@ -84,15 +84,15 @@ def test_siblings_are_seen_by_those_who_say_so() -> None:
     ("boxes", "resources"),
     [
         ((box(gpu="50"),), {"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 50}),
-        ((box(gpu_memory="8Gi"),), {"koordinator.sh/gpu-memory": 8 * 2**30}),
+        ((box(gpu_memory_ratio="30"),), {"koordinator.sh/gpu-memory-ratio": 30}),
         (
             (box("a", gpu="60"), box("b", gpu="40")),
             {"koordinator.sh/gpu-core": 100, "koordinator.sh/gpu-memory-ratio": 100},
         ),
     ],
-    ids=["percent", "bytes", "two containers"],
+    ids=["percent", "memory alone", "two containers"],
 )
-def test_a_part_of_a_card_is_written_in_the_unit_it_was_asked_in(
+def test_a_part_of_a_card_is_written_as_the_sum_of_all_containers(
     boxes: tuple[ContainerView, ...], resources: dict[str, int]
 ) -> None:
     asking = pod(*boxes)
@@ -102,6 +102,66 @@ def test_a_part_of_a_card_is_written_in_the_unit_it_was_asked_in(
     words = written(asking, *parts)
     assert json.loads(words[ALLOCATED]) == {"gpu": [{"minor": 4, "id": "GPU-3", "resources": resources}]}
     assert held(asking, words) == Held(granted(*parts))
+
+
+def test_bytes_are_written_as_asked_beside_the_percents_that_were_granted() -> None:
+    asking = pod(box("a", gpu_memory="3Gi", gpu_core="20"), box("b", gpu_memory="1Gi"))
+    parts = Part("a", ("GPU-3",), 19, 20), Part("b", ("GPU-3",), 7)
+    words = written(asking, *parts)
+    (card,) = json.loads(words[ALLOCATED])["gpu"]
+    assert card["resources"] == {
+        "koordinator.sh/gpu-core": 20,
+        "koordinator.sh/gpu-memory": 4 * 2**30,
+        "koordinator.sh/gpu-memory-ratio": 26,
+    }
+    assert held(asking, words) == Held(granted(*parts))
+
+
+def test_a_card_that_bytes_fill_is_read_back_as_a_part() -> None:
+    asking, part = pod(box(gpu_memory="16Gi")), Part("main", ("GPU-3",), 100)
+    assert held(asking, written(asking, part)) == Held(granted(part))
+
+
+@given(
+    st.lists(st.integers(1, 2**34), min_size=1, max_size=4),
+    st.integers(2**33, 2**36),
+    st.lists(st.integers(0, 25), min_size=4, max_size=4),
+)
+def test_percents_of_any_bytes_are_read_back(shares: list[int], size: int, cores: list[int]) -> None:
+    boxes = [
+        box(f"c{n}", gpu_memory=str(share), gpu_core=str(core))
+        for n, (share, core) in enumerate(zip(shares, cores, strict=False))
+    ]
+    asking = pod(*boxes)
+    percents = [-(-share * 100 // size) for share in shares]
+    assume(sum(percents) <= 100)
+    parts = [
+        Part(f"c{n}", ("GPU-3",), percent, core) for n, (percent, core) in enumerate(zip(percents, cores, strict=False))
+    ]
+    assert held(asking, written(asking, *parts)) == Held(granted(*parts))
+
+
+@pytest.mark.parametrize(
+    ("resources", "part", "problems"),
+    [
+        ({"gpu-memory": "2Gi", "gpu-memory-ratio": 13}, Part("", ("GPU-1",), 13), []),
+        ({"gpu-memory": "2Gi"}, Part("", ("GPU-1",)), [ALLOCATED]),
+        ({"gpu-memory": "9Gi", "gpu-memory-ratio": 60}, Part("", ("GPU-1",), 60), [ALLOCATED]),
+        ({}, Part("", ("GPU-1",)), [ALLOCATED]),
+    ],
+    ids=["rounded as a sum", "no percents", "other bytes", "nothing told"],
+)
+def test_percents_of_bytes_that_another_counted_stand_as_recorded(
+    resources: dict[str, object], part: Part, problems: list[str]
+) -> None:
+    card = {
+        "minor": 1,
+        "id": "GPU-1",
+        "resources": {f"koordinator.sh/{word}": told for word, told in resources.items()},
+    }
+    asking = pod(box("a", gpu_memory="1Gi"), box("b", gpu_memory="1Gi"))
+    found = held(asking, {ALLOCATED: json.dumps({"gpu": [card]})})
+    assert (found.grant, keys(found)) == (granted(part), problems)
 
 
 def test_the_record_of_other_kinds_of_devices_stays() -> None:

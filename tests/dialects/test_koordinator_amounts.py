@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.dialects.koordinator import Koordinator
-from linkwise.dialects.koordinator_amounts import OWNED, in_bytes
+from linkwise.dialects.koordinator_amounts import OWNED
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.problem import Problem
 from linkwise.model.views import ContainerView, PodView
@@ -62,8 +62,8 @@ def refused(*containers: ContainerView) -> str:
 )
 def test_a_part_of_one_card_keeps_its_own_unit(words: dict[str, str], resource: str, share: int, core: int) -> None:
     ask = asked(box(**words))
-    assert ask == Ask(KEY + resource, (ContainerAsk("main", share=share, core=core),), "team", mode="percent")
-    assert in_bytes(ask) == (resource == "gpu-memory")
+    own, in_bytes = ContainerAsk("main", share=share, core=core), resource == "gpu-memory"
+    assert ask == Ask(KEY + resource, (own,), "team", mode="percent", in_bytes=in_bytes)
 
 
 @pytest.mark.rule("001.percent")
@@ -116,7 +116,7 @@ def test_what_makes_no_sense_is_refused_with_a_sentence_for_the_container(words:
 def test_the_names_of_the_seed_are_read_too() -> None:
     ask = asked(box(prefix="kubernetes.io/", gpu_memory="16Gi", gpu_core="50"))
     assert (ask.resource, ask.share, ask.core) == ("kubernetes.io/gpu-memory", 16 * GIB, 50)
-    assert in_bytes(ask)
+    assert ask.in_bytes
 
 
 def test_names_of_both_are_not_mixed() -> None:
@@ -193,4 +193,4 @@ def test_any_amounts_give_an_ask_that_fits_or_a_sentence(boxes: list[ContainerVi
     if isinstance(found, Ask):
         assert bool(found.devices) != bool(found.share)
         assert found.core <= 100
-        assert in_bytes(found) or found.share <= 100
+        assert found.in_bytes or found.share <= 100

@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from linkwise import Offer
 from linkwise.dialects.koordinator import Koordinator
 from linkwise.model.node import Node, Use
+from linkwise.model.verdict import Part
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.policies.bandwidth import Bandwidth
 from linkwise.policies.memory_share import MemoryShare
@@ -73,15 +74,15 @@ def test_the_seeds_own_object_is_read_with_its_matrix(seed: dict[str, Any]) -> N
     assert facts.topology.bandwidth == M2
     assert facts.topology.devices == tuple(device.id for device in facts.devices)
     assert (facts.mode, facts.unit) == ("any", "%")
-    assert facts.labels["memory-bytes"] == ",".join([str(16 * GIB)] * 8)
+    assert [device.bytes for device in facts.devices] == [16 * GIB] * 8
 
 
 def test_the_seeds_machine_serves_whole_cards_and_parts(seed: dict[str, Any]) -> None:
     facts = DIALECT.node(NodeView("host04"), {"Device": seed})
     assert facts is not None
 
-    def ask(percent: str) -> Ask:
-        found: Any = DIALECT.ask(PodView("a", "p", "u", (ContainerView("main", {"koordinator.sh/gpu": percent}),)))
+    def ask(amount: str, word: str = "gpu") -> Ask:
+        found: Any = DIALECT.ask(PodView("a", "p", "u", (ContainerView("main", {f"koordinator.sh/{word}": amount}),)))
         return found  # type: ignore[no-any-return]
 
     ids = [device.id for device in facts.devices]
@@ -94,6 +95,9 @@ def test_the_seeds_machine_serves_whole_cards_and_parts(seed: dict[str, Any]) ->
     assert set(four.devices) == set(ids[:4])
     assert isinstance(part, Offer)
     assert part.devices == (ids[0],)
+    memory = MemoryShare().pick(ask("6Gi", "gpu-memory"), node)
+    assert isinstance(memory, Offer)
+    assert memory.parts == (Part("main", (ids[0],), 38),)
 
 
 @pytest.mark.rule("001.device")
@@ -189,7 +193,7 @@ def test_amounts_under_either_prefix_and_none_that_differ() -> None:
     facts = read(
         [card(0, resources=seed_words), card(1, resources=both), card(2, resources={"koordinator.sh/gpu-memory": "x"})]
     )
-    assert facts.labels["memory-bytes"] == f"{16 * GIB},0,0"
+    assert [device.bytes for device in facts.devices] == [16 * GIB, 0, 0]
     assert told(facts) == [
         "Device spec.devices[1].resources gpu-memory",
         "Device spec.devices[2].resources koordinator.sh/gpu-memory",

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from linkwise import Device, Node, Offer, Part, Reason, Reject, Use
+import pytest
+from hypothesis import given, strategies as st
+
+from linkwise import Ask, Device, Node, Offer, Part, Reason, Reject, Use
+from linkwise.engine.explain import refusal
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.whole_device import WholeDevice
@@ -91,6 +95,78 @@ def test_a_used_up_or_faulty_card_has_no_room() -> None:
         "n", Reason("004.filter", asked=1, found=())
     )
     assert isinstance(POLICY.pick(share_ask(1), share_node(10, [10], faulty=[0])), Reject)
+
+
+def in_bytes(*shares: int) -> Ask:
+    return replace(share_ask(*shares), in_bytes=True)
+
+
+def sized(sizes: list[int], rooms: list[int]) -> Node:
+    """Devices of so many bytes, counted in percent."""
+    made = share_node(100, rooms)
+    devices = tuple(replace(device, bytes=size) for device, size in zip(made.devices, sizes, strict=True))
+    return replace(made, devices=devices)
+
+
+def test_bytes_are_percents_of_each_device_rounded_up() -> None:
+    offer = POLICY.pick(in_bytes(3, 0, 3), sized([16, 80], [100, 100]))
+    assert isinstance(offer, Offer)
+    assert [(part.container, part.devices, part.share) for part in offer.parts] == [
+        ("c0", ("d0",), 19),
+        ("c2", ("d0",), 19),
+    ]
+    tight = POLICY.pick(in_bytes(3, 3), sized([16, 80], [37, 50]))
+    assert isinstance(tight, Offer)
+    assert [part.share for part in tight.parts] == [4, 4]
+
+
+@pytest.mark.rule("004.filter")
+def test_the_sum_of_the_rounded_percents_must_fit() -> None:
+    # Three sixths are a half, and three times 17 percent are not.
+    assert POLICY.pick(in_bytes(1, 1, 1), sized([6], [50])) == Reject("n", Reason("004.filter", 51, ((0, 50),)))
+    assert isinstance(POLICY.pick(in_bytes(1, 1, 1), sized([6], [51])), Offer)
+
+
+@pytest.mark.rule("004.one-card")
+def test_more_bytes_than_any_device_has_are_refused_for_good() -> None:
+    refused = POLICY.pick(in_bytes(90), sized([16, 80], [100, 100]))
+    assert refused == Reject("n", Reason("004.one-card", asked=113, found=100), final=True)
+    assert POLICY.pick(in_bytes(1), Node("n", ())) == Reject("n", Reason("004.one-card", asked=1, found=0), final=True)
+
+
+@pytest.mark.rule("004.one-card")
+def test_a_device_that_does_not_tell_its_bytes_serves_no_ask_for_bytes() -> None:
+    refused = POLICY.pick(in_bytes(8), sized([0, 0], [100, 100]))
+    assert refused == Reject("n", Reason("004.one-card", asked=8, kind="bytes unknown"), final=True)
+    assert refusal(refused.reason).startswith("8 bytes of a device are asked for")
+    offer = POLICY.pick(in_bytes(8), sized([0, 16], [100, 100]))
+    assert isinstance(offer, Offer)
+    assert offer.devices == ("d1",)
+
+
+def test_a_device_of_bytes_but_no_units_is_not_given_for_nothing() -> None:
+    empty = Node("n", (Device("d0", 0, memory=0, bytes=16),), mode="share")
+    assert isinstance(POLICY.pick(in_bytes(8), empty), Reject)
+
+
+def test_bytes_are_scored_by_the_percents_they_take() -> None:
+    small, large = sized([16], [50]), sized([80], [50])
+    scores = [POLICY.score(in_bytes(8), found, Offer("n", (Part("c0", ("d0",)),))) for found in (small, large)]
+    assert scores == [(0, 0), (-40, 0)]
+
+
+@given(st.lists(st.integers(1, 2**37), min_size=1, max_size=4), st.lists(st.integers(1, 2**37), min_size=1, max_size=4))
+def test_no_container_gets_fewer_bytes_than_it_asks_for_and_nothing_is_oversold(
+    shares: list[int], sizes: list[int]
+) -> None:
+    rooms = [100 - 20 * place for place, _ in enumerate(sizes)]
+    offer = POLICY.pick(in_bytes(*shares), sized(sizes, rooms))
+    if isinstance(offer, Offer):
+        place = int(offer.devices[0][1:])
+        assert sum(part.share for part in offer.parts) <= rooms[place]
+        assert all(part.share * sizes[place] >= 100 * share for part, share in zip(offer.parts, shares, strict=True))
+    else:
+        assert offer.reason.rule in {"004.one-card", "004.filter"}
 
 
 @pytest.mark.parametrize("share", [0, -5])

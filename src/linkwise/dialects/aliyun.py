@@ -57,6 +57,7 @@ class Aliyun(Dialect):
     """Parts of one device's memory, in the unit that the node's plugin counts in."""
 
     name = "aliyun"
+    domains = frozenset({"aliyun.com", *LABELS})
 
     def owns(self, resource: str) -> bool:
         """The memory, and the count that nobody may ask for."""
@@ -238,7 +239,8 @@ def _unhealthy(
     view: NodeView, objects: Mapping[str, Mapping[str, object]], count: int, problems: list[Problem]
 ) -> set[int]:
     key = f"ConfigMap/unhealthy-gpu-{view.name}"
-    data = objects.get(key, {}).get("data") or {}
+    found: object = objects.get(key, {})
+    data = (found.get("data") or {}) if isinstance(found, Mapping) else None
     text = data.get("gpus", "") if isinstance(data, Mapping) else None
     items = [item.strip() for item in text.split(",")] if isinstance(text, str) and text.strip() else []
     known = {str(index) for index in range(count)}

@@ -43,6 +43,7 @@ class Amd(Dialect):
     """Whole devices."""
 
     name = "amd"
+    domains = frozenset({"amd.com", "beta.amd.com"})
 
     def owns(self, resource: str) -> bool:
         """One resource."""

@@ -51,6 +51,7 @@ class Ascend(Dialect):
     """Huawei's chips, as its scheduler plug-in and device plugin speak of them."""
 
     name = "ascend"
+    domains = frozenset({"huawei.com", TYPE_LABEL, "accelerator", "ConfigMap"})
 
     def owns(self, resource: str) -> bool:
         """Whole chips; parts of chips are known, so that asking for one is answered."""

@@ -168,6 +168,7 @@ class _Reading:
         rest = numbers - free - ill
         if lost == len(rest | ill):
             return rest
+        self.labels["unhealthy"] = str(lost)
         self.tell(resource, f"{lost} of {len(numbers)} chips are unhealthy, and which is told of {len(ill)} alone")
         return set()
 

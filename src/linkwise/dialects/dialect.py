@@ -45,6 +45,11 @@ class Dialect(ABC):
     """One system's words. It knows no policy and no other dialect."""
 
     name: ClassVar[str]
+    by_resource: ClassVar[bool] = True
+    """whether a node must have the very resource that is asked for; if not, any of the dialect's will do"""
+    domains: ClassVar[frozenset[str]]
+    """what stands before the slash in keys and kinds that tell this dialect of a node: without one of them it has nothing
+    to tell"""
 
     @abstractmethod
     def owns(self, resource: str) -> bool:

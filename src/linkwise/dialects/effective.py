@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.views import PodView
 
-__all__ = ["amount", "by_container", "effective", "effective_quantity", "resources_of"]
+__all__ = ["amount", "by_container", "combined", "effective", "effective_quantity", "resources_of"]
 
 N = TypeVar("N", int, "Decimal")
 
@@ -52,7 +52,7 @@ def by_container(pod: PodView, resource: str) -> dict[str, int]:
 
 def effective(pod: PodView, resource: str) -> int:
     """How many of a countable resource the pod takes of its node."""
-    return _effective(pod, lambda container: amount(container, resource)) + whole_quantity(
+    return combined(pod, lambda container: amount(container, resource)) + whole_quantity(
         pod.overhead.get(resource, "0")
     )
 
@@ -63,7 +63,7 @@ def effective_quantity(pod: PodView, resource: str) -> Decimal:
     def measured(container: ContainerView) -> Decimal:
         return quantity(container.requests.get(resource, container.limits.get(resource, "0")))
 
-    return _effective(pod, measured) + quantity(pod.overhead.get(resource, "0"))
+    return combined(pod, measured) + quantity(pod.overhead.get(resource, "0"))
 
 
 def resources_of(pod: PodView) -> tuple[str, ...]:
@@ -73,13 +73,16 @@ def resources_of(pod: PodView) -> tuple[str, ...]:
     )
 
 
-def _effective(pod: PodView, measure: Callable[[ContainerView], N]) -> N:
-    running = sum((measure(found) for found in pod.containers if not found.init), start=measure(_NOTHING))
-    sidecars = peak = measure(_NOTHING)
+def combined(pod: PodView, measure: Callable[[ContainerView], N]) -> N:
+    """What a measure of single containers comes to for all of them, without what the runtime class adds."""
+    running = sidecars = peak = measure(_NOTHING)
     for found in pod.containers:
-        if found.init and found.sidecar:
-            sidecars += measure(found)
+        part = measure(found)
+        if not found.init:
+            running += part
+        elif found.sidecar:
+            sidecars += part
             peak = max(peak, sidecars)
-        elif found.init:
-            peak = max(peak, sidecars + measure(found))
+        else:
+            peak = max(peak, sidecars + part)
     return max(running + sidecars, peak)

@@ -1,7 +1,7 @@
 """What a pod may ask for in Koordinator's words: a part of one card, or whole cards; the rest is refused.
 
-The resource of the ask tells its unit: `gpu` and `gpu-memory-ratio` count percent of a card, `gpu-memory` counts bytes.
-Nothing is converted: a percent made of bytes would be rounded, and cards oversold.
+`gpu` and `gpu-memory-ratio` count percent of a card, `gpu-memory` counts bytes. Bytes stay bytes in the ask, because a
+pod does not know the cards that it may get: how many percent they are is counted card by card.
 
 Source: seed 001, the resources of its Device; Koordinator's device sharing.
 """
@@ -35,7 +35,6 @@ __all__ = [
     "SHARED",
     "WHOLE",
     "count",
-    "in_bytes",
     "is_minor",
     "wanted",
 ]
@@ -104,11 +103,6 @@ def count(value: object) -> int | None:
     except InputError:
         return None
     return number if 0 <= number <= LARGEST else None
-
-
-def in_bytes(ask: Ask | Problem | None) -> bool:
-    """Whether shares of the ask are bytes, not percent."""
-    return isinstance(ask, Ask) and ask.resource in {f"{prefix}{MEMORY}" for prefix in PREFIXES}
 
 
 def wanted(pod: PodView) -> Ask | Problem | None:
@@ -215,14 +209,15 @@ def _ask(pod: PodView, prefix: str, kind: _Kind) -> Ask | Problem:
         for name in (container.name for container in pod.containers)
         if name in unit or (name in core and not kind.whole)
     ]
-    ask = Ask(f"{prefix}{kind.unit}", tuple(entries), pod.namespace, mode="percent")
+    in_bytes = kind.unit == MEMORY
+    ask = Ask(f"{prefix}{kind.unit}", tuple(entries), pod.namespace, mode="percent", in_bytes=in_bytes)
     return ask if kind.whole else _on_one_card(pod, prefix, ask)
 
 
 def _on_one_card(pod: PodView, prefix: str, ask: Ask) -> Ask | Problem:
     """Parts that a pod's containers ask for lie on one card, so that their sum must fit there."""
     cards = sum(by_container(pod, f"{prefix}{SHARED}").values())
-    share = 0 if in_bytes(ask) else ask.share
+    share = 0 if ask.in_bytes else ask.share
     if max(share, ask.core) > WHOLE or cards > 1:
         found = f"{cards} cards" if cards > 1 else f"{max(share, ask.core)} % of a card"
         told = (

@@ -1,7 +1,7 @@
 """What Koordinator's Device object, and its labels on a node, tell about the node's cards.
 
-Memory is counted in percent, 100 a card, as its resources are asked for; the bytes of each card, in the order of the
-devices, stand in the label `memory-bytes` ("17179869184,17179869184"; 0 where not told) for asks by `gpu-memory`.
+Memory is counted in percent, 100 a card, as its resources are asked for; the bytes of each card stand beside it for asks
+by `gpu-memory`.
 
 Source: seed 001, "GPU topology resource reporting"; Koordinator's Device, version v1alpha1.
 """
@@ -70,7 +70,6 @@ class _Card(NamedTuple):
 
     key: str
     device: Device
-    memory_bytes: int
 
 
 def node_facts(view: NodeView, document: object, source: str) -> NodeFacts | None:
@@ -82,8 +81,6 @@ def node_facts(view: NodeView, document: object, source: str) -> NodeFacts | Non
     # rule 001.device: read as the seed writes it, and as Koordinator does.
     cards = _cards(spec, labels.get("model", ""), notes)
     devices = tuple(card.device for card in cards)
-    if any(card.memory_bytes for card in cards):
-        labels["memory-bytes"] = ",".join(str(card.memory_bytes) for card in cards)
     facts = NodeFacts(
         source,
         devices,
@@ -146,8 +143,9 @@ def _card(item: Raw, minor: int, model: str, key: str, notes: _Notes) -> _Card:
         model=model,
         memory=WHOLE if ratio is None else ratio,
         healthy=_healthy(item, key, notes),
+        bytes=_amount(resources, MEMORY, f"{key}.resources", notes) or 0,
     )
-    return _Card(key, device, _amount(resources, MEMORY, f"{key}.resources", notes) or 0)
+    return _Card(key, device)
 
 
 def _id(value: object, minor: int, key: str, notes: _Notes) -> str:
@@ -161,7 +159,7 @@ def _id(value: object, minor: int, key: str, notes: _Notes) -> str:
 
 def _with_own_ids(cards: list[_Card], notes: _Notes) -> list[_Card]:
     times = Counter(card.device.id for card in cards)
-    for place, (key, device, _) in enumerate(cards):
+    for place, (key, device) in enumerate(cards):
         if times[device.id] > 1:
             notes.say(f"{key}.id", f"{device.id} is the id of {times[device.id]} cards: this one is #{device.index}")
             cards[place] = cards[place]._replace(device=replace(device, id=f"#{device.index}"))

@@ -89,8 +89,8 @@ def read(pod: PodView, problems: list[Problem]) -> Record:
     return Record(key, listed, cards[len(numbers) :])
 
 
-def texts(writing: Writing, *, in_bytes: bool) -> dict[str, str]:
-    """Both annotations; InputError if the node lacks a granted card."""
+def texts(writing: Writing, memory: int = 0) -> dict[str, str]:
+    """Both annotations; `memory` are the bytes that were asked for, if any. InputError if the node lacks a granted card."""
     places = {name: str(place) for place, name in enumerate(_ordinary(writing.pod))}
     parts = writing.grant.offer.parts
     ordered = [part for name in places for part in parts if part.container == name]
@@ -101,7 +101,7 @@ def texts(writing: Writing, *, in_bytes: bool) -> dict[str, str]:
         numbers = [str(_index(device, writing)) for device in part.devices]
         lists.setdefault(places[part.container], []).extend(numbers)
     visible = sorted({_index(device, writing) for device in (*own, *writing.siblings)})
-    cards = [_entry(device, writing, in_bytes=in_bytes) for device in dict.fromkeys(own)]
+    cards = [_entry(device, writing, memory) for device in dict.fromkeys(own)]
     return {
         TOPOLOGY: _json({"allocatedGPUs": lists, "visibleGPUs": [str(index) for index in visible]}),
         ALLOCATED: _json({**_told(writing.pod), _TYPE: cards}),
@@ -175,14 +175,14 @@ def _amount(resources: Mapping[str, object], word: str, what: str) -> int:
     return number
 
 
-def _entry(device: str, writing: Writing, *, in_bytes: bool) -> dict[str, object]:
-    """A card and what all containers have of it together; nothing is converted, so that one unit of memory is told."""
+def _entry(device: str, writing: Writing, memory: int) -> dict[str, object]:
+    """A card and what all containers have of it together: percents as granted, and bytes as asked."""
     parts = [part for part in writing.grant.offer.parts if device in part.devices]
     if any(_whole(part) for part in parts):
         amounts = {CORE: WHOLE, RATIO: WHOLE}
     else:
         share, core = sum(part.share for part in parts), sum(part.core for part in parts)
-        amounts = {CORE: core, MEMORY if in_bytes else RATIO: share}
+        amounts = {CORE: core, MEMORY: memory, RATIO: share}
     known = writing.devices[device].minor if device in writing.devices else None
     named = not device.startswith("#")  # what has no id is known by its number, here too
     return {

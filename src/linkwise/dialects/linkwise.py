@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from linkwise.model.problem import Problem
     from linkwise.model.views import NodeView, PodView
 
-__all__ = ["GRANT", "PLAN", "POLICY", "VERSION", "Linkwise", "MemberPlan", "plan_of", "plan_words", "policy_of"]
+__all__ = [
+    "GRANT",
+    "PLAN",
+    "POLICY",
+    "VERSION",
+    "Linkwise",
+    "MemberPlan",
+    "grant_text",
+    "plan_of",
+    "plan_words",
+    "policy_of",
+]
 
 GRANT: Final = "linkwise.dev/grant"
 PLAN: Final = "linkwise.dev/plan"
@@ -58,6 +69,7 @@ class Linkwise(Dialect):
     """It owns no resource: users ask in the words of the five systems."""
 
     name: ClassVar[str] = SOURCE
+    domains = frozenset({KIND})
 
     def owns(self, resource: str) -> bool:  # noqa: ARG002 - the seam has it
         """Nothing."""
@@ -72,6 +84,8 @@ class Linkwise(Dialect):
         text = pod.annotations.get(GRANT)
         if text is None or pod.phase in _FINISHED:
             return Held(None)
+        if grant := _as_written(text, pod):
+            return Held(grant)
         report = Report(where_pod(pod), GRANT)
         fields = _versioned(text, report)
         grant = _grant(fields, pod) if fields else None
@@ -79,24 +93,53 @@ class Linkwise(Dialect):
 
     def write(self, writing: Writing) -> dict[str, str]:
         """The grant; InputError if it names one container twice, which would lose devices."""
-        grant = writing.grant
-        return {
-            GRANT: _text(
-                version=VERSION,
-                policy=grant.policy,
-                mode=grant.mode,
-                pod=grant.pod,
-                node=grant.offer.node,
-                containers=_containers(grant.offer.parts),
-                plan=grant.plan,
-                generation=grant.generation,
-            )
-        }
+        return {GRANT: grant_text(writing.grant)}
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """What the node's DeviceInventory tells; the agent names it after the node."""
         raw = objects.get(KIND)
         return None if raw is None else inventory_facts(raw, view.name)
+
+
+def grant_text(grant: Grant) -> str:
+    """The record of a grant."""
+    return _text(
+        version=VERSION,
+        policy=grant.policy,
+        mode=grant.mode,
+        pod=grant.pod,
+        node=grant.offer.node,
+        containers=_containers(grant.offer.parts),
+        plan=grant.plan,
+        generation=grant.generation,
+    )
+
+
+def _as_written(text: str, pod: PodView) -> Grant | None:
+    """The grant if its text is exactly what we write for it: nearly every one, and a start reads many thousands.
+
+    Whatever differs in the least is read again with care, so that it can be reported.
+    """
+    try:
+        raw = json.loads(text)
+        parts = tuple(
+            Part(name, tuple(entry["devices"]), entry["share"], entry["core"])
+            for name, entry in raw["containers"].items()
+        )
+        grant = Grant(raw["pod"], raw["policy"], Offer(raw["node"], parts), raw["plan"], raw["generation"], raw["mode"])
+        same = grant_text(grant) == text
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    ours = grant.pod == pod.uid and (not pod.node or pod.node == grant.offer.node) and grant.mode in _MODES
+    amounts = any(part.share or part.core for part in parts)
+    fits = grant.mode == "percent" or amounts == (grant.mode == "share")
+    return grant if same and ours and fits and type(grant.generation) is int and all(map(_sound, parts)) else None
+
+
+def _sound(part: Part) -> bool:
+    named = bool(part.devices) and len(set(part.devices)) == len(part.devices)
+    numbers = type(part.share) is int and type(part.core) is int and part.share >= 0 and part.core >= 0
+    return named and numbers and all(type(device) is str and device.isprintable() for device in part.devices)
 
 
 def plan_of(pod: PodView) -> tuple[MemberPlan | None, tuple[Problem, ...]]:

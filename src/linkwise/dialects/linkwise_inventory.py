@@ -104,14 +104,16 @@ def _ours(raw: object, node: str, report: Report) -> Fields | None:
 def _devices(spec: Fields) -> tuple[Device, ...]:
     """Those that can be told apart: a device that shares its id or index with an earlier one is left out."""
     found: dict[str, Device] = {}
+    indices: set[int] = set()
     for entry in spec.objects("devices"):
         device = _device(entry)
         if device is None:
             continue
-        if device.id in found or any(device.index == other.index for other in found.values()):
+        if device.id in found or device.index in indices:
             spec.report.refuse(f"{entry.path[:-1]} has the uuid or index of an earlier device; it is left out")
         else:
             found[device.id] = device
+            indices.add(device.index)
     for field, count in (
         ("deviceCount", len(found)),
         ("healthyCount", sum(device.healthy for device in found.values())),

@@ -60,6 +60,7 @@ class Nvidia(Dialect):
     """Whole devices; parts made by NVIDIA's own plugin are left to it."""
 
     name = "nvidia"
+    domains = frozenset({"nvidia.com", TOPOLOGY.split("/")[0], OLD_RESOURCE.split("/")[0]})
 
     def owns(self, resource: str) -> bool:
         """The resource of today and that of seed 002."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 from linkwise.errors import InputError
@@ -17,6 +18,7 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T"
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 
 
+@lru_cache(maxsize=4096)
 def quantity(text: str) -> Decimal:
     """The number that a quantity means; InputError if it is none."""
     found = _QUANTITY.fullmatch(text.strip())
@@ -28,6 +30,7 @@ def quantity(text: str) -> Decimal:
     return number * Decimal(1024) ** _BINARY[suffix] if suffix in _BINARY else number.scaleb(_DECIMAL[suffix])
 
 
+@lru_cache(maxsize=4096)
 def whole_quantity(text: str) -> int:
     """A quantity that counts things; InputError if it is negative or no whole number."""
     number = quantity(text)

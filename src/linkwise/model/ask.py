@@ -33,6 +33,10 @@ class Ask:
     """the hardware profile it is meant for, where the pod says so"""
     mode: AskMode = "whole"
     """how a node must hand out its devices to serve it"""
+    required: tuple[str, ...] = ()
+    """devices that must be among those given"""
+    in_bytes: bool = False
+    """shares are bytes: a device counts them in its own unit, rounded up"""
 
     @property
     def devices(self) -> int:

@@ -18,3 +18,4 @@ class Device:
     model: str = ""
     memory: int = 0  # in the unit of the node's share resource
     healthy: bool = True
+    bytes: int = 0  # of memory, where that is told beside the unit; 0 if not

@@ -81,6 +81,9 @@ class Link(str):
         """Whether direct links hide the PCIe path; where nodes are compared it counts as SYS."""
         return self.direct > 0 and self.pcie is Pcie.UNKNOWN
 
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # what can't be changed need not be copied
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a link can't be changed: {name}")
 

@@ -43,6 +43,11 @@ class Node:
     """the hardware profile by which its devices form groups"""
     mode: Mode = "any"
     """how its devices are handed out; `any` while nothing decided it"""
+    unattributed: int = 0
+    """devices that are taken or do not work, of which it is not known which they are"""
+    unattributed_share: int = 0
+    """memory that is taken of devices, of which it is not known which they are"""
+    unattributed_core: int = 0  # percent
 
     def __post_init__(self) -> None:
         """Put the devices in index order."""
@@ -70,8 +75,9 @@ class Node:
 
     def room(self) -> dict[str, int]:
         """Share left on each healthy device, by id; never below zero, whatever the records say."""
+        taken = self.unattributed_share  # it may be of any of them
         return {
-            device.id: 0 if use.whole else max(0, device.memory - use.share)
+            device.id: 0 if use.whole or self.unattributed else max(0, device.memory - use.share - taken)
             for device in self.devices
             if device.healthy
             for use in (self.use(device),)

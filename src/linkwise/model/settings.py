@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["BandwidthSettings", "JobShape", "ShareSettings"]
+__all__ = ["BandwidthSettings", "JobShape", "PlacingSettings", "ShareSettings"]
 
 JobShape = Literal["strict", "per-pod"]
 """which shapes a job of ring-linked devices may have"""
@@ -19,6 +19,8 @@ class ShareSettings:
     """the fitting device with the least room, or with the most"""
     within: Literal["namespace", "any"] = "namespace"
     """who may share a device: pods of one namespace, or any"""
+    width: float = 0.05
+    """part of a device's memory within which what is left counts as equal between nodes; at 0 every unit counts"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +28,23 @@ class BandwidthSettings:
     """When bandwidth is a must."""
 
     floor: float = 0.0  # GB/s; a set below it is refused, 0 refuses none
+
+
+@dataclass(frozen=True, slots=True)
+class PlacingSettings:
+    """How asks are answered."""
+
+    breadth: int = 16
+    """nodes of the best class that filter returns, so that the scheduler's own preferences choose among equals;
+    0 returns every node that fits"""
+    pending: float = 2.0  # seconds
+    """for how long a pod that was offered nodes and is not bound yet is kept in mind"""
+    rounds: int = 3
+    """after so many answers that led to no bind all nodes that fit are returned"""
+    budget: int = 20_000
+    """shapes of nodes judged in one filter; past it the answer is made of those judged so far"""
+    policies: dict[str, str] = field(default_factory=dict)
+    """the policy by resource name, where it is not the usual one"""
+    share: ShareSettings = field(default_factory=ShareSettings)
+    bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
+    job_shape: JobShape = "strict"

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ContainerView", "NodeView", "Owner", "PodView", "Taint", "Toleration"]
+__all__ = [
+    "ContainerView",
+    "HostPort",
+    "NodeTerm",
+    "NodeView",
+    "Owner",
+    "PodTerm",
+    "PodView",
+    "Requirement",
+    "Taint",
+    "Toleration",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,48 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one label, or one field, must be."""
+
+    key: str
+    operator: str
+    """In, NotIn, Exists, DoesNotExist, and of nodes Gt and Lt"""
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """Nodes that meet every requirement; a term without any means none."""
+
+    expressions: tuple[Requirement, ...] = ()
+    """on labels"""
+    fields: tuple[Requirement, ...] = ()
+    """on `metadata.name`, the only field that Kubernetes knows here"""
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Pods that another pod must, or must not, share a place with."""
+
+    topology_key: str
+    """the label of nodes that says what one place is"""
+    match_labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    expressions: tuple[Requirement, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    """that these pods are in, the pod's own where its spec names none"""
+    all_namespaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node itself."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
+
+
+@dataclass(frozen=True, slots=True)
 class PodView:
     """A pod, as far as placing it goes."""
 
@@ -79,6 +132,20 @@ class PodView:
     """what its runtime class adds"""
     hosted_by_claims: tuple[str, ...] = ()
     """resources that a claim serves in the place of a device plugin"""
+    requests: Mapping[str, str] = field(default_factory=dict)
+    """what the pod as a whole asks for, in the place of its containers' sum"""
+    affinity: tuple[NodeTerm, ...] | None = None
+    """required of nodes: one term is enough, an empty tuple means no node, None any"""
+    ports: tuple[HostPort, ...] = ()
+    apart: tuple[PodTerm, ...] = ()
+    """required pod anti-affinity"""
+    together: tuple[PodTerm, ...] = ()
+    """required pod affinity"""
+    version: int = 0  # of the object; 0 if it is told none, or none that is a number
+    stopped: bool = False
+    """being deleted, and its containers have ended"""
+    nominated: str = ""
+    """the node where room is being made for it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +160,4 @@ class NodeView:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
+    version: int = 0  # of the object; 0 if it is told none, or none that is a number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.settings import BandwidthSettings
 from linkwise.model.verdict import Offer, Reason, Reject
-from linkwise.policies.policy import ByDevice, offer_by_container
+from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.topology.bits import mask_of
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import canonical
@@ -41,13 +41,13 @@ class Bandwidth(ByDevice):
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """The free set with the largest bottleneck, within 5 %, that leaves most; a poor set rather than none."""
         free = [device.id for device in node.free()]
-        found = _best(node, ask.devices, free)
+        found = _best(node, ask.devices, free, ask.required)
         # rule 001.best-effort: a poor set is given, unless the administrator set a floor.
         value = found[1] if found else 0.0
         if value < self._settings.floor and ask.devices > 1:
             kind = "" if found else "unknown"
             return Reject(node.name, Reason("001.best-effort", asked=self._settings.floor, found=value, kind=kind))
-        devices = found[0] if found else free[: ask.devices]
+        devices = found[0] if found else first_of(free, ask)
         offer = offer_by_container(ask, node, devices, lambda count, left: _choose(node, count, left))
         return Offer(offer.node, offer.parts, notes=() if found else ("too little is known of the links",))
 
@@ -71,14 +71,20 @@ class Bandwidth(ByDevice):
         return (1, round(10 * found.value) if isfinite(found.value) else 0, *lost, -left)
 
 
-def _best(node: Node, count: int, available: Sequence[str]) -> tuple[list[str], float] | None:
+def _best(
+    node: Node, count: int, available: Sequence[str], required: Sequence[str] = ()
+) -> tuple[list[str], float] | None:
     """So many of the available devices with their bottleneck; None where too little is known of them."""
     places = node.positions()
     known = {places[device]: device for device in available if device in places}
     topology = node.topology
     if topology is None or not (topology.links or topology.bandwidth):
         return None
-    found = best_bottleneck(topology.bandwidth, count, known, links=topology.links)
+    if not all(device in places for device in required):
+        return None
+    found = best_bottleneck(
+        topology.bandwidth, count, known, [places[device] for device in required], links=topology.links
+    )
     if not isinstance(found, Bottleneck):
         return None
     return [known[position] for position in found.devices], found.value

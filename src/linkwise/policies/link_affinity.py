@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.model.verdict import Offer, Reject
-from linkwise.policies.policy import ByDevice, offer_by_container
+from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.topology.inferred import inferred_links
 from linkwise.topology.link_score import score_matrix
 from linkwise.topology.partition import Partition, best_partition
@@ -33,10 +33,10 @@ class LinkAffinity(ByDevice):
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """The best set of the best partition of the free devices, divided in the same way among containers."""
         free = [device.id for device in node.free()]
-        devices = _chosen(node, ask.devices, free)
+        devices = _chosen(node, ask.devices, free, ask.required)
         if devices is None:
             notes: tuple[str, ...] = ("too little is known of the links",)
-            devices = free[: ask.devices]
+            devices = first_of(free, ask)
         else:
             notes = _notes(node)
         offer = offer_by_container(ask, node, devices, lambda count, left: _chosen(node, count, left) or left[:count])
@@ -57,13 +57,13 @@ class LinkAffinity(ByDevice):
         return (1, int(sum(scores[i][j] for k, i in enumerate(chosen) for j in chosen[k + 1 :])), -left)
 
 
-def _chosen(node: Node, count: int, available: Sequence[str]) -> list[str] | None:
+def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence[str] = ()) -> list[str] | None:
     """So many of the available devices by links; None where too little is known of them."""
     scores, places = _scores(node), node.positions()
     known = {places[device]: device for device in available if device in places}
-    if scores is None:
+    if scores is None or not all(device in places for device in required):
         return None
-    found = best_partition(scores, count, known)
+    found = best_partition(scores, count, known, [places[device] for device in required])
     return [known[position] for position in found.devices] if isinstance(found, Partition) else None
 
 

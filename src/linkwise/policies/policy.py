@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
 
-__all__ = ["ByDevice", "Policy", "misfit", "offer_by_container"]
+__all__ = ["ByDevice", "Policy", "first_of", "misfit", "offer_by_container"]
 
 
 class Policy(ABC):
@@ -60,12 +60,26 @@ def misfit(ask: Ask, node: Node, size: int) -> Reject | None:
     # rule 004.mode: a node hands out whole devices or parts of them, never both.
     if node.mode not in {"any", ask.mode}:
         return Reject(node.name, Reason("004.mode", asked=ask.mode, found=node.mode))
-    # rule 002.whole: whole devices are only those of which nothing is taken.
-    free = len(node.free())
+    # rule 002.whole: whole devices are only those of which nothing is taken, known or not.
+    free = len(node.free()) - node.unattributed - (node.unattributed_share > 0) * len(node.devices)
     if free < size:
         final = len(node.devices) < size
-        return Reject(node.name, Reason("002.whole", asked=size, found=(free, len(node.devices))), final=final)
+        return Reject(node.name, Reason("002.whole", asked=size, found=(max(0, free), len(node.devices))), final=final)
+    missing = set(ask.required) - {device.id for device in node.free()}
+    if missing or len(ask.required) > size:
+        named = tuple(sorted(missing)) or ask.required
+        return Reject(node.name, Reason("000.required", asked=named, found=_ids(node), kind="not free"))
     return None
+
+
+def _ids(node: Node) -> tuple[str, ...]:
+    return tuple(device.id for device in node.free())
+
+
+def first_of(free: Sequence[str], ask: Ask) -> list[str]:
+    """As many as asked, the required ones among them, the others from the lowest index."""
+    others = [device for device in free if device not in ask.required][: ask.devices - len(ask.required)]
+    return [device for device in free if device in ask.required or device in others]
 
 
 def offer_by_container(

@@ -9,6 +9,7 @@ from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
 from linkwise.model.link import SELF, Link
 from linkwise.model.node import Node
+from linkwise.model.settings import PlacingSettings
 from linkwise.model.topology import Topology
 from linkwise.model.verdict import Offer
 from linkwise.policies.bandwidth import Bandwidth
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from linkwise.policies.policy import Policy
 
-__all__ = ["POLICIES", "registered"]
+__all__ = ["POLICIES", "policies_with", "registered"]
 
 QUESTIONS: Final = ("admit", "pick", "score")
 
@@ -82,13 +83,19 @@ _MACHINE: Final = Node(
     ),
 )
 
-# One line a policy.
-POLICIES: Final = registered(
-    (
-        LinkAffinity(),
-        Bandwidth(),
-        WholeDevice(),
-        RingAffinity(),
-        MemoryShare(),
+
+def policies_with(settings: PlacingSettings) -> dict[str, Policy]:
+    """All policies by name, as an administrator set them."""
+    # One line a policy.
+    return registered(
+        (
+            LinkAffinity(),
+            Bandwidth(settings.bandwidth),
+            WholeDevice(),
+            RingAffinity(),
+            MemoryShare(settings.share),
+        )
     )
-)
+
+
+POLICIES: Final = policies_with(PlacingSettings())

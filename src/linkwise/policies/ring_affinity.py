@@ -14,6 +14,8 @@ from linkwise.policies.ring_profiles import known_profile, ring_profile
 from linkwise.policies.spans import SPANS, Lying
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from linkwise.model.ask import Ask
     from linkwise.model.hardware import HardwareProfile
     from linkwise.model.node import Node
@@ -54,7 +56,9 @@ class RingAffinity(Policy):
         short = misfit(ask, node, ask.devices)
         if short:
             return short
-        lying = lie(profile, node, ask.devices)
+        ids = {device.index: device.id for device in node.devices}
+        required = {index for index, device in ids.items() if device in ask.required}
+        lying = lie(profile, node, ask.devices, required)
         if lying is None:
             # rule 003.predicate: enough devices, and none of them lie as they must; every group's number is told.
             idle = tuple(map(len, _idle(profile, node)))
@@ -62,7 +66,6 @@ class RingAffinity(Policy):
             return Reject(
                 node.name, Reason("003.predicate", asked=ask.devices, found=idle, kind=kind, noun=profile.noun)
             )
-        ids = {device.index: device.id for device in node.devices}
         devices = [ids[index] for index in lying.devices]
         return offer_by_container(ask, node, devices, lambda count, left: left[:count])
 
@@ -83,10 +86,18 @@ class RingAffinity(Policy):
         return (healthy, -rank, -idle)
 
 
-def lie(profile: HardwareProfile, node: Node, count: int) -> Lying | None:
-    """Which devices lie as so many must, and how good that is; None if none do."""
-    span = profile.span(count)
-    return SPANS[span](_idle(profile, node), count, profile) if span else None
+def lie(profile: HardwareProfile, node: Node, count: int, required: Collection[int] = ()) -> Lying | None:
+    """Which devices lie as so many must, the required ones among them, and how good that is; None if none do."""
+    span, idle = profile.span(count), _idle(profile, node)
+    if required:
+        home = span == "one group"
+        idle = [() if home and not set(group) >= set(required) else _first(group, required) for group in idle]
+    lying = SPANS[span](idle, count, profile) if span else None
+    return lying if lying and set(lying.devices) >= set(required) else None
+
+
+def _first(group: tuple[int, ...], required: Collection[int]) -> tuple[int, ...]:
+    return tuple(sorted(group, key=lambda device: (device not in required, device)))
 
 
 def group_letter(lying: Lying) -> str:

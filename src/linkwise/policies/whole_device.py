@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.policies.policy import ByDevice, offer_by_container
+from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 
 if TYPE_CHECKING:
     from linkwise.model.ask import Ask
@@ -26,7 +26,7 @@ class WholeDevice(ByDevice):
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """As many free devices as asked, from the lowest index."""
-        devices = [device.id for device in node.free()][: ask.devices]
+        devices = first_of([device.id for device in node.free()], ask)
         return offer_by_container(ask, node, devices, lambda count, left: left[:count])
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:

@@ -1,187 +1,120 @@
-"""Kubernetes objects as JSON or YAML readers give them, turned into the views that Linkwise reads."""
+"""Kubernetes objects, as JSON or as YAML readers give them, turned into the views that Linkwise reads.
+
+JSON is decoded straight into the fields that are read: nothing else of it is ever made.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.model.views import ContainerView, NodeView, Owner, PodView, Taint, Toleration
+from linkwise.wire.meta import Struct
+from linkwise.wire.node_object import NodeObject, node_view_of
+from linkwise.wire.pod_object import PodObject
+from linkwise.wire.pod_reading import view_of
 from linkwise.wire.words import plain_words
 
-__all__ = ["node_view", "pod_view"]
+if TYPE_CHECKING:
+    from linkwise.model.views import NodeView, PodView
+
+__all__ = [
+    "NodeObject",
+    "Page",
+    "PodObject",
+    "decode_node",
+    "decode_node_page",
+    "decode_nodes",
+    "decode_pod",
+    "decode_pod_page",
+    "decode_pods",
+    "node_view",
+    "node_view_of",
+    "pod_view",
+    "view_of",
+]
 
 T = TypeVar("T")
 
 
-class _Struct(msgspec.Struct, rename="camel"):
-    """Fields that are not listed are not read."""
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a list."""
+
+    items: list[T]
+    version: str = ""
+    """of the list: a watch goes on from here"""
+    rest: str = ""
+    """asks for the next page; empty on the last one"""
 
 
-class _OwnerReference(_Struct):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
+class _ListMeta(Struct):
+    resource_version: str | None = None
+    rest: str | None = msgspec.field(default=None, name="continue")
 
 
-class _Meta(_Struct):
-    name: str = ""
-    generate_name: str = ""
-    namespace: str = "default"
-    uid: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    owner_references: list[_OwnerReference] | None = None
+class _PodList(Struct):
+    metadata: _ListMeta | None = None
+    items: list[PodObject] | None = None
 
 
-class _Resources(_Struct):
-    requests: dict[str, str | int | float] | None = None
-    limits: dict[str, str | int | float] | None = None
+class _NodeList(Struct):
+    metadata: _ListMeta | None = None
+    items: list[NodeObject] | None = None
 
 
-class _Container(_Struct):
-    name: str = ""
-    resources: _Resources | None = None
-    restart_policy: str | None = None
-
-
-class _Gate(_Struct):
-    name: str
-
-
-class _Claim(_Struct):
-    name: str = ""
-
-
-class _SchedulingGroup(_Struct):
-    pod_group_name: str = ""
-
-
-class _WorkloadRef(_Struct):
-    """How Kubernetes 1.35 points to a group; later versions have schedulingGroup."""
-
-    name: str = ""
-    pod_group: str = ""
-    pod_group_replica_key: str = ""
-
-
-class _Toleration(_Struct):
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-
-
-class _PodSpec(_Struct):
-    containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = None
-    node_name: str | None = None
-    scheduler_name: str | None = None
-    priority: int | None = None
-    scheduling_gates: list[_Gate] | None = None
-    node_selector: dict[str, str] | None = None
-    tolerations: list[_Toleration] | None = None
-    resource_claims: list[_Claim] | None = None
-    overhead: dict[str, str | int | float] | None = None
-    scheduling_group: _SchedulingGroup | None = None
-    workload_ref: _WorkloadRef | None = None
-
-
-class _ExtendedClaimMapping(_Struct):
-    resource_name: str = ""
-
-
-class _ExtendedClaims(_Struct):
-    request_mappings: list[_ExtendedClaimMapping] | None = None
-
-
-class _PodStatus(_Struct):
-    phase: str | None = None
-    extended_resource_claim_status: _ExtendedClaims | None = None
-
-
-class _Pod(_Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
-    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
-
-
-class _Taint(_Struct):
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
-
-
-class _NodeSpec(_Struct):
-    unschedulable: bool = False
-    taints: list[_Taint] | None = None
-
-
-class _Condition(_Struct):
-    type: str = ""
-    status: str = ""
-
-
-class _NodeStatus(_Struct):
-    capacity: dict[str, str | int | float] | None = None
-    allocatable: dict[str, str | int | float] | None = None
-    conditions: list[_Condition] | None = None
-
-
-class _Node(_Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _NodeSpec = msgspec.field(default_factory=_NodeSpec)
-    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+_POD: Final = msgspec.json.Decoder(PodObject)
+_PODS: Final = msgspec.json.Decoder(_PodList)
+_NODE: Final = msgspec.json.Decoder(NodeObject)
+_NODES: Final = msgspec.json.Decoder(_NodeList)
 
 
 def pod_view(document: object) -> PodView:
     """The view of a pod, or of a pod template; InputError names the field that is wrong."""
-    pod = _convert(document, _Pod)
-    meta, spec = pod.metadata, pod.spec
-    claims = pod.status.extended_resource_claim_status
-    return PodView(
-        namespace=meta.namespace,
-        name=meta.name or meta.generate_name,
-        uid=meta.uid,
-        containers=_containers(spec),
-        labels=meta.labels or {},
-        annotations=meta.annotations or {},
-        node=spec.node_name or "",
-        phase=pod.status.phase or "Pending",
-        created=_seconds(meta.creation_timestamp),
-        deleting=meta.deletion_timestamp is not None,
-        priority=spec.priority or 0,
-        scheduler=spec.scheduler_name or "",
-        gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
-        scheduling_group=_scheduling_group(spec),
-        owner=_owner(meta),
-        node_selector=spec.node_selector or {},
-        tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
-        claims=tuple(claim.name for claim in spec.resource_claims or ()),
-        overhead=_texts(spec.overhead),
-        hosted_by_claims=tuple(found.resource_name for found in (claims.request_mappings if claims else None) or ()),
-    )
+    return view_of(_convert(document, PodObject))
 
 
 def node_view(document: object) -> NodeView:
     """The view of a node; InputError names the field that is wrong."""
-    node = _convert(document, _Node)
-    ready = [condition.status for condition in node.status.conditions or () if condition.type == "Ready"]
-    return NodeView(
-        name=node.metadata.name,
-        labels=node.metadata.labels or {},
-        annotations=node.metadata.annotations or {},
-        capacity=_texts(node.status.capacity),
-        allocatable=_texts(node.status.allocatable),
-        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ()),
-        unschedulable=node.spec.unschedulable,
-        ready=ready not in (["False"], ["Unknown"]),
-    )
+    return node_view_of(_convert(document, NodeObject))
+
+
+def decode_pod(data: bytes) -> PodView:
+    """The view of a pod in JSON; InputError names the field that is wrong."""
+    return view_of(_decode(_POD, data))
+
+
+def decode_node(data: bytes) -> NodeView:
+    """The same for a node."""
+    return node_view_of(_decode(_NODE, data))
+
+
+def decode_pods(data: bytes) -> list[PodView]:
+    """The views of a list of pods in JSON."""
+    return decode_pod_page(data).items
+
+
+def decode_nodes(data: bytes) -> list[NodeView]:
+    """The same for nodes."""
+    return decode_node_page(data).items
+
+
+def decode_pod_page(data: bytes) -> Page[PodView]:
+    """The same, with what the list tells of itself."""
+    found = _decode(_PODS, data)
+    return _page([view_of(pod) for pod in found.items or ()], found.metadata)
+
+
+def decode_node_page(data: bytes) -> Page[NodeView]:
+    """The same for nodes."""
+    found = _decode(_NODES, data)
+    return _page([node_view_of(node) for node in found.items or ()], found.metadata)
+
+
+def _page(items: list[T], meta: _ListMeta | None) -> Page[T]:
+    return Page(items, meta.resource_version or "", meta.rest or "") if meta else Page(items)
 
 
 def _convert(document: object, kind: type[T]) -> T:
@@ -191,37 +124,13 @@ def _convert(document: object, kind: type[T]) -> T:
         raise InputError(plain_words(error)) from error
 
 
-def _containers(spec: _PodSpec) -> tuple[ContainerView, ...]:
-    """Init containers first, as they run."""
-    init = [_container(found, init=True) for found in spec.init_containers or ()]
-    return (*init, *(_container(found, init=False) for found in spec.containers or ()))
-
-
-def _container(found: _Container, *, init: bool) -> ContainerView:
-    resources = found.resources or _Resources()
-    sidecar = init and found.restart_policy == "Always"
-    return ContainerView(found.name, _texts(resources.requests), _texts(resources.limits), init, sidecar)
-
-
-def _texts(amounts: dict[str, str | int | float] | None) -> dict[str, str]:
-    return {name: str(value) for name, value in (amounts or {}).items()}
-
-
-def _scheduling_group(spec: _PodSpec) -> str:
-    if spec.scheduling_group:
-        return spec.scheduling_group.pod_group_name
-    found = spec.workload_ref or _WorkloadRef()
-    return ".".join(filter(None, (found.name, found.pod_group, found.pod_group_replica_key)))
-
-
-def _owner(meta: _Meta) -> Owner | None:
-    references = meta.owner_references or []
-    found = next((reference for reference in references if reference.controller), references[0] if references else None)
-    return Owner(found.kind, found.name, found.uid) if found else None
-
-
-def _seconds(timestamp: str | None) -> float:
+def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """JSON can also be cut off, be no UTF-8, or be nested without end."""
     try:
-        return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
-    except ValueError as error:
-        raise InputError(f"metadata.creationTimestamp: {timestamp!r} is no time") from error
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise InputError(plain_words(error)) from error
+    except UnicodeDecodeError as error:
+        raise InputError("the JSON is no UTF-8") from error
+    except RecursionError as error:
+        raise InputError("the JSON is nested too deep") from error

@@ -23,7 +23,7 @@ _TYPES: Final = {
 _PHRASES: Final = {
     r"Object missing required field `(.*)`": r"field '\1' is missing",
     r"Object contains unknown field `(.*)`": r"field '\1' is not known",
-    r"Invalid value ('.*')": r"\1 is not known",
+    r"Invalid (?:enum )?value ('.*')": r"\1 is not known",
 }
 
 

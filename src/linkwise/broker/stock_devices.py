@@ -1,0 +1,119 @@
+"""One node's devices, of which several sources tell: who they are, whether they work, and how much memory each has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from linkwise.model.device import Device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from linkwise.model.node_facts import NodeFacts
+
+__all__ = ["Source", "in_percent", "joined", "matched", "measured"]
+
+T = TypeVar("T")
+
+PERCENT: Final = "%"
+WHOLE: Final = 100  # percent
+BYTES: Final = {"MiB": 2**20, "GiB": 2**30}
+
+
+class Source(NamedTuple):
+    """What one source tells of the node."""
+
+    facts: NodeFacts
+    twins: Mapping[str, Device]
+    """its devices, by the ids of those that are believed"""
+
+
+def matched(told: Sequence[NodeFacts]) -> tuple[Source, ...]:
+    """The sources, with the devices of the first that lists any as those that are believed."""
+    devices = next((facts.devices for facts in told if facts.devices), ())
+    return tuple(Source(facts, _twins(devices, facts.devices)) for facts in told)
+
+
+def joined(sources: Sequence[Source]) -> tuple[Device, ...]:
+    """The devices in index order, with what others tell where the first is silent; memory is left as it is."""
+    first = next((source for source in sources if source.twins), None)
+    found = [_filled(_told_of(device, sources)) for device in first.facts.devices] if first else []
+    return tuple(sorted(found, key=lambda device: device.index))
+
+
+def measured(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tuple[Device, ...], str]:
+    """The devices with memory of the first source that tells any, and its unit; nobody else's unit is mixed in."""
+    telling = [source.facts.unit for source in sources if any(twin.memory for twin in source.twins.values())]
+    units = telling or [source.facts.unit for source in sources if source.facts.unit]
+    same = [source for source in sources if source.facts.unit == units[0]] if units else []
+    memory = {device.id: _first(0, (twin.memory for twin in _told_of(device, same))) for device in devices}
+    found = (
+        device if device.memory == memory[device.id] else replace(device, memory=memory[device.id])
+        for device in devices
+    )
+    return tuple(found), units[0] if units else ""
+
+
+def in_percent(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tuple[Device, ...], str]:
+    """The devices with memory in percent, and their bytes beside it, by whatever unit these are told in."""
+    percents = [source for source in sources if source.facts.unit == PERCENT]
+    return tuple(
+        replace(
+            device,
+            memory=_first(0, (twin.memory for twin in _told_of(device, percents))) or WHOLE,
+            bytes=device.bytes or _first(0, _sizes(device, sources)),
+        )
+        for device in devices
+    ), PERCENT
+
+
+def _twins(devices: Sequence[Device], others: Sequence[Device]) -> dict[str, Device]:
+    """The same devices as another source knows them: by id, or else by the number of a device that is nobody's else."""
+    ids, by_id = {device.id for device in devices}, {other.id: other for other in others}
+    rest = [other for other in others if other.id not in ids]
+    found = {device.id: by_id.get(device.id) or _by_number(device, rest) for device in devices}
+    return {name: twin for name, twin in found.items() if twin is not None}
+
+
+def _by_number(device: Device, others: Iterable[Device]) -> Device | None:
+    """By minor where both tell it: one source's index may be another's minor."""
+    for other in others:
+        minors = device.minor, other.minor
+        if minors[0] == minors[1] if None not in minors else device.index == other.index:
+            return other
+    return None
+
+
+def _told_of(device: Device, sources: Iterable[Source]) -> list[Device]:
+    return [source.twins[device.id] for source in sources if device.id in source.twins]
+
+
+def _filled(told: Sequence[Device]) -> Device:
+    device = told[0]
+    for twin in told[1:]:
+        device = Device(
+            device.id,
+            device.index,
+            device.minor if device.minor is not None else twin.minor,
+            device.numa if device.numa is not None else twin.numa,
+            device.bus_id or twin.bus_id,
+            device.model or twin.model,
+            device.memory,
+            device.healthy and twin.healthy,
+            device.bytes or twin.bytes,
+        )
+    return device
+
+
+def _sizes(device: Device, sources: Iterable[Source]) -> Iterable[int]:
+    return (
+        source.twins[device.id].memory * BYTES[source.facts.unit]
+        for source in sources
+        if source.facts.unit in BYTES and device.id in source.twins
+    )
+
+
+def _first(empty: T, values: Iterable[T]) -> T:
+    """The first that is told."""
+    return next((value for value in values if value != empty), empty)

@@ -1,0 +1,173 @@
+"""Whether a pod fits a node beside its devices: one pure function for a scheduling loop, group plans and dry runs.
+
+Of conditions between pods only those with a host as the place are decided, and every node counts as a host of its own.
+Other places (zones, racks) need more than one node to decide, and so do spreading and volumes: these are
+kube-scheduler's, and are ignored here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.engine.selectors import (
+    collides,
+    meets,
+    node_term_text,
+    pod_term_text,
+    selects,
+    taint_text,
+    tolerates,
+)
+from linkwise.model.verdict import Reason
+from linkwise.model.views import Taint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from linkwise.model.demand import Capacity, Demand, Load
+    from linkwise.model.views import NodeView, PodTerm
+
+__all__ = ["HOST", "Neighbour", "all_unfit", "lasting", "nobody", "unfit", "unless_first"]
+
+HOST: Final = "kubernetes.io/hostname"
+_RULE: Final = "001.filters"
+_CORDON: Final = Taint("node.kubernetes.io/unschedulable")
+_KEPT_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
+_OF_THE_NODE: Final = frozenset({"unschedulable", "not ready", "selector", "affinity", "taint"})
+
+Neighbour = tuple[str, "Mapping[str, str]"]
+"""a pod's namespace and labels"""
+
+
+def nobody() -> tuple[Neighbour, ...]:
+    """The neighbours on an empty node."""
+    return ()
+
+
+def unfit(
+    demand: Demand,
+    view: NodeView,
+    capacity: Capacity,
+    load: Load,
+    neighbours: Callable[[], Iterable[Neighbour]] = nobody,
+) -> Reason | None:
+    """The first thing that stops a pod, None if nothing does.
+
+    `load` is what all others take of the node, members of the same plan included; `neighbours` are these others, asked
+    for only by pods with conditions on other pods.
+    """
+    # rule 001.filters: the load has the members that a plan placed here before, so each is checked beside them.
+    return next(_reasons(demand, view, capacity, load, neighbours), None)
+
+
+def all_unfit(
+    demand: Demand,
+    view: NodeView,
+    capacity: Capacity,
+    load: Load,
+    neighbours: Callable[[], Iterable[Neighbour]] = nobody,
+) -> tuple[Reason, ...]:
+    """Everything that stops it, in the same order."""
+    return tuple(_reasons(demand, view, capacity, load, neighbours))
+
+
+def unless_first(demand: Demand, everybody: Iterable[Neighbour]) -> Demand:
+    """The demand of a pod that must be with others, without that condition if it may be the first of them.
+
+    Like Kubernetes: it is itself what it asks for, and of all pods of the cluster none is. One node can't tell.
+    """
+    terms = demand.together
+    if not terms or not _all_select(terms, (demand.namespace, demand.labels)):
+        return demand
+    return demand if any(_all_select(terms, pod) for pod in everybody) else replace(demand, together=())
+
+
+def lasting(reason: Reason) -> bool:
+    """Whether a reason of `unfit` holds whatever other pods do."""
+    if isinstance(reason.found, tuple) and len(reason.found) == 2 and isinstance(reason.asked, int):
+        there = reason.found[1]
+        return isinstance(there, int) and reason.asked > there
+    return reason.kind in _OF_THE_NODE
+
+
+def _reasons(
+    demand: Demand,
+    view: NodeView,
+    capacity: Capacity,
+    load: Load,
+    neighbours: Callable[[], Iterable[Neighbour]],
+) -> Iterator[Reason]:
+    """One path for the first and for all, so that they can't disagree; what most pods lack is passed by quickly."""
+    if view.unschedulable and not tolerates(demand.tolerations, _CORDON):
+        yield Reason(_RULE, kind="unschedulable")
+    if not view.ready:
+        yield Reason(_RULE, kind="not ready")
+    if demand.selector or demand.affinity is not None:
+        yield from _by_labels(demand, view)
+    if view.taints:
+        yield from _by_taints(demand, view)
+    if demand.ports and load.ports:
+        yield from _by_ports(demand, load)
+    yield from _by_amounts(demand, capacity, load)
+    if load.apart or demand.apart or demand.together:
+        yield from _by_pods(demand, load, neighbours)
+
+
+def _by_labels(demand: Demand, view: NodeView) -> Iterator[Reason]:
+    for key, value in demand.selector.items():
+        if view.labels.get(key) != value:
+            yield Reason(
+                _RULE, f"{key}={value}", f"{key}={view.labels[key]}" if key in view.labels else None, "selector"
+            )
+    if demand.affinity is not None and not any(meets(view, term) for term in demand.affinity):
+        yield Reason(_RULE, tuple(map(node_term_text, demand.affinity)), kind="affinity")
+
+
+def _by_taints(demand: Demand, view: NodeView) -> Iterator[Reason]:
+    for taint in view.taints:
+        if taint.effect in _KEPT_OFF and not tolerates(demand.tolerations, taint):
+            yield Reason(_RULE, found=taint_text(taint), kind="taint")
+
+
+def _by_ports(demand: Demand, load: Load) -> Iterator[Reason]:
+    for asked in demand.ports:
+        if any(count > 0 and collides(asked, taken) for taken, count in load.ports.items()):
+            yield Reason(_RULE, f"{asked.port}/{asked.protocol}", kind="ports")
+
+
+def _by_amounts(demand: Demand, capacity: Capacity, load: Load) -> Iterator[Reason]:
+    """Like Kubernetes: a pod that asks for nothing of a kind is not stopped where others take too much of it."""
+    cpu, memory, ephemeral, pods = capacity.cpu, capacity.memory, capacity.ephemeral, capacity.pods
+    if demand.cpu and cpu is not None and demand.cpu > cpu - load.cpu:
+        yield _too_little("cpu", demand.cpu, cpu, load.cpu)
+    if demand.memory and memory is not None and demand.memory > memory - load.memory:
+        yield _too_little("memory", demand.memory, memory, load.memory)
+    if demand.ephemeral and ephemeral is not None and demand.ephemeral > ephemeral - load.ephemeral:
+        yield _too_little("ephemeral", demand.ephemeral, ephemeral, load.ephemeral)
+    if pods is not None and load.pods >= pods:
+        yield _too_little("pods", 1, pods, load.pods)
+
+
+def _too_little(kind: str, asked: int, there: int, taken: int) -> Reason:
+    return Reason(_RULE, asked, (max(0, there - taken), there), kind)
+
+
+def _by_pods(demand: Demand, load: Load, neighbours: Callable[[], Iterable[Neighbour]]) -> Iterator[Reason]:
+    """A pod that wants to be apart keeps others away as well, whatever these want."""
+    apart = [term for term in demand.apart if term.topology_key == HOST]
+    with_others = any(term.topology_key == HOST for term in demand.together)
+    beside = tuple(neighbours()) if apart or with_others else ()
+    for term in apart:
+        if any(selects(term, *pod) for pod in beside):
+            yield Reason(_RULE, asked=pod_term_text(term), kind="apart")
+    for term, count in load.apart.items():
+        if count > 0 and term.topology_key == HOST and selects(term, demand.namespace, demand.labels):
+            yield Reason(_RULE, found=pod_term_text(term), kind="apart")
+    if with_others and not any(_all_select(demand.together, pod) for pod in beside):
+        yield Reason(_RULE, asked=tuple(map(pod_term_text, demand.together)), kind="together")
+
+
+def _all_select(terms: tuple[PodTerm, ...], pod: Neighbour) -> bool:
+    """Like Kubernetes: only a pod that all terms mean counts for any of them."""
+    return all(selects(term, *pod) for term in terms)

@@ -1,0 +1,112 @@
+"""How Kubernetes matches labels, fields, taints and ports, and how people write what is matched."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from linkwise.model.views import HostPort, NodeTerm, NodeView, PodTerm, Requirement, Taint, Toleration
+
+__all__ = [
+    "collides",
+    "meets",
+    "node_term_text",
+    "pod_term_text",
+    "selects",
+    "taint_text",
+    "tolerates",
+]
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
+
+
+def _difference(value: str | None, values: tuple[str, ...]) -> int:
+    """By how much a label is above the number asked for; 0, which is neither, where one of them is no number."""
+    texts = (value or "", *values)
+    if len(texts) != 2 or not all(map(_WHOLE.fullmatch, texts)):
+        return 0
+    return int(texts[0]) - int(texts[1])
+
+
+# An operator that is not here matches nothing.
+_OPERATORS: Final[dict[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, _: value is not None,
+    "DoesNotExist": lambda value, _: value is None,
+    "Gt": lambda value, values: _difference(value, values) > 0,
+    "Lt": lambda value, values: _difference(value, values) < 0,
+}
+_WRITTEN: Final = {
+    "In": "{key} in ({values})",
+    "NotIn": "{key} notin ({values})",
+    "Exists": "{key}",
+    "DoesNotExist": "!{key}",
+    "Gt": "{key}>{values}",
+    "Lt": "{key}<{values}",
+}
+
+
+def meets(view: NodeView, term: NodeTerm) -> bool:
+    """Whether a node meets all that a term requires; a term that requires nothing means no node."""
+    if not (term.expressions or term.fields):
+        return False
+    return _all_met(term.expressions, view.labels) and _all_met(term.fields, {"metadata.name": view.name})
+
+
+def selects(term: PodTerm, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Whether a term means a pod."""
+    if not (term.all_namespaces or namespace in term.namespaces):
+        return False
+    return term.match_labels.items() <= labels.items() and _all_met(term.expressions, labels)
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    """Whether any of them puts up with a taint."""
+    return any(
+        found.effect in {"", taint.effect}
+        and found.key in {"", taint.key}
+        and (found.operator == "Exists" or (found.operator in {"", "Equal"} and found.value == taint.value))
+        for found in tolerations
+    )
+
+
+def collides(one: HostPort, other: HostPort) -> bool:
+    """Whether two pods can't have these ports on one node."""
+    if (one.port, one.protocol) != (other.port, other.protocol):
+        return False
+    return one.ip == other.ip or _ANYWHERE in {one.ip, other.ip}
+
+
+def node_term_text(term: NodeTerm) -> str:
+    """A term as selectors are written: zone in (a,b),!old."""
+    return _text({}, (*term.expressions, *term.fields)) or "nothing"
+
+
+def pod_term_text(term: PodTerm) -> str:
+    """The same for pods: app=web,tier in (a,b)."""
+    return _text(term.match_labels, term.expressions) or "any pod"
+
+
+def taint_text(taint: Taint) -> str:
+    """A taint as it is written: key=value:NoSchedule."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _all_met(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
+    return all(
+        found.operator in _OPERATORS and _OPERATORS[found.operator](labels.get(found.key), found.values)
+        for found in requirements
+    )
+
+
+def _text(labels: Mapping[str, str], requirements: tuple[Requirement, ...]) -> str:
+    written = [
+        _WRITTEN.get(found.operator, "{key} ? ({values})").format(key=found.key, values=",".join(found.values))
+        for found in requirements
+    ]
+    return ",".join([*(f"{key}={value}" for key, value in labels.items()), *written])

@@ -1,0 +1,188 @@
+"""Views written as the Kubernetes objects that they are read from: reading what is written here gives the same view.
+
+Only what a view holds is written. Where it holds less than Kubernetes wants, something that reads as the same is: host
+ports stand on one container, and a deletion has the time at which the pod was made.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from linkwise.model.views import Requirement
+
+if TYPE_CHECKING:
+    from linkwise.model.views import ContainerView, HostPort, NodeTerm, NodeView, PodTerm, PodView
+
+__all__ = ["node_object", "pod_object"]
+
+Object = dict[str, Any]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_POD: Final = (Requirement("", "In"),)
+"""how a term without a selector is read: it means no pod"""
+_ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def pod_object(view: PodView) -> Object:
+    """The pod, as JSON would have it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _pod_meta(view),
+        "spec": _pod_spec(view),
+        "status": _pod_status(view),
+    }
+
+
+def node_object(view: NodeView) -> Object:
+    """The node, as JSON would have it."""
+    taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in view.taints]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": _told(
+            {
+                "name": view.name,
+                "labels": dict(view.labels),
+                "annotations": dict(view.annotations),
+                "resourceVersion": str(view.version or ""),
+            }
+        ),
+        "spec": _told({"unschedulable": view.unschedulable, "taints": taints}),
+        "status": _told(
+            {
+                "capacity": dict(view.capacity),
+                "allocatable": dict(view.allocatable),
+                "conditions": [{"type": "Ready", "status": str(view.ready)}],
+            }
+        ),
+    }
+
+
+def _told(fields: Object) -> Object:
+    """Those that say something."""
+    return {name: value for name, value in fields.items() if value not in ("", None, {}, [], False)}
+
+
+def _pod_meta(view: PodView) -> Object:
+    owner = view.owner
+    maker = [{"kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": True}] if owner else []
+    return {
+        "namespace": view.namespace,
+        **_told(
+            {
+                "name": view.name,
+                "uid": view.uid,
+                "labels": dict(view.labels),
+                "annotations": dict(view.annotations),
+                "creationTimestamp": _time(view.created) if view.created else "",
+                "deletionTimestamp": _time(view.created) if view.deleting else "",
+                "ownerReferences": maker,
+                "resourceVersion": str(view.version or ""),
+            }
+        ),
+    }
+
+
+def _pod_spec(view: PodView) -> Object:
+    containers, init = _containers(view)
+    return _told(
+        {
+            "nodeName": view.node,
+            "schedulerName": view.scheduler,
+            "priority": view.priority or None,
+            "schedulingGates": _named(view.gates),
+            "schedulingGroup": _told({"podGroupName": view.scheduling_group}),
+            "nodeSelector": dict(view.node_selector),
+            "tolerations": [
+                _told({"key": each.key, "value": each.value, "effect": each.effect}) | {"operator": each.operator}
+                for each in view.tolerations
+            ],
+            "affinity": _affinity(view),
+            "resources": _told({"requests": dict(view.requests)}),
+            "resourceClaims": _named(view.claims),
+            "overhead": dict(view.overhead),
+            "initContainers": init,
+            "containers": containers,
+        }
+    )
+
+
+def _pod_status(view: PodView) -> Object:
+    hosted = [{"resourceName": name} for name in view.hosted_by_claims]
+    return _told(
+        {
+            "phase": view.phase,
+            "nominatedNodeName": view.nominated,
+            "containerStatuses": [{"state": {"terminated": {}}}] if view.stopped else [],
+            "extendedResourceClaimStatus": _told({"requestMappings": hosted}),
+        }
+    )
+
+
+def _containers(view: PodView) -> tuple[list[Object], list[Object]]:
+    """Those that run and those that run before them; the first that keeps running has the host's ports."""
+    found = [(each, _container(each)) for each in view.containers]
+    running = [written for each, written in found if not each.init]
+    init = [written for each, written in found if each.init]
+    lasting = [*running, *(written for each, written in found if each.sidecar)]
+    if view.ports and lasting:
+        lasting[0]["ports"] = [_port(port) for port in view.ports]
+    return running, init
+
+
+def _container(found: ContainerView) -> Object:
+    resources = _told({"requests": dict(found.requests), "limits": dict(found.limits)})
+    return _told(
+        {"name": found.name, "resources": resources, "restartPolicy": "Always" if found.init and found.sidecar else ""}
+    )
+
+
+def _port(found: HostPort) -> Object:
+    written = {"containerPort": found.port, "hostPort": found.port, "protocol": found.protocol}
+    return written if found.ip == _ANYWHERE else {**written, "hostIP": found.ip}
+
+
+def _affinity(view: PodView) -> Object:
+    found: Object = {}
+    if view.affinity is not None:
+        found["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": [_node_term(term) for term in view.affinity]}}
+    if view.together:
+        found["podAffinity"] = {_REQUIRED: [_pod_term(term) for term in view.together]}
+    if view.apart:
+        found["podAntiAffinity"] = {_REQUIRED: [_pod_term(term) for term in view.apart]}
+    return found
+
+
+def _node_term(term: NodeTerm) -> Object:
+    return _told(
+        {"matchExpressions": _requirements(term.expressions), "matchFields": _requirements(term.fields)},
+    )
+
+
+def _pod_term(term: PodTerm) -> Object:
+    none = not term.match_labels and term.expressions == _NO_POD
+    selector = _told({"matchLabels": dict(term.match_labels), "matchExpressions": _requirements(term.expressions)})
+    return {
+        **_told({"topologyKey": term.topology_key, "namespaces": list(term.namespaces)}),
+        **({} if none else {"labelSelector": selector}),
+        **({"namespaceSelector": {}} if term.all_namespaces else {}),
+    }
+
+
+def _requirements(found: tuple[Requirement, ...]) -> list[Object]:
+    return [
+        {"key": each.key, "operator": each.operator, **({"values": list(each.values)} if each.values else {})}
+        for each in found
+    ]
+
+
+def _named(names: tuple[str, ...]) -> list[Object]:
+    return [{"name": name} for name in names]
+
+
+def _time(seconds: float) -> str:
+    """As Kubernetes writes it, with as many digits as it has."""
+    return (_EPOCH + timedelta(microseconds=round(seconds * 1e6))).isoformat().replace("+00:00", "Z")

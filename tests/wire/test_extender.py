@@ -1,0 +1,76 @@
+"""What kube-scheduler's extender calls carry."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from linkwise.errors import InputError
+from linkwise.model.alike import Alike
+from linkwise.wire.extender import (
+    BindResult,
+    HostPriority,
+    PreemptResult,
+    decode_bind,
+    decode_filter,
+    decode_preempt,
+    encode,
+    filter_result,
+)
+from linkwise.wire.objects import view_of
+
+POD = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"containers": [{"name": "main"}]}}
+
+
+def body(**fields: object) -> bytes:
+    return json.dumps({"Pod": POD, **fields}).encode()
+
+
+def test_names_are_read_in_their_order() -> None:
+    args = decode_filter(body(Nodes=None, NodeNames=["b", "a"]))
+    assert (args.names(), view_of(args.pod).uid) == (["b", "a"], "u")
+
+
+def test_whole_nodes_are_read_by_name() -> None:
+    args = decode_filter(body(Nodes={"items": [{"metadata": {"name": "b"}, "status": {}}]}, NodeNames=None))
+    assert args.names() == ["b"]
+
+
+def test_a_call_without_nodes_names_none() -> None:
+    assert decode_filter(body()).names() == []
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"NodeNames": []}', b'{"Pod": 3}', b"\xff", b"[" * 100_000])
+def test_a_broken_call_is_refused_with_words(raw: bytes) -> None:
+    with pytest.raises(InputError):
+        decode_filter(raw)
+
+
+def test_a_reply_always_has_names_so_that_none_is_not_an_error() -> None:
+    assert json.loads(encode(filter_result([], {}, {}))) == {"NodeNames": []}
+
+
+@given(st.lists(st.text(max_size=5), unique=True), st.text(max_size=8))
+def test_one_text_for_all_is_written_like_any_mapping(names: list[str], text: str) -> None:
+    alike = json.loads(encode(filter_result([], Alike(names, text), Alike(names, text))))
+    plain = json.loads(encode(filter_result([], dict.fromkeys(names, text), dict.fromkeys(names, text))))
+    assert alike == plain
+
+
+def test_scores_are_whole_numbers_under_the_names_that_go_reads() -> None:
+    assert encode([HostPriority("a", 7)]) == b'[{"Host":"a","Score":7}]'
+
+
+def test_a_bind_names_the_pod_by_uid() -> None:
+    args = decode_bind(b'{"PodName":"p","PodNamespace":"default","PodUID":"u","Node":"a"}')
+    assert (args.pod_uid, args.node, encode(BindResult())) == ("u", "a", b"{}")
+
+
+def test_victims_are_read_by_uid_or_as_whole_pods() -> None:
+    meta = decode_preempt(body(NodeNameToMetaVictims={"a": {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}}))
+    whole = decode_preempt(body(NodeNameToVictims={"a": {"Pods": [{"metadata": {"uid": "v"}}], "NumPDBViolations": 1}}))
+    written = encode(PreemptResult(meta.victims()))
+    assert written == encode(PreemptResult(whole.victims()))
+    assert json.loads(written)["NodeNameToMetaVictims"]["a"] == {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}
