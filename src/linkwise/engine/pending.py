@@ -1,0 +1,231 @@
+"""Pods that were offered nodes and are not bound yet, so that the next pod does not walk into the same set.
+
+A pending entry is no promise and never enters the ledger. It ends with the bind, with the pod, or after a while. What a
+pod was offered without a bind following is remembered longer: those nodes come last when it asks again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from linkwise.engine.usage import node_after
+from linkwise.model.verdict import Offer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from linkwise.engine.index import Wanted
+    from linkwise.model.node import Node
+
+__all__ = ["Attempts", "Crowding", "Pending", "PendingBook", "crowded_out", "placed"]
+
+STEPS: Final = 256
+"""placings tried in one filter to find out whether pending pods could all go elsewhere; past them nobody is refused for
+their sake"""
+DEEPEST: Final = 128
+"""pods of one node that are placed in thought; among more of them the first speak for all"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One pod's offers."""
+
+    pod: str
+    wanted: Wanted
+    nodes: tuple[str, ...]
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Nodes that a pod was offered without a bind following, and how often it asked."""
+
+    nodes: frozenset[str] = frozenset()
+    rounds: int = 0
+
+
+class PendingBook:
+    """Entries by pod, and the pods by node."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Pending] = {}
+        self._by_node: dict[str, dict[str, None]] = {}
+        self._attempts: dict[str, Attempts] = {}
+        self._offered: dict[str, tuple[str, ...]] = {}
+        """the last offer of each pod, kept when its entry is over: a pod that asks again was not bound"""
+        self._freed: dict[str, None] = {}
+
+    def put(self, entry: Pending) -> None:
+        """A pod was offered nodes."""
+        self.remove(entry.pod)
+        self._entries[entry.pod] = entry
+        self._offered[entry.pod] = entry.nodes
+        for node in entry.nodes:
+            self._by_node.setdefault(node, {})[entry.pod] = None
+            self._freed.pop(node, None)
+
+    def remove(self, pod: str) -> Pending | None:
+        """The pod is bound, gone, or asks again."""
+        entry = self._entries.pop(pod, None)
+        for node in dict.fromkeys(entry.nodes) if entry else ():
+            self._freed[node] = None
+            pods = self._by_node[node]
+            del pods[pod]
+            if not pods:
+                del self._by_node[node]
+        return entry
+
+    def expire(self, now: float, longest: float) -> None:
+        """Remove those whose time is over, and those that a clock set back would keep for longer than any may last."""
+        over = [entry.pod for entry in self._entries.values() if not now < entry.expires <= now + longest]
+        for pod in over:
+            self.remove(pod)
+
+    def freed(self, *, again: bool = False) -> list[str]:
+        """Nodes that some pod no longer needs since this was last asked: others were refused there for its sake.
+
+        With `again` they are told the next time as well.
+        """
+        freed, self._freed = self._freed, self._freed if again else {}
+        return list(freed)
+
+    def next_expiry(self) -> float | None:
+        """When the next one ends."""
+        return min((entry.expires for entry in self._entries.values()), default=None)
+
+    def entries(self) -> list[Pending]:
+        """All of them, the oldest first."""
+        return list(self._entries.values())
+
+    def nodes_but(self, pod: str) -> list[str]:
+        """Nodes that were offered to other pods."""
+        own = self._entries.get(pod)
+        alone = set(own.nodes) if own else ()
+        return [node for node, pods in self._by_node.items() if node not in alone or len(pods) > 1]
+
+    def on(self, node: str, but: str = "") -> list[Pending]:
+        """The other pods that were offered the node, the first to be offered first."""
+        return [self._entries[pod] for pod in self._by_node.get(node, ()) if pod != but]
+
+    def attempts(self, pod: str) -> Attempts:
+        """What the pod was offered in vain."""
+        return self._attempts.get(pod, Attempts())
+
+    def asks_again(self, pod: str) -> Attempts:
+        """The pod asks: what it was offered before and not bound to has failed."""
+        if pod in self._offered:
+            self.failed(pod, self._offered.pop(pod))
+        return self.attempts(pod)
+
+    def failed(self, pod: str, nodes: Iterable[str]) -> None:
+        """The pod was offered these nodes in vain."""
+        known = self.attempts(pod)
+        self._attempts[pod] = Attempts(known.nodes | set(nodes), known.rounds + 1)
+
+    def bound(self, pod: str) -> None:
+        """A bind is under way: the offer did not fail."""
+        self.remove(pod)
+        self._offered.pop(pod, None)
+
+    def forget(self, pod: str) -> None:
+        """The pod is seen bound, or gone: what was offered in vain no longer counts."""
+        self.bound(pod)
+        self._attempts.pop(pod, None)
+
+    def all_attempts(self) -> dict[str, Attempts]:
+        """By pod, the last offers included."""
+        pods = dict.fromkeys((*self._attempts, *self._offered))
+        return {pod: self.attempts(pod) for pod in pods}
+
+    def offered(self) -> dict[str, tuple[str, ...]]:
+        """The last offer of each pod that was not bound yet."""
+        return dict(self._offered)
+
+    def restore(
+        self,
+        entries: Iterable[Pending],
+        attempts: Mapping[str, Attempts],
+        offered: Mapping[str, tuple[str, ...]],
+        freed: Iterable[str] = (),
+    ) -> None:
+        """Become what a snapshot holds."""
+        for pod in list(self._entries):
+            self.remove(pod)
+        for entry in entries:
+            self.put(entry)
+        self._attempts, self._offered = dict(attempts), dict(offered)
+        self._freed = dict.fromkeys(freed)
+
+
+class Crowding:
+    """Says where pending pods need a node so much that an ask must be refused there; for one filter."""
+
+    def __init__(self, wanted: Wanted, node_named: Callable[[str], Node | None]) -> None:
+        self._wanted = wanted
+        self._node_named = node_named
+        self._steps = STEPS
+
+    def needs(self, name: str, others: Sequence[Pending]) -> bool:
+        """Whether not all of the others find a place beside the ask: on this node, or on others that they were offered."""
+        if self._steps <= 0:
+            return False
+        self._steps -= 1
+        after = placed(self._wanted, self._node_named(name))
+        if after is None:
+            return True
+        if _all_fit(after, others):
+            return False
+        beside = _Beside(after, self._node_named, self._steps)
+        found = beside.place(others[:DEEPEST])
+        self._steps = beside.steps
+        return not found
+
+
+def _all_fit(node: Node, pods: Sequence[Pending]) -> bool:
+    """Whether there is room for all of them by count alone, which is told quickly."""
+    wanted = sum(max(1, pod.wanted.ask.devices) for pod in pods)
+    return wanted <= len(node.free()) - node.unattributed
+
+
+def crowded_out(
+    node: Node, wanted: Wanted, others: Sequence[Pending], node_named: Callable[[str], Node | None]
+) -> bool:
+    """Whether pending pods need this one node so much that an ask must be refused there."""
+    return Crowding(wanted, node_named).needs(node.name, others)
+
+
+def placed(wanted: Wanted, node: Node | None) -> Node | None:
+    """The node after the ask was placed on it; None if it does not fit."""
+    offer = wanted.policy.pick(wanted.ask, node) if node else None
+    if node is None or not isinstance(offer, Offer):
+        return None
+    return node_after(node, offer, wanted.ask.namespace, wanted.ask.mode)
+
+
+class _Beside:
+    """Tries to place pods on the nodes that they were offered, one of which has changed."""
+
+    def __init__(self, changed: Node, node_named: Callable[[str], Node | None], steps: int) -> None:
+        self._node_named = node_named
+        self._changed = {changed.name: changed}
+        self.steps = steps
+
+    def place(self, pods: Sequence[Pending], start: int = 0) -> bool:
+        """Whether all from there on find a place; true as well where that takes too long to find out."""
+        if start == len(pods):
+            return True
+        first = pods[start]
+        for name in first.nodes:
+            self.steps -= 1
+            if self.steps <= 0:
+                return True
+            before = self._changed.get(name) or self._node_named(name)
+            after = placed(first.wanted, before)
+            if before is None or after is None:
+                continue
+            self._changed[name] = after
+            if self.place(pods, start + 1):
+                return True
+            self._changed[name] = before
+        return False

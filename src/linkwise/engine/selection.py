@@ -1,0 +1,90 @@
+"""The best of the names given, by classes that were worked out before.
+
+Hashing the names of a request costs more than reading them, so the request is walked once against a small set of the
+best nodes, and looked up name by name only where that finds nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from linkwise.engine.class_table import ClassTable, Code
+
+__all__ = ["best_names"]
+
+FEW: Final = 512
+"""so many names are looked up one by one"""
+PLENTY: Final = 4
+"""times the breadth: of so many expected hits the first will do"""
+
+
+def best_names(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str] = ()) -> list[str]:
+    """At most `breadth` of the names, all of the best class that has any, the best first; those in `last` at the end.
+
+    Empty only if none of the names fits.
+    """
+    if not table.codes:
+        return []
+    if len(names) > FEW and (found := _by_pool(table, names, breadth, last)) is not None:
+        return found
+    return _by_name(table, names, breadth, last)
+
+
+def _by_pool(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str]) -> list[str] | None:
+    """By one walk over the names; None if that does not settle it."""
+    wanted = breadth + len(last)
+    share = len(names) / max(1, len(table))
+    sets, size, whole = _leading(table, 1.5 * wanted / share)
+    if not sets:
+        return None
+    if len(sets) == 1 and size * share > PLENTY * wanted:
+        # Nodes of one code are as good as each other: the first that are met.
+        found = list(islice(filter(sets[0].__contains__, names), wanted))
+    else:
+        pool = sets[0] if len(sets) == 1 else set[str]().union(*sets)
+        found = sorted(pool.intersection(names))
+        found.sort(key=table.codes.__getitem__, reverse=True)
+    if not found or (len(found) < wanted and not whole):
+        return None
+    return _untouched_first(found, breadth, last)
+
+
+def _leading(table: ClassTable, enough: float) -> tuple[list[set[str]], int, bool]:
+    """The sets of the best class, best code first, until they hold enough names; and whether these are all."""
+    sets: list[set[str]] = []
+    size = 0
+    best: Code | None = None
+    for code in reversed(table.order):
+        leading = code[: table.leading]
+        if best is not None and leading != best:
+            return sets, size, True
+        if size >= enough:
+            return sets, size, False
+        best = leading
+        sets.append(table.sets[code])
+        size += len(table.sets[code])
+    return sets, size, True
+
+
+def _by_name(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str]) -> list[str]:
+    known = table.codes
+    codes = list(map(known.get, names))
+    found = list(filter(None, codes))
+    if not found:
+        return []
+    # The best leading terms are a prefix: only codes that begin with them are not below it.
+    best = max(found)[: table.leading]
+    hits = [name for name, code in zip(names, codes, strict=True) if code and code >= best]
+    hits.sort(key=known.__getitem__, reverse=True)
+    return _untouched_first(hits, breadth, last)
+
+
+def _untouched_first(found: list[str], breadth: int, last: Collection[str]) -> list[str]:
+    if not last:
+        return found[:breadth]
+    touched = set(last)
+    return [*(name for name in found if name not in touched), *(name for name in found if name in touched)][:breadth]

@@ -1,0 +1,106 @@
+"""The shape of a node: all that an offer of whole devices can depend on.
+
+Thousands of nodes have few shapes, so that an ask is judged once for each of them. A shape is what the node is (its links
+without the noise of their samples, its devices, its profile) and what is left of it (which devices are free).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from linkwise.topology.canonical import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from linkwise.model.node import Mode, Node
+    from linkwise.model.topology import Topology
+
+__all__ = ["Build", "Shape", "Shapes"]
+
+
+class Shape(NamedTuple):
+    """A number for what the node is, and the free devices as a bit mask in index order."""
+
+    build: int
+    free: int
+    mode: Mode
+    unattributed: int
+    """twice the devices, and one if memory is not attributed either"""
+
+
+class Build(NamedTuple):
+    """What of a node never changes while its devices are the same; equal builds have equal numbers."""
+
+    number: int
+    key: Hashable
+    node: tuple[object, ...]
+    """what it was worked out from, compared by identity"""
+
+
+class Shapes:
+    """Numbers for builds, kept for as long as a node has them.
+
+    Args:
+        exact: keep the noise of samples apart; needed where a rule has a limit in GB/s.
+    """
+
+    def __init__(self, *, exact: bool = False) -> None:
+        self._exact = exact
+        self._numbers: dict[Hashable, int] = {}
+        self._users: dict[Hashable, int] = {}
+        self._builds: dict[str, Build] = {}
+        self._last = 0
+
+    def shape(self, node: Node, words: frozenset[str]) -> Shape:
+        """The node's shape now."""
+        build = self._build(node, words)
+        used = node.used
+        free = 0
+        for position, device in enumerate(node.devices):
+            if device.healthy and device.id not in used:
+                free |= 1 << position
+        return Shape(build.number, free, node.mode, 2 * node.unattributed + (node.unattributed_share > 0))
+
+    def drop(self, name: str) -> None:
+        """Forget a node."""
+        build = self._builds.pop(name, None)
+        if build is not None:
+            self._users[build.key] -= 1
+            if not self._users[build.key]:
+                del self._users[build.key], self._numbers[build.key]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def _build(self, node: Node, words: frozenset[str]) -> Build:
+        source = (node.devices, node.topology, node.profile, words)
+        known = self._builds.get(node.name)
+        if known is not None and all(map(_same, known.node, source)):
+            return known
+        self.drop(node.name)
+        key = (self._links(node.topology), _devices(node), node.profile, words)
+        if key not in self._numbers:
+            self._last += 1
+            self._numbers[key] = self._last
+        self._users[key] = self._users.get(key, 0) + 1
+        build = Build(self._numbers[key], key, source)
+        self._builds[node.name] = build
+        return build
+
+    def _links(self, topology: Topology | None) -> Hashable:
+        if topology is None:
+            return None
+        if self._exact:
+            return topology.links, topology.bandwidth
+        return topology.links or canonical(topology)
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other or (isinstance(one, frozenset | str) and one == other)
+
+
+def _devices(node: Node) -> Hashable:
+    """Which devices there are, in which order, whether they work, and where they stand in the topology."""
+    places = node.positions()
+    return tuple((device.index, device.healthy, places.get(device.id)) for device in node.devices)

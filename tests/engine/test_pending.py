@@ -1,0 +1,171 @@
+"""Pods that were offered nodes: who needs which, for how long, and whom that keeps out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.engine.index import Wanted
+from linkwise.engine.pending import DEEPEST, STEPS, Attempts, Crowding, Pending, PendingBook, crowded_out, placed
+from linkwise.policies.registry import POLICIES
+from linkwise.testing.nodes import ask, node, share_ask, share_node
+
+if TYPE_CHECKING:
+    from linkwise.model.node import Node
+
+ONE = Wanted(ask(1), "w", POLICIES["whole-device"])
+TWO = Wanted(ask(2), "w", POLICIES["whole-device"])
+
+
+def offered(pod: str, *nodes: str, wanted: Wanted = ONE, expires: float = 2.0) -> Pending:
+    return Pending(pod, wanted, nodes, expires)
+
+
+def book(*entries: Pending) -> PendingBook:
+    made = PendingBook()
+    for entry in entries:
+        made.put(entry)
+    return made
+
+
+def test_a_pod_is_kept_in_mind_on_all_nodes_that_it_was_offered() -> None:
+    found = book(offered("a", "n1", "n2"), offered("b", "n2"))
+    assert [entry.pod for entry in found.on("n2")] == ["a", "b"]
+    assert [entry.pod for entry in found.on("n2", but="a")] == ["b"]
+    assert found.on("n3") == []
+
+
+def test_a_node_that_was_offered_twice_is_kept_in_mind_once() -> None:
+    found = book(offered("a", "n1", "n1"))
+    assert found.remove("a") is not None
+    assert found.on("n1") == []
+    assert found.remove("a") is None
+
+
+def test_the_next_offer_takes_the_place_of_the_last() -> None:
+    found = book(offered("a", "n1"), offered("a", "n2"))
+    assert (found.on("n1"), [entry.pod for entry in found.on("n2")]) == ([], ["a"])
+
+
+def test_nodes_of_others_do_not_count_those_that_only_the_pod_itself_was_offered() -> None:
+    found = book(offered("a", "n1", "n2"), offered("b", "n2", "n3"))
+    assert set(found.nodes_but("a")) == {"n2", "n3"}
+    assert set(found.nodes_but("c")) == {"n1", "n2", "n3"}
+
+
+def test_an_offer_is_over_after_its_time() -> None:
+    found = book(offered("a", "n1", expires=2.0), offered("b", "n2", expires=3.0))
+    assert found.next_expiry() == 2.0
+    found.expire(2.0, longest=2.0)
+    assert [entry.pod for entry in found.entries()] == ["b"]
+    found.expire(3.0, longest=2.0)
+    assert (found.entries(), found.next_expiry()) == ([], None)
+
+
+@pytest.mark.parametrize("now", [-1e18, -3600.0, -0.1, float("nan"), 1e18, float("inf")])
+def test_a_clock_that_is_set_back_or_far_ahead_keeps_no_offer_for_longer(now: float) -> None:
+    found = book(offered("a", "n1", expires=2.0))
+    found.expire(now, longest=2.0)
+    assert found.entries() == []
+
+
+def test_nodes_that_nobody_needs_any_more_are_told_once() -> None:
+    found = book(offered("a", "n1", "n2"))
+    assert found.freed() == []
+    found.put(offered("a", "n2", "n3"))
+    assert found.freed() == ["n1"]
+    found.bound("a")
+    assert found.freed() == ["n2", "n3"]
+    assert found.freed() == []
+
+
+def test_who_asks_again_was_offered_the_last_nodes_in_vain() -> None:
+    found = book(offered("a", "n1", "n2"))
+    assert found.attempts("a") == Attempts()
+    assert found.asks_again("a") == Attempts(frozenset({"n1", "n2"}), 1)
+    assert found.asks_again("a").rounds == 1  # it was offered nothing in between
+    found.put(offered("a", "n3"))
+    found.expire(9.0, longest=2.0)
+    assert found.asks_again("a") == Attempts(frozenset({"n1", "n2", "n3"}), 2)
+
+
+def test_a_bind_under_way_is_no_failure_until_it_is_refused() -> None:
+    found = book(offered("a", "n1", "n2"))
+    found.bound("a")
+    assert found.asks_again("a") == Attempts()
+    found.failed("a", ["n1"])
+    assert found.asks_again("a") == Attempts(frozenset({"n1"}), 1)
+
+
+def test_nothing_is_remembered_of_a_pod_that_is_bound_or_gone() -> None:
+    found = book(offered("a", "n1"))
+    found.failed("a", ["n2"])
+    found.forget("a")
+    assert (found.entries(), found.all_attempts(), found.offered()) == ([], {}, {})
+
+
+def test_a_book_becomes_what_a_snapshot_holds() -> None:
+    found = book(offered("a", "n1"))
+    found.failed("b", ["n2"])
+    other = book(offered("x", "n9"))
+    other.restore(found.entries(), found.all_attempts(), found.offered())
+    assert (other.entries(), other.offered(), other.freed()) == (found.entries(), {"a": ("n1",)}, [])
+    assert other.asks_again("b") == Attempts(frozenset({"n2"}), 1)
+
+
+def test_an_ask_is_refused_where_a_pending_pod_could_go_nowhere_else() -> None:
+    nodes = {name: node(1, name=name) for name in ("n1", "n2")}
+    only_here, elsewhere = offered("a", "n1"), offered("b", "n1", "n2")
+    assert crowded_out(nodes["n1"], ONE, [only_here], nodes.get)
+    assert not crowded_out(nodes["n1"], ONE, [elsewhere], nodes.get)
+    assert crowded_out(nodes["n1"], ONE, [elsewhere, offered("c", "n2", "n1")], nodes.get)
+
+
+def test_pending_pods_are_placed_together_and_not_one_by_one() -> None:
+    nodes = {"n1": node(3, name="n1"), "n2": node(2, name="n2")}
+    others = [offered("a", "n2", "n1", wanted=ONE), offered("b", "n2", wanted=TWO)]
+    assert not crowded_out(nodes["n1"], TWO, others, nodes.get)
+    assert crowded_out(nodes["n1"], Wanted(ask(3), "w", POLICIES["whole-device"]), others, nodes.get)
+
+
+def test_a_node_that_is_gone_is_no_place_for_a_pending_pod() -> None:
+    here = node(1, name="n1")
+    assert crowded_out(here, ONE, [offered("a", "n1", "gone")], {"n1": here}.get)
+
+
+def test_shares_go_beside_each_other_on_one_device() -> None:
+    here = share_node(16, [16], name="n1")
+    half, most = (Wanted(share_ask(size), "w", POLICIES["memory-share"]) for size in (8, 9))
+    assert not crowded_out(here, half, [offered("a", "n1", wanted=half)], {"n1": here}.get)
+    assert crowded_out(here, most, [offered("a", "n1", wanted=half)], {"n1": here}.get)
+
+
+def test_an_ask_that_no_longer_fits_is_refused() -> None:
+    full = node(1, name="n1", free=())
+    assert placed(ONE, full) is None
+    assert placed(ONE, None) is None
+    assert crowded_out(full, ONE, [], {"n1": full}.get)
+
+
+def test_nobody_is_refused_for_the_sake_of_others_when_finding_out_takes_too_long() -> None:
+    names = [f"n{number}" for number in range(40)]
+    nodes = {name: node(1, name=name) for name in names}
+    others = [offered(f"p{number}", *names) for number in range(40)]
+    calls: list[str] = []
+
+    def look(name: str) -> Node | None:
+        calls.append(name)
+        return nodes[name]
+
+    crowding = Crowding(ONE, look)
+    assert not crowding.needs("n0", others)  # 41 pods for 40 devices, but that can't be told in so many steps
+    assert not any(crowding.needs(name, others) for name in names[1:])
+    assert len(calls) <= STEPS + len(names)
+
+
+def test_a_great_many_pending_pods_are_looked_at_without_end_of_stack() -> None:
+    here = node(4, name="n1")
+    others = [offered(f"p{number}", "n1") for number in range(10_000)]
+    assert crowded_out(here, ONE, others, {"n1": here}.get)
+    assert crowded_out(here, ONE, others[:DEEPEST], {"n1": here}.get)

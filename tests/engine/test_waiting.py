@@ -1,0 +1,98 @@
+"""Whom to wake when room appears: those first in line that fit, and no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.engine.index import Wanted
+from linkwise.engine.waiting import Refused, Waiting, more_room
+from linkwise.policies.registry import POLICIES
+from linkwise.testing.nodes import ask, node, share_ask, share_node
+
+if TYPE_CHECKING:
+    from linkwise.model.node import Node
+
+ONE = Wanted(ask(1), "w", POLICIES["whole-device"])
+TWO = Wanted(ask(2), "w", POLICIES["whole-device"])
+
+
+def refused(pod: str, wanted: Wanted = ONE, *, created: float = 0.0, priority: int = 0) -> Refused:
+    return Refused(pod, "default", pod, created, priority, wanted)
+
+
+def waiting(*pods: Refused) -> Waiting:
+    made = Waiting()
+    for pod in pods:
+        made.put(pod)
+    return made
+
+
+def woken(line: Waiting, *nodes: Node, unserved: str = "", barred: str = "") -> list[tuple[str, str]]:
+    found = line.woken_by(nodes, lambda wanted, _: wanted.word != unserved, lambda pod, _: pod not in barred)
+    return [(pod.pod, name) for pod, name in found]
+
+
+def test_as_many_are_woken_as_find_room() -> None:
+    line = waiting(*(refused(pod) for pod in "abcd"))
+    assert woken(line, node(2, name="n")) == [("a", "n"), ("b", "n")]
+
+
+def test_the_line_is_by_priority_and_then_by_age() -> None:
+    line = waiting(refused("a", created=3.0), refused("b", created=1.0), refused("c", created=9.0, priority=5))
+    assert [pod.pod for pod in line.pods()] == ["c", "b", "a"]
+    assert woken(line, node(2)) == [("c", "n"), ("b", "n")]
+
+
+def test_a_smaller_ask_is_woken_for_room_that_is_too_little_for_those_before_it() -> None:
+    line = waiting(refused("large", TWO), refused("small", created=1.0), refused("large too", TWO, created=2.0))
+    assert woken(line, node(1)) == [("small", "n")]
+
+
+def test_every_node_is_filled_and_nobody_is_woken_twice() -> None:
+    line = waiting(refused("a"), refused("b"), refused("c", TWO))
+    assert woken(line, node(1, name="n"), node(3, name="m")) == [("a", "n"), ("b", "m"), ("c", "m")]
+
+
+def test_nobody_is_woken_for_a_node_that_does_not_serve_the_words() -> None:
+    line = waiting(refused("a"), refused("b", Wanted(ask(1), "v", POLICIES["whole-device"])))
+    assert woken(line, node(2), unserved="w") == [("b", "n")]
+
+
+def test_who_may_not_go_to_a_node_does_not_keep_its_room_from_those_behind() -> None:
+    line = waiting(refused("a", priority=9), refused("b"), refused("c"))
+    assert woken(line, node(1), barred="a") == [("b", "n")]
+    assert woken(line, node(1), barred="abc") == []
+
+
+def test_parts_of_devices_are_filled_in_thought_too() -> None:
+    asks = [Wanted(share_ask(size), "w", POLICIES["memory-share"]) for size in (8, 8, 8, 2)]
+    line = waiting(*(refused(pod, wanted) for pod, wanted in zip("abcd", asks, strict=True)))
+    assert woken(line, share_node(16, [16])) == [("a", "n"), ("b", "n")]
+
+
+def test_who_was_answered_is_no_longer_in_line() -> None:
+    line = waiting(refused("a"), refused("b"))
+    line.remove("a")
+    line.remove("never seen")
+    assert woken(line, node(2)) == [("b", "n")]
+
+
+def test_who_is_refused_again_for_something_else_is_in_line_with_that() -> None:
+    line = waiting(refused("a"), refused("b"))
+    line.put(refused("a", TWO))
+    assert woken(line, node(2)) == [("a", "n")]
+    assert [pod.pod for pod in line.pods()] == ["a", "b"]
+
+
+def test_room_is_more_when_anything_can_be_had_that_could_not_be_before() -> None:
+    full, empty = node(2, free=[0]), node(2)
+    assert more_room(full, empty)
+    assert not more_room(empty, full)
+    assert not more_room(full, full)
+    assert more_room(node(2, faulty=[0]), empty)
+    assert more_room(None, empty)
+    assert not more_room(None, node(0))
+    assert more_room(share_node(16, [4]), share_node(16, [5]))
+    assert not more_room(share_node(16, [5]), share_node(16, [4]))
+    assert more_room(share_node(16, [4]), share_node(16, [4], mode="any"))
+    assert more_room(share_node(16, [4], owners={0: "team"}), share_node(16, [4]))
