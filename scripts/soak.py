@@ -1,7 +1,8 @@
-"""Long fuzzing of the text readers: `make soak` (SECONDS=600 by default); ends with 1 at the first failure.
+"""Long runs of what the tests do for seconds: `make soak` (SECONDS=600 by default); ends with 1 at the first failure.
 
-Real texts are cut, spliced, repeated and damaged; nothing may raise anything but TopologyError, and nothing may take
-longer than its size allows.
+Half of the time real texts are cut, spliced, repeated and damaged; nothing may raise anything but TopologyError, and
+nothing may take longer than its size allows. The other half anything happens to a broker, and what must be true stays
+true. What fails is printed so that it can be done again.
 """
 
 from __future__ import annotations
@@ -13,15 +14,34 @@ from pathlib import Path
 
 from linkwise import TopologyError, parse_topology
 from linkwise.testing.bandwidth_texts import P2P_TITLES, p2p_text
+from linkwise.testing.broker_machine import MOVES, World
 from linkwise.vendors.profiles import PROFILES
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWEST = 2e-6  # seconds a character, for texts of some size
+STEPS = 80  # in one world; then a new one
+WEIGHTS = {
+    "schedule": 8,
+    "create": 6,
+    "deliver": 6,
+    "filter": 5,
+    "bind": 5,
+    "land": 5,
+    "read": 3,
+    "delete": 3,
+    "agent": 3,
+}
 
 
 def main() -> None:
-    """Fuzz for as many seconds as asked, with a seed that is printed."""
+    """Do both for as many seconds as asked, with a seed that is printed."""
     seconds, seed = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0, time.time_ns()
+    fuzz(seconds / 2, seed)
+    shake(seconds / 2, seed)
+
+
+def fuzz(seconds: float, seed: int) -> None:
+    """Read damaged texts."""
     chooser, texts = random.Random(seed), seeds()
     print(f"fuzzing {len(texts)} texts for {seconds:g} s, seed {seed}")
     end, rounds = time.monotonic() + seconds, 0
@@ -31,6 +51,35 @@ def main() -> None:
         if rounds % 5000 == 0:
             print(f"{rounds} texts, {end - time.monotonic():.0f} s left")
     print(f"{rounds} texts, none raised or hung")
+
+
+def shake(seconds: float, seed: int) -> None:
+    """Let anything happen to brokers, one world after the other."""
+    print(f"shaking brokers for {seconds:g} s, from seed {seed}")
+    end, worlds, steps = time.monotonic() + seconds, 0, 0
+    while time.monotonic() < end:
+        steps += live(seed + worlds, STEPS)
+        worlds += 1
+        if worlds % 500 == 0:
+            print(f"{steps} steps, {end - time.monotonic():.0f} s left")
+    print(f"{steps} steps in {worlds} worlds, nothing was sold twice, forgotten or refused in vain")
+
+
+def live(seed: int, steps: int) -> int:
+    """One world from its beginning; how many steps it took. All of them are printed if one goes wrong."""
+    chooser, names = random.Random(seed), list(MOVES)
+    start = chooser.randrange(256), chooser.randrange(256)
+    world, done = World(*start), list[tuple[str, int, int, int]]()
+    weights = [WEIGHTS.get(name, 2) for name in names]
+    try:
+        for _ in range(steps):
+            (move,) = chooser.choices(names, weights)
+            done.append((move, chooser.randrange(256), chooser.randrange(256), chooser.randrange(256)))
+            world.step(*done[-1])
+    except Exception:
+        print(f"seed {seed}: World{start}, steps {done}")
+        raise
+    return steps
 
 
 def seeds() -> list[str]:

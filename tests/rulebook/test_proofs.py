@@ -43,6 +43,16 @@ def test_a_marker_may_name_several_rules_and_its_own_level(tmp_path: Path) -> No
     assert [(proof.rule, proof.level) for proof in made] == [("000.links", "E"), ("000.ties", "E")]
 
 
+def test_a_story_in_yaml_proves_the_rules_that_it_names(tmp_path: Path) -> None:
+    made = found(tmp_path, "tests/scenarios/000-a.yaml", "story: s\nrules: [000.links, 000.ties]\nsteps: []\n")
+    assert made == [Proof(rule, "L", "tests/scenarios/000-a.yaml::000-a") for rule in ("000.links", "000.ties")]
+
+
+def test_a_story_that_names_no_rule_of_the_table_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RulebookError, match=r"tests/scenarios/a\.yaml: there is no rule '009.x'"):
+        found(tmp_path, "tests/scenarios/a.yaml", "rules: [009.x]\n")
+
+
 def test_a_test_may_carry_several_markers(tmp_path: Path) -> None:
     made = found(tmp_path, "tests/test_a.py", '@pytest.mark.rule("000.ties")\n' + ONE)
     assert [proof.rule for proof in made] == ["000.ties", "000.links"]

@@ -10,6 +10,8 @@ from linkwise.model.problem import Problem
 from linkwise.policies.registry import POLICIES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkwise.model.ask import Ask
     from linkwise.model.views import PodView
 
@@ -24,14 +26,20 @@ _BY_DIALECT: Final = {
     "aliyun": ("memory-share", "memory-share", "memory-share"),
 }
 _FOR_DEVICES: Final = ("link-affinity", "bandwidth", "whole-device")
+_NONE: Final[Mapping[str, str]] = {}
 _COUNTS_ONLY: Final = ("whole-device", "whole-device", "memory-share")
 
 
-def policy_of(pod: PodView, dialect: str, ask: Ask, *, in_group: bool) -> tuple[str, Problem | None]:
-    """The policy's name, and what is wrong with the pod's own wish for one; a wish that can't be met is not followed."""
+def policy_of(
+    pod: PodView, dialect: str, ask: Ask, *, in_group: bool, by_resource: Mapping[str, str] = _NONE
+) -> tuple[str, Problem | None]:
+    """The policy's name, and what is wrong with the pod's own wish for one; a wish that can't be met is not followed.
+
+    `by_resource` is what an administrator set; the pod's own wish goes before it.
+    """
     whole, member, part = _BY_DIALECT.get(dialect, _COUNTS_ONLY)
     usual = part if not ask.devices else member if in_group else whole
-    wish = wished_policy(pod)
+    wish = wished_policy(pod) or by_resource.get(ask.resource, "")
     if wish in {"", usual}:
         return usual, None
     if wish not in POLICIES:

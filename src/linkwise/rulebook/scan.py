@@ -1,7 +1,8 @@
 """Finds where a checkout does a rule and where it proves it, without importing anything.
 
 A mark is a comment at the line that does it: `# rule 003.groups: why` in the code, `<!-- rule 003.groups -->`
-in a page under docs/. A proof is a test that carries `@pytest.mark.rule("003.groups")`.
+in a page under docs/. A proof is a test that carries `@pytest.mark.rule("003.groups")`, or a story in YAML under
+tests/scenarios/ with a line `rules: [003.groups]`, which a test plays.
 """
 
 import ast
@@ -35,6 +36,7 @@ STRING_OR_COMMENT: Final = re.compile(
 )
 HASH_COMMENT: Final = re.compile(r"(?:^|\s)#\s*(.*)$")
 PAGE_COMMENT: Final = re.compile(r"<!--\s*(.*?)\s*-->")
+STORY_RULES: Final = re.compile(r"^rules: \[(?P<ids>[^\]]*)\]$", re.MULTILINE)
 LOOKS_LIKE_A_MARK: Final = re.compile(r"rules?:?\s+\d{3}\.", re.IGNORECASE)
 MARK: Final = re.compile(rf"rule (?P<ids>{ID}(?:, {ID})*)(?::.*|\s+#.*)?")
 
@@ -94,6 +96,15 @@ def proofs(root: Path, known: Collection[str]) -> Iterator[Proof]:
                 place = f"{name}:{marker.lineno}"
                 level = _level(marker, place) or usual
                 yield from (Proof(rule, level, test) for rule in _named(marker, place, known))
+    yield from _told_in_stories(root, known)
+
+
+def _told_in_stories(root: Path, known: Collection[str]) -> Iterator[Proof]:
+    for path in sorted((root / "tests" / "scenarios").glob("*.yaml")):
+        name = path.relative_to(root).as_posix()
+        for line in STORY_RULES.finditer(path.read_text("utf-8")):
+            rules = filter(None, re.split(r"[,\s]+", line["ids"]))
+            yield from (Proof(_checked(rule, name, known), OTHER_FOLDERS, f"{name}::{path.stem}") for rule in rules)
 
 
 def _python_comments(text: str) -> Iterator[tuple[int, str]]:

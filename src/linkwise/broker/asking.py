@@ -1,0 +1,100 @@
+"""Questions that change nothing: may this pod be made, where would it go, which evictions would help it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.broker.answers import Admission, DryRun
+from linkwise.broker.binding import pick_on
+from linkwise.broker.demand import capacity_of, demand_of
+from linkwise.broker.pods import holds_devices
+from linkwise.engine.choices import choices
+from linkwise.engine.explain import refusal
+from linkwise.engine.feasibility import unfit, unless_first
+from linkwise.engine.preempt import helps
+from linkwise.model.verdict import Offer, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from linkwise.broker.state import State
+    from linkwise.engine.feasibility import Neighbour
+    from linkwise.model.demand import Demand
+    from linkwise.model.views import PodView
+
+__all__ = ["admit", "dry_run", "preempt"]
+
+
+def admit(state: State, pod: PodView) -> Admission:
+    """Whether what the pod says makes sense to any node at all."""
+    wish = state.wish(pod)
+    if wish.ask is None:
+        broken = wish.broken
+        warnings = tuple(problem for problem in wish.problems if problem is not broken)
+        return Admission(str(broken) if broken else "", warnings)
+    refused = state.policies[wish.policy].admit(wish.ask)
+    return Admission(refusal(refused) if refused else "", wish.problems)
+
+
+def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> DryRun:
+    """Where the pod would go now if only it asked, by devices and by all else that a node must have."""
+    known = sorted(state.cluster.nodes) if names is None else [name for name in names if name in state.cluster.nodes]
+    wish = state.wish(pod)
+    if wish.broken:
+        return DryRun(None)
+    wanted = state.wanted(wish)
+    demand = unless_first(demand_of(pod)[0], _labels(state.cluster.pods.values()))
+    stops = {name: reason for name in known if (reason := stopped(state, pod, demand, name))}
+    if wanted is None:
+        free = [(name, ()) for name in sorted(known) if name not in stops]
+        return DryRun(None, tuple(free), stops)
+    admitted = wanted.policy.admit(wanted.ask)
+    if admitted:
+        return DryRun(None, (), dict.fromkeys(known, admitted))
+    found = choices(state.cluster.index, wanted)
+    refused, fitting = {}, []
+    for name in known:
+        score = found.score(name)
+        rejected = found.refusal(name)
+        if rejected:
+            refused[name] = rejected.reason
+        elif name not in stops and score is not None:
+            fitting.append((name, score))
+    stranded = {name: reason for name, reason in stops.items() if name not in refused}
+    ranking = sorted(fitting, key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
+    offer = pick_on(state, wanted, ranking[0][0]) if ranking else None
+    return DryRun(offer if isinstance(offer, Offer) else None, tuple(ranking), refused | stranded, stranded)
+
+
+def stopped(state: State, pod: PodView, demand: Demand, name: str) -> Reason | None:
+    """The first thing beside devices that keeps the pod off a node."""
+    cluster = state.cluster
+    view = cluster.nodes[name]
+
+    def neighbours() -> Iterator[Neighbour]:
+        return _labels(cluster.pods_on(name))
+
+    load = cluster.load(name)
+    entry = cluster.ledger.get(pod.uid)
+    if entry and entry.node == name and pod.uid in cluster.pods:
+        load = load.minus(demand)  # it is counted there already
+    return unfit(demand, view, capacity_of(view), load, neighbours)
+
+
+def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Those of the nodes on which evicting the pods named would serve the ask, with the same pods."""
+    wanted, cluster = state.wanted(state.wish(pod)), state.cluster
+    if wanted is None:
+        return dict(victims)
+    return {
+        name: pods
+        for name, pods in victims.items()
+        if pods
+        and (stock := cluster.stocks.get(name))
+        and not cluster.index.unserved(wanted, name)
+        and helps(cluster.ledger, stock, wanted, set(pods), cluster.ended_on(stock))
+    }
+
+
+def _labels(pods: Iterable[PodView]) -> Iterator[Neighbour]:
+    return ((pod.namespace, pod.labels) for pod in pods if holds_devices(pod))

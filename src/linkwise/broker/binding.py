@@ -1,0 +1,118 @@
+"""Promising devices to a pod, and what became of the promise: bind and outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.broker.answers import BindAnswer
+from linkwise.broker.effects import Bind, Event, Wake
+from linkwise.broker.state import pod_name
+from linkwise.engine.explain import refusal
+from linkwise.engine.ledger import Entry
+from linkwise.model.verdict import Grant, Reject
+
+if TYPE_CHECKING:
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.state import State
+    from linkwise.broker.wish import Wish
+    from linkwise.engine.index import Wanted
+    from linkwise.engine.ledger import Outcome
+    from linkwise.model.verdict import Offer
+    from linkwise.model.views import PodView
+
+__all__ = ["bind", "outcome", "pick_on"]
+
+
+def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
+    """Promise devices of the node to the pod, and say what to write; asked again, the same promise."""
+    effects = state.turn(now)
+    pod = state.pod(uid)
+    if pod is None:
+        there = "is gone" if uid in state.cluster.known.gone else "was not seen yet; it is bound as soon as it is"
+        return BindAnswer(f"pod {uid} {there}", effects)
+    entry = state.cluster.ledger.get(uid)
+    if pod.node or (entry and entry.state != "PLANNED"):
+        again = _again(state, pod, entry, node, now)
+        return BindAnswer(again.error, (*effects, *again.effects))
+    wish = state.wish(pod)
+    wanted = state.wanted(wish)
+    if wanted is None:
+        return _without_devices(pod, wish, node, effects)
+    if stopped := _unbindable(state, node):
+        return BindAnswer(stopped, effects)
+    offer = pick_on(state, wanted, node)
+    if isinstance(offer, Reject):
+        # rule 004.no-fit: refused at once with the reason, and nothing leaks.
+        state.pending.bound(uid)
+        state.pending.failed(uid, [node])
+        return BindAnswer(f"node {node}: {refusal(offer.reason)}", effects)
+    grant = Grant(uid, wanted.policy.name, offer, mode=wanted.ask.mode)
+    bound = _promise(state, pod, wish.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
+    state.pending.bound(uid)
+    state.waiting.remove(uid)
+    # What follows from the promise is worked out now, so that between verbs nothing is left to do.
+    told = {effect.uid for effect in effects if isinstance(effect, Wake)}
+    more = [effect for effect in state.turn(now) if not (isinstance(effect, Wake) and effect.uid in told)]
+    return BindAnswer("", (*effects, *more, bound))
+
+
+def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
+    """Take note of how a bind ended, and tell people about it."""
+    if bound.grant is None or not state.cluster.ledger.outcome(bound.uid, bound.serial, ended):
+        return state.turn(now)
+    if ended == "refused":
+        state.pending.failed(bound.uid, [bound.node])
+    effects = state.turn(now)
+    return (*effects, _placed(state, bound, bound.grant)) if ended == "written" else effects
+
+
+def pick_on(state: State, wanted: Wanted, name: str) -> Offer | Reject:
+    """The devices that the node would give now."""
+    index = state.cluster.index
+    return index.unserved(wanted, name) or wanted.policy.pick(wanted.ask, index.nodes[name])
+
+
+def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: float) -> BindAnswer:
+    """A pod that is bound or promised already: the same again, or a refusal."""
+    there = pod.node or (entry.node if entry else "")
+    if there != node:
+        word = "bound" if pod.node else "promised"
+        return BindAnswer(f"pod {pod_name(pod)} is {word} to node {there} already")
+    if pod.node or entry is None or entry.state != "ASSUMED" or entry.outcome == "written":
+        return BindAnswer()
+    if not state.cluster.has(entry):
+        return BindAnswer(f"pod {pod_name(pod)} was promised devices that node {node} no longer has")
+    return BindAnswer("", (_promise(state, pod, state.wish(pod).dialect, entry, now),))
+
+
+def _unbindable(state: State, node: str) -> str:
+    view = state.cluster.nodes.get(node)
+    if view is None or node not in state.cluster.index.nodes:
+        return f"node {node} is not known"
+    return "" if view.ready else f"node {node} is not ready"
+
+
+def _without_devices(pod: PodView, wish: Wish, node: str, effects: tuple[Effect, ...]) -> BindAnswer:
+    if wish.broken:
+        return BindAnswer(str(wish.broken), effects)
+    return BindAnswer("", (*effects, Bind(pod.namespace, pod.name, pod.uid, node, None, 0)))
+
+
+def _promise(state: State, pod: PodView, dialect: str, entry: Entry, now: float) -> Bind:
+    """Enter the promise when all that must be written is known: nothing that fails leaves one behind."""
+    devices = {device.id: device for device in state.cluster.index.nodes[entry.node].devices}
+    # rule 004.record, 001.record: node and all keys are written in one request.
+    keys = state.writer.annotations(pod, dialect, entry.grant, devices, now)
+    promised = state.cluster.ledger.promise(entry, state.cluster.stocks[entry.node].allocations)
+    return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, promised.serial, keys)
+
+
+def _placed(state: State, bound: Bind, grant: Grant) -> Event:
+    node = state.cluster.index.nodes.get(bound.node)
+    indices = {device.id: str(device.index) for device in node.devices} if node else {}
+    devices = ", ".join(indices.get(device, device) for device in grant.offer.devices)
+    enforced = bound.node in state.cluster.stocks and state.cluster.stocks[bound.node].enforced
+    hint = "" if enforced else " (expected: the node's device plugin decides)"
+    several = "s" if len(grant.offer.devices) > 1 else ""
+    sentence = f"device{several} {devices} of node {bound.node} by {grant.policy}{hint}"
+    return Event("Normal", "DevicesChosen", sentence, bound.namespace, bound.name, bound.uid, bound.node)

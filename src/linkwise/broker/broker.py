@@ -1,0 +1,121 @@
+"""The one place where words meet decisions: views in, answers and finished effects out.
+
+Every verb runs whole: what it promises is in the ledger before anybody acts on it. Nothing here acts, waits or reads a
+clock; `now` is seconds since the epoch, and budgets count steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.asking import admit, dry_run, preempt
+from linkwise.broker.binding import bind, outcome
+from linkwise.broker.explaining import explain
+from linkwise.broker.explaining_node import explain_node
+from linkwise.broker.filtering import filter_nodes, prioritize
+from linkwise.broker.inspecting import inspect
+from linkwise.broker.preferred import preferred
+from linkwise.broker.snapshot import restore, take
+from linkwise.broker.state import State
+from linkwise.model.settings import PlacingSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from linkwise.broker.answers import Admission, BindAnswer, DryRun, FilterAnswer
+    from linkwise.broker.effects import Bind, Effect
+    from linkwise.broker.explanation import Explanation
+    from linkwise.broker.inspecting import NodeInspection
+    from linkwise.broker.node_explanation import NodeExplanation
+    from linkwise.broker.sights import Sight
+    from linkwise.engine.ledger import Outcome
+    from linkwise.model.snapshot import Snapshot
+    from linkwise.model.views import PodView
+
+__all__ = ["Broker"]
+
+
+class Broker:
+    """Answers every front door: scheduler, admission, agent, command line, simulator."""
+
+    def __init__(self, settings: PlacingSettings | None = None) -> None:
+        self.state: Final = State(settings or PlacingSettings())
+
+    def observe(self, sights: Iterable[Sight], now: float) -> tuple[Effect, ...]:
+        """Take in what a watch shows; the order of different objects does not matter."""
+        self.state.see(sights)
+        return self.state.turn(now)
+
+    def admit(self, pod: PodView) -> Admission:
+        """Whether what the pod asks for makes sense to any node at all."""
+        return admit(self.state, pod)
+
+    def filter(self, pod: PodView, names: Sequence[str], now: float, *, keep: bool = True) -> FilterAnswer:
+        """Nodes of the best class; `keep=False` for a call that leads to no bind, so that nothing is remembered."""
+        return filter_nodes(self.state, pod, names, now, keep=keep)
+
+    def prioritize(self, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
+        """A rank for every name, larger is better."""
+        return prioritize(self.state, pod, names, now)
+
+    def bind(self, uid: str, node: str, now: float) -> BindAnswer:
+        """Promise devices of a node to a pod; the effects say what to write."""
+        return bind(self.state, uid, node, now)
+
+    def outcome(self, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
+        """How a bind ended: written, refused, or unknown until the watch or a read tells."""
+        return outcome(self.state, bound, ended, now)
+
+    def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]], now: float) -> dict[str, Sequence[str]]:
+        """Those of the nodes on which evicting the pods named, by UID, would serve the ask."""
+        self.state.quiet_turn(now)
+        return preempt(self.state, pod, victims)
+
+    def preferred(
+        self, node: str, available: Sequence[str], required: Sequence[str], size: int, now: float
+    ) -> tuple[str, ...]:
+        """Which of its available devices a node should hand out."""
+        self.state.quiet_turn(now)
+        return preferred(self.state, node, available, required, size)
+
+    def dry_run(self, pod: PodView, now: float, names: Sequence[str] | None = None) -> DryRun:
+        """Where the pod would go now, by devices and by all else that a node must have."""
+        self.state.quiet_turn(now)
+        return dry_run(self.state, pod, names)
+
+    def explain(self, uid: str, now: float) -> Explanation | None:
+        """Why the pod waits, or has these devices; None if it is not known."""
+        self.state.quiet_turn(now)
+        return explain(self.state, uid)
+
+    def explain_node(self, name: str, now: float) -> NodeExplanation | None:
+        """What the node has, who has it and what it could still take; None if it is not known."""
+        self.state.quiet_turn(now)
+        return explain_node(self.state, name)
+
+    def inspect(self, node: str | None, now: float) -> tuple[NodeInspection, ...]:
+        """One node device by device, or all that have devices."""
+        self.state.quiet_turn(now)
+        return inspect(self.state, node)
+
+    def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
+        """Work ahead for so many steps: whatever is due, then tables that have not caught up."""
+        effects = self.state.turn(now)
+        self.state.cluster.index.work_ahead(budget)
+        return effects
+
+    def snapshot(self, now: float) -> Snapshot:
+        """All that answers depend on, as a value."""
+        return take(self.state, now)
+
+    @classmethod
+    def restore(cls, snapshot: Snapshot) -> Broker:
+        """A broker that answers as the one would that the snapshot was taken of."""
+        broker = cls(snapshot.settings)
+        restore(broker.state, snapshot)
+        return broker
+
+    def next_deadline(self) -> float | None:
+        """When `step` is due, if nothing happens before."""
+        due = (self.state.pending.next_expiry(), self.state.cluster.ledger.next_expiry())
+        return min((time for time in due if time is not None), default=None)

@@ -1,0 +1,55 @@
+"""What the outside world must do about a decision: finished values that a performer carries out as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.model.verdict import Grant
+
+__all__ = ["Bind", "Effect", "Event", "Wake"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Write node and annotations of one pod in one request; the UID guards against a pod of the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    grant: Grant | None
+    """None for a pod that asks for no device"""
+    serial: int
+    """names the promise when the outcome is reported"""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Let the scheduler try a pod again that was refused: there is room now that it lacked."""
+
+    namespace: str
+    name: str
+    uid: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Tell people about a pod or a node."""
+
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    sentence: str
+    namespace: str = ""
+    name: str = ""
+    """of the pod; empty if it is about a node"""
+    uid: str = ""
+    node: str = ""
+
+
+Effect = Bind | Wake | Event

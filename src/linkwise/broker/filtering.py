@@ -1,0 +1,130 @@
+"""Which of the nodes given a pod may go to: filter and prioritize."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.answers import FilterAnswer
+from linkwise.engine.choices import choices
+from linkwise.engine.explain import short_refusal
+from linkwise.engine.pending import Crowding, Pending
+from linkwise.engine.waiting import Refused
+from linkwise.model.verdict import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.state import State
+    from linkwise.engine.choices import Choices
+    from linkwise.engine.index import Wanted
+    from linkwise.engine.ledger import Entry
+    from linkwise.engine.pending import Attempts
+    from linkwise.model.views import PodView
+
+__all__ = ["filter_nodes", "prioritize"]
+
+PROMISED: Final = short_refusal(Reason("002.whole", kind="promised"))
+CROWDED: Final = short_refusal(Reason("002.whole", kind="pending"))
+NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
+
+
+def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
+    """Nodes of the best class; without `keep` nothing is remembered of it."""
+    effects = state.turn(now)
+    wish = state.wish(pod)
+    entry = state.cluster.ledger.get(pod.uid)
+    if entry and entry.state != "PLANNED":
+        return _promised(state, entry, names, effects)
+    if wish.broken:
+        return FilterAnswer([], {}, dict.fromkeys(names, wish.broken.sentence), effects=effects)
+    wanted = state.wanted(wish)
+    if wanted is None:
+        return FilterAnswer(list(names), effects=effects)
+    refused = wanted.policy.admit(wanted.ask)
+    if refused:
+        return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)), effects=effects)
+    found = choices(state.cluster.index, wanted, state.settings.budget)
+    unready = state.cluster.unready.intersection(names) if state.cluster.unready else frozenset[str]()
+    ready = [name for name in names if name not in unready] if unready else names
+    # Who asks on behalf of a pod that is bound or gone by now gets an answer, and nothing is kept of it.
+    keep = keep and bool(pod.uid) and not state.cluster.known.settled(pod.uid)
+    nodes, crowded = _Choosing(state, pod, wanted, found).choose(ready, again=keep)
+    if keep:
+        _remember(state, pod, wanted, nodes, now)
+    if nodes:
+        return FilterAnswer(nodes, partial=found.partial, effects=effects)
+    failed, final = found.why(ready)
+    if crowded or unready:
+        failed = {**failed, **dict.fromkeys(crowded, CROWDED), **dict.fromkeys(unready, NOT_READY)}
+    return FilterAnswer([], failed, final, found.partial, effects)
+
+
+def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
+    """A rank for every name, dense and from 0: equal nodes have equal ranks, and small differences are not lost.
+
+    Nodes that were offered to other pods a moment ago come after all that were not.
+    """
+    # rule 000.normalise: at the wire a dense rank.
+    state.quiet_turn(now)
+    wanted = state.wanted(state.wish(pod))
+    if wanted is None:
+        return [(name, 0) for name in names]
+    found = choices(state.cluster.index, wanted)
+    touched = set(state.pending.nodes_but(pod.uid))
+    scores = {name: (name not in touched, score) for name in names if (score := found.score(name)) is not None}
+    ranks = {score: rank for rank, score in enumerate(sorted(set(scores.values())))}
+    return [(name, ranks[scores[name]] if name in scores else 0) for name in names]
+
+
+def _promised(state: State, entry: Entry, names: Sequence[str], effects: tuple[Effect, ...]) -> FilterAnswer:
+    """A pod whose bind has not ended may go where it was promised, and nowhere else."""
+    if entry.node in names and state.cluster.has(entry):
+        return FilterAnswer([entry.node], effects=effects)
+    return FilterAnswer([], dict.fromkeys(names, PROMISED), effects=effects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choosing:
+    """Chooses nodes for one pod beside those that were offered nodes before it."""
+
+    state: State
+    pod: PodView
+    wanted: Wanted
+    found: Choices
+
+    def choose(self, names: Sequence[str], *, again: bool) -> tuple[list[str], list[str]]:
+        """The nodes to offer, and those refused for the sake of other pods; `again` counts what was offered before."""
+        pending, uid = self.state.pending, self.pod.uid
+        tries = pending.asks_again(uid) if again and len(names) > 1 else pending.attempts(uid)
+        touched = set(pending.nodes_but(uid))
+        crowding = Crowding(self.wanted, self.state.cluster.index.nodes.get)
+        crowded: list[str] = []
+        while True:
+            nodes = self._offered(names, tries, touched)
+            if len(nodes) <= self.state.settings.breadth:
+                nodes = list(dict.fromkeys(nodes))
+            out = {node for node in nodes if node in touched and crowding.needs(node, pending.on(node, uid))}
+            crowded += out
+            left = [node for node in nodes if node not in out]
+            if left or not out:
+                return left, crowded
+            names = [name for name in names if name not in out]
+
+    def _offered(self, names: Sequence[str], tries: Attempts, touched: set[str]) -> list[str]:
+        """Nodes that were offered in vain come last; after a few rounds all that fit are offered."""
+        settings = self.state.settings
+        if not settings.breadth or tries.rounds >= settings.rounds:
+            return self.found.all(names)
+        return self.found.best(names, settings.breadth, touched | tries.nodes)
+
+
+def _remember(state: State, pod: PodView, wanted: Wanted, nodes: list[str], now: float) -> None:
+    state.asked[pod.uid] = pod
+    if nodes:
+        state.waiting.remove(pod.uid)
+        state.pending.put(Pending(pod.uid, wanted, tuple(nodes), now + state.settings.pending))
+    else:
+        state.pending.remove(pod.uid)
+        state.waiting.put(Refused(pod.uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))

@@ -1,0 +1,37 @@
+"""What a node has, who has it and what it could still take: values that a person, a page or a program can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from linkwise.broker.inspecting import NodeInspection
+    from linkwise.engine.why_set import Choice
+    from linkwise.model.verdict import Reason
+
+__all__ = ["NodeExplanation"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """One node."""
+
+    name: str
+    devices: NodeInspection
+    decided: Literal["nothing", "node", "pod"]
+    """what says how it hands out its devices: nothing yet, the node itself, or its first pod"""
+    decided_by: str = ""
+    """that pod"""
+    sick: int = 0
+    """devices that do not work, of which it is not known which they are"""
+    sizes: tuple[int, ...] = ()
+    """numbers of whole devices that it could give to one pod now"""
+    largest: Choice | None = None
+    """the devices of the largest of these"""
+    shared_by_all: bool = False
+    """whether pods of different namespaces may share a device"""
+    stops: tuple[Reason, ...] = ()
+    """what would keep a small pod off whatever devices are idle"""
+    drift: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()

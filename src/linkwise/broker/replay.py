@@ -1,0 +1,239 @@
+"""Pods placed one by one, as a scheduler beside the broker would: filter, prioritize, bind, and what the watch shows then.
+
+The runner stands for the rest of the cluster: it holds what was written, so that a broker that starts again finds it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from linkwise.broker.asking import stopped
+from linkwise.broker.broker import Broker
+from linkwise.broker.cluster import holds_devices
+from linkwise.broker.demand import demand_of
+from linkwise.broker.effects import Bind
+from linkwise.broker.explanation_text import explanation_lines
+from linkwise.broker.sights import NodeGone, NodeObject, PodGone
+from linkwise.broker.snapshot import sights_of
+from linkwise.broker.state import pod_name
+from linkwise.engine.choices import choices
+from linkwise.engine.explain import short_refusal
+from linkwise.engine.feasibility import unless_first
+from linkwise.model.views import PodView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.sights import Sight
+    from linkwise.engine.ledger import Outcome
+    from linkwise.model.snapshot import Snapshot
+    from linkwise.model.verdict import Reason
+
+__all__ = ["Decision", "Holding", "Runner", "Way", "by_age", "differs", "explained", "replay"]
+
+Way = Literal["written", "unseen", "unknown", "refused"]
+"""how a bind goes: written and shown by the watch, written and not shown yet, nobody knows, or refused"""
+
+_OUTCOMES: Mapping[Way, Outcome] = {
+    "written": "written",
+    "unseen": "written",
+    "unknown": "unknown",
+    "refused": "refused",
+}
+_GATED = "a scheduling gate holds the pod back"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The devices of one container."""
+
+    container: str
+    devices: tuple[str, ...]
+    indices: tuple[int, ...]
+    share: int = 0
+    core: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a pod went, or why it waits."""
+
+    pod: str
+    """with its namespace"""
+    uid: str
+    node: str = ""
+    """empty if it waits"""
+    devices: tuple[Holding, ...] = ()
+    policy: str = ""
+    score: Mapping[str, int] = field(default_factory=dict)
+    """its terms by name, in the order in which they count"""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """short texts, each with how many nodes say so; only of a pod that waits"""
+    partial: bool = False
+    """whether some nodes were not judged, because that would have taken too long"""
+    why: tuple[str, ...] = ()
+    """the same in sentences, where they are asked for"""
+
+
+def replay(snapshot: Snapshot) -> Iterator[Decision]:
+    """Where the waiting pods of a snapshot go, one after the other."""
+    runner = Runner(Broker.restore(snapshot), snapshot.now)
+    yield from map(runner.place, runner.waiting())
+
+
+def explained(runner: Runner, decision: Decision) -> Decision:
+    """A decision that was just made, with its reasons in sentences."""
+    told = runner.broker.explain(decision.uid, runner.now)
+    return replace(decision, why=tuple(explanation_lines(told)) if told else ())
+
+
+def differs(one: Decision | None, other: Decision | None) -> bool:
+    """Whether a pod goes elsewhere, or gets other devices; reasons and scores may differ all the same."""
+    if one is None or other is None:
+        return one is not other
+    return (one.node, [held.indices for held in one.devices]) != (other.node, [held.indices for held in other.devices])
+
+
+def by_age(pod: PodView) -> tuple[int, float, str, str]:
+    """The order in which waiting pods are tried."""
+    return (-pod.priority, pod.created, pod.namespace, pod.name)
+
+
+class Runner:
+    """A broker, a clock that is set by hand, and what was written."""
+
+    def __init__(self, broker: Broker, now: float = 0.0) -> None:
+        self.broker = broker
+        self.now = now
+        self.effects: list[Effect] = []
+        """all that the broker wanted done, in order"""
+        self.written: dict[tuple[str, ...], Sight] = {}
+        self._binds: dict[str, Bind] = {}
+        for sight in sights_of(broker.snapshot(now)):
+            self._write(sight)
+
+    def show(self, *sights: Sight) -> None:
+        """Write these down, and let the broker see them."""
+        for sight in sights:
+            self._write(sight)
+        self.effects += self.broker.observe(sights, self.now)
+
+    def waiting(self) -> list[PodView]:
+        """Pods that have no node, in the order in which they are tried."""
+        pods = {pod.uid: pod for pod in (*self.broker.state.asked.values(), *self._pods())}
+        return sorted(
+            (pod for pod in pods.values() if not pod.node and not pod.deleting and pod.phase == "Pending"), key=by_age
+        )
+
+    def place(self, pod: PodView, way: Way = "written") -> Decision:
+        """Place one pod; the way tells how its bind goes."""
+        if pod.gates:
+            return Decision(pod_name(pod), pod.uid, reasons={_GATED: len(self.broker.state.cluster.nodes)})
+        stops = dict(self._stops(pod))
+        names = [name for name in sorted(self.broker.state.cluster.nodes) if name not in stops]
+        answer = self.broker.filter(pod, names, self.now)
+        self.effects += answer.effects
+        if not answer.nodes:
+            texts = (*map(short_refusal, stops.values()), *answer.failed.values(), *answer.unresolvable.values())
+            return Decision(pod_name(pod), pod.uid, reasons=_counted(texts), partial=answer.partial)
+        ranks = self.broker.prioritize(pod, answer.nodes, self.now)
+        node = min(ranks, key=lambda found: (-found[1], found[0]))[0]
+        return replace(self.bind(pod, node, way), partial=answer.partial)
+
+    def bind(self, pod: PodView, node: str, way: Way = "written") -> Decision:
+        """Bind one pod to a node, whatever filter would say."""
+        policy, score = self._score(pod, node)
+        bound = self.broker.bind(pod.uid, node, self.now)
+        self.effects += bound.effects
+        bind = next((effect for effect in bound.effects if isinstance(effect, Bind)), None)
+        if bind is None:
+            return Decision(pod_name(pod), pod.uid, reasons={bound.error: 1})
+        devices = self._held(bind)
+        self._end(pod, bind, way)
+        return Decision(pod_name(pod), pod.uid, node, devices, policy, score)
+
+    def read(self, uid: str, *, bound: bool) -> None:
+        """A read of the API server tells how a bind ended of which nobody knew."""
+        bind, pod = self._binds[uid], self.pod(uid)
+        if bound and pod:
+            self.show(_bound(pod, bind))
+        else:
+            self.effects += self.broker.outcome(bind, "refused", self.now)
+
+    def restart(self) -> None:
+        """Begin again with a new broker, which knows nothing but what was written."""
+        self.broker = Broker(self.broker.state.settings)
+        self.effects += self.broker.observe(list(self.written.values()), self.now)
+
+    def _stops(self, pod: PodView) -> Iterator[tuple[str, Reason]]:
+        """Nodes that lack something beside devices, which a scheduler would not ask about."""
+        state = self.broker.state
+        others = ((other.namespace, other.labels) for other in state.cluster.pods.values() if holds_devices(other))
+        demand = unless_first(demand_of(pod)[0], others)
+        for name in state.cluster.nodes:
+            reason = stopped(state, pod, demand, name)
+            if reason:
+                yield name, reason
+
+    def _score(self, pod: PodView, node: str) -> tuple[str, dict[str, int]]:
+        state = self.broker.state
+        wanted = state.wanted(state.wish(pod))
+        if wanted is None:
+            return "", {}
+        score = choices(state.cluster.index, wanted).score(node) or ()
+        return wanted.policy.name, dict(zip(wanted.policy.terms, score, strict=False))
+
+    def _held(self, bind: Bind) -> tuple[Holding, ...]:
+        devices = self.broker.state.cluster.index.nodes[bind.node].devices if bind.grant else ()
+        indices = {device.id: device.index for device in devices}
+        return tuple(
+            Holding(
+                part.container, part.devices, tuple(indices[device] for device in part.devices), part.share, part.core
+            )
+            for part in (bind.grant.offer.parts if bind.grant else ())
+        )
+
+    def _end(self, pod: PodView, bind: Bind, way: Way) -> None:
+        self._binds[pod.uid] = bind
+        self.effects += self.broker.outcome(bind, _OUTCOMES[way], self.now)
+        if way == "written":
+            self.show(_bound(pod, bind))
+        elif way == "unseen":
+            self._write(_bound(pod, bind))
+
+    def _write(self, sight: Sight) -> None:
+        match sight:
+            case PodView():
+                self.written["pod", sight.uid] = sight
+            case PodGone(uid):
+                self.written.pop(("pod", uid), None)
+            case NodeGone(name):
+                self.written.pop(("node", name), None)
+            case NodeObject(node, kind, None):
+                self.written.pop(("object", node, kind), None)
+            case NodeObject(node, kind):
+                self.written["object", node, kind] = sight
+            case _:
+                self.written["node", sight.name] = sight
+
+    def pod(self, uid: str) -> PodView | None:
+        """The pod as it was written, or as it asked."""
+        found = self.written.get(("pod", uid))
+        return found if isinstance(found, PodView) else self.broker.state.asked.get(uid)
+
+    def _pods(self) -> Iterator[PodView]:
+        return (sight for sight in self.written.values() if isinstance(sight, PodView))
+
+
+def _bound(pod: PodView, bind: Bind) -> PodView:
+    """The pod as the API server has it after the bind."""
+    annotations = {**pod.annotations, **bind.annotations}
+    return replace(pod, node=bind.node, annotations=annotations, version=pod.version + 1 if pod.version else 0)
+
+
+def _counted(texts: Iterable[str]) -> dict[str, int]:
+    """The most frequent first."""
+    return dict(sorted(Counter(texts).items(), key=lambda found: (-found[1], found[0])))

@@ -1,0 +1,41 @@
+"""What a watch shows beside pods and nodes as they are now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkwise.model.views import NodeView, PodView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["NodeGone", "NodeObject", "PodGone", "Sight"]
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """A pod is no longer there."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    """A node is no longer there."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObject:
+    """An object that tells more of a node: its inventory, its Device object, a ConfigMap."""
+
+    node: str
+    kind: str
+    """as dialects name it: `DeviceInventory`, `Device`, `ConfigMap/<name>`"""
+    document: Mapping[str, object] | bytes | None
+    """as JSON, which is kept as it is and takes little room, or as what a reader made of it; None if it is gone"""
+
+
+Sight = PodView | NodeView | PodGone | NodeGone | NodeObject

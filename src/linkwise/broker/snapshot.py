@@ -1,0 +1,120 @@
+"""All that the broker keeps as one value, and a broker's state made of that value again.
+
+Tables, indexes and what nodes have to hand out are not kept: they are worked out anew. So a restored broker answers as
+the one that the snapshot was taken of would have, as long as no filter meets its budget of shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.effects import Event, Wake
+from linkwise.broker.sights import NodeObject
+from linkwise.engine.pending import Attempts, Pending
+from linkwise.engine.waiting import Refused
+from linkwise.errors import InputError
+from linkwise.model.snapshot import EffectKept, Kept, OfferKept, Snapshot, Tried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.sights import Sight
+    from linkwise.broker.state import State
+    from linkwise.engine.index import Wanted
+
+__all__ = ["Snapshot", "restore", "sights_of", "take"]
+
+_EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {"Wake": Wake, "Event": Event}
+"""those that no verb must hand out at once"""
+
+
+def take(state: State, now: float) -> Snapshot:
+    """The state as it is between two verbs; equal states give equal snapshots, in whatever order things were seen."""
+    cluster = state.cluster
+    return Snapshot(
+        now,
+        state.settings,
+        tuple(cluster.nodes[name] for name in sorted(cluster.nodes)),
+        {
+            node: dict(sorted(cluster.documents(node).items()))
+            for node in sorted(cluster.objects)
+            if cluster.objects[node]
+        },
+        tuple(cluster.pods[uid] for uid in sorted(cluster.pods)),
+        _kept(state),
+    )
+
+
+def restore(state: State, snapshot: Snapshot) -> None:
+    """Make a new state what the snapshot holds."""
+    kept = snapshot.kept
+    if kept is None:
+        state.see(sights_of(snapshot))
+        state.turn(snapshot.now)
+        return
+    state.cluster.restore(snapshot, kept)
+    state.asked = {pod.uid: pod for pod in kept.asked}
+    state.pending.restore(
+        [Pending(found.pod, _wanted(state, found.pod), found.nodes, found.expires) for found in kept.pending],
+        {pod: Attempts(frozenset(tried.nodes), tried.rounds) for pod, tried in kept.tried.items()},
+        kept.offered,
+        kept.freed,
+    )
+    for uid in kept.refused:
+        wanted, pod = _wanted(state, uid), state.asked[uid]
+        state.waiting.put(Refused(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
+    state.writer.restore(kept.times)
+    state.cluster.settle()
+    state.cluster.drifted.clear()  # none of it is news
+    state.late = tuple(map(_effect, kept.late))
+
+
+def sights_of(snapshot: Snapshot) -> Iterator[Sight]:
+    """The views and objects as a watch would show them."""
+    yield from snapshot.nodes
+    for node, objects in snapshot.objects.items():
+        yield from (NodeObject(node, kind, document) for kind, document in objects.items())
+    yield from snapshot.pods
+
+
+def _kept(state: State) -> Kept:
+    pending, ledger = state.pending, state.cluster.ledger
+    gone, changed, moved = state.cluster.remembered()
+    return Kept(
+        entries=tuple(sorted(ledger.entries(), key=lambda entry: (entry.created, entry.pod))),
+        serial=ledger.serial,
+        asked=tuple(state.asked[uid] for uid in sorted(state.asked)),
+        pending=tuple(OfferKept(entry.pod, entry.nodes, entry.expires) for entry in pending.entries()),
+        offered=dict(sorted(pending.offered().items())),
+        tried={
+            pod: Tried(tuple(sorted(tried.nodes)), tried.rounds)
+            for pod, tried in sorted(pending.all_attempts().items())
+            if tried.rounds
+        },
+        freed=tuple(pending.freed(again=True)),
+        refused=tuple(sorted(refused.pod for refused in state.waiting.pods())),
+        times=dict(sorted(state.writer.times().items())),
+        gone=gone,
+        changed=dict(sorted(changed.items())),
+        moved={pod: (drift.node, drift.believed[0]) for pod, drift in sorted(moved.items())},
+        late=tuple(EffectKept(type(effect).__name__, asdict(effect)) for effect in state.late),
+    )
+
+
+def _effect(kept: EffectKept) -> Effect:
+    try:
+        return _EFFECTS[kept.effect](**kept.fields)
+    except (LookupError, TypeError) as error:
+        raise InputError(f"effect {kept.effect!r} with {', '.join(kept.fields)} is not known") from error
+
+
+def _wanted(state: State, uid: str) -> Wanted:
+    pod = state.asked.get(uid)
+    wanted = state.wanted(state.wish(pod)) if pod else None
+    if wanted is None:
+        raise InputError(
+            f"pod {uid} was offered nodes or refused, and no pod that asked has this UID and wants devices"
+        )
+    return wanted

@@ -1,0 +1,161 @@
+"""All that the broker keeps, and what every verb does first: work out what follows from what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.cluster import Cluster
+from linkwise.broker.demand import capacity_of, demand_of
+from linkwise.broker.effects import Event, Wake
+from linkwise.broker.sights import NodeGone, NodeObject, PodGone
+from linkwise.broker.writing import Writer
+from linkwise.dialects.registry import DIALECTS
+from linkwise.engine.drift import drift_text
+from linkwise.engine.feasibility import unfit
+from linkwise.engine.index import Wanted
+from linkwise.engine.pending import PendingBook
+from linkwise.engine.waiting import Waiting
+from linkwise.model.views import PodView
+from linkwise.policies.registry import policies_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.sights import Sight
+    from linkwise.broker.wish import Wish
+    from linkwise.model.settings import PlacingSettings
+
+__all__ = ["State", "pod_name"]
+
+_BY_RESOURCE: Final = {dialect.name: dialect.by_resource for dialect in DIALECTS}
+
+
+WISHES: Final = 20_000
+"""wishes that are kept; whoever asks after that is read again"""
+
+
+def pod_name(pod: PodView) -> str:
+    """What people call a pod."""
+    return f"{pod.namespace}/{pod.name}"
+
+
+class State:
+    """The cluster as it was seen, and what was said to whom."""
+
+    def __init__(self, settings: PlacingSettings) -> None:
+        self.settings: Final = settings
+        self.cluster: Final = Cluster(settings)
+        self.policies: Final = policies_with(settings)
+        self.pending: Final = PendingBook()
+        self.waiting: Final = Waiting()
+        self.writer: Final = Writer()
+        self.asked: dict[str, PodView] = {}
+        """pods that asked for nodes, as they asked: a bind names only their UID"""
+        self._wishes: dict[str, tuple[PodView, Wish]] = {}
+        self.late: tuple[Effect, ...] = ()
+
+    def see(self, sights: Iterable[Sight]) -> None:
+        """Note what the watch shows."""
+        for sight in sights:
+            match sight:
+                case PodView():
+                    self._see_pod(sight)
+                case PodGone(uid):
+                    self._lose_pod(uid)
+                case NodeGone(name):
+                    self.cluster.lose_node(name)
+                case NodeObject(node, kind, document):
+                    self.cluster.see_object(node, kind, document)
+                case _:
+                    self.cluster.see_node(sight)
+
+    def _see_pod(self, pod: PodView) -> None:
+        before = self.cluster.known.namesake(pod)
+        if not self.cluster.see_pod(pod):
+            return
+        if before:  # a name is free only when its pod is gone
+            self._lose_pod(before.uid)
+        if pod.node:
+            self.forget(pod.uid)
+
+    def _lose_pod(self, uid: str) -> None:
+        if uid:
+            self.cluster.lose_pod(uid)
+            self.forget(uid)
+
+    def forget(self, uid: str) -> None:
+        """The pod is bound, or gone: what it was offered no longer matters."""
+        self.pending.forget(uid)
+        self.waiting.remove(uid)
+        self.asked.pop(uid, None)
+        self._wishes.pop(uid, None)
+
+    def turn(self, now: float) -> tuple[Effect, ...]:
+        """Work out what follows from what was seen, promised and over by now."""
+        self._expire_plans(now)
+        self.pending.expire(now, self.settings.pending)
+        gained = (*self.cluster.settle(), *self.pending.freed())
+        wakes = self._wakes(dict.fromkeys(gained)) if gained else []
+        late, self.late = self.late, ()
+        return (*late, *wakes, *self._drift_events())
+
+    def quiet_turn(self, now: float) -> None:
+        """The same before an answer that carries no effects: they go out with the next that does."""
+        self.late = self.turn(now)
+
+    def pod(self, uid: str) -> PodView | None:
+        """The pod as the watch or its own ask shows it."""
+        return self.cluster.pods.get(uid) or self.asked.get(uid)
+
+    def name_of(self, uid: str) -> str:
+        """What people call the pod with that UID."""
+        pod = self.pod(uid)
+        return pod_name(pod) if pod else uid
+
+    def wish(self, pod: PodView) -> Wish:
+        """What the pod wants; worked out once for each version of it."""
+        known = self._wishes.get(pod.uid)
+        if known and (known[0] is pod or (pod.version and known[0].version == pod.version)):
+            return known[1]
+        wish = self.cluster.wish(pod)
+        if pod.uid and not pod.node:
+            self._wishes[pod.uid] = (pod, wish)
+            if len(self._wishes) > WISHES:
+                del self._wishes[next(iter(self._wishes))]
+        return wish
+
+    def wanted(self, wish: Wish) -> Wanted | None:
+        """The ask as nodes are asked it; None if the pod asks for nothing, or makes no sense."""
+        if wish.ask is None:
+            return None
+        word = wish.ask.resource if _BY_RESOURCE[wish.dialect] else wish.dialect
+        return Wanted(wish.ask, word, self.policies[wish.policy])
+
+    def _expire_plans(self, now: float) -> None:
+        self.cluster.ledger.drop([entry.pod for entry in self.cluster.ledger.expired(now)])
+
+    def _wakes(self, gained: Iterable[str]) -> list[Wake]:
+        index = self.cluster.index
+        nodes = [index.nodes[name] for name in gained if name in index.nodes]
+        woken = self.waiting.woken_by(nodes, lambda wanted, name: not index.unserved(wanted, name), self._may_go)
+        return [
+            Wake(found.namespace, found.name, found.pod, f"node {node} has room for it now") for found, node in woken
+        ]
+
+    def _may_go(self, uid: str, name: str) -> bool:
+        """Whether a pod fits on a node by all but devices and other pods: these may change before it gets there."""
+        pod, view = self.pod(uid), self.cluster.nodes[name]
+        if pod is None or not view.ready:
+            return False
+        demand = replace(demand_of(pod)[0], apart=(), together=())
+        return unfit(demand, view, capacity_of(view), self.cluster.load(name)) is None
+
+    def _drift_events(self) -> list[Event]:
+        """Every disagreement once, when it appears."""
+        changed, self.cluster.drifted = self.cluster.drifted, {}
+        new = []
+        for node, before in changed.items():
+            new += [drift for drift in self.cluster.drift.get(node, ()) if drift not in before]
+        return [Event("Warning", "Drift", drift_text(drift, self.name_of), node=drift.node) for drift in new]

@@ -1,0 +1,45 @@
+"""A grant in the words of the system that was asked, beside our own record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.dialect import Writing
+from linkwise.dialects.linkwise import Linkwise
+from linkwise.dialects.registry import DIALECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.model.device import Device
+    from linkwise.model.verdict import Grant
+    from linkwise.model.views import PodView
+
+__all__ = ["Writer"]
+
+LATEST: Final = 9e9  # seconds since the epoch; in nanoseconds 64 bits hold little more
+_BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
+
+
+class Writer:
+    """Writes grants; the times it gives are different and increase on each node, whatever the clock does."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def annotations(
+        self, pod: PodView, dialect: str, grant: Grant, devices: Mapping[str, Device], now: float
+    ) -> dict[str, str]:
+        """All keys to write on the pod."""
+        node = grant.offer.node
+        time = self._last[node] = max(int(1e9 * min(LATEST, max(0.0, now))), self._last.get(node, 0) + 1)
+        writing = Writing(pod, grant, devices, time)
+        return {**_BY_NAME[dialect].write(writing), **_BY_NAME[Linkwise.name].write(writing)}
+
+    def times(self) -> dict[str, int]:
+        """The last time given on each node, for a snapshot."""
+        return dict(self._last)
+
+    def restore(self, times: Mapping[str, int]) -> None:
+        """Become what a snapshot holds."""
+        self._last = dict(times)

@@ -1,0 +1,119 @@
+"""What a snapshot keeps of a broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import attrgetter
+
+import pytest
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.effects import Bind, Wake
+from linkwise.broker.fleet import fleet_node
+from linkwise.broker.sights import PodGone
+from linkwise.errors import InputError
+from linkwise.model.settings import PlacingSettings
+from linkwise.model.snapshot import EffectKept, Kept, Snapshot
+from linkwise.model.views import ContainerView, PodView
+from linkwise.vendors.profiles import profile
+
+
+def pod(name: str, count: int = 8) -> PodView:
+    containers = (ContainerView("main", limits={"nvidia.com/gpu": str(count)}),)
+    return PodView("default", name, f"u-{name}", containers, version=1)
+
+
+def broker() -> Broker:
+    made = Broker(PlacingSettings(breadth=4))
+    made.observe(fleet_node(profile("dgx1-v100"), "n1"), 0.0)
+    return made
+
+
+def again(first: Broker, now: float = 1.0) -> Broker:
+    return Broker.restore(first.snapshot(now))
+
+
+def bound(first: Broker, asking: PodView, now: float = 1.0) -> Bind:
+    first.filter(asking, ["n1"], now)
+    (bind,) = (effect for effect in first.bind(asking.uid, "n1", now).effects if isinstance(effect, Bind))
+    return bind
+
+
+def test_settings_are_kept() -> None:
+    assert again(broker()).state.settings.breadth == 4
+
+
+def test_a_promise_is_kept_and_its_outcome_is_still_taken() -> None:
+    first = broker()
+    bind = bound(first, pod("a"))
+    second = again(first)
+    assert second.filter(pod("b"), ["n1"], 1.0).nodes == []
+    second.outcome(bind, "refused", 2.0)
+    assert second.filter(pod("b"), ["n1"], 2.0).nodes == ["n1"]
+
+
+def test_a_pod_that_was_refused_is_woken_all_the_same() -> None:
+    first = broker()
+    bind = bound(first, pod("a"))
+    first.filter(pod("b"), ["n1"], 1.0)
+    effects = again(first).outcome(bind, "refused", 2.0)
+    assert [effect.uid for effect in effects if isinstance(effect, Wake)] == ["u-b"]
+
+
+def test_an_offer_still_keeps_others_away_until_its_time_is_over() -> None:
+    first = broker()
+    first.filter(pod("a"), ["n1"], 1.0)
+    second = again(first)
+    assert second.filter(pod("b"), ["n1"], 1.5).nodes == []
+    assert second.filter(pod("b"), ["n1"], 9.0).nodes == ["n1"]
+
+
+def test_a_pod_that_is_gone_stays_gone() -> None:
+    first = broker()
+    first.observe([pod("a"), PodGone("u-a")], 1.0)
+    second = again(first)
+    second.observe([replace(pod("a"), node="n1")], 2.0)
+    assert second.state.cluster.pods == {}
+
+
+def test_without_what_was_kept_the_pods_own_records_tell_what_they_hold() -> None:
+    first = broker()
+    bind = bound(first, pod("a", 2))
+    first.outcome(bind, "written", 1.0)
+    first.observe([replace(pod("a", 2), node="n1", annotations=bind.annotations, version=2)], 1.0)
+    seen = replace(first.snapshot(1.0), kept=None)
+    assert Broker.restore(seen).state.cluster.index.nodes == first.state.cluster.index.nodes
+
+
+@pytest.mark.parametrize(
+    "kept", [Kept(refused=("u-1",)), Kept(asked=(replace(pod("a"), containers=()),), refused=("u-a",))]
+)
+def test_a_pod_that_waits_must_have_asked(kept: Kept) -> None:
+    with pytest.raises(InputError, match="was offered nodes or refused, and no pod that asked has this UID"):
+        Broker.restore(Snapshot(kept=kept))
+
+
+def test_an_effect_that_nobody_knows_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="effect 'Wave' with uid is not known"):
+        Broker.restore(Snapshot(kept=Kept(late=(EffectKept("Wave", {"uid": "u"}),))))
+
+
+# What each part of a broker remembers: kept by a snapshot, or worked out again from what it keeps. Whoever lets a part
+# remember more must decide which of the two that is.
+REMEMBERED = {
+    "state": {"settings", "asked", "late", "cluster", "pending", "waiting", "writer", *("policies", "_wishes")},
+    "state.cluster": {
+        *("settings", "nodes", "objects", "known", "ledger", "_changed", "_moved"),
+        *("unready", "stocks", "index", "drift", "drifted", "problems", "_opened", "_restock"),
+    },
+    "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
+    "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_ending", "touched")},
+    "state.pending": {"_entries", "_attempts", "_offered", "_freed", *("_by_node",)},
+    "state.waiting": {"_refused", *("_lines",)},
+    "state.writer": {"_last"},
+}
+
+
+@pytest.mark.parametrize("part", REMEMBERED)
+def test_a_snapshot_knows_all_that_a_broker_remembers(part: str) -> None:
+    assert set(vars(attrgetter(part)(broker()))) == REMEMBERED[part]

@@ -1,0 +1,21 @@
+"""Every story of the five systems, told in YAML and played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from linkwise.testing.scenario import load, run
+
+FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+
+
+def _case(file: Path) -> object:
+    rules = load(file).rules
+    return pytest.param(file, id=file.stem, marks=[pytest.mark.rule(rule) for rule in rules])
+
+
+@pytest.mark.parametrize("file", [_case(file) for file in FILES])
+def test_the_story_goes_as_told(file: Path) -> None:
+    run(load(file))
