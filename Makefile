@@ -2,6 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCHES := partition filter rebuild conflicts
 
 .PHONY: help setup demo test check fix bench soak docs lock clean
 .DEFAULT_GOAL := help
@@ -27,10 +28,10 @@ check: $(READY)  ## lint, types, layers, documentation
 fix: $(READY)  ## mend what can be mended by machine
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-bench: $(READY)  ## speed, as ratios in one run
-	$(BIN)/python bench/partition.py $(ARGS)
+bench: $(READY)  ## speed of choosing, filter, a start from nothing and clashes of binds, each beside its bar
+	@code=0; for part in $(BENCHES); do $(BIN)/python bench/$$part.py $(ARGS) || code=1; done; exit $$code
 
-soak: $(READY)  ## fuzz the readers of tool outputs (SECONDS=600)
+soak: $(READY)  ## fuzz the readers of tool outputs, shake brokers (SECONDS=600)
 	$(BIN)/python scripts/soak.py $(or $(SECONDS),600)
 
 docs: $(READY)  ## write the generated pages and pictures anew

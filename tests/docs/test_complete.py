@@ -18,13 +18,14 @@ from linkwise.cli.manifests import TEMPLATES
 from linkwise.cli.understanding import NODE_KINDS, read_file
 from linkwise.dialects.groups import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.registry import DIALECTS
-from linkwise.engine.explain import _WORDS
+from linkwise.engine.explain import WORDS
 from linkwise.model.group import Group, NetworkWish
 from linkwise.model.hardware import HardwareProfile
 from linkwise.model.link import Pcie
 from linkwise.model.node_facts import NodeFacts
 from linkwise.model.problem import Problem
 from linkwise.model.settings import BandwidthSettings, JobShape, ShareSettings
+from linkwise.model.stock import Stock
 from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
 from linkwise.policies.spans import SPANS
@@ -185,9 +186,9 @@ def test_every_setting_is_in_the_reference(settings: type[BandwidthSettings | Sh
     assert [shape for shape in get_args(JobShape) if f"`{shape}`" not in told] == []
 
 
-@pytest.mark.parametrize(("rule", "kind"), _WORDS)
+@pytest.mark.parametrize(("rule", "kind"), WORDS)
 def test_every_refusal_is_in_the_reference_with_its_short_text(rule: str, kind: str) -> None:
-    row = f"| `{rule}` | {f'`{kind}`' if kind else '-'} | {_WORDS[rule, kind].short} | "
+    row = f"| `{rule}` | {f'`{kind}`' if kind else '-'} | {WORDS[rule, kind].short} | "
     assert row in section("docs/reference/policies.md", "## Refusals")
 
 
@@ -230,6 +231,7 @@ def test_dialects_stand_in_the_order_in_which_their_records_count() -> None:
     [
         (Group, "groups.md", "## Fields"),
         (NodeFacts, "dialects.md", "## Node facts"),
+        (Stock, "dialects.md", "## What a node has"),
         (Problem, "dialects.md", "## Problems"),
     ],
 )

@@ -38,7 +38,10 @@ def canonical(topology: Topology) -> Matrix:
         found = {(i, j): by_value[values[i][j]] for i, j in combinations(range(count), 2)}
     else:
         return ()
-    return tuple(tuple(0.0 if i == j else found[min(i, j), max(i, j)] for j in range(count)) for i in range(count))
+    rows = [[0.0] * count for _ in range(count)]
+    for (i, j), value in found.items():
+        rows[i][j] = rows[j][i] = value
+    return tuple(map(tuple, rows))
 
 
 def classes(values: list[float]) -> dict[float, float]:
@@ -49,7 +52,10 @@ def classes(values: list[float]) -> dict[float, float]:
             groups[-1].append(value)
         else:
             groups.append([value])
-    return {value: _rung(group[len(group) // 2]) for group in groups for value in group}
+    found: dict[float, float] = {}
+    for group in groups:
+        found |= dict.fromkeys(group, _rung(group[len(group) // 2]))
+    return found
 
 
 def _rung(value: float) -> float:

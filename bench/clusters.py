@@ -1,0 +1,132 @@
+"""Large clusters for measuring: nodes with noise on every link, half of their devices taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.fleet import fleet_node, machine_devices
+from linkwise.dialects.linkwise import GRANT, grant_text
+from linkwise.model.topology import Topology, numbered
+from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.model.views import ContainerView, PodView
+from linkwise.topology.canonical import canonical
+from linkwise.vendors.profiles import MachineProfile, profile
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Iterator
+
+    from linkwise.broker.sights import Sight
+    from linkwise.model.settings import PlacingSettings
+
+MACHINES = ("dgx1-v100", "v100-pcie", "a100-bridged", "dgx-a100")
+
+
+def node_names(count: int, length: int) -> list[str]:
+    """Names of the given length, all different."""
+    return [f"n{number:06d}".ljust(length, "x") for number in range(count)]
+
+
+def noisy(machine: MachineProfile, chance: random.Random) -> MachineProfile:
+    """The machine as bandwidth tests would measure it: no two samples are equal."""
+    values = canonical(machine.topology)
+    rows = tuple(tuple(round(value * chance.uniform(0.98, 1.02), 2) for value in row) for row in values)
+    return replace(machine, topology=Topology(numbered(len(rows)), bandwidth=rows))
+
+
+def whole_cluster(names: list[str], chance: random.Random, machines: Iterable[str] = MACHINES) -> list[Sight]:
+    """Nodes that give whole devices, with pods on about half of them."""
+    kinds = [profile(name) for name in machines]
+    sights: list[Sight] = []
+    for name in names:
+        machine = noisy(chance.choice(kinds), chance)
+        sights += fleet_node(machine, name)
+        devices = [device.id for device in machine_devices(machine, name)]
+        taken = chance.sample(devices, chance.randint(0, len(devices)))
+        while taken:
+            size = chance.choice((1, 1, 2, 4))
+            own, taken = taken[:size], taken[size:]
+            sights.append(_bound(name, len(sights), {"nvidia.com/gpu": str(len(own))}, own))
+    return sights
+
+
+def shared_cluster(names: list[str], chance: random.Random, unit: str) -> list[Sight]:
+    """Nodes that give memory of devices; in GiB rooms are few, in MiB they are many."""
+    machine = profile("p40-share")
+    memory = 22 if unit == "GiB" else 22919
+    sights: list[Sight] = []
+    for name in names:
+        sights += _shared_node(machine, name, memory)
+        for device in machine_devices(machine, name):
+            left = memory
+            while left > 1 and chance.random() < 0.6:
+                share = chance.randint(1, max(1, left // 2))
+                left -= share
+                sights.append(_bound(name, len(sights), {"aliyun.com/gpu-mem": str(share)}, [device.id], share))
+    return sights
+
+
+def observed(sights: list[Sight], settings: PlacingSettings | None = None) -> Broker:
+    """A broker that has seen all of it."""
+    broker = Broker(settings)
+    broker.observe(sights, 0.0)
+    return broker
+
+
+def pod_json(number: int, asks: dict[str, str], annotations: dict[str, str] | None = None) -> dict[str, object]:
+    """A pod as kube-scheduler sends it, with the fields that every pod has."""
+    return {
+        "metadata": {
+            "name": f"train-{number}",
+            "namespace": "default",
+            "uid": f"00000000-0000-4000-8000-{number:012d}",
+            "resourceVersion": str(1000 + number),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"app": "train", "team": "a"},
+            "annotations": annotations or {},
+        },
+        "spec": {
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "registry.example/train:1",
+                    "resources": {"limits": {**asks, "cpu": "4", "memory": "16Gi"}},
+                    "terminationMessagePath": "/dev/termination-log",
+                    "imagePullPolicy": "IfNotPresent",
+                }
+            ],
+            "schedulerName": "linkwise",
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
+        },
+        "status": {"phase": "Pending", "qosClass": "Burstable"},
+    }
+
+
+def request(pod: dict[str, object], names: list[str]) -> bytes:
+    """A call of filter."""
+    return msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names})
+
+
+def _bound(node: str, number: int, asks: dict[str, str], devices: list[str], share: int = 0) -> PodView:
+    uid = f"10000000-0000-4000-8000-{number:012d}"
+    offer = Offer(node, (Part("main", tuple(devices), share),))
+    grant = Grant(uid, "memory-share" if share else "bandwidth", offer, mode="share" if share else "whole")
+    return PodView(
+        "default",
+        f"old-{number}",
+        uid,
+        (ContainerView("main", limits=asks),),
+        annotations={GRANT: grant_text(grant)},
+        node=node,
+        phase="Running",
+        version=1,
+    )
+
+
+def _shared_node(machine: MachineProfile, name: str, memory: int) -> Iterator[Sight]:
+    """A node whose shares are counted in other units than GiB."""
+    yield from fleet_node(replace(machine, memory=memory * 1024), name)

@@ -1,0 +1,141 @@
+"""How often a bind finds its node taken, when many pods are on their way at once, by the breadth of filter's answer.
+
+As kube-scheduler does it: one pod after the other is filtered, on the nodes whose counts suffice with the pods assumed
+there, and takes one of the nodes of the best rank; its bind comes later, after other pods were filtered. So only sets
+of devices can clash: rings, and parts of one device. Finished pods make room, and the cluster stays nearly full.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter, deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from clusters import node_names, observed, pod_json
+from linkwise.broker.effects import Bind
+from linkwise.broker.fleet import fleet_node
+from linkwise.broker.sights import PodGone
+from linkwise.model.settings import PlacingSettings
+from linkwise.vendors.profiles import profile
+from linkwise.wire.objects import pod_view
+
+if TYPE_CHECKING:
+    from linkwise.model.views import PodView
+
+NODES, ASKS, IN_FLIGHT, FULL = 1_000, 8_000, 24, 0.85
+BAR = 0.01  # of the binds, at the usual breadth
+
+
+class Kind(NamedTuple):
+    """What is asked for."""
+
+    title: str
+    machine: str
+    resource: str
+    sizes: tuple[int, ...]
+    there: int
+    """of the resource on one node"""
+
+
+KINDS = (
+    Kind("chips in rings", "atlas-800", "huawei.com/Ascend910", (1, 1, 2, 2, 4, 8), 8),
+    Kind("parts of devices", "p40-share", "aliyun.com/gpu-mem", (2, 5, 8, 11, 16), 88),
+)
+
+
+class Stream:
+    """Pods on their way."""
+
+    def __init__(self, kind: Kind, breadth: int) -> None:
+        self._kind = kind
+        self._chance = random.Random(breadth)
+        self._names = node_names(NODES, 13)
+        machine = profile(kind.machine)
+        sights = [sight for name in self._names for sight in fleet_node(machine, name)]
+        self._broker = observed(sights, PlacingSettings(breadth=breadth))
+        self._taken: Counter[str] = Counter()
+        self._flying: deque[tuple[PodView, str, int]] = deque()
+        self._running: list[tuple[str, str, int]] = []
+        self.binds = self.conflicts = self.waiting = 0
+        self._now = 0.0
+
+    def run(self) -> None:
+        """Send all asks through."""
+        for number in range(ASKS):
+            self._now += 0.005
+            self._ask(number)
+            if len(self._flying) > self._chance.randint(1, IN_FLIGHT):
+                self._bind()
+            while sum(self._taken.values()) > FULL * NODES * self._kind.there and self._running:
+                self._finish()
+        while self._flying:
+            self._bind()
+
+    def _ask(self, number: int) -> None:
+        size = self._chance.choice(self._kind.sizes)
+        pod = pod_view(pod_json(number, {self._kind.resource: str(size)}))
+        names = [name for name in self._names if self._taken[name] + size <= self._kind.there]
+        found = self._broker.filter(pod, names, self._now).nodes
+        if not found:
+            self.waiting += 1
+            return
+        ranks = self._broker.prioritize(pod, found, self._now)
+        best = max(rank for _, rank in ranks)
+        home = self._chance.choice([name for name, rank in ranks if rank == best])
+        self._taken[home] += size
+        self._flying.append((pod, home, size))
+
+    def _bind(self) -> None:
+        pod, node, size = self._flying.popleft()
+        self.binds += 1
+        answer = self._broker.bind(pod.uid, node, self._now)
+        if answer.error:
+            self.conflicts += 1
+            self._taken[node] -= size
+        for effect in answer.effects:
+            if isinstance(effect, Bind):
+                self._broker.outcome(effect, "written", self._now)
+                bound = replace(pod, node=node, annotations=effect.annotations, version=pod.version + 1)
+                self._broker.observe([bound], self._now)
+                self._running.append((pod.uid, node, size))
+
+    def _finish(self) -> None:
+        place = self._chance.randrange(len(self._running))
+        self._running[place], self._running[-1] = self._running[-1], self._running[place]
+        uid, node, size = self._running.pop()
+        self._taken[node] -= size
+        self._broker.observe([PodGone(uid)], self._now)
+
+
+def main() -> None:
+    """Measure, print, and end with 1 if a bar was missed."""
+    title = "Binds that found their node taken"
+    table = Table("asks for", "breadth", "asks", "binds", "refused", "waited", "bar", "", title=title)
+    missed = False
+    for kind in KINDS:
+        for breadth in (1, 4, 16):
+            stream = Stream(kind, breadth)
+            stream.run()
+            part = stream.conflicts / stream.binds
+            missed |= breadth == 16 and part > BAR
+            table.add_row(
+                kind.title,
+                str(breadth),
+                str(ASKS),
+                str(stream.binds),
+                f"{stream.conflicts} ({part:.2%})",
+                str(stream.waiting),
+                f"{BAR:.0%}" if breadth == 16 else "",
+                "" if breadth < 16 else "MISSED" if part > BAR else "held",
+            )
+    Console(highlight=False, width=110).print(table)
+    sys.exit(missed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Speed of filter beside its floor, in one run: the floor is reading the same request and writing the same reply.
+
+Both are measured in turns, so that a busy machine slows both; what counts is their ratio.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import time
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from clusters import node_names, observed, pod_json, request, shared_cluster, whole_cluster
+from linkwise.model.settings import PlacingSettings, ShareSettings
+from linkwise.wire.extender import FilterResult, decode_filter, encode, filter_result
+from linkwise.wire.objects import view_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from linkwise.broker.broker import Broker
+
+ROUNDS = 61
+BY_BANDWIDTH = {"linkwise.dev/policy": "bandwidth"}
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    case: str
+    nodes: int
+    floor: float  # microseconds
+    ours: float
+    bar: str
+    held: bool
+
+
+def filtered(broker: Broker, body: bytes) -> bytes:
+    """All that a call of filter costs beside HTTP; nothing is remembered of it, so that every call is alike."""
+    args = decode_filter(body)
+    answer = broker.filter(view_of(args.pod), args.names(), 1.0, keep=False)
+    return encode(filter_result(answer.nodes, answer.failed, answer.unresolvable))
+
+
+def floor(body: bytes, reply: FilterResult) -> bytes:
+    """What no design can avoid."""
+    decode_filter(body)
+    return encode(reply)
+
+
+def compare(case: str, broker: Broker, body: bytes, bar: Callable[[float, int], float] | float) -> Row:
+    """Medians of CPU time, taken in turns."""
+    args = decode_filter(body)
+    names = args.names()
+    answer = broker.filter(view_of(args.pod), names, 1.0, keep=False)
+    reply = FilterResult(answer.nodes, dict(answer.failed), dict(answer.unresolvable))
+    if encode(reply) != filtered(broker, body):
+        raise AssertionError("two equal calls gave two answers")
+    ours, least = [], []
+    for _ in range(ROUNDS):
+        least.append(timed(lambda: floor(body, reply)))
+        ours.append(timed(lambda: filtered(broker, body)))
+    low, high = median(least), median(ours)
+    limit = bar(low, len(names)) if callable(bar) else bar * low
+    text = f"{limit:.0f} us" if callable(bar) else f"{bar:g}x"
+    return Row(f"{case}: {len(answer.nodes)} offered", len(names), low, high, text, high <= limit)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Microseconds of CPU."""
+    start = time.process_time_ns()
+    work()
+    return (time.process_time_ns() - start) / 1000
+
+
+def short_request(low: float, names: int) -> float:
+    """The bar of a request of few names, where a ratio would mislead."""
+    return low + 0.5 * names + 100
+
+
+def whole_rows(count: int, length: int) -> list[Row]:
+    """Asks for whole devices."""
+    chance = random.Random(length)
+    names = node_names(count, length)
+    sights = whole_cluster(names, chance)
+    broker, wide = observed(sights), observed(sights, PlacingSettings(breadth=0))
+    many = count > 10_000
+    gc.freeze()
+    links, bandwidth = pod_json(1, {"nvidia.com/gpu": "2"}), pod_json(2, {"nvidia.com/gpu": "2"}, BY_BANDWIDTH)
+    rows = [
+        compare("2 devices by links", broker, request(links, names), 3 if many else 2),
+        compare("2 devices by bandwidth", broker, request(bandwidth, names), 3 if many else 2),
+        compare("1 device", broker, request(pod_json(3, {"nvidia.com/gpu": "1"}), names), 3 if many else 2),
+        compare(
+            "8 devices by bandwidth", broker, request(pod_json(4, {"nvidia.com/gpu": "8"}, BY_BANDWIDTH), names), 3
+        ),
+        compare("all that fit", wide, request(bandwidth, names), 8 if many else 4),
+    ]
+    if not many:
+        nothing = request(pod_json(5, {"nvidia.com/gpu": "9"}), names)
+        rows.append(compare("nothing fits, one reason", broker, nothing, 2.5))
+        rows += [
+            compare("a few names", broker, request(bandwidth, chance.sample(names, size)), short_request)
+            for size in (100, 300, 500)
+        ]
+        poor = [name for name in names if broker.state.cluster.index.nodes[name].topology is not None][::10]
+        rows.append(compare("a tenth of the names", broker, request(bandwidth, poor), short_request))
+    gc.unfreeze()
+    return rows
+
+
+def tiny_class_row(count: int) -> Row:
+    """A best class of a dozen nodes among thousands."""
+    chance = random.Random(7)
+    names = node_names(count, 13)
+    sights = whole_cluster(names[:12], chance, ("dgx-a100",)) + whole_cluster(names[12:], chance, ("v100-pcie",))
+    broker = observed(sights)
+    return compare("a tiny best class", broker, request(pod_json(1, {"nvidia.com/gpu": "2"}), names), 3)
+
+
+def share_rows(count: int, unit: str) -> list[Row]:
+    """Asks for parts of devices."""
+    chance = random.Random(3)
+    names = node_names(count, 13)
+    sights = shared_cluster(names, chance, unit)
+    broker = observed(sights)
+    exact = observed(sights, PlacingSettings(share=ShareSettings(width=0)))
+    wide = observed(sights, PlacingSettings(breadth=0))
+    share = "5" if unit == "GiB" else "5000"
+    body = request(pod_json(1, {"aliyun.com/gpu-mem": share}), names)
+    most = "22" if unit == "GiB" else "22919"
+    return [
+        compare(f"share in {unit}", broker, body, 2),
+        compare(f"share in {unit}, the tightest", exact, body, 3),
+        compare(f"share in {unit}, all that fit", wide, body, 4),
+        compare(
+            f"share in {unit}, nothing fits",
+            broker,
+            request(pod_json(2, {"aliyun.com/gpu-mem": f"{most}9"}), names),
+            2.5,
+        ),
+    ]
+
+
+def after_a_grant(count: int) -> Row:
+    """The same request before and after one grant changed one node: no rescan."""
+    names = node_names(count, 13)
+    broker = observed(whole_cluster(names, random.Random(5)))
+    body = request(pod_json(1, {"nvidia.com/gpu": "2"}, BY_BANDWIDTH), names)
+    before, after = [], []
+    filtered(broker, body)
+    gc.freeze()
+    for number in range(ROUNDS):
+        before.append(timed(lambda: filtered(broker, body)))
+        pod = view_of(decode_filter(request(pod_json(100 + number, {"nvidia.com/gpu": "2"}, BY_BANDWIDTH), names)).pod)
+        found = broker.filter(pod, names, 1.0)
+        broker.bind(pod.uid, found.nodes[0], 1.0)
+        after.append(timed(lambda: filtered(broker, body)))
+    gc.unfreeze()
+    low, high = median(before), median(after)
+    return Row("the next filter after a grant", count, low, high, "1.25x", high <= 1.25 * low)
+
+
+def main() -> None:
+    """Measure, print, and end with 1 if a bar was missed."""
+    small = "--small" in sys.argv
+    rows = [*whole_rows(5_000, 13), *whole_rows(5_000, 42), tiny_class_row(5_000)]
+    rows += [*share_rows(5_000, "GiB"), *share_rows(5_000, "MiB"), after_a_grant(5_000)]
+    if not small:
+        rows += whole_rows(50_000, 13)
+    table = Table("case", "nodes", "floor, us", "ours, us", "ratio", "bar", "", title="Filter beside its floor")
+    for row in rows:
+        ratio = f"{row.ours / row.floor:.2f}"
+        table.add_row(
+            row.case,
+            str(row.nodes),
+            f"{row.floor:.0f}",
+            f"{row.ours:.0f}",
+            ratio,
+            row.bar,
+            "held" if row.held else "MISSED",
+        )
+    Console(highlight=False, width=120).print(table)
+    sys.exit(not all(row.held for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The page on the broker leaves nothing out, and its samples are what the code says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, Field, fields, is_dataclass
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import pytest
+
+from linkwise.broker import answers, effects, explanation, inspecting, node_explanation, sights
+from linkwise.broker.broker import Broker
+from linkwise.engine.drift import Drift, DriftKind, drift_text
+from linkwise.model.settings import BandwidthSettings, PlacingSettings, ShareSettings
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = (ROOT / "docs/reference/broker.md").read_text("utf-8")
+VERBS: Final = [name for name in vars(Broker) if not name.startswith("_")]
+ANSWERS: Final = (
+    *(answers.Admission, answers.BindAnswer, answers.DryRun, answers.FilterAnswer),
+    *(explanation.Explanation, inspecting.NodeInspection, node_explanation.NodeExplanation),
+)
+EFFECTS: Final = get_args(effects.Effect)
+SETTINGS: Final = [
+    (value.__name__, field) for value in (PlacingSettings, ShareSettings, BandwidthSettings) for field in fields(value)
+]
+EVENT: Final = re.compile(r'Event\(\s*"(?:Normal|Warning)",\s*"(\w+)"')
+A, AB = ("team/a",), ("team/a", "team/b")
+DRIFTS: Final = {
+    drift.kind: drift
+    for drift in (
+        Drift("record", "n", A, ("d0",), ("d1",)),
+        Drift("changed", "n", A, ("d0",), ("d1",)),
+        Drift("strange device", "n", A, ("d0",)),
+        Drift("twice", "n", AB, ("d0",)),
+        Drift("oversold", "n", AB, ("d0",)),
+        Drift("stranger", "n", ("uid-a",), ("d0",)),
+        Drift("mode", "n", A, (), ("n",)),
+        Drift("elsewhere", "n", A, (), ("m",)),
+    )
+}
+
+
+def section(heading: str) -> str:
+    level = heading.partition(" ")[0]
+    return PAGE.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
+
+
+def row(told: str, name: str) -> str:
+    """The row of a table that begins with a name."""
+    (found,) = [line for line in told.splitlines() if line.startswith(f"| `{name}` |")]
+    return found
+
+
+def missing(value: type[Any], told: str) -> list[str]:
+    return [field.name for field in fields(value) if f"`{field.name}`" not in told]
+
+
+def called(name: str) -> str:
+    """A verb with its arguments, as one would call it."""
+    found = signature(getattr(Broker, name))
+    kept = [part.replace(annotation=Parameter.empty) for part in found.parameters.values() if part.name != "self"]
+    return f"{name}{found.replace(parameters=kept, return_annotation=Parameter.empty)}"
+
+
+def default(field: Field[object]) -> str:
+    found = field.default if field.default_factory is MISSING else field.default_factory()
+    return "as below" if is_dataclass(found) else str(found)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_in_the_reference_with_its_arguments(verb: str) -> None:
+    assert f"\n| `{called(verb)}` | " in section("## Verbs")
+
+
+@pytest.mark.parametrize("value", ANSWERS)
+def test_every_field_of_an_answer_is_in_the_reference(value: type[Any]) -> None:
+    assert missing(value, section("## Answers").partition(f"### `{value.__name__}`")[2].partition("\n### ")[0]) == []
+
+
+@pytest.mark.parametrize("value", [inspecting.InspectedDevice, inspecting.Holder])
+def test_every_field_of_what_is_inspected_is_in_the_reference(value: type[Any]) -> None:
+    assert missing(value, PAGE.partition("### `NodeInspection`")[2].partition("\n## ")[0]) == []
+
+
+def test_every_state_of_a_pod_is_in_the_reference() -> None:
+    states = (*get_args(explanation.PodState), *get_args(inspecting.HolderState))
+    assert [state for state in states if f"`{state}`" not in section("## Answers")] == []
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_every_effect_is_in_the_reference_with_its_fields(effect: type[Any]) -> None:
+    assert missing(effect, row(section("## Effects"), effect.__name__)) == []
+
+
+@pytest.mark.parametrize("sight", get_args(sights.Sight))
+def test_every_sight_is_in_the_reference(sight: type[Any]) -> None:
+    assert f"`{sight.__name__}`" in section("## Sights")
+
+
+@pytest.mark.parametrize("sight", [sights.PodGone, sights.NodeGone, sights.NodeObject])
+def test_every_field_of_a_sight_of_ours_is_in_the_reference(sight: type[Any]) -> None:
+    assert missing(sight, row(section("## Sights"), sight.__name__)) == []
+
+
+def test_every_reason_of_an_event_is_in_the_reference() -> None:
+    sources = [path.read_text("utf-8") for path in sorted((ROOT / "src/linkwise/broker").glob("*.py"))]
+    reasons = {reason for source in sources for reason in EVENT.findall(source)}
+    assert reasons
+    assert [reason for reason in reasons if not row(section("## Effects"), reason)] == []
+
+
+@pytest.mark.parametrize(("value", "field"), SETTINGS, ids=lambda found: getattr(found, "name", found))
+def test_every_setting_is_in_the_reference_with_its_default(value: str, field: Field[object]) -> None:
+    assert f"\n| `{value}` | `{field.name}` | {default(field)} | " in section("## Settings")
+
+
+@pytest.mark.parametrize("kind", get_args(DriftKind))
+def test_every_kind_of_drift_is_in_the_reference_with_its_sentence(kind: DriftKind) -> None:
+    assert row(section("## Drift"), kind).endswith(f" | {drift_text(DRIFTS[kind])} |")

@@ -1,0 +1,85 @@
+"""The pages on snapshots, replay and scenarios leave nothing out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_args
+
+import msgspec
+import pytest
+import yaml
+
+from linkwise.broker.replay import Decision, Holding, Way
+from linkwise.model.entry import Outcome, State
+from linkwise.testing.scenario import GIVEN, SCENARIO, load, run
+from linkwise.testing.scenario_checks import EXPECTED
+from linkwise.testing.scenario_play import ANSWERED, VERBS
+from linkwise.testing.scenario_words import HOLDING, NODE, POD
+from linkwise.wire.object_list import READ
+from linkwise.wire.snapshot import VERSION, _Kept, _Object, _Snapshot
+from linkwise.wire.snapshot_records import (
+    AskRecord,
+    ContainerRecord,
+    EntryRecord,
+    GrantRecord,
+    MovedRecord,
+    OfferRecord,
+    PartRecord,
+    TriedRecord,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+RECORDS: Final = (
+    *(_Snapshot, _Object, _Kept, EntryRecord, GrantRecord, PartRecord),
+    *(AskRecord, ContainerRecord, OfferRecord, TriedRecord, MovedRecord),
+)
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+def missing(words: Collection[str], name: str) -> list[str]:
+    said = set(re.findall(r"`([\w-]+)`", page(name)))
+    return sorted(word for word in words if word not in said)
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_every_field_of_a_snapshot_is_in_the_reference(record: type[msgspec.Struct]) -> None:
+    assert missing([field.encode_name for field in msgspec.structs.fields(record)], "reference/snapshot.md") == []
+
+
+def test_versions_states_and_kinds_are_in_the_reference() -> None:
+    said = page("reference/snapshot.md")
+    assert f"| `version` | of this form: {VERSION}." in said
+    assert missing([*get_args(State), *get_args(Outcome)], "reference/snapshot.md") == []
+    assert [kind for kind in READ if not re.search(rf"\b{kind}\b", said.partition("## Lists of kubectl")[2])] == []
+
+
+@pytest.mark.parametrize("value", [Decision, Holding])
+def test_every_field_of_a_decision_is_told(value: type[Decision | Holding]) -> None:
+    assert missing([field.name for field in fields(value)], "how-to/replay-a-cluster.md") == []
+
+
+def test_every_word_of_a_scenario_is_told() -> None:
+    words = {*NODE, *POD, *HOLDING, *VERBS, *ANSWERED, *EXPECTED, *get_args(Way), "bind"}
+    assert missing(words, "how-to/write-a-scenario.md") == []
+    (example,) = re.findall(r"```yaml\n(.*?)```", page("how-to/write-a-scenario.md"), re.DOTALL)
+    unseen = (SCENARIO - set(yaml.safe_load(example))) | {
+        part for part in GIVEN if part.title() not in page("how-to/write-a-scenario.md")
+    }
+    assert unseen == {"settings"}
+    assert missing(["settings"], "how-to/write-a-scenario.md") == []
+
+
+def test_the_scenario_of_the_page_goes_as_told(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", page("how-to/write-a-scenario.md"), re.DOTALL)
+    (tmp_path / "page.yaml").write_text(example, "utf-8")
+    found = load(tmp_path / "page.yaml")
+    run(found)
+    assert found.rules == ("002.release",)
