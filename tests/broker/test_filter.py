@@ -79,10 +79,13 @@ def test_every_node_is_named_with_a_reason_where_none_fits() -> None:
     assert answer.nodes == []
     assert answer.failed == {
         "full": "too few devices are free",
-        "down": "the node is not ready",
         "never-seen": "the node was not seen yet",
     }
-    assert answer.unresolvable == {"small": "too few devices are free", "other": "the node has no such devices"}
+    assert answer.unresolvable == {
+        "small": "too few devices are free",
+        "other": "the node has no such devices",
+        "down": "the node is not ready",
+    }
 
 
 def test_no_node_is_given_and_none_is_returned() -> None:
@@ -153,6 +156,12 @@ def test_the_next_pod_is_offered_other_nodes_first() -> None:
     assert set(first) | set(second) == {"n0", "n1", "n2", "n3"}
 
 
+def test_pods_spread_over_equal_nodes_when_all_of_them_were_offered_before() -> None:
+    broker = broker_of(*boxes(4, 8), settings=PlacingSettings(breadth=1))
+    offered = [broker.filter(device_pod(f"p{number}"), names(*boxes(4)), NOW).nodes[0] for number in range(12)]
+    assert {name: offered.count(name) for name in offered} == dict.fromkeys(names(*boxes(4)), 3)
+
+
 def test_a_pod_is_refused_where_another_pending_one_could_go_nowhere_else() -> None:
     broker = broker_of(Box("n", count=1))
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
@@ -191,7 +200,7 @@ def test_a_pod_under_way_may_go_where_it_was_promised_and_nowhere_else() -> None
     broker.filter(pod, ["n0", "n1"], NOW)
     broker.bind(pod.uid, "n1", NOW)
     assert broker.filter(pod, ["n0", "n1"], NOW).nodes == ["n1"]
-    assert broker.filter(pod, ["n0"], NOW).failed == {"n0": "the pod was promised to another node"}
+    assert broker.filter(pod, ["n0"], NOW).unresolvable == {"n0": "the pod was promised to another node"}
 
 
 def test_nothing_is_kept_of_a_pod_without_a_uid() -> None:

@@ -141,7 +141,13 @@ def test_an_agent_that_still_lists_a_pod_that_has_ended_keeps_nothing_of_it() ->
     pod = bound(device_pod("a"), BOX, 0)
     listing = replace(BOX, allocations={pod.uid: ("n-d0",)})
     ended = replace(pod, phase="Succeeded", version=3)
-    for sights in ([*listing.sights(), pod, ended], [ended, *listing.sights()], [pod, ended, PodGone(pod.uid)]):
+    gone = PodGone(pod.uid)
+    for sights in (
+        [*listing.sights(), pod, ended],
+        [ended, *listing.sights()],
+        [pod, ended, gone],
+        [ended, gone, gone],
+    ):
         broker = told([*sights, *listing.sights()])
         assert (used(broker), drift(broker)) == (set(), [])
 

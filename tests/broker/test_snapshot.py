@@ -109,7 +109,7 @@ REMEMBERED = {
     "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
     "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_ending", "touched")},
     "state.pending": {"_entries", "_attempts", "_offered", "_freed", *("_by_node",)},
-    "state.waiting": {"_refused", *("_lines",)},
+    "state.waiting": {"_refused", "_woken", "_passed", "_freed", *("_lines",)},
     "state.writer": {"_last"},
 }
 

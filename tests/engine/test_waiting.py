@@ -28,7 +28,12 @@ def waiting(*pods: Refused) -> Waiting:
 
 
 def woken(line: Waiting, *nodes: Node, unserved: str = "", barred: str = "") -> list[tuple[str, str]]:
-    found = line.woken_by(nodes, lambda wanted, _: wanted.word != unserved, lambda pod, _: pod not in barred)
+    found = line.woken_by(nodes, (), lambda wanted, _: wanted.word != unserved, lambda pod, _: pod not in barred)
+    return [(pod.pod, name) for pod, name in found]
+
+
+def again(line: Waiting, *nodes: Node) -> list[tuple[str, str]]:
+    found = line.woken_by((), nodes, lambda *_: True, lambda *_: True)
     return [(pod.pod, name) for pod, name in found]
 
 
@@ -82,6 +87,33 @@ def test_who_is_refused_again_for_something_else_is_in_line_with_that() -> None:
     line.put(refused("a", TWO))
     assert woken(line, node(2)) == [("a", "n")]
     assert [pod.pod for pod in line.pods()] == ["a", "b"]
+
+
+def test_room_that_a_woken_pod_does_not_take_is_for_others() -> None:
+    line = waiting(refused("a"), refused("b"), refused("c"))
+    assert woken(line, node(3)) == [("a", "n"), ("b", "n"), ("c", "n")]
+    line.remove("a", taken=["n", "m"])
+    assert line.freed() == []
+    line.remove("c", taken=["m"])
+    assert line.freed() == ["n"]
+    assert line.freed() == []
+
+
+def test_who_is_woken_in_vain_is_not_woken_for_the_same_room_again() -> None:
+    line = waiting(refused("a"), refused("b"))
+    assert woken(line, node(1)) == [("a", "n")]
+    line.put(refused("a"))
+    assert line.freed() == ["n"]
+    assert again(line, node(1)) == [("b", "n")]
+    line.put(refused("b"))
+    assert again(line, node(1)) == []
+    assert woken(line, node(1)) == [("a", "n")]  # it has more room than before
+
+
+def test_who_was_woken_and_did_not_ask_yet_leaves_other_room_to_others() -> None:
+    line = waiting(refused("a"), refused("b"))
+    assert woken(line, node(1)) == [("a", "n")]
+    assert woken(line, node(1, name="m")) == [("b", "m")]
 
 
 def test_room_is_more_when_anything_can_be_had_that_could_not_be_before() -> None:

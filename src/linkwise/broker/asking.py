@@ -83,13 +83,17 @@ def stopped(state: State, pod: PodView, demand: Demand, name: str) -> Reason | N
 
 def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Those of the nodes on which evicting the pods named would serve the ask, with the same pods."""
-    wanted, cluster = state.wanted(state.wish(pod)), state.cluster
-    if wanted is None:
+    wish, cluster = state.wish(pod), state.cluster
+    wanted, entry = state.wanted(wish), cluster.ledger.get(pod.uid)
+    if wanted is None and not wish.broken:
         return dict(victims)
+    if wanted is None or wanted.policy.admit(wanted.ask) or (entry and entry.state != "PLANNED"):
+        return {}  # no eviction can help it, or it was promised devices already
     return {
         name: pods
         for name, pods in victims.items()
         if pods
+        and name not in cluster.unready
         and (stock := cluster.stocks.get(name))
         and not cluster.index.unserved(wanted, name)
         and helps(cluster.ledger, stock, wanted, set(pods), cluster.ended_on(stock))

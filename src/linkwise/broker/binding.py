@@ -49,7 +49,7 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
     grant = Grant(uid, wanted.policy.name, offer, mode=wanted.ask.mode)
     bound = _promise(state, pod, wish.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
     state.pending.bound(uid)
-    state.waiting.remove(uid)
+    state.waiting.remove(uid, [node])
     # What follows from the promise is worked out now, so that between verbs nothing is left to do.
     told = {effect.uid for effect in effects if isinstance(effect, Wake)}
     more = [effect for effect in state.turn(now) if not (isinstance(effect, Wake) and effect.uid in told)]

@@ -116,6 +116,8 @@ class Broker:
         return broker
 
     def next_deadline(self) -> float | None:
-        """When `step` is due, if nothing happens before."""
+        """When `step` is due, if nothing happens before; 0 if something is left to do now."""
+        if self.state.busy():
+            return 0.0
         due = (self.state.pending.next_expiry(), self.state.cluster.ledger.next_expiry())
         return min((time for time in due if time is not None), default=None)

@@ -109,7 +109,10 @@ class Cluster:
     def see_object(self, node: str, kind: str, document: Mapping[str, object] | bytes | None) -> None:
         """Note what else is known of a node; None if the object is gone."""
         if document is None:
-            self.objects.get(node, {}).pop(kind, None)
+            found = self.objects.get(node, {})
+            found.pop(kind, None)
+            if not found:
+                self.objects.pop(node, None)
         else:
             self.objects.setdefault(node, {})[kind] = document
         self._restock[node] = None
@@ -148,6 +151,10 @@ class Cluster:
         self._moved = {uid: _elsewhere(uid, seen, promised) for uid, (seen, promised) in kept.moved.items()}
         self._restock = dict.fromkeys((*self.nodes, *self.objects))
 
+    def unsettled(self) -> bool:
+        """Whether something was seen or promised from which nothing was worked out yet."""
+        return bool(self._restock or self.ledger.touched)
+
     def settle(self) -> list[str]:
         """Work out what follows from all that was seen and promised; the nodes that have more room than before."""
         if not self._restock and not self.ledger.touched:
@@ -155,7 +162,7 @@ class Cluster:
         restock, self._restock = self._restock, {}
         for name in restock:
             self._join(name)
-        touched = dict.fromkeys((*restock, *sorted(self.ledger.touched)))
+        touched = sorted({*restock, *self.ledger.touched})
         self.ledger.touched.clear()
         gained = {name for name in touched if self._refresh(name)}
         opened, self._opened = self._opened, set()
@@ -213,8 +220,8 @@ class Cluster:
 
     def _drift_of(self, entry: Entry, stock: Stock) -> Drift | None:
         changed = self._changed.get(entry.pod)
-        if changed and entry.pod not in stock.allocations:
-            believed = entry.grant.offer.devices
+        if changed:
+            believed = stock.allocations.get(entry.pod) or entry.grant.offer.devices
             return Drift("changed", stock.name, (entry.pod,), changed.offer.devices, believed)
         return self._moved.get(entry.pod)
 

@@ -15,8 +15,8 @@ from linkwise.broker.helping import fewer_devices, remedies
 from linkwise.broker.pods import FINISHED
 from linkwise.broker.state import pod_name
 from linkwise.broker.survey import against_all, survey
+from linkwise.engine.crowding import crowded_out
 from linkwise.engine.explain import refusal
-from linkwise.engine.pending import crowded_out
 from linkwise.engine.why import why_chosen
 from linkwise.model.verdict import Offer
 

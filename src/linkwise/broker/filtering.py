@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
 from linkwise.engine.choices import choices
+from linkwise.engine.crowding import Crowding
 from linkwise.engine.explain import short_refusal
-from linkwise.engine.pending import Crowding, Pending
+from linkwise.engine.pending import Pending
 from linkwise.engine.waiting import Refused
 from linkwise.model.verdict import Reason
 
@@ -46,8 +47,8 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
     if refused:
         return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)), effects=effects)
     found = choices(state.cluster.index, wanted, state.settings.budget)
-    unready = state.cluster.unready.intersection(names) if state.cluster.unready else frozenset[str]()
-    ready = [name for name in names if name not in unready] if unready else names
+    resting = state.cluster.unready
+    ready = [name for name in names if name not in resting] if resting else names
     # Who asks on behalf of a pod that is bound or gone by now gets an answer, and nothing is kept of it.
     keep = keep and bool(pod.uid) and not state.cluster.known.settled(pod.uid)
     nodes, crowded = _Choosing(state, pod, wanted, found).choose(ready, again=keep)
@@ -56,8 +57,10 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
     if nodes:
         return FilterAnswer(nodes, partial=found.partial, effects=effects)
     failed, final = found.why(ready)
-    if crowded or unready:
-        failed = {**failed, **dict.fromkeys(crowded, CROWDED), **dict.fromkeys(unready, NOT_READY)}
+    if crowded:
+        failed = {**failed, **dict.fromkeys(crowded, CROWDED)}
+    if len(ready) < len(names):
+        final = {**final, **{name: NOT_READY for name in names if name in resting}}
     return FilterAnswer([], failed, final, found.partial, effects)
 
 
@@ -71,7 +74,7 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     wanted = state.wanted(state.wish(pod))
     if wanted is None:
         return [(name, 0) for name in names]
-    found = choices(state.cluster.index, wanted)
+    found = choices(state.cluster.index, wanted, state.settings.budget)
     touched = set(state.pending.nodes_but(pod.uid))
     scores = {name: (name not in touched, score) for name in names if (score := found.score(name)) is not None}
     ranks = {score: rank for rank, score in enumerate(sorted(set(scores.values())))}
@@ -82,7 +85,7 @@ def _promised(state: State, entry: Entry, names: Sequence[str], effects: tuple[E
     """A pod whose bind has not ended may go where it was promised, and nowhere else."""
     if entry.node in names and state.cluster.has(entry):
         return FilterAnswer([entry.node], effects=effects)
-    return FilterAnswer([], dict.fromkeys(names, PROMISED), effects=effects)
+    return FilterAnswer([], {}, dict.fromkeys(names, PROMISED), effects=effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,12 @@ class _Choosing:
         """The nodes to offer, and those refused for the sake of other pods; `again` counts what was offered before."""
         pending, uid = self.state.pending, self.pod.uid
         tries = pending.asks_again(uid) if again and len(names) > 1 else pending.attempts(uid)
-        touched = set(pending.nodes_but(uid))
-        crowding = Crowding(self.wanted, self.state.cluster.index.nodes.get)
+        known = self.state.cluster.index.nodes
+        touched, busy = set(pending.nodes_but(uid)), pending.busy_but(uid, len(known))
+        crowding = Crowding(self.wanted, known.get)
         crowded: list[str] = []
         while True:
-            nodes = self._offered(names, tries, touched)
+            nodes = self._offered(names, tries, busy)
             if len(nodes) <= self.state.settings.breadth:
                 nodes = list(dict.fromkeys(nodes))
             out = {node for node in nodes if node in touched and crowding.needs(node, pending.on(node, uid))}
@@ -112,18 +116,18 @@ class _Choosing:
                 return left, crowded
             names = [name for name in names if name not in out]
 
-    def _offered(self, names: Sequence[str], tries: Attempts, touched: set[str]) -> list[str]:
-        """Nodes that were offered in vain come last; after a few rounds all that fit are offered."""
+    def _offered(self, names: Sequence[str], tries: Attempts, busy: set[str]) -> list[str]:
+        """Nodes of other pods, and those offered in vain, come last; after a few rounds all that fit are offered."""
         settings = self.state.settings
         if not settings.breadth or tries.rounds >= settings.rounds:
             return self.found.all(names)
-        return self.found.best(names, settings.breadth, touched | tries.nodes)
+        return self.found.best(names, settings.breadth, busy | tries.nodes)
 
 
 def _remember(state: State, pod: PodView, wanted: Wanted, nodes: list[str], now: float) -> None:
     state.asked[pod.uid] = pod
     if nodes:
-        state.waiting.remove(pod.uid)
+        state.waiting.remove(pod.uid, nodes)
         state.pending.put(Pending(pod.uid, wanted, tuple(nodes), now + state.settings.pending))
     else:
         state.pending.remove(pod.uid)

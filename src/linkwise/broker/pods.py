@@ -65,7 +65,7 @@ class Pods:
         known = self.views.pop(uid, None)
         if known:
             self._leave(known)
-        self.gone[uid] = known is not None and _over(known)
+        self.gone.setdefault(uid, known is not None and _over(known))
         if len(self.gone) > REMEMBERED:
             del self.gone[next(iter(self.gone))]
 

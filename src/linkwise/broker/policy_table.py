@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.model.ask import Ask
+    from linkwise.model.node import Mode
     from linkwise.model.views import PodView
 
-__all__ = ["policy_of"]
+__all__ = ["policy_for_devices", "policy_of"]
 
 # By the dialect that the ask is said in: for whole devices, for members of a group, and for a part of one device.
 _BY_DIALECT: Final = {
@@ -28,6 +29,17 @@ _BY_DIALECT: Final = {
 _FOR_DEVICES: Final = ("link-affinity", "bandwidth", "whole-device")
 _NONE: Final[Mapping[str, str]] = {}
 _COUNTS_ONLY: Final = ("whole-device", "whole-device", "memory-share")
+
+
+def policy_for_devices(words: frozenset[str], mode: Mode, by_resource: Mapping[str, str]) -> str:
+    """The policy by which a node's whole devices are handed out, where no pod is known that says otherwise."""
+    spoken = [name for name in _BY_DIALECT if name in words and name != "aliyun"]
+    percents = "koordinator" in spoken and (mode == "percent" or spoken == ["koordinator"])
+    dialect = "koordinator" if percents else next((name for name in spoken if name != "koordinator"), "")
+    set_for = next((by_resource[word] for word in sorted(words) if word in by_resource), "")
+    if set_for in _FOR_DEVICES and dialect != "ascend":
+        return set_for
+    return _BY_DIALECT.get(dialect, _COUNTS_ONLY)[0]
 
 
 def policy_of(

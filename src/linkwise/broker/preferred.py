@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.policy_table import policy_for_devices
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.node import Use
 from linkwise.model.verdict import Offer
@@ -41,7 +42,7 @@ def _chosen(state: State, name: str, available: Sequence[str], required: Sequenc
         return ()
     held = {device.id: Use(whole=True) for device in node.devices if device.id not in available}
     free = replace(node, used=held, mode="any", unattributed=0, unattributed_share=0, unattributed_core=0)
-    policy = state.policies["ring-affinity" if node.profile else "link-affinity"]
+    policy = state.policies[policy_for_devices(state.cluster.stocks[name].words, node.mode, state.settings.policies)]
     ask = Ask("", (ContainerAsk("", devices=size),), profile=node.profile, required=tuple(required))
     offer = policy.pick(ask, free)
     return offer.devices if isinstance(offer, Offer) else ()

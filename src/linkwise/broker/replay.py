@@ -15,7 +15,7 @@ from linkwise.broker.cluster import holds_devices
 from linkwise.broker.demand import demand_of
 from linkwise.broker.effects import Bind
 from linkwise.broker.explanation_text import explanation_lines
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone
+from linkwise.broker.sights import NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.broker.snapshot import sights_of
 from linkwise.broker.state import pod_name
 from linkwise.engine.choices import choices
@@ -216,6 +216,8 @@ class Runner:
                 self.written.pop(("object", node, kind), None)
             case NodeObject(node, kind):
                 self.written["object", node, kind] = sight
+            case PodsListed(uids):
+                self.written = {key: found for key, found in self.written.items() if key[0] != "pod" or key[1] in uids}
             case _:
                 self.written["node", sight.name] = sight
 

@@ -10,7 +10,7 @@ from linkwise.model.views import NodeView, PodView
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NodeGone", "NodeObject", "PodGone", "Sight"]
+__all__ = ["NodeGone", "NodeObject", "PodGone", "PodsListed", "Sight"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,13 @@ class PodGone:
     """A pod is no longer there."""
 
     uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodsListed:
+    """All pods that there are, after a list was read to its end: whoever is not among them is gone."""
+
+    uids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +45,4 @@ class NodeObject:
     """as JSON, which is kept as it is and takes little room, or as what a reader made of it; None if it is gone"""
 
 
-Sight = PodView | NodeView | PodGone | NodeGone | NodeObject
+Sight = PodView | NodeView | PodGone | PodsListed | NodeGone | NodeObject

@@ -65,6 +65,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
     for uid in kept.refused:
         wanted, pod = _wanted(state, uid), state.asked[uid]
         state.waiting.put(Refused(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
+    state.waiting.restore(kept.woken, kept.passed, kept.left)
     state.writer.restore(kept.times)
     state.cluster.settle()
     state.cluster.drifted.clear()  # none of it is news
@@ -82,6 +83,7 @@ def sights_of(snapshot: Snapshot) -> Iterator[Sight]:
 def _kept(state: State) -> Kept:
     pending, ledger = state.pending, state.cluster.ledger
     gone, changed, moved = state.cluster.remembered()
+    woken, passed, left = state.waiting.remembered()
     return Kept(
         entries=tuple(sorted(ledger.entries(), key=lambda entry: (entry.created, entry.pod))),
         serial=ledger.serial,
@@ -95,6 +97,9 @@ def _kept(state: State) -> Kept:
         },
         freed=tuple(pending.freed(again=True)),
         refused=tuple(sorted(refused.pod for refused in state.waiting.pods())),
+        woken=woken,
+        passed=passed,
+        left=left,
         times=dict(sorted(state.writer.times().items())),
         gone=gone,
         changed=dict(sorted(changed.items())),

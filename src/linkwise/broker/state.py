@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster import Cluster
 from linkwise.broker.demand import capacity_of, demand_of
 from linkwise.broker.effects import Event, Wake
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone
+from linkwise.broker.pods import FINISHED
+from linkwise.broker.sights import NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.broker.writing import Writer
 from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.drift import drift_text
@@ -66,6 +67,9 @@ class State:
                     self._lose_pod(uid)
                 case NodeGone(name):
                     self.cluster.lose_node(name)
+                    self.writer.forget(name)
+                case PodsListed(uids):
+                    self._keep_only(uids)
                 case NodeObject(node, kind, document):
                     self.cluster.see_object(node, kind, document)
                 case _:
@@ -77,13 +81,19 @@ class State:
             return
         if before:  # a name is free only when its pod is gone
             self._lose_pod(before.uid)
-        if pod.node:
+        if pod.node or pod.deleting or pod.phase in FINISHED:
             self.forget(pod.uid)
 
     def _lose_pod(self, uid: str) -> None:
         if uid:
             self.cluster.lose_pod(uid)
             self.forget(uid)
+
+    def _keep_only(self, uids: frozenset[str]) -> None:
+        """Whoever is not in a whole list is gone, also who asked and was never shown."""
+        known = {*self.cluster.pods, *self.asked, *(entry.pod for entry in self.cluster.ledger.entries())}
+        for uid in sorted(known - uids):
+            self._lose_pod(uid)
 
     def forget(self, uid: str) -> None:
         """The pod is bound, or gone: what it was offered no longer matters."""
@@ -96,14 +106,24 @@ class State:
         """Work out what follows from what was seen, promised and over by now."""
         self._expire_plans(now)
         self.pending.expire(now, self.settings.pending)
-        gained = (*self.cluster.settle(), *self.pending.freed())
-        wakes = self._wakes(dict.fromkeys(gained)) if gained else []
+        gained, again = (*self.cluster.settle(), *self.pending.freed()), self.waiting.freed()
+        wakes = self._wakes(dict.fromkeys(gained), again) if gained or again else []
         late, self.late = self.late, ()
         return (*late, *wakes, *self._drift_events())
 
     def quiet_turn(self, now: float) -> None:
         """The same before an answer that carries no effects: they go out with the next that does."""
         self.late = self.turn(now)
+
+    def busy(self) -> bool:
+        """Whether something is left to hand out or to work out."""
+        return bool(
+            self.late
+            or self.pending.freed(again=True)
+            or self.waiting.remembered()[2]
+            or self.cluster.unsettled()
+            or self.cluster.index.owes()
+        )
 
     def pod(self, uid: str) -> PodView | None:
         """The pod as the watch or its own ask shows it."""
@@ -136,10 +156,11 @@ class State:
     def _expire_plans(self, now: float) -> None:
         self.cluster.ledger.drop([entry.pod for entry in self.cluster.ledger.expired(now)])
 
-    def _wakes(self, gained: Iterable[str]) -> list[Wake]:
+    def _wakes(self, gained: Iterable[str], again: Iterable[str]) -> list[Wake]:
         index = self.cluster.index
-        nodes = [index.nodes[name] for name in gained if name in index.nodes]
-        woken = self.waiting.woken_by(nodes, lambda wanted, name: not index.unserved(wanted, name), self._may_go)
+        fresh, others = ([index.nodes[name] for name in names if name in index.nodes] for names in (gained, again))
+        serves = lambda wanted, name: not index.unserved(wanted, name)  # noqa: E731 - a question in a line
+        woken = self.waiting.woken_by(fresh, others, serves, self._may_go)
         return [
             Wake(found.namespace, found.name, found.pod, f"node {node} has room for it now") for found, node in woken
         ]

@@ -36,6 +36,10 @@ class Writer:
         writing = Writing(pod, grant, devices, time)
         return {**_BY_NAME[dialect].write(writing), **_BY_NAME[Linkwise.name].write(writing)}
 
+    def forget(self, node: str) -> None:
+        """The node is gone."""
+        self._last.pop(node, None)
+
     def times(self) -> dict[str, int]:
         """The last time given on each node, for a snapshot."""
         return dict(self._last)

@@ -72,6 +72,9 @@ class _ByTable:
             self.partial = False
 
     def score(self, name: str) -> Code | None:
+        if name in self._table.owing:
+            verdict = self._index.judge(self._wanted, self._index.nodes[name]) if name in self._index.nodes else None
+            return verdict if isinstance(verdict, tuple) else None
         return self._table.codes.get(name)
 
     def refusal(self, name: str) -> Reject | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.explain import short_refusal
@@ -47,8 +48,8 @@ class ClassTable:
         """the same as short texts, of nodes that may fit when others leave"""
         self.final: dict[str, str] = {}
         """and of those that never will"""
-        self._told: dict[bool, set[str]] = {False: set(), True: set()}
-        """every text that ever stood there, final ones apart: where it is one, it is everybody's"""
+        self._told: dict[bool, Counter[str]] = {False: Counter(), True: Counter()}
+        """how many nodes have each text, final ones apart: where it is one, it is everybody's"""
         self.sets: dict[Code, set[str]] = {}
         self.order: list[Code] = []
         """the scores that some node has, ascending"""
@@ -85,16 +86,20 @@ class ClassTable:
             self.refused[name] = verdict
             texts = self.final if verdict.final else self.texts
             texts[name] = short_refusal(verdict.reason)
-            self._told[verdict.final].add(texts[name])
+            self._told[verdict.final][texts[name]] += 1
         elif self.codes.get(name) != verdict:
             self.drop(name)
             self._enter(name, verdict)
 
     def drop(self, name: str) -> None:
         """Forget a node."""
-        if self.refused.pop(name, None):
-            self.texts.pop(name, None)
-            self.final.pop(name, None)
+        refused = self.refused.pop(name, None)
+        if refused:
+            text = (self.final if refused.final else self.texts).pop(name)
+            told = self._told[refused.final]
+            told[text] -= 1
+            if not told[text]:
+                del told[text]
         old = self.codes.get(name)
         if old is not None:
             self._leave(name, old)

@@ -129,6 +129,10 @@ class Index:
                 self._catch_up(table, budget)
                 budget -= table.steps - before
 
+    def owes(self) -> bool:
+        """Whether some table has not caught up."""
+        return any(table.owing for table in self._tables.values())
+
     def _catch_up(self, table: ClassTable, budget: int) -> None:
         end = table.steps + budget
         late: dict[str, None] = {}

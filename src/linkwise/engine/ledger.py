@@ -131,6 +131,7 @@ class Ledger:
 
     def gone(self, pod: str) -> bool:
         """Let go of what a pod had; false if it had nothing."""
+        self._next(pod, "gone")
         return self._remove(pod)
 
     def drop(self, pods: Iterable[str]) -> None:

@@ -7,24 +7,18 @@ pod was offered without a bind following is remembered longer: those nodes come 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from linkwise.engine.index import Wanted
     from linkwise.model.node import Node
 
-__all__ = ["Attempts", "Crowding", "Pending", "PendingBook", "crowded_out", "placed"]
-
-STEPS: Final = 256
-"""placings tried in one filter to find out whether pending pods could all go elsewhere; past them nobody is refused for
-their sake"""
-DEEPEST: Final = 128
-"""pods of one node that are placed in thought; among more of them the first speak for all"""
+__all__ = ["Attempts", "Pending", "PendingBook", "placed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +98,12 @@ class PendingBook:
         alone = set(own.nodes) if own else ()
         return [node for node, pods in self._by_node.items() if node not in alone or len(pods) > 1]
 
+    def busy_but(self, pod: str, nodes: int) -> set[str]:
+        """Nodes that were offered to other pods, and to more of them than so many nodes are on the average."""
+        counts = {node: len(pods) - (pod in pods) for node, pods in self._by_node.items()}
+        average = sum(counts.values()) // max(1, nodes)
+        return {node for node, count in counts.items() if count > average}
+
     def on(self, node: str, but: str = "") -> list[Pending]:
         """The other pods that were offered the node, the first to be offered first."""
         return [self._entries[pod] for pod in self._by_node.get(node, ()) if pod != but]
@@ -158,74 +158,9 @@ class PendingBook:
         self._freed = dict.fromkeys(freed)
 
 
-class Crowding:
-    """Says where pending pods need a node so much that an ask must be refused there; for one filter."""
-
-    def __init__(self, wanted: Wanted, node_named: Callable[[str], Node | None]) -> None:
-        self._wanted = wanted
-        self._node_named = node_named
-        self._steps = STEPS
-
-    def needs(self, name: str, others: Sequence[Pending]) -> bool:
-        """Whether not all of the others find a place beside the ask: on this node, or on others that they were offered."""
-        if self._steps <= 0:
-            return False
-        self._steps -= 1
-        after = placed(self._wanted, self._node_named(name))
-        if after is None:
-            return True
-        if _all_fit(after, others):
-            return False
-        beside = _Beside(after, self._node_named, self._steps)
-        found = beside.place(others[:DEEPEST])
-        self._steps = beside.steps
-        return not found
-
-
-def _all_fit(node: Node, pods: Sequence[Pending]) -> bool:
-    """Whether there is room for all of them by count alone, which is told quickly."""
-    wanted = sum(max(1, pod.wanted.ask.devices) for pod in pods)
-    return wanted <= len(node.free()) - node.unattributed
-
-
-def crowded_out(
-    node: Node, wanted: Wanted, others: Sequence[Pending], node_named: Callable[[str], Node | None]
-) -> bool:
-    """Whether pending pods need this one node so much that an ask must be refused there."""
-    return Crowding(wanted, node_named).needs(node.name, others)
-
-
 def placed(wanted: Wanted, node: Node | None) -> Node | None:
     """The node after the ask was placed on it; None if it does not fit."""
     offer = wanted.policy.pick(wanted.ask, node) if node else None
     if node is None or not isinstance(offer, Offer):
         return None
     return node_after(node, offer, wanted.ask.namespace, wanted.ask.mode)
-
-
-class _Beside:
-    """Tries to place pods on the nodes that they were offered, one of which has changed."""
-
-    def __init__(self, changed: Node, node_named: Callable[[str], Node | None], steps: int) -> None:
-        self._node_named = node_named
-        self._changed = {changed.name: changed}
-        self.steps = steps
-
-    def place(self, pods: Sequence[Pending], start: int = 0) -> bool:
-        """Whether all from there on find a place; true as well where that takes too long to find out."""
-        if start == len(pods):
-            return True
-        first = pods[start]
-        for name in first.nodes:
-            self.steps -= 1
-            if self.steps <= 0:
-                return True
-            before = self._changed.get(name) or self._node_named(name)
-            after = placed(first.wanted, before)
-            if before is None or after is None:
-                continue
-            self._changed[name] = after
-            if self.place(pods, start + 1):
-                return True
-            self._changed[name] = before
-        return False

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.pending import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from linkwise.engine.index import Wanted
     from linkwise.model.node import Node
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Turn = tuple[int, float, str]
 
 __all__ = ["Refused", "Waiting", "more_room"]
+
+TRIED: Final = 64
+"""pods of one kind that other things keep off a node, after which nobody of that kind is tried there"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,51 +53,91 @@ class Waiting:
 
     def __init__(self) -> None:
         self._refused: dict[str, Refused] = {}
+        self._woken: dict[str, str] = {}
+        """pods that were woken and did not ask again yet, each with the node that had room for it"""
+        self._passed: dict[str, set[str]] = {}
+        """pods that were woken for room on a node and refused all the same: that room is for others"""
+        self._freed: dict[str, None] = {}
         self._lines: dict[Kind, list[Turn]] = {}
 
     def put(self, refused: Refused) -> None:
         """The pod was told that nothing fits."""
+        node = self._woken.get(refused.pod)
+        if node is not None:
+            self._passed.setdefault(node, set()).add(refused.pod)
         self.remove(refused.pod)
         self._refused[refused.pod] = refused
         insort(self._lines.setdefault(refused.wanted.kind(), []), refused.turn)
 
-    def remove(self, pod: str) -> None:
-        """The pod was answered, bound, or is gone."""
+    def remove(self, pod: str, taken: Collection[str] = ()) -> None:
+        """The pod was answered, bound, or is gone; room that it was woken for and does not take is for others."""
+        node = self._woken.pop(pod, None)
+        if node is not None and node not in taken:
+            self._freed[node] = None
         refused = self._refused.pop(pod, None)
         if refused:
             kind = refused.wanted.kind()
-            self._lines[kind].remove(refused.turn)
-            if not self._lines[kind]:
+            line = self._lines[kind]
+            del line[bisect_left(line, refused.turn)]
+            if not line:
                 del self._lines[kind]
+        if not self._refused:
+            self._passed.clear()
 
     def pods(self) -> list[Refused]:
         """All of them, in the order in which they may be woken."""
         return sorted(self._refused.values(), key=lambda refused: refused.turn)
 
-    def woken_by(self, nodes: Iterable[Node], serves: Serves, may_go: MayGo) -> list[tuple[Refused, str]]:
-        """Whom room on these nodes would serve, with the node; each node is filled up in thought, nobody woken twice."""
-        woken: dict[str, tuple[Refused, str]] = {}
-        for node in nodes if self._refused else ():
-            self._fill(node, serves, may_go, woken)
-        return list(woken.values())
+    def woken_by(
+        self, fresh: Iterable[Node], again: Iterable[Node], serves: Serves, may_go: MayGo
+    ) -> list[tuple[Refused, str]]:
+        """Whom room on these nodes would serve, with the node; each node is filled up in thought, nobody woken twice.
 
-    def _fill(self, node: Node, serves: Serves, may_go: MayGo, woken: dict[str, tuple[Refused, str]]) -> None:
+        On `fresh` nodes there is more room than before; on those offered `again` somebody did not take it.
+        """
+        before = dict(self._woken)
+        for node in fresh if self._refused else ():
+            self._passed.pop(node.name, None)
+            self._fill(node, serves, may_go)
+        for node in again if self._refused else ():
+            self._fill(node, serves, may_go)
+        return [(self._refused[pod], node) for pod, node in self._woken.items() if pod not in before]
+
+    def freed(self) -> list[str]:
+        """Nodes with room that somebody was woken for and did not take, since this was last asked."""
+        freed, self._freed = self._freed, {}
+        return list(freed)
+
+    def remembered(self) -> tuple[dict[str, str], dict[str, tuple[str, ...]], tuple[str, ...]]:
+        """Who was woken for which node, who passed by it, and which nodes are to be offered again; for a snapshot."""
+        passed = {node: tuple(sorted(pods)) for node, pods in sorted(self._passed.items())}
+        return dict(self._woken), passed, tuple(self._freed)
+
+    def restore(self, woken: Mapping[str, str], passed: Mapping[str, Iterable[str]], freed: Iterable[str]) -> None:
+        """Become what a snapshot holds; the pods are put first."""
+        self._woken, self._freed = dict(woken), dict.fromkeys(freed)
+        self._passed = {node: set(pods) for node, pods in passed.items()}
+
+    def _fill(self, node: Node, serves: Serves, may_go: MayGo) -> None:
         """Wake the first in line of all kinds that fit, until none does."""
-        heads = [(line[0], kind, 0) for kind, line in self._lines.items()]
+        passed = self._passed.get(node.name, ())
+        heads = [(line[0], kind, 0, TRIED) for kind, line in self._lines.items()]
         heapify(heads)
         while heads:
-            (_, _, pod), kind, place = heads[0]
+            (_, _, pod), kind, place, tries = heads[0]
             refused, line = self._refused[pod], self._lines[kind]
-            if pod not in woken:
+            if pod not in self._woken and pod not in passed:
                 after = placed(refused.wanted, node) if serves(refused.wanted, node.name) else None
-                if after is None:
+                if after is None or not tries:
                     heappop(heads)
                     continue
                 if may_go(pod, node.name):  # else it must not keep the room from those behind it
                     node = after
-                    woken[pod] = (refused, node.name)
+                    self._woken[pod] = node.name
+                else:
+                    tries -= 1
             if place + 1 < len(line):
-                heapreplace(heads, (line[place + 1], kind, place + 1))
+                heapreplace(heads, (line[place + 1], kind, place + 1, tries))
             else:
                 heappop(heads)
 

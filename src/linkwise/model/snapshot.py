@@ -64,6 +64,12 @@ class Kept:
     """nodes that some pod no longer needs, which may wake others"""
     refused: tuple[str, ...] = ()
     """pods that wait for room"""
+    woken: Mapping[str, str] = field(default_factory=dict)
+    """pods that were woken and did not ask again yet, with the node that had room"""
+    passed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """by node, pods that were woken for its room and refused all the same"""
+    left: tuple[str, ...] = ()
+    """nodes with room that somebody was woken for and did not take"""
     times: Mapping[str, int] = field(default_factory=dict)
     """the last time that was written down on a node, in nanoseconds"""
     gone: Mapping[str, bool] = field(default_factory=dict)

@@ -176,6 +176,12 @@ class World:
         self.see(sights[a % len(sights) :] + sights[: a % len(sights)])
         self.checks.restarted(before)
 
+    def sleep(self, _a: int, _b: int, _c: int) -> None:
+        """The broker is put away as a value and made of it again."""
+        before = claims(self.broker)
+        self.broker = Broker.restore(self.broker.snapshot(self.now))
+        must(claims(self.broker) == before, "a snapshot does not hold everything")
+
     def _askable(self) -> list[PodView]:
         """Pods as a scheduler knows them: it may not know yet that one is bound or gone."""
         late = [sight for told in self.api.told.values() for sight in told[-1:] if isinstance(sight, PodView)]
@@ -192,6 +198,7 @@ MOVES: Final[dict[str, Move]] = {
     "time out": World.time_out,
     "ask": World.ask,
     **CLUSTER_MOVES,
+    "sleep": World.sleep,
     "restart": World.restart,
 }
 """the first are the simplest, so that a failure is shown with them"""

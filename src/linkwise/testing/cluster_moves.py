@@ -108,29 +108,41 @@ def leave(world: World, a: int, _b: int, _c: int) -> None:
     (world.api.return_node if name in world.api.gone else world.api.lose_node)(name)
 
 
-def inventory(world: World, a: int, _b: int, _c: int) -> None:
-    """An inventory is deleted, or made again."""
+def inventory(world: World, a: int, b: int, _c: int) -> None:
+    """An inventory is deleted, or made again; or it says that devices are handed out in another way."""
     box = box_of(world, a)
-    world.api.change(box.name, inventory=not box.inventory)
+    switched = None if box.mode else "whole" if box.family in {"share", "percent"} else "share"
+    world.api.change(box.name, **({"inventory": not box.inventory} if b % 3 else {"mode": switched}))
 
 
 def agent(world: World, a: int, b: int, c: int) -> None:
     """A node's agent tells what it sees in use; sometimes that is not what was recorded."""
     box = box_of(world, a)
-    holding = world.api.holding(box.name)
-    by_index = {f"#{index}": box.device(index) for index in range(box.count)}
-    recorded = {pod.uid: tuple(by_index.get(name, name) for name in devices_of(pod)) for pod in holding}
-    left = [name for name in by_index.values() if not any(name in found for found in recorded.values())]
-    for pod in holding:
-        if not recorded[pod.uid] and box.family in BY_DEVICE:
-            size = asked_of(pod)
-            recorded[pod.uid], left = tuple(left[:size]), left[size:]
+    found = _in_use(box, world.api.holding(box.name))
     if c % 4 == 0 and box.family in {"linked", "share"}:
         world.checks.contradicted.add(box.name)
-        recorded = {uid: tuple(box.device((box.count - 1 - i + b) % box.count) for i in range(len(names)))
-                    for uid, names in recorded.items()}  # fmt: skip
-    seen = {uid: names for place, (uid, names) in enumerate(recorded.items()) if names and (b >> place) % 3}
+        shift = box.count - 1 + b
+        found = {
+            uid: tuple(box.device((shift - i) % box.count) for i in range(len(names))) for uid, names in found.items()
+        }
+    seen = {uid: names for place, (uid, names) in enumerate(found.items()) if names and (b >> place) % 3}
     world.api.change(box.name, allocations=seen)
+
+
+def _in_use(box: Box, pods: Sequence[PodView]) -> dict[str, tuple[str, ...]]:
+    """What pods have by their records; of whole devices no two the same, and any that are left where none is told."""
+    by_index = {f"#{index}": box.device(index) for index in range(box.count)}
+    found = {pod.uid: tuple(by_index.get(name, name) for name in devices_of(pod)) for pod in pods}
+    if box.family not in BY_DEVICE:
+        return found
+    left = list(by_index.values())
+    for uid, names in found.items():
+        found[uid] = names if set(names) <= set(left) else ()
+        left = [name for name in left if name not in found[uid]]
+    for pod in pods:
+        if not found[pod.uid]:
+            found[pod.uid], left = tuple(left[: asked_of(pod)]), left[asked_of(pod) :]
+    return found
 
 
 def deliver(world: World, a: int, b: int, _c: int) -> None:

@@ -60,6 +60,9 @@ class _Kept(Strict, frozen=True):
     tried: dict[str, TriedRecord] = msgspec.field(default_factory=dict)
     freed: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    woken: dict[str, str] = msgspec.field(default_factory=dict)
+    passed: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    left: tuple[str, ...] = ()
     times: dict[str, int] = msgspec.field(default_factory=dict)
     gone: dict[str, bool] = msgspec.field(default_factory=dict)
     changed: dict[str, GrantRecord] = msgspec.field(default_factory=dict)
@@ -137,6 +140,9 @@ def _kept_document(kept: Kept, pods: Sequence[PodView]) -> Document:
         "tried": {pod: written(TriedRecord.of(tried)) for pod, tried in kept.tried.items()},
         "freed": kept.freed,
         "refused": kept.refused,
+        "woken": kept.woken,
+        "passed": kept.passed,
+        "left": kept.left,
         "times": dict(kept.times),
         "gone": dict(kept.gone),
         "changed": {pod: written(GrantRecord.of(grant)) for pod, grant in kept.changed.items()},
@@ -157,6 +163,9 @@ def _kept(found: _Kept, pods: Sequence[PodView]) -> Kept:
         tried={pod: tried.value() for pod, tried in found.tried.items()},
         freed=found.freed,
         refused=found.refused,
+        woken=found.woken,
+        passed=found.passed,
+        left=found.left,
         times=found.times,
         gone=found.gone,
         changed={pod: grant.value() for pod, grant in found.changed.items()},
