@@ -6,9 +6,9 @@ pods, nodes and inventories are seen, and a start with many thousands of them do
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.documents import document_of
 from linkwise.broker.pods import Pods, holds_devices
 from linkwise.broker.stock import stock_of
 from linkwise.broker.wish import asks_for_devices, wish_of
@@ -119,7 +119,7 @@ class Cluster:
 
     def documents(self, node: str) -> dict[str, Mapping[str, object]]:
         """What else is known of a node, by kind."""
-        return {kind: _document(found) for kind, found in self.objects.get(node, {}).items()}
+        return {kind: document_of(found) for kind, found in self.objects.get(node, {}).items()}
 
     def pods_on(self, node: str) -> list[PodView]:
         """The pods seen on a node."""
@@ -277,17 +277,6 @@ def _nowhere(view: PodView, wish: Wish | None) -> Grant:
 
 def _elsewhere(uid: str, seen: str, promised: str) -> Drift:
     return Drift("elsewhere", seen, (uid,), (), (promised,))
-
-
-def _document(found: Mapping[str, object] | bytes) -> Mapping[str, object]:
-    """What JSON says; what is no object at all is reported by whoever reads it."""
-    if not isinstance(found, bytes):
-        return found
-    try:
-        document = json.loads(found)
-    except (ValueError, RecursionError):
-        document = None
-    return document if isinstance(document, dict) else {}
 
 
 def _claim(grant: Grant) -> tuple[object, ...]:
