@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := partition filter rebuild conflicts
+BENCHES := partition filter rebuild conflicts plan
 
 .PHONY: help setup demo test check fix bench soak docs lock clean
 .DEFAULT_GOAL := help

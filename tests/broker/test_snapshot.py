@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from operator import attrgetter
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
 from linkwise.broker.fleet import fleet_node
-from linkwise.broker.sights import PodGone
+from linkwise.broker.sights import ClusterObject, PodGone
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import EffectKept, Kept, Snapshot
@@ -101,10 +101,17 @@ def test_an_effect_that_nobody_knows_is_an_input_error() -> None:
 # What each part of a broker remembers: kept by a snapshot, or worked out again from what it keeps. Whoever lets a part
 # remember more must decide which of the two that is.
 REMEMBERED = {
-    "state": {"settings", "asked", "late", "cluster", "pending", "waiting", "writer", *("policies", "_wishes")},
+    "state": {
+        *("settings", "asked", "late", "cluster", "pending", "waiting", "writer", "groups"),
+        *("policies", "_wishes", "hosts", "runs"),
+    },
     "state.cluster": {
-        *("settings", "nodes", "objects", "known", "ledger", "_changed", "_moved"),
+        *("settings", "nodes", "objects", "shared", "known", "ledger", "_changed", "_moved"),
         *("unready", "stocks", "index", "drift", "drifted", "problems", "_opened", "_restock"),
+    },
+    "state.cluster.shared": {
+        "documents",
+        *("problems", "ladders", "renewed", "moved", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
     },
     "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
     "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_ending", "touched")},
@@ -114,6 +121,53 @@ REMEMBERED = {
 }
 
 
+OF_GROUPS = {
+    *("plans", "satisfied", "first_seen", "short", "alarms", "rests", "refused", "avoided", "places", "told"),
+    *("written", "touched", "past", "halved", "_generations"),
+    *("complete", "empty", "alone", "_members", "_key_of", "_titles", "_called"),
+}
+
+
 @pytest.mark.parametrize("part", REMEMBERED)
 def test_a_snapshot_knows_all_that_a_broker_remembers(part: str) -> None:
     assert set(vars(attrgetter(part)(broker()))) == REMEMBERED[part]
+
+
+def test_a_snapshot_knows_all_that_a_broker_remembers_of_groups() -> None:
+    assert {field.name for field in fields(broker().state.groups)} == OF_GROUPS
+
+
+def member(number: int, count: int = 8) -> PodView:
+    labels = {f"gputopology.scheduling.koordinator.sh/{key}": text for key, text in (("name", "g"), ("replica", "2"))}
+    return replace(pod(f"g{number}", count), labels=labels, created=float(number))
+
+
+def planned() -> Broker:
+    made = broker()
+    made.observe([*fleet_node(profile("dgx1-v100"), "n2"), member(0), member(1)], 1.0)
+    assert made.filter(member(0), ["n1", "n2"], 1.0).nodes
+    return made
+
+
+def test_a_plan_holds_as_before() -> None:
+    first = planned()
+    second = again(first)
+    assert second.state.groups.plans == first.state.groups.plans
+    assert second.filter(pod("b"), ["n1", "n2"], 1.0).nodes == []
+    assert second.filter(member(1), ["n1", "n2"], 1.0).nodes == first.filter(member(1), ["n1", "n2"], 1.0).nodes
+
+
+def test_a_plan_ends_when_it_would_have() -> None:
+    second = again(planned(), 30.0)
+    assert second.next_deadline() == 61.0
+    second.step(61.0)
+    assert second.state.groups.plans == {}
+
+
+def test_objects_of_the_cluster_are_kept_with_and_without_what_was_promised() -> None:
+    first = broker()
+    topology = ClusterObject("Topology.kueue.x-k8s.io", "t", {"spec": {"levels": [{"nodeLabel": "rack"}]}})
+    first.observe([topology], 1.0)
+    bare = replace(first.snapshot(1.0), kept=None)
+    for second in (again(first), Broker.restore(bare)):
+        assert second.state.cluster.shared.ladders == first.state.cluster.shared.ladders != {}

@@ -15,10 +15,20 @@ from linkwise.broker.replay import Decision, Holding, Way
 from linkwise.model.entry import Outcome, State
 from linkwise.testing.scenario import GIVEN, SCENARIO, load, run
 from linkwise.testing.scenario_checks import EXPECTED
-from linkwise.testing.scenario_play import ANSWERED, VERBS
+from linkwise.testing.scenario_groups import GROUP
+from linkwise.testing.scenario_play import ANSWERED, BESIDE, VERBS
 from linkwise.testing.scenario_words import HOLDING, NODE, POD
 from linkwise.wire.object_list import READ
-from linkwise.wire.snapshot import VERSION, _Kept, _Object, _Snapshot
+from linkwise.wire.snapshot import VERSION, _Kept, _Object, _Shared, _Snapshot
+from linkwise.wire.snapshot_groups import (
+    GroupsRecord,
+    LevelRecord,
+    PlacementRecord,
+    PlanRecord,
+    ReasonRecord,
+    ShortRecord,
+    ToldRecord,
+)
 from linkwise.wire.snapshot_records import (
     AskRecord,
     ContainerRecord,
@@ -36,7 +46,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[2]
 RECORDS: Final = (
     *(_Snapshot, _Object, _Kept, EntryRecord, GrantRecord, PartRecord),
-    *(AskRecord, ContainerRecord, OfferRecord, TriedRecord, MovedRecord),
+    *(AskRecord, ContainerRecord, OfferRecord, TriedRecord, MovedRecord, _Shared),
+    *(GroupsRecord, PlanRecord, PlacementRecord, LevelRecord, ShortRecord, ReasonRecord, ToldRecord),
 )
 
 
@@ -67,14 +78,15 @@ def test_every_field_of_a_decision_is_told(value: type[Decision | Holding]) -> N
 
 
 def test_every_word_of_a_scenario_is_told() -> None:
-    words = {*NODE, *POD, *HOLDING, *VERBS, *ANSWERED, *EXPECTED, *get_args(Way), "bind"}
+    words = {*NODE, *POD, *HOLDING, *GROUP, *VERBS, *ANSWERED, *EXPECTED, *get_args(Way), *BESIDE}
     assert missing(words, "how-to/write-a-scenario.md") == []
     (example,) = re.findall(r"```yaml\n(.*?)```", page("how-to/write-a-scenario.md"), re.DOTALL)
     unseen = (SCENARIO - set(yaml.safe_load(example))) | {
         part for part in GIVEN if part.title() not in page("how-to/write-a-scenario.md")
     }
-    assert unseen == {"settings"}
+    assert unseen == {"settings", "shuffled"}
     assert missing(["settings"], "how-to/write-a-scenario.md") == []
+    assert "`shuffled: 8`" in page("how-to/write-a-scenario.md")
 
 
 def test_the_scenario_of_the_page_goes_as_told(tmp_path: Path) -> None:

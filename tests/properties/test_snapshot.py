@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from linkwise.broker.broker import Broker
+from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.testing.calls import Call, Caller, calls
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 
@@ -12,7 +13,7 @@ START = [Call("node", 0, number, 0) for number in range(6)]
 
 
 def driven(before: list[Call]) -> Caller:
-    caller = Caller(Broker())
+    caller = Caller(Broker(PlacingSettings(group=GroupSettings(write_plans=True))))
     for call in (*START, *before):
         caller.make(call)
     return caller

@@ -8,12 +8,15 @@ import pytest
 
 from linkwise.testing.scenario import load, run
 
-FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+FOLDER = Path(__file__).parent
+FILES = sorted(FOLDER.rglob("*.yaml"))
 
 
 def _case(file: Path) -> object:
     rules = load(file).rules
-    return pytest.param(file, id=file.stem, marks=[pytest.mark.rule(rule) for rule in rules])
+    return pytest.param(
+        file, id=str(file.relative_to(FOLDER).with_suffix("")), marks=[pytest.mark.rule(rule) for rule in rules]
+    )
 
 
 @pytest.mark.parametrize("file", [_case(file) for file in FILES])

@@ -45,12 +45,48 @@ def test_a_pod_that_waits_says_why(tmp_path: Path) -> None:
         ("  - {join: {name: n2, machine: dgx9}}", "step 1: machine profile 'dgx9' is not known: "),
         ("  - {break: {node: n1, device: 0}}", "step 1: node n1: only a machine tells which of its devices are sick"),
         ("  - {create: {name: a, asks: 2}}", "step 1: amounts are written as {resource: number}, found 2"),
+        ("  - {create: {group: g, members: x}}", "step 1: members: a number is expected, or a list of what differs"),
+        ("  - {create: {group: g, members: [{ask: 1}]}}", "step 1: member: 'ask' is not known; "),
+        ("  - {schedule: {group: g, members: 1}, order: odd}", "order: a list of members is expected, or reversed"),
+        ("  - {expect: {nodes: {z: n1}}}", "step 1: there is no pod and no group 'z'"),
+        ("  - {pass: 1, among: [n1], fail: n1}", "step 1: pass and fail are two steps"),
     ],
 )
 def test_a_word_that_is_not_known_is_named_with_its_place(tmp_path: Path, steps: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         play(tmp_path, steps)
     assert said in str(caught.value)
+
+
+def test_a_group_that_waits_says_why_of_each_member(tmp_path: Path) -> None:
+    steps = "  - {schedule: {group: g, members: 2, asks: {nvidia.com/gpu: 2}}, expect: {nodes: {g: n1}, holds: x}}"
+    with pytest.raises(
+        AssertionError,
+        match=r"step 1: holds: expected 'x', found 'nothing'; g-0 is on n1; g-1 waits: .*too few devices",
+    ):
+        play(tmp_path, steps)
+
+
+def test_a_shuffled_story_says_which_time_it_went_otherwise(tmp_path: Path) -> None:
+    steps = "  - {schedule: {group: g, members: 2, asks: {nvidia.com/gpu: 1}}, expect: {devices: {g-0: [0], g-1: [1]}}}"
+    play(tmp_path, steps, f"shuffled: 3\n{GIVEN}")
+    asks = "asks: {nvidia.com/gpu: 1}"
+    steps = f"  - {{schedule: {{group: g, members: 3, {asks}}}, expect: {{waits: {{g-2: too few devices are free}}}}}}"
+    with pytest.raises(AssertionError, match=r"a\.yaml, shuffled for the [1-3]\. time, step 1: waits: "):
+        play(tmp_path, steps, f"shuffled: 3\n{GIVEN}")
+
+
+def test_a_pod_of_a_name_that_was_there_before_is_another_one(tmp_path: Path) -> None:
+    play(
+        tmp_path,
+        """\
+  - schedule: {name: a, asks: {nvidia.com/gpu: 2}}
+  - stopped: a
+    expect: {free: {n1: 2}}
+  - schedule: {name: a, asks: {nvidia.com/gpu: 1}}
+    expect: {node: n1, devices: [0], free: {n1: 1}}
+""",
+    )
 
 
 def test_what_is_given_wrongly_is_named_too(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from math import inf
 from typing import Any
 
 import msgspec
@@ -14,9 +15,11 @@ from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.entry import Entry
 from linkwise.model.settings import BandwidthSettings, PlacingSettings, ShareSettings
 from linkwise.model.snapshot import EffectKept, Kept, OfferKept, Snapshot, Tried
-from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.model.snapshot_groups import GroupsKept, LevelKept, PlacementKept, PlanKept, ShortKept, ToldKept
+from linkwise.model.verdict import Grant, Offer, Part, Reason
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.wire.snapshot import _Kept, _Snapshot, decode_snapshot, encode_snapshot
+from linkwise.wire.snapshot_groups import GroupsRecord, LevelRecord, PlanRecord, ReasonRecord, ShortRecord, ToldRecord
 from linkwise.wire.snapshot_records import AskRecord, ContainerRecord, EntryRecord, GrantRecord, OfferRecord, PartRecord
 
 POD = PodView("team", "train", "u-1", (ContainerView("main", limits={"nvidia.com/gpu": "2"}),), created=5.0, version=7)
@@ -44,7 +47,38 @@ FULL = Snapshot(
         changed={"u-1": GRANT},
         moved={"u-1": ("n1", "n2")},
         late=(EffectKept("Wake", {"namespace": "a", "name": "b", "uid": "c", "sentence": "d"}),),
+        groups=GroupsKept(
+            plans=(
+                PlanKept(
+                    "team/g/2",
+                    (PlacementKept("u-1", "n1", GRANT.offer), PlacementKept("u-2", "n2")),
+                    "team/g/2",
+                    3,
+                    70.5,
+                    7,
+                    ("team/h",),
+                    (LevelKept("nodes", (1,)), LevelKept("bottleneck", (inf, 46.5), proven=False)),
+                    ("zone-a",),
+                    ("u-9",),
+                ),
+            ),
+            short=(ShortKept("team/s", Reason("001.gang", 3, ("a", "b"), "short", "ring"), ("u-3",), 22.0),),
+            satisfied=("team/h",),
+            first_seen={"team/g/2": 5.5},
+            alarms={"team/z": 9.0, "team/a": 8.0},
+            rests={"team/g/2": (2, 11.5)},
+            refused={"u-1": 2},
+            avoided={"team/g/2": ("n7",)},
+            places={"team/h": (12.5, ("u-8/place",))},
+            told={"team/g/2": (ToldKept("u-1", "OtherReplica", "make them equal"),)},
+            halved=("team/h",),
+            written=("team/w",),
+            touched=("team/t",),
+            past={"team/g/2": 3},
+            generations={"team/g/2": 4},
+        ),
     ),
+    {"Topology.kueue.x-k8s.io": {"default": {"spec": {"levels": []}}}},
 )
 
 
@@ -79,6 +113,12 @@ def test_a_pod_that_asked_as_it_is_seen_is_named_by_its_uid_alone() -> None:
         ((ContainerAsk,), ContainerRecord),
         ((Part,), PartRecord),
         ((OfferKept,), OfferRecord),
+        ((GroupsKept,), GroupsRecord),
+        ((PlanKept,), PlanRecord),
+        ((LevelKept,), LevelRecord),
+        ((ShortKept,), ShortRecord),
+        ((ToldKept,), ToldRecord),
+        ((Reason,), ReasonRecord),
         ((Kept,), _Kept),
     ],
 )
@@ -181,3 +221,24 @@ def test_what_is_wrong_in_a_list_is_named_with_its_place(item: dict[str, Any], s
     with pytest.raises(InputError) as caught:
         decode_snapshot(objects(item))
     assert str(caught.value).startswith(said)
+
+
+def test_a_list_may_hold_objects_that_tell_of_groups() -> None:
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "x"},
+    }
+    level = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Topology", "metadata": {"name": "default"}}
+    found = decode_snapshot(json.dumps({"kind": "List", "items": [group, level]}).encode())
+    assert found.shared == {
+        "PodGroup.scheduling.volcano.sh": {"x/g": group},
+        "Topology.kueue.x-k8s.io": {"default": level},
+    }
+
+
+def test_a_group_has_one_plan() -> None:
+    document = json.loads(encode_snapshot(FULL))
+    document["kept"]["groups"]["plans"] *= 2
+    with pytest.raises(InputError, match=r"kept\.groups\.plans\[1\]: the plan of group 'team/g/2' stands here twice"):
+        decode_snapshot(json.dumps(document).encode())

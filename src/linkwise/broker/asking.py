@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import Admission, DryRun
+from linkwise.broker.beside import needed_by, stopped
 from linkwise.broker.binding import pick_on
-from linkwise.broker.demand import capacity_of, demand_of
-from linkwise.broker.pods import holds_devices
+from linkwise.broker.group_planning import gathered
+from linkwise.broker.group_trying import Change, Trying
 from linkwise.engine.choices import choices
 from linkwise.engine.explain import refusal
-from linkwise.engine.feasibility import unfit, unless_first
 from linkwise.engine.preempt import helps
-from linkwise.model.verdict import Offer, Reason
+from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from linkwise.broker.state import State
-    from linkwise.engine.feasibility import Neighbour
-    from linkwise.model.demand import Demand
     from linkwise.model.views import PodView
 
 __all__ = ["admit", "dry_run", "preempt"]
@@ -43,7 +41,7 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
     if wish.broken:
         return DryRun(None)
     wanted = state.wanted(wish)
-    demand = unless_first(demand_of(pod)[0], _labels(state.cluster.pods.values()))
+    demand = needed_by(state, pod)
     stops = {name: reason for name in known if (reason := stopped(state, pod, demand, name))}
     if wanted is None:
         free = [(name, ()) for name in sorted(known) if name not in stops]
@@ -66,21 +64,6 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
     return DryRun(offer if isinstance(offer, Offer) else None, tuple(ranking), refused | stranded, stranded)
 
 
-def stopped(state: State, pod: PodView, demand: Demand, name: str) -> Reason | None:
-    """The first thing beside devices that keeps the pod off a node."""
-    cluster = state.cluster
-    view = cluster.nodes[name]
-
-    def neighbours() -> Iterator[Neighbour]:
-        return _labels(cluster.pods_on(name))
-
-    load = cluster.load(name)
-    entry = cluster.ledger.get(pod.uid)
-    if entry and entry.node == name and pod.uid in cluster.pods:
-        load = load.minus(demand)  # it is counted there already
-    return unfit(demand, view, capacity_of(view), load, neighbours)
-
-
 def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Those of the nodes on which evicting the pods named would serve the ask, with the same pods."""
     wish, cluster = state.wish(pod), state.cluster
@@ -89,7 +72,7 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         return dict(victims)
     if wanted is None or wanted.policy.admit(wanted.ask) or (entry and entry.state != "PLANNED"):
         return {}  # no eviction can help it, or it was promised devices already
-    return {
+    helped = {
         name: pods
         for name, pods in victims.items()
         if pods
@@ -98,7 +81,8 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         and not cluster.index.unserved(wanted, name)
         and helps(cluster.ledger, stock, wanted, set(pods), cluster.ended_on(stock))
     }
-
-
-def _labels(pods: Iterable[PodView]) -> Iterator[Neighbour]:
-    return ((pod.namespace, pod.labels) for pod in pods if holds_devices(pod))
+    found = gathered(state, state.groups.key_of(pod.uid))
+    if not helped or found is None or found.group.minimum is None or found.group.key in state.groups.satisfied:
+        return helped
+    trying = Trying(state, found)  # nobody is evicted for a gang that can't start all the same
+    return {name: pods for name, pods in helped.items() if trying.plan(Change(gone=frozenset(pods)))}

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import BindAnswer
 from linkwise.broker.effects import Bind, Event, Wake
+from linkwise.broker.group_siblings import blind_siblings, visible_to
+from linkwise.broker.group_upkeep import bind_refused, bound_by_plan
 from linkwise.broker.state import pod_name
+from linkwise.dialects.dialect import Writing
 from linkwise.engine.explain import refusal
 from linkwise.engine.ledger import Entry
 from linkwise.model.verdict import Grant, Reject
@@ -32,28 +35,42 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
         return BindAnswer(f"pod {uid} {there}", effects)
     entry = state.cluster.ledger.get(uid)
     if pod.node or (entry and entry.state != "PLANNED"):
-        again = _again(state, pod, entry, node, now)
-        return BindAnswer(again.error, (*effects, *again.effects))
-    wish = state.wish(pod)
+        found = _again(state, pod, entry, node, now)
+    else:
+        found = _bound(state, pod, entry, node, now)
+    told = {effect.uid for effect in effects if isinstance(effect, Wake)}
+    more = [effect for effect in found.effects if not (isinstance(effect, Wake) and effect.uid in told)]
+    return BindAnswer(found.error, (*effects, *more))
+
+
+def _bound(state: State, pod: PodView, planned: Entry | None, node: str, now: float) -> BindAnswer:
+    """A pod that nothing was promised yet but by a plan."""
+    wish, uid = state.wish(pod), pod.uid
     wanted = state.wanted(wish)
+    if astray := _astray(state, uid, node):
+        return BindAnswer(astray)
     if wanted is None:
-        return _without_devices(pod, wish, node, effects)
+        return _without_devices(pod, wish, node)
     if stopped := _unbindable(state, node):
-        return BindAnswer(stopped, effects)
+        return BindAnswer(stopped)
+    if planned:
+        # rule 001.hold: what the plan holds is what the member gets.
+        member = Entry(planned.grant, "ASSUMED", pod.namespace, pod.created)
+        bound = _promise(state, pod, wish.dialect, member, now)
+        bound_by_plan(state, uid, now)
+        return BindAnswer("", (*state.turn(now), *blind_siblings(state, pod, member), bound))
     offer = pick_on(state, wanted, node)
     if isinstance(offer, Reject):
         # rule 004.no-fit: refused at once with the reason, and nothing leaks.
         state.pending.bound(uid)
         state.pending.failed(uid, [node])
-        return BindAnswer(f"node {node}: {refusal(offer.reason)}", effects)
+        return BindAnswer(f"node {node}: {refusal(offer.reason)}")
     grant = Grant(uid, wanted.policy.name, offer, mode=wanted.ask.mode)
     bound = _promise(state, pod, wish.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
     state.pending.bound(uid)
     state.waiting.remove(uid, [node])
     # What follows from the promise is worked out now, so that between verbs nothing is left to do.
-    told = {effect.uid for effect in effects if isinstance(effect, Wake)}
-    more = [effect for effect in state.turn(now) if not (isinstance(effect, Wake) and effect.uid in told)]
-    return BindAnswer("", (*effects, *more, bound))
+    return BindAnswer("", (*state.turn(now), bound))
 
 
 def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
@@ -62,6 +79,7 @@ def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effe
         return state.turn(now)
     if ended == "refused":
         state.pending.failed(bound.uid, [bound.node])
+        bind_refused(state, bound)
     effects = state.turn(now)
     return (*effects, _placed(state, bound, bound.grant)) if ended == "written" else effects
 
@@ -85,6 +103,22 @@ def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: floa
     return BindAnswer("", (_promise(state, pod, state.wish(pod).dialect, entry, now),))
 
 
+def _astray(state: State, uid: str, node: str) -> str:
+    """Why a member of a group can't be bound to this node; empty if it can, or is in no group."""
+    key = state.groups.key_of(uid)
+    found = state.groups.gather(key) if key else None
+    if found is None or uid in found.extra:
+        return ""
+    held, pod = state.groups.plans.get(key), state.pod(uid)
+    asking = any(state.wish(other).ask for other in found.waiting)
+    if pod and state.wish(pod).ask is None and (held or not asking):
+        return ""  # without devices any node will do, once the others have a plan
+    if held is None or uid not in held.plan.placements:
+        return f"pod {state.name_of(uid)} is in a group that has no plan now; it is planned when the pod is tried again"
+    there = held.plan.placements[uid].node
+    return "" if there == node else f"pod {state.name_of(uid)} is planned on node {there}"
+
+
 def _unbindable(state: State, node: str) -> str:
     view = state.cluster.nodes.get(node)
     if view is None or node not in state.cluster.index.nodes:
@@ -92,17 +126,18 @@ def _unbindable(state: State, node: str) -> str:
     return "" if view.ready else f"node {node} is not ready"
 
 
-def _without_devices(pod: PodView, wish: Wish, node: str, effects: tuple[Effect, ...]) -> BindAnswer:
+def _without_devices(pod: PodView, wish: Wish, node: str) -> BindAnswer:
     if wish.broken:
-        return BindAnswer(str(wish.broken), effects)
-    return BindAnswer("", (*effects, Bind(pod.namespace, pod.name, pod.uid, node, None, 0)))
+        return BindAnswer(str(wish.broken))
+    return BindAnswer("", (Bind(pod.namespace, pod.name, pod.uid, node, None, 0),))
 
 
 def _promise(state: State, pod: PodView, dialect: str, entry: Entry, now: float) -> Bind:
     """Enter the promise when all that must be written is known: nothing that fails leaves one behind."""
     devices = {device.id: device for device in state.cluster.index.nodes[entry.node].devices}
     # rule 004.record, 001.record: node and all keys are written in one request.
-    keys = state.writer.annotations(pod, dialect, entry.grant, devices, now)
+    writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry))
+    keys = state.writer.annotations(writing, dialect, now)
     promised = state.cluster.ledger.promise(entry, state.cluster.stocks[entry.node].allocations)
     return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, promised.serial, keys)
 

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.asking import admit, dry_run, preempt
 from linkwise.broker.binding import bind, outcome
 from linkwise.broker.explaining import explain
+from linkwise.broker.explaining_group import explain_group
 from linkwise.broker.explaining_node import explain_node
 from linkwise.broker.filtering import filter_nodes, prioritize
+from linkwise.broker.group_asking import dry_plan
+from linkwise.broker.group_trial import advance_plans
+from linkwise.broker.group_upkeep import next_alarm
 from linkwise.broker.inspecting import inspect
 from linkwise.broker.preferred import preferred
 from linkwise.broker.snapshot import restore, take
@@ -25,9 +29,11 @@ if TYPE_CHECKING:
     from linkwise.broker.answers import Admission, BindAnswer, DryRun, FilterAnswer
     from linkwise.broker.effects import Bind, Effect
     from linkwise.broker.explanation import Explanation
+    from linkwise.broker.group_explanation import GroupExplanation
     from linkwise.broker.inspecting import NodeInspection
     from linkwise.broker.node_explanation import NodeExplanation
     from linkwise.broker.sights import Sight
+    from linkwise.engine.groups.plan import Plan
     from linkwise.engine.ledger import Outcome
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.views import PodView
@@ -86,7 +92,12 @@ class Broker:
     def explain(self, uid: str, now: float) -> Explanation | None:
         """Why the pod waits, or has these devices; None if it is not known."""
         self.state.quiet_turn(now)
-        return explain(self.state, uid)
+        return explain(self.state, uid, now)
+
+    def explain_group(self, key: str, now: float) -> GroupExplanation | None:
+        """Where a group stands, by its key or the UID of a member; None if there is none."""
+        self.state.quiet_turn(now)
+        return explain_group(self.state, key, now)
 
     def explain_node(self, name: str, now: float) -> NodeExplanation | None:
         """What the node has, who has it and what it could still take; None if it is not known."""
@@ -98,11 +109,27 @@ class Broker:
         self.state.quiet_turn(now)
         return inspect(self.state, node)
 
+    def dry_plan(self, pods: Sequence[PodView], now: float) -> Plan | None:
+        """Where these pods would go as one group; None if too few of them fit."""
+        self.state.quiet_turn(now)
+        return dry_plan(self.state, pods)
+
+    def book(self, uid: str, node: str, now: float) -> BindAnswer:
+        """Promise devices of a node to a pod that another scheduler will bind; the effects say what to write."""
+        return bind(self.state, uid, node, now)
+
+    def unbook(self, uid: str, now: float) -> tuple[Effect, ...]:
+        """The other scheduler changed its mind: what was booked and not written is free again."""
+        entry = self.state.cluster.ledger.get(uid)
+        if entry and entry.state == "ASSUMED":
+            self.state.cluster.ledger.outcome(uid, entry.serial, "refused")
+        return self.state.turn(now)
+
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
         """Work ahead for so many steps: whatever is due, then tables that have not caught up."""
         effects = self.state.turn(now)
         self.state.cluster.index.work_ahead(budget)
-        return effects
+        return (*effects, *advance_plans(self.state, now, budget), *self.state.take_late())
 
     def snapshot(self, now: float) -> Snapshot:
         """All that answers depend on, as a value."""
@@ -119,5 +146,5 @@ class Broker:
         """When `step` is due, if nothing happens before; 0 if something is left to do now."""
         if self.state.busy():
             return 0.0
-        due = (self.state.pending.next_expiry(), self.state.cluster.ledger.next_expiry())
+        due = (self.state.pending.next_expiry(), self.state.cluster.ledger.next_expiry(), next_alarm(self.state))
         return min((time for time in due if time is not None), default=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.documents import document_of
+from linkwise.broker.cluster_objects import ClusterObjects, document_of
 from linkwise.broker.pods import Pods, holds_devices
 from linkwise.broker.stock import stock_of
 from linkwise.broker.wish import asks_for_devices, wish_of
@@ -47,6 +47,7 @@ class Cluster:
         """nodes that take no pods now"""
         self.objects: dict[str, dict[str, Mapping[str, object] | bytes]] = {}
         """what else is known of a node, by the node's name and the object's kind"""
+        self.shared: Final = ClusterObjects()
         self.stocks: dict[str, Stock] = {}
         self.ledger: Final = Ledger()
         self.index: Final = Index(settings)
@@ -91,6 +92,8 @@ class Cluster:
         known = self.nodes.get(view.name)
         if not view.name or (known and 0 < view.version < known.version):
             return False
+        if known is None or known.labels != view.labels:
+            self.shared.labels_changed()
         self.nodes[view.name] = view
         self._restock[view.name] = None
         if not view.ready:
@@ -104,6 +107,7 @@ class Cluster:
         """The node is gone; what its pods hold stays in the ledger until they are gone as well."""
         self.nodes.pop(name, None)
         self.unready.discard(name)
+        self.shared.labels_changed()
         self._restock[name] = None
 
     def see_object(self, node: str, kind: str, document: Mapping[str, object] | bytes | None) -> None:
@@ -142,6 +146,7 @@ class Cluster:
         self.nodes = {view.name: view for view in snapshot.nodes}
         self.unready = {view.name for view in snapshot.nodes if not view.ready}
         self.objects = {node: dict(objects) for node, objects in snapshot.objects.items()}
+        self.shared.restore(snapshot.shared)
         self.known.restore(snapshot.pods, kept.gone)
         for pod in snapshot.pods:
             if holds_devices(pod) and asks_for_devices(pod):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.verdict import Grant
 
-__all__ = ["Bind", "Effect", "Event", "Wake"]
+__all__ = ["Annotate", "Bind", "Effect", "Event", "Wake"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +52,14 @@ class Event:
     node: str = ""
 
 
-Effect = Bind | Wake | Event
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """Write annotations of a pod that is not bound; the UID guards against a pod of the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: Mapping[str, str]
+
+
+Effect = Bind | Wake | Event | Annotate

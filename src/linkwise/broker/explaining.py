@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.binding import pick_on
 from linkwise.broker.comparing import given, other_node, rank_of, terms_of
 from linkwise.broker.demand import demand_of
+from linkwise.broker.explaining_member import as_member
 from linkwise.broker.explaining_placed import explain_placed
 from linkwise.broker.explanation import Asked, Explanation, Offered
 from linkwise.broker.explanation_text import explanation_lines
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["explain", "explanation_lines"]
 
 
-def explain(state: State, uid: str) -> Explanation | None:
+def explain(state: State, uid: str, now: float) -> Explanation | None:
     """Where the pod stands and why; None if it is not known."""
     pod = state.pod(uid)
-    if pod is None:
-        return None
+    return as_member(state, _alone(state, pod), now) if pod else None
+
+
+def _alone(state: State, pod: PodView) -> Explanation:
+    """What is to say of the pod whatever group it is in."""
+    uid = pod.uid
     wish, entry = state.wish(pod), state.cluster.ledger.get(uid)
     told = Explanation(uid, pod_name(pod), "no devices", len(state.cluster.nodes), policy=wish.policy, node=pod.node)
     problems = state.cluster.problems.get(uid, wish.problems)

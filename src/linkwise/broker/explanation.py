@@ -25,11 +25,14 @@ __all__ = [
     "Term",
 ]
 
-PodState = Literal["no devices", "broken", "waiting", "fits", "planned", "promised", "bound", "leaving", "ended"]
+PodState = Literal[
+    "no devices", "broken", "grouped", "waiting", "fits", "planned", "promised", "bound", "leaving", "ended"
+]
 """where a pod stands:
 
 no devices  it asks for none: nothing here concerns it
 broken      what it asks for makes no sense, or no node whatever could serve it
+grouped     it waits with its group, and is placed when that is
 waiting     no node can take it now
 fits        some node can take it now, and it is not bound yet
 planned     devices are kept for it by the plan of its group
@@ -174,5 +177,9 @@ class Explanation:
     nobody tells"""
     sentence: str = ""
     """why it is broken"""
+    group: str = ""
+    """the key of the group that it is placed with"""
+    standing: str = ""
+    """how far that group has come, in a sentence"""
     notes: tuple[str, ...] = ()
     """what else a person should know: records that disagree, problems of the manifest, gates"""

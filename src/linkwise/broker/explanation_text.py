@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.against_text import LASTS, against_line
 from linkwise.broker.amounts import ask_text, difference_text, names_text, part_text, terms_text
 from linkwise.broker.explanation import Explanation
+from linkwise.broker.group_explanation import GroupExplanation
+from linkwise.broker.group_text import group_lines
 from linkwise.broker.node_text import node_lines
 from linkwise.broker.remedy_text import remedy_line
 from linkwise.engine.explain import devices_text
@@ -15,19 +18,19 @@ if TYPE_CHECKING:
 
     from linkwise.broker.explanation import Given, Offered, OtherNode, PodState
     from linkwise.broker.node_explanation import NodeExplanation
-    from linkwise.engine.against import Against
     from linkwise.engine.why_set import Choice
 
 __all__ = ["explanation_lines"]
 
-LASTS: Final = "no pod's end changes that"
 OFFERED_IN_VAIN: Final = "look at volumes, quota or other filters"
 ORDERS_EQUALS: Final = "which only orders nodes of one class: among these the scheduler's own preferences decide"
 
 
-def explanation_lines(told: Explanation | NodeExplanation) -> list[str]:
+def explanation_lines(told: Explanation | NodeExplanation | GroupExplanation) -> list[str]:
     """One sentence a line, the most important first."""
-    return list(_pod_lines(told)) if isinstance(told, Explanation) else node_lines(told)
+    if isinstance(told, Explanation):
+        return list(_pod_lines(told))
+    return group_lines(told) if isinstance(told, GroupExplanation) else node_lines(told)
 
 
 def _pod_lines(told: Explanation) -> Iterator[str]:
@@ -38,6 +41,11 @@ def _pod_lines(told: Explanation) -> Iterator[str]:
         yield from _would_go(told)
     elif told.state == "waiting":
         yield from _why_nowhere(told)
+    if told.group:
+        yield f"{told.standing}; more is told of group {told.group}"
+    if told.state == "grouped":
+        yield from told.notes
+        return
     yield from map(remedy_line, told.remedies)
     if told.offered:
         yield from _offers(told.offered)
@@ -79,6 +87,9 @@ def _ask(told: Explanation) -> str:
 _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
     "no devices": lambda told: f"pod {told.name} asks for no device: nothing here keeps it waiting",
     "broken": lambda told: f"pod {told.name} can't be placed, and waiting does not help: {told.sentence}",
+    "grouped": lambda told: (
+        f"pod {told.name} waits with its group" + (f" for {_ask(told)}" if told.asked else "; it asks for no device")
+    ),
     "waiting": lambda told: f"pod {told.name} waits for {_ask(told)}",
     "fits": lambda told: f"pod {told.name} waits for {_ask(told)}",
     "planned": lambda told: f"pod {told.name} has {_held(told)} kept for it by the plan of its group",
@@ -96,12 +107,17 @@ def _why_here(told: Explanation) -> Iterator[str]:
         yield _OUTCOMES[told.outcome]
     if told.record != "untold":
         yield f"it asks for {_ask(told)}, placed by {told.policy or 'others'}"
-    if told.rank:
+    if told.group:
+        # Its group's plan chose for it: what other nodes would give it alone is no reason.
+        if told.choice and told.choice.worth:
+            yield f"{devices_text(told.choice.devices)}: {told.choice.worth}"
+    elif told.rank:
         yield f"{_place(told)}: {terms_text(told.terms)}"
     elif told.record != "untold":
         yield "it could not be given these devices now: one does not work any more, or its node has changed"
-    yield from _chosen(told.choice)
-    yield from _elsewhere(told)
+    if not told.group:
+        yield from _chosen(told.choice)
+        yield from _elsewhere(told)
     if told.record:
         yield _RECORDS[told.record]
 
@@ -155,7 +171,7 @@ def _elsewhere(told: Explanation) -> Iterator[str]:
     if told.other:
         yield _other(told.other)
     elif told.against:
-        yield f"no other node could take it; {_against(told.against[0])}"
+        yield f"no other node could take it; {against_line(told.against[0])}"
 
 
 def _other(other: OtherNode) -> str:
@@ -180,17 +196,9 @@ def _why_nowhere(told: Explanation) -> Iterator[str]:
     else:
         yield none
     mixed = 0 < helped < told.nodes
-    yield from (_against(group) + (f"; {LASTS}" if mixed and group.final else "") for group in told.against)
+    yield from (against_line(group) + (f"; {LASTS}" if mixed and group.final else "") for group in told.against)
     if helped and not any(remedy.kind == "pods end" for remedy in told.remedies):
         yield "no pods, up to 3 on one node, were found whose end would make room"
-
-
-def _against(group: Against) -> str:
-    if group.nodes == 1:
-        return f"node {group.nearest}: {group.sentence}"
-    if group.rule == "002.inventory" or group.sentence == group.short:
-        return f"{group.nodes} nodes: {group.short}"
-    return f"{group.nodes} nodes: {group.short}; nearest is {group.nearest}: {group.sentence}"
 
 
 def _offers(offered: Offered) -> Iterator[str]:

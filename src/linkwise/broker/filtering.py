@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
+from linkwise.broker.group_filter import filter_member
+from linkwise.broker.plan_priority import give_way_to_pod
 from linkwise.engine.choices import choices
 from linkwise.engine.crowding import Crowding
 from linkwise.engine.explain import short_refusal
@@ -16,7 +18,6 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.effects import Effect
     from linkwise.broker.state import State
     from linkwise.engine.choices import Choices
     from linkwise.engine.index import Wanted
@@ -34,34 +35,51 @@ NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
 def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     """Nodes of the best class; without `keep` nothing is remembered of it."""
     effects = state.turn(now)
+    answer = _answered(state, pod, names, now, keep=keep)
+    return replace(answer, effects=(*effects, *answer.effects, *state.take_late()))
+
+
+def _answered(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     wish = state.wish(pod)
     entry = state.cluster.ledger.get(pod.uid)
     if entry and entry.state != "PLANNED":
-        return _promised(state, entry, names, effects)
+        return _promised(state, entry, names)
     if wish.broken:
-        return FilterAnswer([], {}, dict.fromkeys(names, wish.broken.sentence), effects=effects)
-    wanted = state.wanted(wish)
+        return FilterAnswer([], {}, dict.fromkeys(names, wish.broken.sentence))
+    if wish.group is not None and (member := filter_member(state, pod, names, now, keep=keep)):
+        if keep:
+            state.asked[pod.uid] = pod
+        return member
+    return _one(state, pod, names, now, keep=keep)
+
+
+def _one(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
+    """A pod by itself."""
+    wanted = state.wanted(state.wish(pod))
     if wanted is None:
-        return FilterAnswer(list(names), effects=effects)
+        return FilterAnswer(list(names))
     refused = wanted.policy.admit(wanted.ask)
     if refused:
-        return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)), effects=effects)
+        return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)))
     found = choices(state.cluster.index, wanted, state.settings.budget)
     resting = state.cluster.unready
     ready = [name for name in names if name not in resting] if resting else names
     # Who asks on behalf of a pod that is bound or gone by now gets an answer, and nothing is kept of it.
     keep = keep and bool(pod.uid) and not state.cluster.known.settled(pod.uid)
     nodes, crowded = _Choosing(state, pod, wanted, found).choose(ready, again=keep)
+    if keep and not nodes and not crowded and give_way_to_pod(state, pod, wanted, ready, now):
+        found = choices(state.cluster.index, wanted, state.settings.budget)
+        nodes, crowded = _Choosing(state, pod, wanted, found).choose(ready, again=False)
     if keep:
         _remember(state, pod, wanted, nodes, now)
     if nodes:
-        return FilterAnswer(nodes, partial=found.partial, effects=effects)
+        return FilterAnswer(nodes, partial=found.partial)
     failed, final = found.why(ready)
     if crowded:
         failed = {**failed, **dict.fromkeys(crowded, CROWDED)}
     if len(ready) < len(names):
         final = {**final, **{name: NOT_READY for name in names if name in resting}}
-    return FilterAnswer([], failed, final, found.partial, effects)
+    return FilterAnswer([], failed, final, found.partial)
 
 
 def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
@@ -81,11 +99,11 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     return [(name, ranks[scores[name]] if name in scores else 0) for name in names]
 
 
-def _promised(state: State, entry: Entry, names: Sequence[str], effects: tuple[Effect, ...]) -> FilterAnswer:
+def _promised(state: State, entry: Entry, names: Sequence[str]) -> FilterAnswer:
     """A pod whose bind has not ended may go where it was promised, and nowhere else."""
     if entry.node in names and state.cluster.has(entry):
-        return FilterAnswer([entry.node], effects=effects)
-    return FilterAnswer([], {}, dict.fromkeys(names, PROMISED), effects=effects)
+        return FilterAnswer([entry.node])
+    return FilterAnswer([], {}, dict.fromkeys(names, PROMISED))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.asking import stopped
+from linkwise.broker.beside import stopped
 from linkwise.broker.explanation import Remedy
 from linkwise.broker.room_making import RoomMaking
 from linkwise.broker.survey import Survey

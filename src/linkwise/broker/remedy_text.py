@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.explanation import Leaver, Remedy
 
-__all__ = ["remedy_line"]
+__all__ = ["leaver_text", "remedy_line"]
 
 
 def remedy_line(remedy: Remedy) -> str:
@@ -21,7 +21,7 @@ def remedy_line(remedy: Remedy) -> str:
 
 
 def _pods_end(remedy: Remedy) -> str:
-    *others, last = (f"{pod.name} ({_freed(pod)})" for pod in remedy.pods)
+    *others, last = (f"{pod.name} ({leaver_text(pod)})" for pod in remedy.pods)
     named = f"{', '.join(others)} and {last}" if others else last
     one = len(remedy.pods) == 1
     noun = "pod" if one else "pods"
@@ -30,7 +30,8 @@ def _pods_end(remedy: Remedy) -> str:
     return f"it fits on node {remedy.node} when {noun} {named} {'ends' if one else 'end'}"
 
 
-def _freed(pod: Leaver) -> str:
+def leaver_text(pod: Leaver) -> str:
+    """What comes free when the pod ends."""
     if pod.cpu:
         return f"{pod.cpu / 1000:g} cpu"
     if pod.share:

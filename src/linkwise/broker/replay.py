@@ -9,25 +9,23 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from linkwise.broker.asking import stopped
+from linkwise.broker.beside import needed_by, stopped
 from linkwise.broker.broker import Broker
-from linkwise.broker.cluster import holds_devices
-from linkwise.broker.demand import demand_of
-from linkwise.broker.effects import Bind
+from linkwise.broker.effects import Annotate, Bind
 from linkwise.broker.explanation_text import explanation_lines
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone, PodsListed
+from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.broker.snapshot import sights_of
 from linkwise.broker.state import pod_name
 from linkwise.engine.choices import choices
 from linkwise.engine.explain import short_refusal
-from linkwise.engine.feasibility import unless_first
 from linkwise.model.views import PodView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from linkwise.broker.effects import Effect
     from linkwise.broker.sights import Sight
+    from linkwise.engine.groups.plan import Plan
     from linkwise.engine.ledger import Outcome
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.verdict import Reason
@@ -44,6 +42,8 @@ _OUTCOMES: Mapping[Way, Outcome] = {
     "refused": "refused",
 }
 _GATED = "a scheduling gate holds the pod back"
+_WORK = 100_000
+"""steps that the broker may work ahead"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,8 @@ class Runner:
         self.now = now
         self.effects: list[Effect] = []
         """all that the broker wanted done, in order"""
+        self.plans: dict[str, Plan] = {}
+        """the last plan of every group"""
         self.written: dict[tuple[str, ...], Sight] = {}
         self._binds: dict[str, Bind] = {}
         for sight in sights_of(broker.snapshot(now)):
@@ -119,7 +121,7 @@ class Runner:
         """Write these down, and let the broker see them."""
         for sight in sights:
             self._write(sight)
-        self.effects += self.broker.observe(sights, self.now)
+        self._note(self.broker.observe(sights, self.now))
 
     def waiting(self) -> list[PodView]:
         """Pods that have no node, in the order in which they are tried."""
@@ -128,14 +130,19 @@ class Runner:
             (pod for pod in pods.values() if not pod.node and not pod.deleting and pod.phase == "Pending"), key=by_age
         )
 
-    def place(self, pod: PodView, way: Way = "written") -> Decision:
-        """Place one pod; the way tells how its bind goes."""
+    def work(self) -> None:
+        """Let the broker do what is due, and work ahead."""
+        self._note(self.broker.step(self.now, _WORK))
+
+    def place(self, pod: PodView, way: Way = "written", among: Collection[str] | None = None) -> Decision:
+        """Place one pod; the way tells how its bind goes, `among` which nodes the scheduler has looked at."""
         if pod.gates:
             return Decision(pod_name(pod), pod.uid, reasons={_GATED: len(self.broker.state.cluster.nodes)})
         stops = dict(self._stops(pod))
-        names = [name for name in sorted(self.broker.state.cluster.nodes) if name not in stops]
-        answer = self.broker.filter(pod, names, self.now)
-        self.effects += answer.effects
+        known = sorted(self.broker.state.cluster.nodes if among is None else among)
+        answer = self.broker.filter(pod, [name for name in known if name not in stops], self.now)
+        self._note(answer.effects)
+        self.plans |= {key: held.plan for key, held in self.broker.state.groups.plans.items()}
         if not answer.nodes:
             texts = (*map(short_refusal, stops.values()), *answer.failed.values(), *answer.unresolvable.values())
             return Decision(pod_name(pod), pod.uid, reasons=_counted(texts), partial=answer.partial)
@@ -147,7 +154,7 @@ class Runner:
         """Bind one pod to a node, whatever filter would say."""
         policy, score = self._score(pod, node)
         bound = self.broker.bind(pod.uid, node, self.now)
-        self.effects += bound.effects
+        self._note(bound.effects)
         bind = next((effect for effect in bound.effects if isinstance(effect, Bind)), None)
         if bind is None:
             return Decision(pod_name(pod), pod.uid, reasons={bound.error: 1})
@@ -161,18 +168,27 @@ class Runner:
         if bound and pod:
             self.show(_bound(pod, bind))
         else:
-            self.effects += self.broker.outcome(bind, "refused", self.now)
+            self._note(self.broker.outcome(bind, "refused", self.now))
 
     def restart(self) -> None:
         """Begin again with a new broker, which knows nothing but what was written."""
         self.broker = Broker(self.broker.state.settings)
-        self.effects += self.broker.observe(list(self.written.values()), self.now)
+        self._note(self.broker.observe(list(self.written.values()), self.now))
+
+    def _note(self, effects: Iterable[Effect]) -> None:
+        """Remember what is wanted; annotations are written at once."""
+        wanted = tuple(effects)
+        self.effects += wanted
+        for effect in wanted:
+            pod = self.pod(effect.uid) if isinstance(effect, Annotate) else None
+            if isinstance(effect, Annotate) and pod and not pod.node:
+                annotations = {**pod.annotations, **effect.annotations}
+                self.show(replace(pod, annotations=annotations, version=pod.version + 1 if pod.version else 0))
 
     def _stops(self, pod: PodView) -> Iterator[tuple[str, Reason]]:
         """Nodes that lack something beside devices, which a scheduler would not ask about."""
         state = self.broker.state
-        others = ((other.namespace, other.labels) for other in state.cluster.pods.values() if holds_devices(other))
-        demand = unless_first(demand_of(pod)[0], others)
+        demand = needed_by(state, pod)
         for name in state.cluster.nodes:
             reason = stopped(state, pod, demand, name)
             if reason:
@@ -198,11 +214,12 @@ class Runner:
 
     def _end(self, pod: PodView, bind: Bind, way: Way) -> None:
         self._binds[pod.uid] = bind
-        self.effects += self.broker.outcome(bind, _OUTCOMES[way], self.now)
+        self._note(self.broker.outcome(bind, _OUTCOMES[way], self.now))
+        bound = _bound(self.pod(pod.uid) or pod, bind)
         if way == "written":
-            self.show(_bound(pod, bind))
+            self.show(bound)
         elif way == "unseen":
-            self._write(_bound(pod, bind))
+            self._write(bound)
 
     def _write(self, sight: Sight) -> None:
         match sight:
@@ -218,6 +235,10 @@ class Runner:
                 self.written["object", node, kind] = sight
             case PodsListed(uids):
                 self.written = {key: found for key, found in self.written.items() if key[0] != "pod" or key[1] in uids}
+            case ClusterObject(kind, name, None):
+                self.written.pop(("shared", kind, name), None)
+            case ClusterObject(kind, name):
+                self.written["shared", kind, name] = sight
             case _:
                 self.written["node", sight.name] = sight
 

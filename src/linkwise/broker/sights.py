@@ -10,7 +10,7 @@ from linkwise.model.views import NodeView, PodView
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NodeGone", "NodeObject", "PodGone", "PodsListed", "Sight"]
+__all__ = ["ClusterObject", "NodeGone", "NodeObject", "PodGone", "PodsListed", "Sight"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +45,16 @@ class NodeObject:
     """as JSON, which is kept as it is and takes little room, or as what a reader made of it; None if it is gone"""
 
 
-Sight = PodView | NodeView | PodGone | PodsListed | NodeGone | NodeObject
+@dataclass(frozen=True, slots=True)
+class ClusterObject:
+    """An object that tells of groups, or of how nodes lie in the network."""
+
+    kind: str
+    """with its API group, as in `PodGroup.scheduling.volcano.sh`"""
+    name: str
+    """with its namespace before it, if it is in one"""
+    document: Mapping[str, object] | bytes | None
+    """as JSON, or as what a reader made of it; None if it is gone"""
+
+
+Sight = PodView | NodeView | PodGone | PodsListed | NodeGone | NodeObject | ClusterObject

@@ -10,7 +10,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Event, Wake
-from linkwise.broker.sights import NodeObject
+from linkwise.broker.group_snapshot import groups_kept, restore_groups
+from linkwise.broker.sights import ClusterObject, NodeObject
 from linkwise.engine.pending import Attempts, Pending
 from linkwise.engine.waiting import Refused
 from linkwise.errors import InputError
@@ -44,6 +45,7 @@ def take(state: State, now: float) -> Snapshot:
         },
         tuple(cluster.pods[uid] for uid in sorted(cluster.pods)),
         _kept(state),
+        {kind: dict(sorted(named.items())) for kind, named in sorted(cluster.shared.documents.items()) if named},
     )
 
 
@@ -67,6 +69,8 @@ def restore(state: State, snapshot: Snapshot) -> None:
         state.waiting.put(Refused(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
     state.waiting.restore(kept.woken, kept.passed, kept.left)
     state.writer.restore(kept.times)
+    seen = {pod.uid for pod in snapshot.pods}
+    restore_groups(state.groups, (*snapshot.pods, *(pod for pod in kept.asked if pod.uid not in seen)), kept.groups)
     state.cluster.settle()
     state.cluster.drifted.clear()  # none of it is news
     state.late = tuple(map(_effect, kept.late))
@@ -77,6 +81,8 @@ def sights_of(snapshot: Snapshot) -> Iterator[Sight]:
     yield from snapshot.nodes
     for node, objects in snapshot.objects.items():
         yield from (NodeObject(node, kind, document) for kind, document in objects.items())
+    for kind, named in snapshot.shared.items():
+        yield from (ClusterObject(kind, name, document) for name, document in named.items())
     yield from snapshot.pods
 
 
@@ -105,6 +111,7 @@ def _kept(state: State) -> Kept:
         changed=dict(sorted(changed.items())),
         moved={pod: (drift.node, drift.believed[0]) for pod, drift in sorted(moved.items())},
         late=tuple(EffectKept(type(effect).__name__, asdict(effect)) for effect in state.late),
+        groups=groups_kept(state.groups),
     )
 
 

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster import Cluster
 from linkwise.broker.demand import capacity_of, demand_of
 from linkwise.broker.effects import Event, Wake
+from linkwise.broker.group_book import GroupBook
+from linkwise.broker.group_news import objects_changed
+from linkwise.broker.group_places import keep_places, note_empty
+from linkwise.broker.group_upkeep import keep_plans_true, wake_groups
+from linkwise.broker.group_warnings import group_warnings
 from linkwise.broker.pods import FINISHED
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone, PodsListed
+from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.broker.writing import Writer
+from linkwise.broker.written_plans import note_written, take_up_plans
+from linkwise.dialects.groups import group_of, may_have_group
 from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.drift import drift_text
 from linkwise.engine.feasibility import unfit
+from linkwise.engine.groups.hosts import Hosts
 from linkwise.engine.index import Wanted
 from linkwise.engine.pending import PendingBook
 from linkwise.engine.waiting import Waiting
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.effects import Effect
+    from linkwise.broker.group_planning import Run
     from linkwise.broker.sights import Sight
     from linkwise.broker.wish import Wish
     from linkwise.model.settings import PlacingSettings
@@ -52,6 +61,10 @@ class State:
         self.pending: Final = PendingBook()
         self.waiting: Final = Waiting()
         self.writer: Final = Writer()
+        self.groups: Final = GroupBook(self.cluster.shared.completed)
+        self.hosts: Final = Hosts()
+        self.runs: dict[str, Run] = {}
+        """plans that are being made, by group"""
         self.asked: dict[str, PodView] = {}
         """pods that asked for nodes, as they asked: a bind names only their UID"""
         self._wishes: dict[str, tuple[PodView, Wish]] = {}
@@ -72,21 +85,33 @@ class State:
                     self._keep_only(uids)
                 case NodeObject(node, kind, document):
                     self.cluster.see_object(node, kind, document)
+                case ClusterObject(kind, name, document):
+                    self.cluster.shared.see(kind, name, document)
                 case _:
                     self.cluster.see_node(sight)
 
     def _see_pod(self, pod: PodView) -> None:
         before = self.cluster.known.namesake(pod)
+        held, new = self.cluster.ledger.get(pod.uid), pod.uid not in self.cluster.pods
         if not self.cluster.see_pod(pod):
             return
         if before:  # a name is free only when its pod is gone
             self._lose_pod(before.uid)
+        if may_have_group(pod) or self.groups.key_of(pod.uid):
+            group, problems = group_of(pod)
+            self.groups.see(pod, group)
+            note_empty(self, self.groups.key_of(pod.uid), pod.uid, held)
+            note_written(self, pod)
+            if group is None and problems and new and not pod.node:
+                self.groups.alone[pod.uid] = "; ".join(f"{found.key}: {found.sentence}" for found in problems)
         if pod.node or pod.deleting or pod.phase in FINISHED:
             self.forget(pod.uid)
 
     def _lose_pod(self, uid: str) -> None:
         if uid:
+            held, key = self.cluster.ledger.get(uid), self.groups.lose(uid)
             self.cluster.lose_pod(uid)
+            note_empty(self, key, uid, held)
             self.forget(uid)
 
     def _keep_only(self, uids: frozenset[str]) -> None:
@@ -104,12 +129,27 @@ class State:
 
     def turn(self, now: float) -> tuple[Effect, ...]:
         """Work out what follows from what was seen, promised and over by now."""
-        self._expire_plans(now)
         self.pending.expire(now, self.settings.pending)
-        gained, again = (*self.cluster.settle(), *self.pending.freed()), self.waiting.freed()
-        wakes = self._wakes(dict.fromkeys(gained), again) if gained or again else []
+        if self.groups.empty or self.groups.places:
+            keep_places(self, now)
+        gained = self.cluster.settle()
+        if self.groups.written:
+            take_up_plans(self, now)
+        plans = keep_plans_true(self, now) if self.groups.plans or self.groups.alarms else ()
+        gained += self.cluster.settle()
+        wakes = wake_groups(self) if gained else []  # no group was refused for the sake of what others were offered
+        wakes = [*self._wakes(dict.fromkeys((*gained, *self.pending.freed())), self.waiting.freed()), *wakes]
+        if self.cluster.shared.renewed or self.cluster.shared.moved:
+            wakes += objects_changed(self)
         late, self.late = self.late, ()
-        return (*late, *wakes, *self._drift_events())
+        warned = group_warnings(self) if self.groups.touched or self.groups.alone else []
+        return (*late, *plans, *wakes, *warned, *self._drift_events())
+
+    def settle(self) -> None:
+        """Work out what follows in the middle of a verb; whom that wakes is told with its answer."""
+        gained = self.cluster.settle()
+        if gained:
+            self.late = (*self.late, *self._wakes(dict.fromkeys(gained), ()))
 
     def quiet_turn(self, now: float) -> None:
         """The same before an answer that carries no effects: they go out with the next that does."""
@@ -124,6 +164,11 @@ class State:
             or self.cluster.unsettled()
             or self.cluster.index.owes()
         )
+
+    def take_late(self) -> tuple[Effect, ...]:
+        """What came up since the turn, to go out with the answer itself."""
+        late, self.late = self.late, ()
+        return late
 
     def pod(self, uid: str) -> PodView | None:
         """The pod as the watch or its own ask shows it."""
@@ -152,9 +197,6 @@ class State:
             return None
         word = wish.ask.resource if _BY_RESOURCE[wish.dialect] else wish.dialect
         return Wanted(wish.ask, word, self.policies[wish.policy])
-
-    def _expire_plans(self, now: float) -> None:
-        self.cluster.ledger.drop([entry.pod for entry in self.cluster.ledger.expired(now)])
 
     def _wakes(self, gained: Iterable[str], again: Iterable[str]) -> list[Wake]:
         index = self.cluster.index

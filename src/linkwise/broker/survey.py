@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.asking import stopped
+from linkwise.broker.beside import stopped
 from linkwise.broker.binding import pick_on
 from linkwise.broker.demand import capacity_of, demand_of
 from linkwise.broker.pods import holds_devices

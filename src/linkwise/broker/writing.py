@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.dialect import Writing
+from linkwise.dialects.groups import NAME as GROUP_NAME
+from linkwise.dialects.koordinator_record import seed_text
 from linkwise.dialects.linkwise import Linkwise
 from linkwise.dialects.registry import DIALECTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.model.device import Device
-    from linkwise.model.verdict import Grant
-    from linkwise.model.views import PodView
+    from linkwise.dialects.dialect import Writing
 
 __all__ = ["Writer"]
 
@@ -27,14 +27,14 @@ class Writer:
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
 
-    def annotations(
-        self, pod: PodView, dialect: str, grant: Grant, devices: Mapping[str, Device], now: float
-    ) -> dict[str, str]:
-        """All keys to write on the pod."""
-        node = grant.offer.node
+    def annotations(self, writing: Writing, dialect: str, now: float) -> dict[str, str]:
+        """All keys to write on the pod, with a time of their own."""
+        node = writing.grant.offer.node
         time = self._last[node] = max(int(1e9 * min(LATEST, max(0.0, now))), self._last.get(node, 0) + 1)
-        writing = Writing(pod, grant, devices, time)
-        return {**_BY_NAME[dialect].write(writing), **_BY_NAME[Linkwise.name].write(writing)}
+        writing = replace(writing, now=time)
+        keys = {**_BY_NAME[dialect].write(writing), **_BY_NAME[Linkwise.name].write(writing)}
+        # rule 001.record: a pod with the labels of the seed's groups is told in its words, whatever it asks in.
+        return {**(seed_text(writing) if GROUP_NAME in writing.pod.labels else {}), **keys}
 
     def forget(self, node: str) -> None:
         """The node is gone."""

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "topo": ("linkwise.cli.topo", "What a topology tool printed, read and shown."),
     "read": ("linkwise.cli.read", "What Linkwise understands of a manifest."),
     "replay": ("linkwise.cli.replay", "Where the waiting pods of a cluster would go, and why."),
+    "plan": ("linkwise.cli.plan", "Where a group of pods would go as one, and why."),
     "rules": ("linkwise.cli.rules", "What the five systems ask for, and where it is done and proven."),
     "completion": ("linkwise.cli.completion", "Print a script that completes commands in your shell."),
 }

@@ -23,7 +23,18 @@ from linkwise.dialects.groups_conventions import (
     scheduler_plugins,
     volcano,
 )
-from linkwise.dialects.groups_gang import INDEX, MINIMUM, MINIMUM_LABEL, TOTAL, gang, gang_words, speaks_gang
+from linkwise.dialects.groups_gang import (
+    INDEX,
+    LABEL as GANG_LABEL,
+    MINIMUM,
+    MINIMUM_LABEL,
+    NAME as GANG_NAME,
+    NAME_LABEL as GANG_NAME_LABEL,
+    TOTAL,
+    gang,
+    gang_words,
+    speaks_gang,
+)
 from linkwise.model.group import Group
 
 if TYPE_CHECKING:
@@ -33,7 +44,7 @@ if TYPE_CHECKING:
     from linkwise.model.problem import Problem
     from linkwise.model.views import PodView
 
-__all__ = ["NAME", "REPLICA", "group_of"]
+__all__ = ["KEYS", "NAME", "REPLICA", "group_of", "may_have_group"]
 
 NAME: Final = "gputopology.scheduling.koordinator.sh/name"
 REPLICA: Final = "gputopology.scheduling.koordinator.sh/replica"
@@ -53,6 +64,17 @@ JOB_SIZE: Final = 1_000_000
 """more pods than one job of a set has: the job counts before the place in it"""
 
 _LAST_NUMBER: Final = re.compile(r"(?:.*[^0-9])?([0-9]{1,9})", re.DOTALL)
+
+
+KEYS: Final = frozenset(
+    {NAME, REPLICA, SCHEDULER_PLUGINS, KAI, KUEUE, *VOLCANO, GANG_NAME, MINIMUM, TOTAL, GANG_LABEL, GANG_NAME_LABEL}
+)
+"""labels and annotations of which a pod in a group has at least one, unless its spec points to the group"""
+
+
+def may_have_group(pod: PodView) -> bool:
+    """Whether it is worth the while to read which group the pod belongs to: most pods are in none."""
+    return bool(pod.scheduling_group) or not (KEYS.isdisjoint(pod.labels) and KEYS.isdisjoint(pod.annotations))
 
 
 def group_of(pod: PodView) -> tuple[Group | None, tuple[Problem, ...]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.fields import shown
+from linkwise.dialects.hyper_nodes import TIER
 from linkwise.model.group import Group, NetworkWish
 from linkwise.model.problem import Problem
 
@@ -159,4 +160,4 @@ def _volcano_network(words: Words) -> tuple[NetworkWish, ...]:
         words.say(VOLCANO_TIER, f"it is missing beside {VOLCANO_NETWORK}; say which tier members shall share")
         return ()
     number = words.count(VOLCANO_TIER, tier)
-    return () if number is None else (NetworkWish(f"volcano.sh/tier-{number}", required=mode == "hard"),)
+    return () if number is None else (NetworkWish(f"{TIER}{number}", required=mode == "hard"),)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Part
     from linkwise.model.views import PodView
 
-__all__ = ["ALLOCATED", "TOPOLOGY", "Card", "Record", "read", "texts"]
+__all__ = ["ALLOCATED", "TOPOLOGY", "Card", "Record", "read", "seed_text", "texts", "visible"]
 
 TOPOLOGY: Final = "topology.scheduling.koordinator.sh/gpu"
 ALLOCATED: Final = "scheduling.koordinator.sh/device-allocated"
@@ -91,21 +91,38 @@ def read(pod: PodView, problems: list[Problem]) -> Record:
 
 def texts(writing: Writing, memory: int = 0) -> dict[str, str]:
     """Both annotations; `memory` are the bytes that were asked for, if any. InputError if the node lacks a granted card."""
+    cards = [_entry(device, writing, memory) for device in dict.fromkeys(_own(writing))]
+    return {**seed_text(writing), ALLOCATED: _json({**_told(writing.pod), _TYPE: cards})}
+
+
+def seed_text(writing: Writing) -> dict[str, str]:
+    """The seed's annotation alone."""
     places = {name: str(place) for place, name in enumerate(_ordinary(writing.pod))}
-    parts = writing.grant.offer.parts
-    ordered = [part for name in places for part in parts if part.container == name]
-    own = [device for part in (*ordered, *parts) for device in part.devices]
     # rule 001.record: numbers per container, as texts, and beside them all that the containers may see.
     lists: dict[str, list[str]] = {}
-    for part in ordered:
+    for part in _ordered(writing):
         numbers = [str(_index(device, writing)) for device in part.devices]
         lists.setdefault(places[part.container], []).extend(numbers)
-    visible = sorted({_index(device, writing) for device in (*own, *writing.siblings)})
-    cards = [_entry(device, writing, memory) for device in dict.fromkeys(own)]
-    return {
-        TOPOLOGY: _json({"allocatedGPUs": lists, "visibleGPUs": [str(index) for index in visible]}),
-        ALLOCATED: _json({**_told(writing.pod), _TYPE: cards}),
-    }
+    seen = sorted({_index(device, writing) for device in (*_own(writing), *writing.siblings)})
+    return {TOPOLOGY: _json({"allocatedGPUs": lists, "visibleGPUs": [str(index) for index in seen]})}
+
+
+def visible(pod: PodView) -> frozenset[int]:
+    """The numbers of the cards that the containers may see; none where that can't be read."""
+    try:
+        told = _object(_loads(pod.annotations.get(TOPOLOGY, "{}")), "the value")
+        return frozenset(map(int, _numbers(told.get("visibleGPUs", []), "visibleGPUs")))
+    except InputError:
+        return frozenset()
+
+
+def _ordered(writing: Writing) -> list[Part]:
+    """Those of ordinary containers, in the order of the pod."""
+    return [part for name in _ordinary(writing.pod) for part in writing.grant.offer.parts if part.container == name]
+
+
+def _own(writing: Writing) -> list[str]:
+    return [device for part in (*_ordered(writing), *writing.grant.offer.parts) for device in part.devices]
 
 
 def _ordinary(pod: PodView) -> list[str]:

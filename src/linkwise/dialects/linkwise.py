@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRANT",
+    "MODELS",
     "PLAN",
     "POLICY",
     "VERSION",
     "Linkwise",
     "MemberPlan",
+    "any_model",
     "grant_text",
     "plan_of",
     "plan_words",
@@ -41,6 +43,7 @@ __all__ = [
 
 GRANT: Final = "linkwise.dev/grant"
 PLAN: Final = "linkwise.dev/plan"
+MODELS: Final = "linkwise.dev/models"
 POLICY: Final = "linkwise.dev/policy"
 
 VERSION: Final = 1
@@ -162,6 +165,11 @@ def plan_words(plan: MemberPlan) -> dict[str, str]:
 def policy_of(pod: PodView) -> str:
     """The policy that the pod names, or nothing; whoever knows the policies judges the word."""
     return pod.annotations.get(POLICY, "").strip()
+
+
+def any_model(pod: PodView) -> bool:
+    """Whether members of its group may get devices of different models; anything but `any` is a no."""
+    return pod.annotations.get(MODELS) == "any"
 
 
 def _versioned(text: str, report: Report) -> Fields | None:

@@ -82,6 +82,10 @@ class Index:
             rooms.drop(name)
         self._note(name)
 
+    def shape(self, name: str) -> Shape:
+        """The node's shape now."""
+        return self._shape_of[name]
+
     def judge(self, wanted: Wanted, node: Node) -> Verdict:
         """What one node answers to an ask: its score, or why not."""
         refused = self.unserved(wanted, node.name)

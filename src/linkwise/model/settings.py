@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
-__all__ = ["BandwidthSettings", "JobShape", "PlacingSettings", "ShareSettings"]
+__all__ = ["NETWORK", "BandwidthSettings", "GroupSettings", "JobShape", "PlacingSettings", "ShareSettings"]
 
+NETWORK: Final = (
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "network.topology.nvidia.com/datacenter",
+    "network.topology.nvidia.com/spine",
+    "network.topology.nvidia.com/block",
+    "network.topology.nvidia.com/accelerator",
+    "nvidia.com/gpu.clique",
+)
 JobShape = Literal["strict", "per-pod"]
 """which shapes a job of ring-linked devices may have"""
 
@@ -31,6 +40,28 @@ class BandwidthSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """How groups of pods are planned."""
+
+    network: tuple[str, ...] = NETWORK
+    """node labels that name the domains of the network, the broadest first"""
+    order: Literal["bandwidth", "seed"] = "bandwidth"
+    """whether speed goes before few left-over devices, or after them as seed 001 has it"""
+    models: Literal["one", "any"] = "one"
+    """whether all members get devices of one model"""
+    hold: float = 60.0  # seconds
+    """for how long a plan holds devices that nobody was bound to"""
+    grace: float = 5.0  # seconds
+    """for how long the devices of a member that is gone are kept for the one that comes in its place"""
+    window: float = 10.0  # seconds
+    """for how long a group that is no gang waits for members that are missing"""
+    steps: int = 4000
+    """of planning in one filter; past them the pod is told that its group is being planned"""
+    write_plans: bool = False
+    """whether a plan is written on its members when it is held, for whoever starts anew"""
+
+
+@dataclass(frozen=True, slots=True)
 class PlacingSettings:
     """How asks are answered."""
 
@@ -47,4 +78,5 @@ class PlacingSettings:
     """the policy by resource name, where it is not the usual one"""
     share: ShareSettings = field(default_factory=ShareSettings)
     bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
+    group: GroupSettings = field(default_factory=GroupSettings)
     job_shape: JobShape = "strict"

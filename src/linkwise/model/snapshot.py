@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkwise.model.settings import PlacingSettings
+from linkwise.model.snapshot_groups import GroupsKept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +81,7 @@ class Kept:
     """where a pod is seen, and where it was promised to"""
     late: tuple[EffectKept, ...] = ()
     """effects that go out with the next answer"""
+    groups: GroupsKept = field(default_factory=GroupsKept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +97,5 @@ class Snapshot:
     pods: tuple[PodView, ...] = ()
     """by UID"""
     kept: Kept | None = None
+    shared: Mapping[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
+    """objects that are not of one node, by their kind and name"""

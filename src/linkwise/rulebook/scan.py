@@ -100,7 +100,7 @@ def proofs(root: Path, known: Collection[str]) -> Iterator[Proof]:
 
 
 def _told_in_stories(root: Path, known: Collection[str]) -> Iterator[Proof]:
-    for path in sorted((root / "tests" / "scenarios").glob("*.yaml")):
+    for path in sorted((root / "tests" / "scenarios").rglob("*.yaml")):
         name = path.relative_to(root).as_posix()
         for line in STORY_RULES.finditer(path.read_text("utf-8")):
             rules = filter(None, re.split(r"[,\s]+", line["ids"]))

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from hypothesis import strategies as st
 
-from linkwise.broker.effects import Bind
+from linkwise.broker.broker import Broker
+from linkwise.broker.effects import Annotate, Bind
 from linkwise.broker.fleet import fleet_node
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone
+from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone
 from linkwise.model.entry import Outcome
-from linkwise.model.views import ContainerView, PodView
+from linkwise.model.views import ContainerView, NodeView, PodView
+from linkwise.testing.group_words import ALONE, GROUPS, OBJECTS, RACK
 from linkwise.vendors.profiles import profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from linkwise.broker.broker import Broker
+    from linkwise.broker.effects import Effect
     from linkwise.broker.sights import Sight
     from linkwise.model.node import Mode
 
@@ -38,7 +40,19 @@ ASKS: Final = (
 )
 MACHINES: Final = ("dgx1-v100", "p40-share", "atlas-800", "v100-pcie", "dgx-a100")
 NODES: Final = len(MACHINES) + 1
-PODS: Final = 8
+PODS: Final = 14
+FIRST_MEMBER: Final = 6
+"""pods with a lower number are alone"""
+MEMBER_ASKS: Final = (
+    {"nvidia.com/gpu": "8"},
+    {"nvidia.com/gpu": "4"},
+    {"nvidia.com/gpu": "4"},
+    {"nvidia.com/gpu": "2"},
+    {"huawei.com/Ascend910": "4"},
+    {"aliyun.com/gpu-mem": "8"},
+    {"koordinator.sh/gpu": "50"},
+    {"cpu": "2"},
+)
 
 
 class Call(NamedTuple):
@@ -68,13 +82,14 @@ class Caller:
         self.binds: dict[int, Bind] = {}
         self.used: dict[str, tuple[str, ...]] = {}
         self.offered: dict[int, list[str]] = {}
+        self.plans: dict[str, Annotate] = {}
 
     def beside(self, broker: Broker) -> Caller:
         """A caller of another broker in the same world."""
         other = Caller(broker)
         other.now, other.version = self.now, self.version
         other.pods, other.binds = dict(self.pods), dict(self.binds)
-        other.used, other.offered = dict(self.used), dict(self.offered)
+        other.used, other.offered, other.plans = dict(self.used), dict(self.offered), dict(self.plans)
         return other
 
     def make(self, call: Call) -> object:
@@ -95,10 +110,18 @@ class Caller:
         if call.pod not in self.pods:
             self.version += 1
             limits = ASKS[(call.pod + 3 * call.number) % len(ASKS)]
+            labels, words = ALONE
+            if call.pod >= FIRST_MEMBER:
+                limits = MEMBER_ASKS[call.number % len(MEMBER_ASKS)]
+                labels, words = GROUPS[(call.node + call.pod // 4) % len(GROUPS)]
             uid, containers = f"u{call.pod}-{self.version}", (ContainerView("main", limits=limits),)
-            made = PodView("team-a" if call.pod % 2 else "team-b", f"p{call.pod}", uid, containers)
+            made = PodView("team-a" if call.pod % 2 else "team-b", f"p{call.pod}", uid, containers, labels, words)
             self.pods[call.pod] = replace(made, created=self.now, priority=call.number % 3, version=self.version)
         return self.pods[call.pod]
+
+    def take(self, effects: Iterable[Effect]) -> None:
+        """Remember plans that are to be written."""
+        self.plans |= {effect.uid: effect for effect in effects if isinstance(effect, Annotate)}
 
     def show(self, pod: PodView, number: int) -> object:
         """Let the broker see a pod that changed."""
@@ -113,7 +136,9 @@ def _see_node(caller: Caller, call: Call) -> object:
     mode: Mode = "percent" if call.node == len(MACHINES) else "any"
     machine = profile(MACHINES[call.node % len(MACHINES)] if mode == "any" else "dgx-a100")
     sights: list[Sight] = list(fleet_node(machine, name, mode=mode, sick={call.number} if call.number > 4 else ()))
-    for sight in sights:
+    for place, sight in enumerate(sights):
+        if isinstance(sight, NodeView):
+            sights[place] = replace(sight, labels={**sight.labels, RACK: f"r{call.node % 2}"})
         if isinstance(sight, NodeObject) and isinstance(sight.document, dict) and caller.used:
             pods = [{"podUID": uid, "devices": list(found)} for uid, found in caller.used.items()]
             sight.document["status"]["allocations"] = [found for found in pods if f"-{name}-" in found["devices"][0]]
@@ -123,6 +148,7 @@ def _see_node(caller: Caller, call: Call) -> object:
 def _filter(caller: Caller, call: Call) -> object:
     answer = caller.broker.filter(caller.pod(call), caller.names(call), caller.now)
     caller.offered[call.pod] = answer.nodes
+    caller.take(answer.effects)
     return answer
 
 
@@ -144,7 +170,7 @@ def _bound(caller: Caller, call: Call) -> object:
         return caller.show(replace(pod, node=pod.node or caller.node(call.node)), call.pod)
     if bind.grant:
         caller.used[pod.uid] = bind.grant.offer.devices
-    return caller.show(replace(pod, node=bind.node, annotations=bind.annotations), call.pod)
+    return caller.show(replace(pod, node=bind.node, annotations={**pod.annotations, **bind.annotations}), call.pod)
 
 
 def _changed(caller: Caller, call: Call) -> object:
@@ -167,8 +193,47 @@ def _gone(caller: Caller, call: Call) -> object:
 
 
 def _later(caller: Caller, call: Call) -> object:
-    caller.now += call.number
-    return caller.broker.step(caller.now)
+    caller.now += call.number * (20.0 if call.pod == 0 else 1.0)
+    effects = caller.broker.step(caller.now)
+    caller.take(effects)
+    return effects
+
+
+def _written(caller: Caller, call: Call) -> object:
+    """The plan is written on the pod."""
+    pod = caller.pod(call)
+    plan = caller.plans.get(pod.uid)
+    return caller.show(replace(pod, annotations={**pod.annotations, **plan.annotations}), call.pod) if plan else None
+
+
+def _object(caller: Caller, call: Call) -> object:
+    """A PodGroup or a network is there, is another, or is gone."""
+    kind, name, documents = OBJECTS[call.node % len(OBJECTS)]
+    document = documents[call.number] if call.number < len(documents) else None
+    return caller.broker.observe([ClusterObject(kind, name, document)], caller.now)
+
+
+def _restart(caller: Caller, _: Call) -> None:
+    """A broker begins anew with what is written."""
+    caller.broker = Broker.restore(replace(caller.broker.snapshot(caller.now), kept=None))
+
+
+def _members(caller: Caller, call: Call) -> object:
+    """Members of groups are seen and tried one after the other; some are bound, or have their plan written."""
+    answers = []
+    for number in range(FIRST_MEMBER, PODS):
+        one = call._replace(pod=number, number=1)
+        answers += [caller.broker.observe([caller.pod(call._replace(pod=number))], caller.now), _filter(caller, one)]
+        if call.number >= 4:
+            answers.append(_written(caller, one))
+        if number % 4 < call.number % 4 and caller.offered[number]:
+            answers += [_bind(caller, one), _bound(caller, one)]
+    return answers
+
+
+def _gated(caller: Caller, call: Call) -> object:
+    """A gate holds the pod back, or holds it no more."""
+    return caller.show(replace(caller.pod(call), gates=() if call.number % 2 else ("example.com/gate",)), call.pod)
 
 
 VERBS: Final[dict[str, Callable[[Caller, Call], object]]] = {
@@ -205,4 +270,12 @@ VERBS: Final[dict[str, Callable[[Caller, Call], object]]] = {
     "explain node": lambda caller, call: caller.broker.explain_node(caller.node(call.node), caller.now),
     "inspect": lambda caller, call: caller.broker.inspect(caller.node(call.node) if call.number else None, caller.now),
     "later": _later,
+    "members": _members,
+    "members again": _members,
+    "object": _object,
+    "written": _written,
+    "gated": _gated,
+    "restart": _restart,
+    "explain group": lambda caller, call: caller.broker.explain_group(caller.pod(call).uid, caller.now),
+    "dry plan": lambda caller, call: caller.broker.dry_plan([caller.pod(call)], caller.now),
 }

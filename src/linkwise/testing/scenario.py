@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Scenario", "load", "run"]
 
-SCENARIO: Final = frozenset({"story", "seed", "rules", "settings", "given", "steps"})
+SCENARIO: Final = frozenset({"story", "seed", "rules", "settings", "shuffled", "given", "steps"})
 GIVEN: Final = frozenset({"nodes", "objects", "pods"})
 
 
@@ -35,6 +35,8 @@ class Scenario:
     settings: Words
     given: Words
     steps: tuple[object, ...]
+    shuffled: int = 0
+    """how often it is played again, with members of groups seen and tried in another order"""
 
 
 def load(file: Path) -> Scenario:
@@ -49,6 +51,7 @@ def load(file: Path) -> Scenario:
             words.get("settings", {}),
             only(words.get("given", {}), GIVEN, "given"),
             tuple(named(words, "steps", "the file")),
+            words.get("shuffled", 0),
         )
     except (InputError, yaml.YAMLError) as error:
         raise InputError(f"{file.name}: {error}") from error
@@ -56,11 +59,17 @@ def load(file: Path) -> Scenario:
 
 def run(scenario: Scenario) -> None:
     """Play it; AssertionError names the step and what was found in the place of what was expected."""
-    where = f"{scenario.file}, given"
+    for shuffle in range(scenario.shuffled + 1):
+        _play(scenario, shuffle)
+
+
+def _play(scenario: Scenario, shuffle: int) -> None:
+    file = f"{scenario.file}, shuffled for the {shuffle}. time" if shuffle else scenario.file
+    where = f"{file}, given"
     try:
-        play = Play(settings_of(scenario.settings), scenario.given)
+        play = Play(settings_of(scenario.settings), scenario.given, shuffle)
         for number, step in enumerate(scenario.steps, start=1):
-            where = f"{scenario.file}, step {number}"
+            where = f"{file}, step {number}"
             play.step(step)
     except AssertionError as error:
         raise AssertionError(f"{where}: {error}") from error

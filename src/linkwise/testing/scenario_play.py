@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.replay import Runner, Way
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone
+from linkwise.broker.sights import PodGone
 from linkwise.errors import InputError
 from linkwise.model.views import NodeView
 from linkwise.testing.scenario_checks import Checks
-from linkwise.testing.scenario_words import (
-    Words,
-    held,
-    named,
-    node_sights,
-    object_sight,
-    only,
-    pod_of,
-    taken_pods,
-)
+from linkwise.testing.scenario_groups import group_name, members_of
+from linkwise.testing.scenario_nodes import Nodes
+from linkwise.testing.scenario_words import Words, held, named, node_sights, object_sight, only, pod_of, taken_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from linkwise.broker.replay import Decision
     from linkwise.model.settings import PlacingSettings
@@ -31,23 +26,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Play"]
 
-ANSWERED: Final = ("schedule", "assign", "prefer")
+ANSWERED: Final = ("schedule", "assign", "prefer", "preempt")
 """verbs that have an answer"""
-BESIDE: Final = frozenset({"expect", "bind"})
+BESIDE: Final = frozenset({"expect", "bind", "order", "among"})
 """what stands beside the verb of a step"""
 START: Final = 1_700_000_000.0  # seconds since the epoch
 STEP: Final = 10.0  # seconds from one step to the next
 
 
-class Play:
-    """A runner, and the nodes and pods of the story by the names that it gives them."""
+class Play(Nodes):
+    """A runner, and the nodes, pods and groups of the story by the names that it gives them.
 
-    def __init__(self, settings: PlacingSettings, given: Words) -> None:
-        self.runner = Runner(Broker(settings), START)
-        self.nodes: dict[str, Words] = {}
-        self.sick: dict[str, set[int]] = {}
+    Args:
+        settings: of placing.
+        given: what there is before the first step.
+        shuffle: 0 for the order in which members of groups are written; any other number for an order of its own, in
+            which they are seen and tried.
+    """
+
+    def __init__(self, settings: PlacingSettings, given: Words, shuffle: int = 0) -> None:
+        super().__init__(Runner(Broker(settings), START))
         self.pods: dict[str, PodView] = {}
+        self.groups: dict[str, list[str]] = {}
         self.version = 0
+        self._born: Counter[str] = Counter()
+        self._dice = Random(shuffle) if shuffle else None  # noqa: S311 - nothing to guess here
         for node in given.get("nodes", ()):
             self.join(node)
         self.runner.show(*map(object_sight, given.get("objects", ())))
@@ -60,20 +63,52 @@ class Play:
         """Let one thing happen, and look at what came of it."""
         self.runner.now += STEP
         step = only(raw, {*VERBS, *ANSWERED, *BESIDE}, "a step")
-        before, checks = len(self.runner.effects), Checks(self.runner)
+        before, checks = len(self.runner.effects), Checks(self.runner, self.pods, self.groups)
         match _verb(step):
             case "schedule":
-                pod = self._pod(step["schedule"])
-                checks.look_ahead(pod, step.get("expect", {}))
-                checks.decision = self.runner.place(pod, _way(step))
+                self._schedule(step, checks)
             case "assign":
                 checks.decision = self.assign(step["assign"], _way(step))
             case "prefer":
                 checks.preferred = self.prefer(step["prefer"])
+            case "preempt":
+                checks.helped = self.preempt(step["preempt"])
             case verb if verb in VERBS:
                 VERBS[verb](self, step[verb])
         checks.effects = self.runner.effects[before:]
         checks.check(step.get("expect", {}))
+
+    def _schedule(self, step: Words, checks: Checks) -> None:
+        """Try a pod, or all members of a group that wait."""
+        name, among = step["schedule"], step.get("among")
+        if isinstance(name, dict) and group_name(name):
+            self.create(name)
+            name = group_name(name)
+        if isinstance(name, str) and name in self.groups:
+            checks.group = name
+            checks.decisions = {
+                member: self.runner.place(self._now(member), _way(step), among)
+                for member in self._order(name, step.get("order"))
+                if not self._now(member).node
+            }
+            return
+        pod = self._pod(name)
+        checks.look_ahead(pod, step.get("expect", {}))
+        checks.decision = self.runner.place(pod, _way(step), among)
+
+    def _order(self, group: str, order: object) -> Sequence[str]:
+        """In which order members are tried."""
+        members = [name for name in self.groups[group] if self.runner.pod(self.pods[name].uid)]
+        if isinstance(order, list):
+            return order
+        if order == "reversed":
+            return members[::-1]
+        if order is not None:
+            raise InputError(f"order: a list of members is expected, or reversed, found {order!r}")
+        return self._shuffled(members)
+
+    def _shuffled(self, names: Sequence[str]) -> Sequence[str]:
+        return self._dice.sample(names, len(names)) if self._dice else names
 
     def assign(self, raw: object, way: Way) -> Decision:
         """Somebody binds a pod to a node without asking where it may go."""
@@ -83,68 +118,76 @@ class Play:
     def prefer(self, raw: object) -> list[int]:
         """Which devices a node's agent would hand out, of those that kubelet has left."""
         words = only(raw, {"node", "available", "required", "size"}, "prefer")
-        node = self._node(named(words, "node", "prefer")).name
+        node = self.node(named(words, "node", "prefer")).name
         ids = [device.id for device in self.runner.broker.state.cluster.index.nodes[node].devices]
         available, required = ([ids[index] for index in words.get(key, ())] for key in ("available", "required"))
         chosen = self.runner.broker.preferred(node, available or ids, required, words["size"], self.runner.now)
         return [ids.index(device) for device in chosen]
 
+    def preempt(self, raw: object) -> dict[str, list[str]]:
+        """The scheduler asks on which nodes it would help a pod to evict others."""
+        words = only(raw, {"pod", "victims"}, "preempt")
+        pod, victims = self._now(named(words, "pod", "preempt")), named(words, "victims", "preempt")
+        uids = {node: [self.pods[name].uid for name in names] for node, names in victims.items()}
+        return {node: victims[node] for node in self.runner.broker.preempt(pod, uids, self.runner.now)}
+
     def create(self, raw: object) -> None:
-        """A pod appears; one that holds devices is there already."""
+        """A pod appears, or all members of a group; one that holds devices is there already."""
+        group = group_name(raw)
+        if not group:
+            self._made(raw)
+            return
+        members = {self._called(words): words for words in members_of(raw)}
+        self.groups.setdefault(group, []).extend(name for name in members if name not in self.groups[group])
+        for name in self._shuffled(list(members)):
+            self._made(members[name])
+
+    def _made(self, raw: object) -> PodView:
         words = dict(raw) if isinstance(raw, dict) else {}
         pod = pod_of(raw, self.runner.now, self._next())
+        self._born[pod.uid] += 1
+        if self._born[pod.uid] > 1:  # one of that name was there before
+            pod = replace(pod, uid=f"{pod.uid}+{self._born[pod.uid]}")
         if "holds" in words:
             pod = held(self.runner.broker.state, pod, named(words, "node", "pod"), words["holds"], self.runner.now)
         elif "node" in words:
             pod = replace(pod, node=words["node"], phase="Running")
-        self.pods[pod.name] = pod
+        self.pods[pod.name] = self.pods[f"{pod.namespace}/{pod.name}"] = pod
         self.runner.show(pod)
+        return pod
 
     def finish(self, name: str) -> None:
-        """A pod runs to its end."""
-        self._show(replace(self._now(name), phase="Succeeded"))
+        """A pod runs to its end, or all members of a group do."""
+        for pod in self._each(name):
+            self._show(replace(pod, phase="Succeeded"))
 
     def delete(self, name: str) -> None:
-        """Somebody deletes a pod; its containers still run."""
-        self._show(replace(self._now(name), deleting=True))
+        """Somebody deletes a pod, or all members of a group; their containers still run."""
+        for pod in self._each(name):
+            self._show(replace(pod, deleting=True))
 
     def stopped(self, name: str) -> None:
-        """The containers of a deleted pod have stopped, and it is gone."""
-        self._show(replace(self._now(name), stopped=True))
-        self.runner.show(PodGone(self.pods[name].uid))
+        """The containers of a deleted pod have stopped, and it is gone; or those of a whole group."""
+        for pod in self._each(name):
+            self._show(replace(pod, stopped=True))
+            self.runner.show(PodGone(pod.uid))
 
-    def shatter(self, words: object) -> None:
-        """A device stops working."""
-        node, device = _device(words)
-        self.sick.setdefault(node, set()).add(device)
-        self._take_stock(node)
+    def ungate(self, name: str) -> None:
+        """The scheduling gates of a pod are taken away, or of all members of a group."""
+        for pod in self._each(name):
+            self._show(replace(pod, gates=()))
 
-    def mend(self, words: object) -> None:
-        """A device works again."""
-        node, device = _device(words)
-        self.sick.setdefault(node, set()).discard(device)
-        self._take_stock(node)
+    def handed(self, raw: object) -> None:
+        """A node's agent saw which devices kubelet gave to a pod."""
+        words = only(raw, {"pod", "devices"}, "handed")
+        pod = self._now(named(words, "pod", "handed"))
+        self.given_out.setdefault(pod.node, {})[pod.uid] = named(words, "devices", "handed")
+        self.take_stock(pod.node)
 
-    def cordon(self, name: str) -> None:
-        """A node takes no new pods."""
-        self.runner.show(replace(self._node(name), unschedulable=True))
-
-    def uncordon(self, name: str) -> None:
-        """It takes them again."""
-        self.runner.show(replace(self._node(name), unschedulable=False))
-
-    def join(self, raw: object) -> None:
-        """A node appears."""
-        sights = node_sights(raw)
-        view = next(sight for sight in sights if isinstance(sight, NodeView))
-        words = dict(raw) if isinstance(raw, dict) else {}
-        self.nodes[view.name] = words
-        self.sick[view.name] = set(words.get("sick", ()))
-        self.runner.show(*sights)
-
-    def leave(self, name: str) -> None:
-        """A node is gone."""
-        self.runner.show(NodeGone(self._node(name).name))
+    def let_pass(self, seconds: float) -> None:
+        """Time goes by, and the service does what is due."""
+        self.runner.now += seconds
+        self.runner.work()
 
     def read(self, words: Words) -> None:
         """A read tells how a bind ended of which nobody knew."""
@@ -157,26 +200,27 @@ class Play:
         """The service starts again and knows what was written."""
         self.runner.restart()
 
-    def _take_stock(self, node: str) -> None:
-        """The node's inventory is written anew."""
-        sights = node_sights(self.nodes[self._node(node).name], self.sick[node])
-        inventory = [sight for sight in sights if isinstance(sight, NodeObject)]
-        if not inventory:
-            raise InputError(f"node {node} has no inventory that could tell which of its devices are sick")
-        self.runner.show(*inventory)
-
     def _take(self, words: Words) -> None:
         if "taken" in words:
             view = next(sight for sight in node_sights(words) if isinstance(sight, NodeView))
             for pod in taken_pods(view, words["taken"]):
                 self.create(pod)
 
+    def _called(self, words: Words) -> str:
+        """What a member is called in the story."""
+        namespace, name = words.get("namespace", "default"), words["name"]
+        return name if namespace == "default" else f"{namespace}/{name}"
+
+    def _each(self, name: str) -> list[PodView]:
+        """The pod, or the members of the group that are there."""
+        if name not in self.groups:
+            return [self._now(name)]
+        there = [member for member in self.groups[name] if self.runner.pod(self.pods[member].uid)]
+        return [self._now(member) for member in there]
+
     def _pod(self, raw: object) -> PodView:
         """A pod by its name, or one that is made now."""
-        if isinstance(raw, str):
-            return self._now(raw)
-        self.create(raw)
-        return self.pods[next(reversed(self.pods))]
+        return self._now(raw) if isinstance(raw, str) else self._made(raw)
 
     def _now(self, name: str) -> PodView:
         """The pod as the cluster has it."""
@@ -184,12 +228,6 @@ class Play:
             raise InputError(f"there is no pod {name!r}; {', '.join(self.pods)} are")
         found = self.runner.pod(self.pods[name].uid)
         return found or self.pods[name]
-
-    def _node(self, name: str) -> NodeView:
-        found = self.runner.broker.state.cluster.nodes.get(name)
-        if found is None:
-            raise InputError(f"there is no node {name!r}; {', '.join(self.nodes)} are")
-        return found
 
     def _show(self, pod: PodView) -> None:
         self.runner.show(replace(pod, version=self._next()))
@@ -216,22 +254,23 @@ def _way(step: Words) -> Way:
     return found
 
 
-def _device(words: object) -> tuple[str, int]:
-    found = only(words, {"node", "device"}, "device")
-    return named(found, "node", "device"), named(found, "device", "device")
-
-
 VERBS: Final[dict[str, Callable[[Play, Any], None]]] = {
     "create": Play.create,
     "finish": Play.finish,
     "delete": Play.delete,
     "stopped": Play.stopped,
+    "ungate": Play.ungate,
+    "handed": Play.handed,
     "break": Play.shatter,
     "mend": Play.mend,
     "cordon": Play.cordon,
     "uncordon": Play.uncordon,
+    "fail": Play.fail,
+    "recover": Play.recover,
+    "change": Play.change,
     "join": Play.join,
     "leave": Play.leave,
     "read": Play.read,
     "restart": Play.restart,
+    "pass": Play.let_pass,
 }

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from linkwise.broker.cluster_objects import READ
 from linkwise.broker.fleet import fleet_node
-from linkwise.broker.sights import NodeObject
+from linkwise.broker.sights import ClusterObject, NodeObject
 from linkwise.broker.writing import Writer
+from linkwise.dialects.dialect import Writing
 from linkwise.dialects.nvidia import TOPOLOGY, matrix_annotation
 from linkwise.errors import InputError
 from linkwise.model.verdict import Grant, Offer, Part
@@ -34,6 +36,7 @@ NODE: Final = frozenset(
 )
 POD: Final = frozenset(
     {"name", "namespace", "asks", "containers", "cpu", "priority", "labels", "annotations", "selector", "manifest"}
+    | {"owner", "scheduler", "gates"}
 )
 HOLDING: Final = frozenset({"node", "holds"})
 MEMORY: Final = "aliyun.com/gpu-mem"
@@ -105,11 +108,15 @@ def _changed(view: NodeView, words: Words) -> NodeView:
     )
 
 
-def object_sight(raw: object) -> NodeObject:
-    """An object that is named after its node."""
+def object_sight(raw: object) -> NodeObject | ClusterObject:
+    """An object that is named after its node, or one that tells of groups or of the network."""
     document = _document(raw, "object")
-    meta = named(document, "metadata", "object")
-    return NodeObject(named(meta, "name", "object"), named(document, "kind", "object"), document)
+    meta, kind = named(document, "metadata", "object"), named(document, "kind", "object")
+    name = named(meta, "name", "object")
+    full = f"{kind}.{str(document.get('apiVersion', '')).partition('/')[0]}"
+    if full in READ:
+        return ClusterObject(full, f"{meta['namespace']}/{name}" if "namespace" in meta else name, document)
+    return NodeObject(name, kind, document)
 
 
 def pod_of(raw: object, created: float, version: int) -> PodView:
@@ -128,12 +135,16 @@ def _pod(words: Words) -> Words:
         for name, amounts in asks.items()
     ]
     meta = {key: words[key] for key in ("namespace", "labels", "annotations") if key in words}
+    owner = words.get("owner")
+    made_by = [{"kind": "Job", "name": owner, "uid": f"uid-of-{owner}", "controller": True}] if owner else []
     return {
-        "metadata": {"name": named(words, "name", "pod"), **meta},
+        "metadata": {"name": named(words, "name", "pod"), "ownerReferences": made_by, **meta},
         "spec": {
             "containers": containers,
             "priority": words.get("priority", 0),
             "nodeSelector": words.get("selector", {}),
+            "schedulerName": words.get("scheduler", ""),
+            "schedulingGates": [{"name": gate} for gate in words.get("gates", ())],
         },
     }
 
@@ -151,7 +162,7 @@ def held(state: State, pod: PodView, node: str, indices: Iterable[int], now: flo
         left = left[count:] if found.devices else left
     grant = Grant(pod.uid, wish.policy, Offer(node, tuple(parts)), mode=wish.ask.mode)
     known = {device.id: device for device in devices.values()}
-    keys = Writer().annotations(pod, wish.dialect, grant, known, now)
+    keys = Writer().annotations(Writing(pod, grant, known, 0), wish.dialect, now)
     return replace(pod, node=node, annotations={**pod.annotations, **keys}, phase="Running")
 
 

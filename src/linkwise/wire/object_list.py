@@ -27,13 +27,17 @@ OF_A_NODE: Final = ("DeviceInventory", "Device")
 """named after their node"""
 CONFIG: Final = "ConfigMap"
 """whose name ends with that of its node"""
-READ: Final = ("Node", "Pod", *OF_A_NODE, CONFIG)
+NAMESPACED: Final = "PodGroup"
+SHARED: Final = (NAMESPACED, "Topology", "HyperNode", "ClusterNetworkTopology")
+"""that tell of groups and of the network"""
+READ: Final = ("Node", "Pod", *OF_A_NODE, CONFIG, *SHARED)
 
 Document = dict[str, Any]
 
 
 class _Head(Struct):
     kind: str = ""
+    api_version: str = ""
     metadata: Meta = msgspec.field(default_factory=Meta)
 
 
@@ -49,6 +53,7 @@ def decode_list(data: bytes) -> Snapshot:
     nodes: list[NodeView] = []
     pods: list[PodView] = []
     others: list[tuple[str, str, Document]] = []
+    shared: dict[str, dict[str, Document]] = {}
     for number, item in enumerate(found.items or ()):
         with within(f"items[{number}]"):
             head = decode_as(item, _Head)
@@ -57,6 +62,9 @@ def decode_list(data: bytes) -> Snapshot:
                     nodes.append(node_view_of(decode_as(item, NodeObject)))
                 case "Pod":
                     pods.append(identified(decode_as(item, PodObject)))
+                case kind if kind in SHARED:
+                    full = f"{kind}.{head.api_version.partition('/')[0]}"
+                    shared.setdefault(full, {})[_full_name(kind, head.metadata)] = decode_as(item, Document)
                 case kind if kind in READ:
                     others.append((kind, head.metadata.name, decode_as(item, Document)))
                 case kind:
@@ -68,6 +76,7 @@ def decode_list(data: bytes) -> Snapshot:
         nodes=tuple(sorted(nodes, key=lambda node: node.name)),
         objects=_objects(others, [node.name for node in nodes]),
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
+        shared={kind: dict(sorted(named.items())) for kind, named in sorted(shared.items())},
     )
 
 
@@ -76,6 +85,10 @@ def identified(pod: PodObject) -> PodView:
     meta = pod.metadata
     meta.uid = meta.uid or f"{meta.namespace}/{meta.name or meta.generate_name}"
     return view_of(pod)
+
+
+def _full_name(kind: str, meta: Meta) -> str:
+    return f"{meta.namespace}/{meta.name}" if kind == NAMESPACED else meta.name
 
 
 def _objects(others: Iterable[tuple[str, str, Document]], nodes: Iterable[str]) -> dict[str, dict[str, Document]]:

@@ -17,6 +17,7 @@ from linkwise.wire.node_object import NodeObject, node_view_of
 from linkwise.wire.object_list import LIST, decode_list, identified
 from linkwise.wire.pod_object import PodObject  # noqa: TC001 - msgspec reads it when it decodes
 from linkwise.wire.settings import settings_document, settings_of
+from linkwise.wire.snapshot_groups import GroupsRecord
 from linkwise.wire.snapshot_records import (
     EntryRecord,
     GrantRecord,
@@ -51,6 +52,12 @@ class _Object(Strict, frozen=True):
     document: Document
 
 
+class _Shared(Strict, frozen=True):
+    kind: str
+    name: str
+    document: Document
+
+
 class _Kept(Strict, frozen=True):
     serial: int = 0
     entries: tuple[EntryRecord, ...] = ()
@@ -68,6 +75,7 @@ class _Kept(Strict, frozen=True):
     changed: dict[str, GrantRecord] = msgspec.field(default_factory=dict)
     moved: dict[str, MovedRecord] = msgspec.field(default_factory=dict)
     late: tuple[dict[str, str], ...] = ()
+    groups: GroupsRecord = GroupsRecord()
 
 
 class _Snapshot(Strict, frozen=True):
@@ -78,6 +86,7 @@ class _Snapshot(Strict, frozen=True):
     objects: tuple[_Object, ...] = ()
     pods: tuple[PodObject, ...] = ()
     kept: _Kept | None = None
+    shared: tuple[_Shared, ...] = ()
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -94,6 +103,12 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
         ],
         "pods": [pod_object(view) for view in snapshot.pods],
     }
+    if snapshot.shared:
+        document["shared"] = [
+            {"kind": kind, "name": name, "document": document}
+            for kind, named in snapshot.shared.items()
+            for name, document in named.items()
+        ]
     if snapshot.kept is not None:
         document["kept"] = _kept_document(snapshot.kept, snapshot.pods)
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
@@ -112,11 +127,15 @@ def decode_snapshot(data: bytes) -> Snapshot:
     pods = _pods(found.pods, "pods")
     once((node.metadata.name for node in found.nodes), "nodes", "node")
     once((f"{entry.kind} of {entry.node}" for entry in found.objects), "objects", "the")
+    once((f"{entry.kind} {entry.name}" for entry in found.shared), "shared", "the")
     with within("settings"):
         settings = settings_of(found.settings)
     objects: dict[str, dict[str, Document]] = {}
     for entry in found.objects:
         objects.setdefault(entry.node, {})[entry.kind] = entry.document
+    shared: dict[str, dict[str, Document]] = {}
+    for other in found.shared:
+        shared.setdefault(other.kind, {})[other.name] = other.document
     return Snapshot(
         found.now,
         settings,
@@ -124,6 +143,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
         objects,
         pods,
         _kept(found.kept, pods) if found.kept else None,
+        shared,
     )
 
 
@@ -131,6 +151,7 @@ def _kept_document(kept: Kept, pods: Sequence[PodView]) -> Document:
     """A pod that asked as it stands among the pods is named by its UID alone."""
     seen = {pod.uid: pod for pod in pods}
     asked = [pod.uid if seen.get(pod.uid) == pod else pod_object(pod) for pod in kept.asked]
+    groups = written(GroupsRecord.of(kept.groups))
     return {
         "serial": kept.serial,
         "entries": [written(EntryRecord.of(entry)) for entry in kept.entries],
@@ -148,12 +169,14 @@ def _kept_document(kept: Kept, pods: Sequence[PodView]) -> Document:
         "changed": {pod: written(GrantRecord.of(grant)) for pod, grant in kept.changed.items()},
         "moved": {pod: written(MovedRecord(seen, promised)) for pod, (seen, promised) in kept.moved.items()},
         "late": [{"effect": late.effect, **late.fields} for late in kept.late],
+        **({"groups": groups} if groups else {}),
     }
 
 
 def _kept(found: _Kept, pods: Sequence[PodView]) -> Kept:
     asked = _asked(found.asked, pods)
     once((entry.grant.pod for entry in found.entries), "kept.entries", "the entry of pod")
+    once((plan.group for plan in found.groups.plans), "kept.groups.plans", "the plan of group")
     return Kept(
         entries=tuple(entry.value() for entry in found.entries),
         serial=found.serial,
@@ -171,6 +194,7 @@ def _kept(found: _Kept, pods: Sequence[PodView]) -> Kept:
         changed={pod: grant.value() for pod, grant in found.changed.items()},
         moved={pod: (moved.seen, moved.promised) for pod, moved in found.moved.items()},
         late=tuple(EffectKept(late.pop("effect", ""), late) for late in found.late),
+        groups=found.groups.value(),
     )
 
 

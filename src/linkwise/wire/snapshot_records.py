@@ -21,7 +21,9 @@ def written(value: object) -> object:
     """A record as plain data, without what is as usual; msgspec's own way looks at identity, so that equals differ."""
     if isinstance(value, Strict):
         told = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
-        return {field.encode_name: written(found) for field, found in told if found != field.default}
+        return {field.encode_name: written(found) for field, found in told if found not in (field.default, {})}
+    if isinstance(value, dict):
+        return {key: written(entry) for key, entry in value.items()}
     return [written(entry) for entry in value] if isinstance(value, tuple) else value
 
 

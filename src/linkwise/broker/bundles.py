@@ -1,0 +1,120 @@
+"""Gangs that start together: complete together, planned in one run, and held all or none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.group_planning import Run, _planning, _still_free, gathered, hold, start
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    from linkwise.broker.group_book import Gathered
+    from linkwise.broker.state import State
+    from linkwise.engine.groups.plan import Plan
+    from linkwise.model.group import Group
+
+__all__ = ["begin", "bundled", "hold_together", "mates_of", "tie", "together"]
+
+
+def mates_of(state: State, key: str) -> tuple[str, ...]:
+    """The gangs that start together and have not started yet, in one order; only the group itself if it is alone."""
+    group = state.groups.group(key)
+    if group is None or not group.bundle or key in state.groups.satisfied:
+        return (key,)
+    others = (other for name in group.bundle for other in state.groups.named(name))
+    return tuple(sorted({key, *(other for other in others if other not in state.groups.satisfied)}))
+
+
+def bundled(state: State, group: Group) -> Iterator[tuple[str, Gathered | None]]:
+    """The other gangs of a bundle that have not started, by name; None for one of which nobody is there."""
+    for name in group.bundle if group.key not in state.groups.satisfied else ():
+        keys = state.groups.named(name)
+        if not keys:
+            yield name, None
+        for key in keys:
+            if key != group.key and key not in state.groups.satisfied:
+                yield name, gathered(state, key)
+
+
+def together(state: State, key: str) -> Gathered | None:
+    """The group as it is planned: with all members of the gangs that start together with it, none of them left out."""
+    keys = mates_of(state, key)
+    if len(keys) == 1:
+        return gathered(state, key)
+    return _joined(keys[0], [found for each in keys if (found := gathered(state, each))])
+
+
+def begin(state: State, key: str, found: Gathered) -> Run:
+    """Begin to plan a group, or gangs that start together: all of their members, else as many as must start."""
+    keys = mates_of(state, key)
+    if len(keys) == 1:
+        return start(state, key, found)
+    for mate in keys[1:]:
+        # Nodes that did not work for one of them do not work for the plan.
+        state.groups.avoided.setdefault(key, set()).update(state.groups.avoided.pop(mate, ()))
+    return Run(key, tuple(pod.uid for pod in found.waiting), _steps(state, keys, found))
+
+
+def hold_together(state: State, key: str, plan: Plan, now: float) -> bool:
+    """Let a plan count as taken, the share of each gang for itself; false if any of it can't be kept any more."""
+    keys = mates_of(state, key)
+    if len(keys) == 1:
+        return hold(state, key, plan, now) is not None
+    if not all(_still_free(state, uid, plan) for uid in plan.placements):
+        return False
+    for each in keys:
+        found = gathered(state, each)
+        own = _share(plan, {pod.uid for pod in found.waiting} if found else set())
+        if own.placements:
+            hold(state, each, own, now)
+    tie(state, keys)
+    return True
+
+
+def tie(state: State, keys: Iterable[str]) -> None:
+    """Let the plans of these groups end together."""
+    plans = state.groups.plans
+    held = [key for key in keys if key in plans]
+    for key in held:
+        plans[key] = replace(plans[key], mates=tuple(mate for mate in held if mate != key))
+
+
+def _joined(key: str, found: Sequence[Gathered]) -> Gathered:
+    """Several gangs as one of which everybody must be placed."""
+    waiting = tuple(pod for each in found for pod in each.waiting)
+    bound = tuple(pod for each in found for pod in each.bound)
+    group = replace(
+        found[0].group,
+        key=key,
+        total=None,
+        minimum=len(waiting) + len(bound),
+        match_policy="once-satisfied",
+        network=tuple(dict.fromkeys(wish for each in found for wish in each.group.network)),
+    )
+    return replace(found[0], group=group, waiting=waiting, bound=bound, extra=())
+
+
+def _steps(state: State, keys: Sequence[str], found: Gathered) -> Generator[None, None, Plan | None]:
+    plan = yield from _planning(state, found)
+    if plan is not None:
+        return plan
+    least = _joined(keys[0], [_fewest(each) for key in keys if (each := gathered(state, key))])
+    if len(least.waiting) == len(found.waiting):
+        return None
+    plan = yield from _planning(state, least)
+    left = tuple(pod.uid for pod in found.waiting if pod not in least.waiting)
+    return replace(plan, missing=(*plan.missing, *left)) if plan else None
+
+
+def _fewest(found: Gathered) -> Gathered:
+    """Only those of a gang that must start, by rank."""
+    minimum = found.group.minimum
+    need = len(found.waiting) if minimum is None else max(0, minimum - len(found.bound))
+    return replace(found, waiting=found.waiting[:need])
+
+
+def _share(plan: Plan, members: set[str]) -> Plan:
+    placements = {uid: placement for uid, placement in plan.placements.items() if uid in members}
+    return replace(plan, placements=placements, missing=tuple(uid for uid in plan.missing if uid in members))

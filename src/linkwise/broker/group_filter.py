@@ -1,0 +1,168 @@
+"""Where a member of a group may go: to its place in the group's plan, which the first member that is tried brings about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.answers import FilterAnswer
+from linkwise.broker.beside import needed_by, stopped
+from linkwise.broker.bundles import bundled
+from linkwise.broker.group_planning import gathered, release
+from linkwise.broker.group_trial import try_now, wakes
+from linkwise.broker.group_trying import Trying
+from linkwise.engine.choices import choices
+from linkwise.engine.explain import short_refusal
+from linkwise.model.verdict import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.broker.group_book import Gathered, HeldPlan
+    from linkwise.broker.state import State
+    from linkwise.engine.groups.plan import Plan
+    from linkwise.model.views import PodView
+
+__all__ = ["filter_member", "incomplete", "mixed_schedulers", "schedulers_of"]
+
+_ELSEWHERE = Reason("001.steer", kind="elsewhere")
+_LEFT_OUT = Reason("001.tolerant", kind="left out")
+
+
+def filter_member(
+    state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool = True
+) -> FilterAnswer | None:
+    """The planned node, or why there is none yet; None if the pod is to be placed alone.
+
+    Without `keep` nothing is held, and nothing remembered.
+    """
+    if keep:
+        _meet(state, pod)
+    key = state.groups.key_of(pod.uid)
+    found = gathered(state, key) if key else None
+    if found is None or pod.uid in found.extra:
+        return None
+    held = state.groups.plans.get(key)
+    if not keep:
+        return _imagined(state, found, pod, names, now)
+    # rule 001.siblings: later members take their part of the plan without planning again.
+    if held and _kept(state, found, pod, held, names):
+        return _planned(state, pod, held.plan, names)
+    state.groups.first_seen.setdefault(key, now)
+    refused = _unready(state, found, now)
+    if refused and (refused.rule, refused.kind) == ("001.members", "missing"):
+        state.groups.alarms[key] = state.groups.first_seen[key] + state.settings.group.window
+    # rule 001.members: all members that are not bound are planned when the first is tried.
+    refused = refused or try_now(state, key, found, now)
+    if refused:
+        return _refused(state, pod, names, refused)
+    answer = _planned(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
+    others = tuple(wake for wake in wakes(state, key) if wake.uid != pod.uid and wake.uid in state.asked)
+    return replace(answer, effects=others) if answer else None
+
+
+def _meet(state: State, pod: PodView) -> None:
+    """A scheduler may be faster than our watch: who asks is there."""
+    known = state.groups.key_of(pod.uid) or pod.uid in state.cluster.pods or state.cluster.known.settled(pod.uid)
+    if pod.uid and not known:
+        state.asked[pod.uid] = pod
+        state.groups.see(pod, state.wish(pod).group)
+
+
+def _imagined(state: State, found: Gathered, pod: PodView, names: Sequence[str], now: float) -> FilterAnswer | None:
+    """What the answer would be now."""
+    held = state.groups.plans.get(found.group.key)
+    refused = None if held else _unready(state, found, now)
+    if refused:
+        return _refused(state, pod, names, refused)
+    plan = held.plan if held else Trying(state, found, state.settings.group.steps).plan()
+    if plan is None:
+        return _refused(state, pod, names, Reason("001.fewest-nodes", len(found.waiting), kind="short"))
+    return _planned(state, pod, plan, names)
+
+
+def _unready(state: State, found: Gathered, now: float) -> Reason | None:
+    return mixed_schedulers(found) or incomplete(state, found, now) or _alone(state, found, now)
+
+
+def incomplete(state: State, found: Gathered, now: float) -> Reason | None:
+    """What a group waits for before it is planned at all; nothing is held meanwhile."""
+    group = found.group
+    gated = sum(1 for pod in found.waiting if pod.gates)
+    if gated:
+        return Reason("001.members", asked=found.seen, found=gated, kind="gated")
+    waited = now - state.groups.first_seen.get(group.key, now)
+    least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
+    there = len(found.waiting) if group.match_policy == "only-waiting" and least else found.seen
+    # rule 001.gang: all or nothing; while members are missing nobody starts and nothing is held.
+    if there < least:
+        return Reason("001.gang", asked=least, found=there, kind="missing")
+    if group.total is not None and found.seen < group.total and waited < state.settings.group.window:
+        return Reason("001.members", asked=group.total, found=found.seen, kind="missing")
+    return None
+
+
+def _alone(state: State, found: Gathered, now: float) -> Reason | None:
+    """A gang that starts together with this one and is not complete."""
+    for name, other in bundled(state, found.group):
+        if other is None or mixed_schedulers(other) or incomplete(state, other, now):
+            return Reason("001.gang", asked=name, kind="bundle")
+    return None
+
+
+def mixed_schedulers(found: Gathered) -> Reason | None:
+    """Members that wait for different schedulers can't be planned: each knows only its own."""
+    names = schedulers_of(found)
+    return Reason("001.group", found=names, kind="schedulers") if len(names) > 1 else None
+
+
+def schedulers_of(found: Gathered) -> tuple[str, ...]:
+    """The schedulers that members wait for."""
+    return tuple(sorted({pod.scheduler for pod in found.waiting if pod.scheduler}))
+
+
+def _kept(state: State, found: Gathered, pod: PodView, held: HeldPlan, names: Sequence[str]) -> bool:
+    """Whether the plan that holds is good for this member; if not, it is let go, to be made anew."""
+    placement = held.plan.placements.get(pod.uid)
+    if placement is None:
+        if state.wish(pod).ask is None or pod.uid in held.plan.missing:
+            return True
+    elif placement.offer is None or placement.node in names or _patient(state, pod, placement.node):
+        return True
+    else:
+        state.groups.avoided.setdefault(found.group.key, set()).add(placement.node)
+    release(state, found.group.key)
+    return False
+
+
+def _patient(state: State, pod: PodView, node: str) -> bool:
+    """Whether a node that the scheduler did not name may still be the right one: it looks at some nodes only."""
+    tries = state.groups.refused[pod.uid] = state.groups.refused.get(pod.uid, 0) + 1
+    return tries < state.settings.rounds and stopped(state, pod, needed_by(state, pod), node) is None
+
+
+def _planned(state: State, pod: PodView, plan: Plan, names: Sequence[str]) -> FilterAnswer | None:
+    """The member's node; None for a member without devices whose node is not to be had: any other will do."""
+    placement = plan.placements.get(pod.uid)
+    if placement is not None and placement.node in names:
+        # rule 001.steer: each member goes to its planned node.
+        return FilterAnswer([placement.node])
+    if state.wish(pod).ask is None:
+        return None
+    return _refused(state, pod, names, _LEFT_OUT if placement is None else _ELSEWHERE)
+
+
+def _refused(state: State, pod: PodView, names: Sequence[str], reason: Reason) -> FilterAnswer | None:
+    text = short_refusal(reason)
+    wanted = state.wanted(state.wish(pod))
+    found = state.groups.gather(state.groups.key_of(pod.uid))
+    if wanted is None and reason.kind in {"short", "never"} and found and found.group.minimum is None:
+        return None  # it needs no room among devices, and may start before the others
+    if wanted is None or reason.kind not in {"short", "never", "left out"}:
+        return FilterAnswer([], {}, dict.fromkeys(names, text))
+    alone = choices(state.cluster.index, wanted, state.settings.budget)
+    fits = set(alone.all(names))
+    failed, final = alone.why([name for name in names if name not in fits])
+    if reason.kind == "never":
+        return FilterAnswer([], failed, {**final, **dict.fromkeys(fits, text)})
+    return FilterAnswer([], {**failed, **dict.fromkeys(fits, text)}, final)

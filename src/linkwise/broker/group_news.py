@@ -1,0 +1,29 @@
+"""Objects of the cluster that changed, and the groups that waited for that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.broker.group_trial import wakes
+from linkwise.broker.group_upkeep import wake_groups
+
+if TYPE_CHECKING:
+    from linkwise.broker.effects import Wake
+    from linkwise.broker.state import State
+
+__all__ = ["objects_changed"]
+
+
+def objects_changed(state: State) -> list[Wake]:
+    """PodGroups say something else, or the network is another: who may gain by that is tried again."""
+    shared, book = state.cluster.shared, state.groups
+    names, moved = sorted(shared.renewed), shared.moved
+    shared.renewed.clear()
+    shared.moved = False
+    found: list[Wake] = []
+    for key in [key for name in names for key in book.named(name)]:
+        book.count_bound(key)
+        book.touched[key] = None
+        book.short.pop(key, None)
+        found += wakes(state, key)
+    return [*found, *wake_groups(state)] if moved else found

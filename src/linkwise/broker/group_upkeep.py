@@ -1,0 +1,174 @@
+"""What time and the cluster do to groups: plans end, break or lose members, and whoever waits is woken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from linkwise.broker.bundles import mates_of
+from linkwise.broker.effects import Event
+from linkwise.broker.group_places import unclaimed
+from linkwise.broker.group_planning import gathered, prolong, release
+from linkwise.broker.group_trial import wakes
+from linkwise.broker.half_bound import half_bound
+from linkwise.engine.ledger import Entry
+
+if TYPE_CHECKING:
+    from linkwise.broker.effects import Bind, Effect, Wake
+    from linkwise.broker.group_book import Gathered, HeldPlan
+    from linkwise.broker.state import State
+
+__all__ = ["bind_refused", "bound_by_plan", "keep_plans_true", "next_alarm", "wake_groups"]
+
+FIRST_REST: Final = 5.0  # seconds
+LONGEST_REST: Final = 60.0  # seconds
+
+
+def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
+    """Let go of plans whose time is over, or that can't be carried out any more; their members are woken."""
+    effects: list[Effect] = []
+    for key, held in list(state.groups.plans.items()):
+        if state.groups.plans.get(key) is not held:
+            continue  # it was let go with another
+        found = gathered(state, key)
+        waiting = {pod.uid for pod in found.waiting} if found else set()
+        _without_the_gone(state, held, waiting)
+        if found is None or not _to_do(state, key, held):
+            effects += [*_carried_out(state, key), *half_bound(state, found)]
+            continue
+        if not waiting & held.plan.placements.keys():
+            continue  # the last binds are under way
+        broken = _broken(state, held, waiting) or _too_few(state, found, held)
+        if broken:
+            effects += _let_go(state, found, "PlanBroken", broken)
+            effects += wakes(state, key)
+        elif held.expires <= now:
+            effects += _let_go(state, found, "PlanExpired", "nobody carried it out in time")
+            _rest(state, mates_of(state, key)[0], now)
+    return (*effects, *_due(state, now))
+
+
+def _to_do(state: State, key: str, held: HeldPlan) -> bool:
+    """Whether any member that the plan places is not seen bound yet."""
+    found = state.groups.gather(key)
+    return any(pod.uid in held.plan.placements for pod in (found.waiting if found else ()))
+
+
+def _carried_out(state: State, key: str) -> list[Wake]:
+    """All that it places are bound or gone; who was left out is tried again."""
+    state.groups.plans.pop(key)
+    state.groups.rests.pop(key, None)
+    state.groups.first_seen.pop(key, None)
+    state.groups.avoided.pop(key, None)
+    return wakes(state, key)
+
+
+def _without_the_gone(state: State, held: HeldPlan, waiting: set[str]) -> None:
+    """The share of members that are no more is free at once."""
+    ledger = state.cluster.ledger
+    gone = [uid for uid in held.plan.placements if uid not in waiting]
+    ledger.drop([uid for uid in gone if (entry := ledger.get(uid)) and entry.state == "PLANNED"])
+
+
+def _let_go(state: State, found: Gathered, word: str, sentence: str) -> list[Event]:
+    held = state.groups.plans[found.group.key]
+    mates = [mate for key in held.mates if key in state.groups.plans and (mate := gathered(state, key))]
+    release(state, found.group.key)
+    for each in (found, *mates):
+        state.groups.first_seen.pop(each.group.key, None)
+    told = [Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid) for pod in found.waiting]
+    sentence = f"the plan of group {found.group.key}, which starts together with it, can't be kept: {sentence}"
+    told += [
+        Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid) for mate in mates for pod in mate.waiting
+    ]
+    return [*told, *(event for each in (found, *mates) for event in half_bound(state, each))]
+
+
+def _rest(state: State, key: str, now: float) -> None:
+    """Not planned again for a while, twice as long every time; groups differ, so that they do not meet again."""
+    times = state.groups.rests.get(key, (0, 0.0))[0] + 1
+    spread = 0.75 + crc32(key.encode()) % 1000 / 2000
+    until = now + spread * min(LONGEST_REST, FIRST_REST * 2 ** (times - 1))
+    state.groups.rests[key] = (times, until)
+    state.groups.alarms[key] = until
+
+
+def _due(state: State, now: float) -> list[Wake]:
+    """Groups whose time has come to be tried again."""
+    due = [key for key, time in state.groups.alarms.items() if time <= now]
+    for key in due:
+        del state.groups.alarms[key]
+    return [wake for key in due for wake in wakes(state, key)]
+
+
+def next_alarm(state: State) -> float | None:
+    """When something is due here, if nothing happens before."""
+    times = (*state.groups.alarms.values(), *(held.expires for held in state.groups.plans.values()))
+    return min(times, default=None)
+
+
+def _too_few(state: State, found: Gathered, held: HeldPlan) -> str:
+    """A gang that lost a member before it was bound."""
+    group = found.group
+    least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
+    left_out = set(held.plan.missing)
+    there = sum(1 for pod in (*found.waiting, *found.bound) if pod.uid not in left_out)
+    return f"{there} members are left and {least} must start together" if there < least else ""
+
+
+def _broken(state: State, held: HeldPlan, waiting: set[str]) -> str:
+    """Why a plan can't be carried out any more; empty if it can."""
+    for uid, placement in held.plan.placements.items():
+        if uid not in waiting:
+            continue
+        view = state.cluster.nodes.get(placement.node)
+        if view is None or not view.ready or view.unschedulable:
+            return f"node {placement.node} of the plan takes no pods any more"
+        entry = state.cluster.ledger.get(uid)
+        if placement.offer is not None and (entry is None or not _to_be_had(state, entry)):
+            return f"devices of node {placement.node} that were planned can't be had any more"
+    return ""
+
+
+def _to_be_had(state: State, entry: Entry) -> bool:
+    """Whether the devices still work, and nobody else was seen on them."""
+    node, drift = state.cluster.index.nodes.get(entry.node), state.cluster.drift.get(entry.node, ())
+    sound = {device.id for device in node.healthy()} if node else set()
+    twice = any(found.kind == "twice" and entry.pod in found.pods for found in drift)
+    return sound >= set(entry.grant.offer.devices) and not twice
+
+
+def bound_by_plan(state: State, uid: str, now: float) -> None:
+    """A member is being bound as planned: the others have time again."""
+    key = state.groups.key_of(uid)
+    held = state.groups.plans.get(key)
+    for each in (key, *(held.mates if held else ())):
+        prolong(state, each, now)
+
+
+def bind_refused(state: State, bound: Bind) -> None:
+    """A member could not be bound: its devices are held for it as before; after some tries another node is looked for."""
+    key = state.groups.key_of(bound.uid)
+    held, pod = state.groups.plans.get(key), state.pod(bound.uid)
+    if held is None or pod is None or bound.grant is None or state.cluster.ledger.get(bound.uid):
+        return
+    tries = state.groups.refused[bound.uid] = state.groups.refused.get(bound.uid, 0) + 1
+    if tries < state.settings.rounds and unclaimed(state, bound.grant):
+        entry = Entry(bound.grant, "PLANNED", pod.namespace, pod.created, expires=held.expires)
+        stock = state.cluster.stocks.get(bound.node)
+        state.cluster.ledger.plan([entry], stock.allocations if stock else ())
+        return
+    found = gathered(state, key)
+    state.groups.avoided.setdefault(key, set()).add(bound.node)
+    if found:
+        told = _let_go(state, found, "PlanBroken", f"pod {pod.name} could not be bound to node {bound.node}")
+        state.late += (*told, *wakes(state, key))
+
+
+def wake_groups(state: State) -> list[Wake]:
+    """There is room that was not there: groups that did not fit are tried again."""
+    found: list[Wake] = []
+    for key in list(state.groups.short):
+        del state.groups.short[key]
+        found += wakes(state, key)
+    return found

@@ -1,0 +1,67 @@
+"""What is odd about a group, told to whoever made its pods: once, when it appears."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.broker.effects import Event
+from linkwise.broker.group_filter import schedulers_of
+from linkwise.dialects.groups import group_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.broker.group_book import Gathered
+    from linkwise.broker.state import State
+
+__all__ = ["group_warnings"]
+
+
+def group_warnings(state: State) -> list[Event]:
+    """Warnings about groups whose members changed, as far as they are new."""
+    touched, state.groups.touched = state.groups.touched, {}
+    alone, state.groups.alone = state.groups.alone, {}
+    pods = ((state.pod(uid), sentence) for uid, sentence in alone.items())
+    events = [
+        Event("Warning", "GroupWords", sentence, pod.namespace, pod.name, pod.uid) for pod, sentence in pods if pod
+    ]
+    for key in touched:
+        found = state.groups.gather(key)
+        said = dict(_odd(state, key, found)) if found else {}
+        known, state.groups.told[key] = state.groups.told.get(key, {}), said
+        if not said:
+            del state.groups.told[key]
+        events += [
+            Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid)
+            for (uid, word), sentence in said.items()
+            if known.get((uid, word)) != sentence and (pod := state.pod(uid))
+        ]
+    return events
+
+
+def _odd(state: State, key: str, found: Gathered) -> Iterator[tuple[tuple[str, str], str]]:
+    """By pod and word a sentence."""
+    others = [other for other in state.groups.of_that_name(key) if _twins(key, other)]
+    schedulers = schedulers_of(found)
+    for pod in found.waiting:
+        if len(schedulers) > 1:
+            yield (pod.uid, "SchedulersDiffer"), f"members of its group wait for {' and '.join(schedulers)}; name one"
+        if others:
+            yield (pod.uid, "OtherReplica"), _other_replica(found, others)
+        if problems := group_of(pod)[1]:
+            yield (pod.uid, "GroupWords"), "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
+        if wrong := state.cluster.shared.wrong_for(pod, found.group):
+            yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
+    for uid in found.extra:
+        yield (uid, "TooManyMembers"), f"its group has {found.group.total} members without it; it is placed alone"
+
+
+def _twins(one: str, other: str) -> bool:
+    """Whether two groups of the seed's differ in nothing but the number of their members."""
+    mine, its = one.split("/"), other.split("/")
+    return len(mine) == len(its) > 2 and mine[:2] == its[:2] and mine[3:] == its[3:]
+
+
+def _other_replica(found: Gathered, others: list[str]) -> str:
+    counts = " and ".join(other.split("/")[2] for other in others)
+    return f"its group has {found.group.total} members; other pods of that name say {counts}: make them equal"

@@ -1,0 +1,106 @@
+"""Groups of a file planned on a cluster, one after the other."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.fleet import fleet_node
+from linkwise.errors import InputError
+from linkwise.vendors.profiles import profile
+from linkwise.wire.snapshot import decode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from linkwise.broker.group_explanation import GroupExplanation
+    from linkwise.broker.inspecting import NodeInspection
+    from linkwise.broker.sights import Sight
+    from linkwise.cli.plan_pods import JobFile
+
+__all__ = ["Planned", "cluster_of", "plan_groups"]
+
+MOST_MACHINES: Final = 10_000
+STEPS: Final = 100_000
+SOON: Final = 0.001  # seconds between two pods of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A group with its plan, or why there is none, and the nodes as they are then."""
+
+    told: GroupExplanation
+    nodes: tuple[NodeInspection, ...]
+
+
+def cluster_of(on: str | None, fleet: str | None) -> tuple[Broker, float]:
+    """A broker that knows the cluster of a file, `-` for standard input, with machines beside it; and the time there."""
+    if on is None and fleet is None:
+        raise InputError("name a cluster: --on FILE, or machines: --fleet dgx1-v100=4")
+    broker, now = (Broker(), 0.0) if on is None else _restored(on)
+    if fleet is not None:
+        broker.observe(list(_machines(fleet, broker.state.cluster.nodes)), now)
+    if not broker.state.cluster.nodes:
+        raise InputError(f"{_name(on or '')}: no node in it")
+    return broker, now
+
+
+def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
+    """Each group on what those before it left."""
+    broker.observe(job.objects, now)
+    for group in job.groups:
+        pods = [replace(pod, created=now + SOON * place) for place, pod in enumerate(group)]
+        broker.observe(pods, now)
+        uid = pods[0].uid
+        # As a scheduler would: the first member that is tried brings the plan about, and it holds for those after.
+        broker.filter(pods[0], sorted(broker.state.cluster.nodes), now)
+        while broker.state.groups.key_of(uid) in broker.state.runs:
+            broker.step(now, STEPS)
+        told = broker.explain_group(uid, now)
+        if told:
+            yield Planned(_as_asked(told), broker.inspect(None, now))
+
+
+def _as_asked(told: GroupExplanation) -> GroupExplanation:
+    """The plan as an answer to a question: nothing is held for anybody."""
+    if told.stage != "held":
+        return told
+    members = tuple(replace(member, state="fits") if member.state == "planned" else member for member in told.members)
+    return replace(told, stage="fits", held=0.0, members=members)
+
+
+def _restored(file: str) -> tuple[Broker, float]:
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        snapshot = decode_snapshot(content)
+        return Broker.restore(snapshot), snapshot.now
+    except OSError as error:
+        raise InputError(f"{_name(file)}: {error.strerror or error}") from error
+    except InputError as error:
+        raise InputError(f"{_name(file)}: {error}") from error
+
+
+def _name(file: str) -> str:
+    return "standard input" if file == "-" else file
+
+
+def _machines(text: str, known: Iterable[str]) -> Iterator[Sight]:
+    """Nodes as `dgx1-v100=4,hgx-h100` names them."""
+    there = set(known)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, number = part.partition("=")
+        if equals and not (number.isdecimal() and 0 < int(number) <= MOST_MACHINES):
+            raise InputError(f"--fleet {text!r}: write how many as {name}=4, at most {MOST_MACHINES}")
+        try:
+            machine = profile(name)
+        except InputError as error:
+            raise InputError(f"--fleet {text!r}: {error}") from error
+        for place in range(1, int(number or 1) + 1):
+            node = f"{name}-{place}"
+            if node in there:
+                raise InputError(f"--fleet {text!r}: the cluster has a node {node} already")
+            there.add(node)
+            yield from fleet_node(machine, node)

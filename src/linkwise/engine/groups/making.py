@@ -1,0 +1,230 @@
+"""Making a plan: from members and nodes to an outline, and from the outline to a node and devices for each member."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from linkwise.engine.groups.assigning import assigned, with_others
+from linkwise.engine.groups.caps import most, together
+from linkwise.engine.groups.hosts import PickedHost, by_links, in_parts
+from linkwise.engine.groups.plan import Plan
+from linkwise.engine.groups.planner import fits, outline
+from linkwise.engine.groups.problem import GroupProblem, MemberKind, Spot
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Hashable, Sequence
+
+    from linkwise.engine.groups.caps import Ground
+    from linkwise.engine.groups.hosting import Host
+    from linkwise.engine.groups.hosts import Hosts
+    from linkwise.engine.groups.plan import Member, Placement
+    from linkwise.engine.groups.planner import Outline
+    from linkwise.engine.groups.problem import Counts
+    from linkwise.engine.index import Wanted
+    from linkwise.engine.shapes import Shape
+    from linkwise.model.node import Node
+
+__all__ = ["Site", "Task", "make_plan", "model_of"]
+
+AT_ONCE: Final = 200
+"""nodes looked at between two steps"""
+RETRIES: Final = 8
+"""nodes that may turn out not to seat what they were chosen for: classes are coarser than what policies look at"""
+
+
+def model_of(node: Node) -> str:
+    """The model of a node's devices; several models on one node are one of their own."""
+    return ", ".join(sorted({device.model for device in node.devices}))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A node that may take members."""
+
+    node: Node
+    shape: Shape
+    ground: Ground
+    path: tuple[str, ...] = ()
+    held: frozenset[str] = frozenset()
+    """devices of members that are bound there"""
+    served: frozenset[str] | None = None
+    """the words of members in which it can be asked for something; None if that is so in all of them"""
+
+    def serves(self, wanted: Wanted) -> bool:
+        """Whether it has what is asked for at all, and hands it out in this way."""
+        spoken = self.served is None or wanted.word in self.served
+        return spoken and self.node.mode in {"any", wanted.ask.mode}
+
+    @property
+    def model(self) -> str:
+        """Of its devices."""
+        return model_of(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What has to be planned, and by which settings."""
+
+    members: tuple[Member, ...]
+    levels: tuple[str, ...] = ()
+    """names of the network's levels, the broadest first"""
+    required: int = 0
+    mixed: bool = False
+    seed_order: bool = False
+    minimum: int = 0
+    """members that must be placed at least; the others may be left out where not all fit"""
+    fixed: frozenset[str] = field(default_factory=frozenset)
+    """models of devices that bound members have: the others keep to them"""
+
+
+def make_plan(task: Task, sites: Sequence[Site], hosts: Hosts) -> Generator[None, None, Plan | None]:
+    """The plan; None if too few members fit."""
+    return (yield from _Making(task, sites, hosts).run())
+
+
+class _Making:
+    def __init__(self, task: Task, sites: Sequence[Site], hosts: Hosts) -> None:
+        self._task = task
+        self._hosts = hosts
+        self._sites = {site.node.name: site for site in sites}
+        members = sorted(task.members, key=lambda member: member.order)
+        self._asking = [member for member in members if member.size]
+        self._others = [member for member in members if not member.size]
+        self._kinds: dict[Hashable, list[Member]] = {}
+        for member in self._asking:
+            self._kinds.setdefault(_alike(member), []).append(member)
+        self._order = sorted(self._kinds, key=lambda kind: -self._kinds[kind][0].size)
+        first = [self._kinds[kind][0].wanted for kind in self._order]
+        self._asked = [wanted for wanted in first if wanted]
+
+    def run(self) -> Generator[None, None, Plan | None]:
+        spots = yield from self._spots()
+        wanted = tuple(len(self._kinds[kind]) for kind in self._order)
+        plan = yield from self._planned(spots, wanted)
+        if plan is None and self._task.minimum < len(self._task.members):
+            fewer = yield from self._those_that_fit(spots)
+            enough = sum(fewer) + len(self._others) >= max(1, self._task.minimum)
+            plan = (yield from self._planned(spots, fewer)) if enough and any(fewer) else None
+        return plan
+
+    def _planned(self, spots: tuple[Spot, ...], counts: Counts) -> Generator[None, None, Plan | None]:
+        if not any(counts):
+            return None if self._asking else self._finished({}, None)
+        kinds = [self._kinds[kind][:count] for kind, count in zip(self._order, counts, strict=True)]
+        for _ in range(RETRIES):
+            found = yield from outline(self._problem(spots, counts))
+            if found is None:
+                return None
+            placements = yield from assigned(self._sites, kinds, found.counts)
+            if not isinstance(placements, str):
+                return self._finished(placements, found)
+            spots = tuple(spot for spot in spots if spot.name != placements)
+        return None
+
+    def _problem(self, spots: tuple[Spot, ...], counts: Counts) -> GroupProblem:
+        kinds = tuple(
+            MemberKind(self._kinds[kind][0].size, count) for kind, count in zip(self._order, counts, strict=True)
+        )
+        return GroupProblem(
+            kinds,
+            spots,
+            self._task.levels,
+            self._task.required,
+            self._task.mixed,
+            self._task.seed_order,
+            self._side_by_side,
+        )
+
+    def _spots(self) -> Generator[None, None, tuple[Spot, ...]]:
+        """The nodes that could take any member at all."""
+        found = []
+        for number, site in enumerate(self._sites.values()):
+            if number % AT_ONCE == 0:
+                yield
+            if not self._task.fixed or self._task.mixed or site.model in self._task.fixed:
+                found.append(self._spot(site))
+        return tuple(spot for spot in found if spot)
+
+    def _spot(self, site: Site) -> Spot | None:
+        """The node as a host; of members that are placed in different ways it takes those that are like the largest."""
+        asked = [wanted for wanted in self._asked if site.serves(wanted)]
+        alike = [wanted for wanted in asked if _way(wanted) == _way(asked[0])]
+        if not alike:
+            return None
+        host = self._host(site, alike)
+        caps = []
+        for kind, wanted in zip(self._order, self._asked, strict=True):
+            first, count = self._kinds[kind][0], len(self._kinds[kind])
+            limit = min(count, max(0, host.room) // first.size) if wanted in alike else 0
+            caps.append(most(first.demand, site.ground, limit))
+        return Spot(site.node.name, host, tuple(caps), site.path, site.model, not site.held) if any(caps) else None
+
+    def _host(self, site: Site, asked: Sequence[Wanted]) -> Host:
+        if in_parts(asked[0]):
+            return self._hosts.in_parts(site.node, site.shape, site.held, asked)
+        if by_links(asked[0]):
+            return self._hosts.linked(site.node, site.shape, site.held)
+        return PickedHost(site.node, {wanted.ask.devices: wanted for wanted in reversed(asked)})
+
+    def _side_by_side(self, name: str, counts: Counts) -> bool:
+        demands = [(self._kinds[kind][0].demand, count) for kind, count in zip(self._order, counts, strict=True)]
+        return together(demands, self._sites[name].ground)
+
+    def _those_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
+        """In the order of ranks, each that still fits beside those kept."""
+        # rule 001.tolerant: without a gang, members that fit run first.
+        if len(self._order) == 1:
+            return (yield from self._first_that_fit(spots))
+        kept: Counter[Hashable] = Counter()
+        full: set[Hashable] = set()
+        for member in self._asking:
+            kind = _alike(member)
+            if kind in full:
+                continue
+            kept[kind] += 1
+            counts = tuple(kept[kind] for kind in self._order)
+            if not (yield from fits(self._problem(spots, counts))):
+                kept[kind] -= 1
+                full.add(kind)
+        return tuple(kept[kind] for kind in self._order)
+
+    def _first_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
+        """How many of equal members fit, by bisection: fewer always do."""
+        low, high = 0, len(self._asking)
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = yield from fits(self._problem(spots, (middle,)))
+            low, high = (middle, high) if found else (low, middle - 1)
+        return (low,)
+
+    def _finished(self, placements: dict[str, Placement], found: Outline | None) -> Plan:
+        placements = with_others(self._sites, placements, self._asking, self._others)
+        missing = tuple(member.pod for member in self._asking if member.pod not in placements)
+        return Plan(placements, found.levels if found else (), found.region if found else (), missing)
+
+
+def _way(wanted: Wanted) -> tuple[object, ...]:
+    """How members are placed: one host can't serve two ways."""
+    return wanted.policy.name, in_parts(wanted)
+
+
+def _alike(member: Member) -> Hashable:
+    """Members that agree in this differ in nothing but their name."""
+    demand = member.demand
+    pods = (demand.apart, demand.together)
+    labels = tuple(sorted(demand.labels.items())) if any(pods) else ()
+    return (
+        -member.size,
+        member.wanted.kind() if member.wanted else (),
+        demand.cpu,
+        demand.memory,
+        demand.ephemeral,
+        tuple(sorted(demand.selector.items())),
+        demand.affinity,
+        demand.tolerations,
+        demand.ports,
+        str(pods),
+        labels,
+    )

@@ -1,0 +1,79 @@
+"""Devices of one node for the members that go there, container by container."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from linkwise.engine.groups.devices import share_out
+from linkwise.engine.groups.hosts import by_links, in_parts, only_with, open_devices
+from linkwise.engine.usage import node_after
+from linkwise.model.verdict import Offer, Part
+from linkwise.topology.bits import mask_of
+from linkwise.topology.fabric import fabric_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from linkwise.engine.groups.plan import Member
+    from linkwise.engine.index import Wanted
+    from linkwise.model.node import Node
+
+__all__ = ["seated", "takes"]
+
+
+def seated(node: Node, held: Collection[str], members: Sequence[Member]) -> list[Offer | None]:
+    """An offer for each member, in their order; the node must have room for all of them."""
+    asked = [member.wanted for member in members if member.wanted]
+    if asked and (in_parts(asked[0]) or by_links(asked[0])):
+        free = open_devices(node, asked, held) if in_parts(asked[0]) else [device.id for device in node.free()]
+        devices = _by_links(node, free, held, [member.size for member in members])
+        return [_offer(node, member, own) for member, own in zip(members, devices, strict=True)]
+    return _picked(node, members)
+
+
+def takes(node: Node, wanted: Wanted, offer: Offer) -> bool:
+    """Whether the node can still give these very devices."""
+    if wanted.ask.devices:
+        return {device.id for device in node.free()} >= set(offer.devices)
+    return isinstance(wanted.policy.pick(wanted.ask, only_with(node, offer.devices)), Offer)
+
+
+def _by_links(node: Node, free: Sequence[str], held: Collection[str], sizes: Sequence[int]) -> list[list[str]]:
+    if list(sizes) == [len(free)]:
+        return [list(free)]  # there is nothing to choose
+    places, topology = node.positions(), node.topology
+    if topology is None or not (topology.links or topology.bandwidth) or not all(name in places for name in free):
+        found = iter(free)
+        return [list(islice(found, size)) for size in sizes]
+    fabric = fabric_of(topology.bandwidth, topology.links)
+    names = {place: name for name, place in places.items()}
+    taken = mask_of(places[name] for name in held if name in places)
+    shares = share_out(fabric, mask_of(places[name] for name in free), taken, sizes)
+    return [[names[place] for place in share] for share in shares]
+
+
+def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None:
+    """The member's devices among its containers, as its policy divides them."""
+    if member.wanted is None:
+        return None
+    asking = [container for container in member.wanted.ask.containers if container.devices]
+    if len(asking) == 1:
+        return Offer(node.name, (Part(asking[0].container, tuple(devices)),))
+    alone = only_with(node, devices)
+    if member.wanted.ask.devices:  # how many of the others are taken was counted when the node was chosen
+        alone = replace(alone, unattributed=0, unattributed_share=0, unattributed_core=0)
+    offer = member.wanted.policy.pick(member.wanted.ask, alone)
+    return offer if isinstance(offer, Offer) else None
+
+
+def _picked(node: Node, members: Sequence[Member]) -> list[Offer | None]:
+    """As the policy picks, the largest member first."""
+    offers: dict[str, Offer] = {}
+    for member in sorted(members, key=lambda member: -member.size):
+        offer = member.wanted.policy.pick(member.wanted.ask, node) if member.wanted else None
+        if isinstance(offer, Offer) and member.wanted:
+            offers[member.pod] = offer
+            node = node_after(node, offer, member.wanted.ask.namespace, member.wanted.ask.mode)
+    return [offers.get(member.pod) for member in members]

@@ -1,0 +1,75 @@
+"""The pages on plans leave nothing out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
+
+import pytest
+
+from linkwise.broker import explanation, group_explanation
+from linkwise.broker.explanation import Given, Leaver
+from linkwise.broker.group_explanation import (
+    GroupExplanation,
+    GroupNode,
+    GroupRemedy,
+    GroupStage,
+    MemberState,
+    Need,
+    PlanLevel,
+    RunnerUp,
+    ToldMember,
+)
+from linkwise.cli.manifests import TEMPLATES
+from linkwise.engine.against import Against
+from linkwise.engine.groups.planner import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = "reference/plan-json.md"
+HEADINGS: Final[dict[type[Any], str]] = {
+    GroupExplanation: "## Fields",
+    ToldMember: "## Members",
+    GroupNode: "## Hosts",
+    PlanLevel: "## Levels",
+    RunnerUp: "## Runner-up",
+    Need: "## Needs",
+    GroupRemedy: "## Remedies",
+}
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+def rows(heading: str) -> list[str]:
+    told = page(PAGE).partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", told, re.MULTILINE)
+
+
+def missing(words: Collection[str]) -> list[str]:
+    said = set(re.findall(r"`([\w -]+)`", page(PAGE)))
+    return sorted(word for word in words if word not in said)
+
+
+@pytest.mark.parametrize("value", HEADINGS, ids=lambda value: value.__name__)
+def test_every_field_of_a_plan_is_in_the_reference_in_its_order(value: type[Any]) -> None:
+    known = [field.name for field in fields(value)]
+    added = ["there", "missing", "whole", "why"] if value is GroupExplanation else []
+    assert rows(HEADINGS[value]) == known + added
+
+
+def test_every_word_of_a_plan_is_in_the_reference() -> None:
+    hints = get_type_hints(GroupRemedy, vars(group_explanation) | vars(explanation))
+    words = {*get_args(GroupStage), *get_args(MemberState), *get_args(hints["kind"]), *LEVELS}
+    parts = {field.name for value in (Given, Leaver, Against) for field in fields(value)}
+    assert missing(words | parts) == []
+
+
+def test_every_kind_that_makes_pods_is_told() -> None:
+    told = page("how-to/plan-a-group.md").partition("## 2.")[0]
+    assert [kind for kind in ("Pod", *TEMPLATES) if not re.search(rf"\b{kind}\b", told)] == []

@@ -1,0 +1,73 @@
+"""Plans of groups equal the best of all plans there are, level by level."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+
+from linkwise.engine.groups import planner
+from linkwise.engine.groups.devices import share_out
+from linkwise.testing.group_enumeration import best_values
+from linkwise.testing.group_problems import Question, planned, problem_of, questions, values_of
+from linkwise.topology.fabric import NEAR, fabric_of
+
+
+@pytest.mark.rule("001.fewest-nodes")
+@pytest.mark.rule("001.left-over")
+@settings(deadline=None, max_examples=400)
+@given(questions())
+def test_a_plan_is_as_good_as_the_best_of_all_plans_in_every_level(question: Question) -> None:
+    best = best_values(question.places, question.sizes, required=question.required, seed_order=question.seed_order)
+    found, _ = planned(problem_of(question))
+    assert (None if found is None else values_of(found)) == best
+
+
+@settings(deadline=None, max_examples=60)
+@given(questions())
+def test_a_plan_does_not_depend_on_the_order_of_nodes(question: Question) -> None:
+    outlines = [planned(problem_of(question._replace(places=order)))[0] for order in permutations(question.places)]
+    assert all(values_of(one) == values_of(outlines[0]) if one and outlines[0] else one is None for one in outlines)
+
+
+@settings(deadline=None, max_examples=150)
+@given(questions())
+def test_a_large_group_of_equals_is_planned_like_a_small_one(question: Question) -> None:
+    """Without its table the planner spreads equal members by slots: as few nodes, as fast, at no less loss."""
+    equal = question._replace(sizes=(question.sizes[0],) * len(question.sizes), seed_order=False)
+    exact, _ = planned(problem_of(equal))
+    table = planner.TABLE
+    try:
+        planner.TABLE = 0  # type: ignore[misc]
+        spread, _ = planned(problem_of(equal))
+    finally:
+        planner.TABLE = table  # type: ignore[misc]
+    assert (exact is None) == (spread is None)
+    if exact and spread:
+        mine, best = values_of(spread), values_of(exact)
+        assert mine[:4] == best[:4]
+        proven = all(level.proven for level in spread.levels)
+        assert (mine[4:] == best[4:]) if proven else (mine[4:] >= best[4:])
+
+
+@pytest.mark.rule("001.split")
+@settings(deadline=None, max_examples=200)
+@given(questions())
+def test_devices_of_a_node_are_shared_out_as_fast_as_can_be(question: Question) -> None:
+    place = question.places[0]
+    sizes = [size for size in question.sizes if size <= len(place.free)][:1] or [1]
+    fabric = fabric_of(place.values)
+    free, held = sum(1 << device for device in place.free), sum(1 << device for device in place.held)
+    shares = share_out(fabric, free, held, sizes)
+    union = sum(1 << device for share in shares for device in share)
+    best = max((fabric.bottleneck(mask | held) for mask in _subsets(place.free, sum(sizes))), default=inf)
+    assert fabric.bottleneck(union | held) >= NEAR * best
+    assert [len(share) for share in shares] == sizes
+
+
+def _subsets(devices: tuple[int, ...], count: int) -> list[int]:
+    from itertools import combinations  # noqa: PLC0415
+
+    return [sum(1 << device for device in chosen) for chosen in combinations(devices, count)]
