@@ -72,6 +72,10 @@ def _twins(devices: Sequence[Device], others: Sequence[Device]) -> dict[str, Dev
     """The same devices as another source knows them: by id, or else by the number of a device that is nobody's else."""
     ids, by_id = {device.id for device in devices}, {other.id: other for other in others}
     rest = [other for other in others if other.id not in ids]
+    if rest and all(other.minor is None for other in rest):  # counted: nothing but the index can tell them apart
+        by_index = {other.index: other for other in reversed(rest)}
+        found = {device.id: by_id.get(device.id) or by_index.get(device.index) for device in devices}
+        return {name: twin for name, twin in found.items() if twin is not None}
     found = {device.id: by_id.get(device.id) or _by_number(device, rest) for device in devices}
     return {name: twin for name, twin in found.items() if twin is not None}
 

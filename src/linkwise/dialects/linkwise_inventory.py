@@ -6,6 +6,7 @@ One object a node, named after it: deploy/crds/deviceinventories.linkwise.dev.ya
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Final, get_args
 
 from linkwise.dialects.fields import Fields, Report, shown
@@ -25,6 +26,11 @@ _SPEC: Final = frozenset(
     {"mode", "unit", "enforced", "profile", "deviceCount", "healthyCount", "devices", "facts", *FIELDS}
 )
 _DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", "memory", "healthy", "facts"})
+_FIELDS: Final = ("uuid", "index", "minor", "busID", "model", "memory", "healthy")
+"""of a device as our agent writes it"""
+_PLAIN: Final = frozenset(_FIELDS)
+_in_order: Final = itemgetter(*_FIELDS)
+_KINDS: Final = (str, int, int, str, str, int, bool)
 _ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
 
 
@@ -103,6 +109,19 @@ def _ours(raw: object, node: str, report: Report) -> Fields | None:
 
 def _devices(spec: Fields) -> tuple[Device, ...]:
     """Those that can be told apart: a device that shares its id or index with an earlier one is left out."""
+    found = _plain_devices(spec.raw.get("devices"))
+    if found is None:
+        found = _read_devices(spec)
+    for field, count in (
+        ("deviceCount", len(found)),
+        ("healthyCount", sum(device.healthy for device in found.values())),
+    ):
+        if field in spec.raw and spec.number(field) not in {count, None}:
+            spec.report.note(f"spec.{field} is {shown(spec.raw[field])}; the list has {count}, which is believed")
+    return tuple(found.values())
+
+
+def _read_devices(spec: Fields) -> dict[str, Device]:
     found: dict[str, Device] = {}
     indices: set[int] = set()
     for entry in spec.objects("devices"):
@@ -114,13 +133,29 @@ def _devices(spec: Fields) -> tuple[Device, ...]:
         else:
             found[device.id] = device
             indices.add(device.index)
-    for field, count in (
-        ("deviceCount", len(found)),
-        ("healthyCount", sum(device.healthy for device in found.values())),
-    ):
-        if field in spec.raw and spec.number(field) not in {count, None}:
-            spec.report.note(f"spec.{field} is {shown(spec.raw[field])}; the list has {count}, which is believed")
-    return tuple(found.values())
+    return found
+
+
+def _plain_devices(raw: object) -> dict[str, Device] | None:
+    """The devices if every field of them is there and of its kind, as our agent writes them; else None.
+
+    A start reads many thousands of these; whatever differs in the least is read with care, so that it can be reported.
+    """
+    if not isinstance(raw, list):
+        return None
+    found: dict[str, Device] = {}
+    indices: set[int] = set()
+    for entry in raw:
+        if type(entry) is not dict or entry.keys() != _PLAIN or tuple(map(type, _in_order(entry))) != _KINDS:
+            return None
+        uuid, index, minor, bus, model, memory, healthy = _in_order(entry)
+        if not uuid or not f"{uuid}{bus}{model}".isprintable():
+            return None
+        if min(index, minor, memory) < 0 or max(index, minor, memory) >= 2**63:
+            return None
+        found[uuid] = Device(uuid, index, minor, None, bus, model, memory, healthy)
+        indices.add(index)
+    return found if len(found) == len(raw) == len(indices) else None
 
 
 def _device(entry: Fields) -> Device | None:

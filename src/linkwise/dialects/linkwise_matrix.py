@@ -5,6 +5,7 @@ So a device that is gone or renumbered takes no other's row. Without `rows` the 
 
 from __future__ import annotations
 
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -79,6 +80,8 @@ def _link(cell: object, i: int, j: int) -> Link:
 
 def _bandwidth(value: object) -> Matrix:
     rows = _matrix(value, "bandwidth")
+    if set(map(type, chain.from_iterable(rows))) <= {int, float}:
+        return whole_matrix(rows, "bandwidth")
     for i, row in enumerate(rows):
         for j, cell in enumerate(row):
             if i != j and not isinstance(cell, int | float):
