@@ -143,3 +143,16 @@ def test_a_plan_that_was_made_after_its_gang_had_started_does_not_end_with_the_o
     broker.observe([NodeGone(node)], 14.0)
     assert list(broker.state.groups.plans) == ["team/a"]
     assert tried(broker, later, 14.0) == [home]
+
+
+def test_a_gang_that_the_others_do_not_name_waits_for_them_and_is_planned_by_itself() -> None:
+    broker = cluster(3)
+    broker.observe([member("a", 0), member("b", 0), member("c", 0)], 1.0)
+    assert len(tried(broker, member("c", 0))) == 1
+    assert list(broker.state.groups.plans) == ["team/c"]
+    tried(broker, member("a", 0))
+    assert {key: held.mates for key, held in broker.state.groups.plans.items()} == {
+        "team/c": (),
+        "team/a": ("team/b",),
+        "team/b": ("team/a",),
+    }

@@ -10,7 +10,7 @@ from linkwise.broker.group_planning import Run, _planning, _still_free, gathered
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from linkwise.broker.group_book import Gathered
+    from linkwise.broker.group_book import Gathered, GroupBook
     from linkwise.broker.state import State
     from linkwise.engine.groups.plan import Plan
     from linkwise.model.group import Group
@@ -20,11 +20,12 @@ __all__ = ["begin", "bundled", "hold_together", "mates_of", "tie", "together"]
 
 def mates_of(state: State, key: str) -> tuple[str, ...]:
     """The gangs that start together and have not started yet, in one order; only the group itself if it is alone."""
-    group = state.groups.group(key)
-    if group is None or not group.bundle or key in state.groups.satisfied:
+    book = state.groups
+    bundle = book.bundle(key)
+    if not bundle or key in book.satisfied:
         return (key,)
-    others = (other for name in group.bundle for other in state.groups.named(name))
-    return tuple(sorted({key, *(other for other in others if other not in state.groups.satisfied)}))
+    others = {other for name in bundle for other in book.named(name) if other not in book.satisfied}
+    return tuple(sorted(other for other in others | {key} if other == key or _mates(book, key, other, bundle)))
 
 
 def bundled(state: State, group: Group) -> Iterator[tuple[str, Gathered | None]]:
@@ -79,6 +80,13 @@ def tie(state: State, keys: Iterable[str]) -> None:
     held = [key for key in keys if key in plans]
     for key in held:
         plans[key] = replace(plans[key], mates=tuple(mate for mate in held if mate != key))
+
+
+def _mates(book: GroupBook, key: str, other: str, bundle: tuple[str, ...]) -> bool:
+    """Whether two gangs name the same ones, and no plan holds for the other without this one."""
+    held = book.plans.get(other)
+    apart = held is not None and not (key in book.plans and key in held.mates)
+    return not apart and book.bundle(other) == bundle
 
 
 def _joined(key: str, found: Sequence[Gathered]) -> Gathered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.pods import FINISHED
@@ -119,6 +120,14 @@ class GroupBook:
     _generations: dict[str, int] = field(default_factory=dict)
     _titles: dict[str, dict[str, None]] = field(default_factory=dict)
     """groups by namespace and name"""
+    checked: int = 0
+    """how far plans were checked: changes of nodes, as the index counts them"""
+    homes: dict[str, tuple[HeldPlan, dict[str, list[str]]]] = field(default_factory=dict)
+    """members of plans by node, worked out once for each plan"""
+    problems: dict[str, tuple[PodView, str]] = field(default_factory=dict)
+    """what is wrong with the words of members, worked out once for each version of them"""
+    _gathered: dict[str, Gathered] = field(default_factory=dict)
+    """groups as they are now, worked out when somebody asks"""
     _called: dict[str, dict[str, int]] = field(default_factory=dict)
     """by what others call groups, how many members of which are called so"""
 
@@ -130,6 +139,7 @@ class GroupBook:
         if self._key_of.get(pod.uid, group.key) != group.key:
             self.lose(pod.uid)
         self._key_of[pod.uid] = group.key
+        self._gathered.pop(group.key, None)
         self.touched[group.key] = None
         members = self._members.setdefault(group.key, {})
         if len(members) == 0:
@@ -156,7 +166,9 @@ class GroupBook:
         """The pod is gone, or no member any more; the key of the group that it left."""
         key = self._key_of.pop(uid, "")
         self.refused.pop(uid, None)
+        self.problems.pop(uid, None)
         if key:
+            self._gathered.pop(key, None)
             self.touched[key] = None
             members = self._members[key]
             self._uncall(members.pop(uid))
@@ -185,11 +197,20 @@ class GroupBook:
         """All groups, in the order in which they were seen."""
         return list(self._members)
 
+    def objects_changed(self) -> None:
+        """What objects add to groups may be something else."""
+        self._gathered.clear()
+
     def gather(self, key: str) -> Gathered | None:
         """The group's members as they are now; the first pod by age says what the group is."""
         members = self._members.get(key)
         if not members:
             return None
+        if key not in self._gathered:
+            self._gathered[key] = self._gather(members)
+        return self._gathered[key]
+
+    def _gather(self, members: Mapping[str, tuple[PodView, Group]]) -> Gathered:
         group = self._said(members)
         order = sorted(members.values(), key=lambda member: _order(*member))
         leaving = tuple(pod for pod, _ in order if pod.deleting)
@@ -221,10 +242,13 @@ class GroupBook:
         if not keys:
             del self._called[name]
 
-    def group(self, key: str) -> Group | None:
-        """What the group is."""
+    def bundle(self, key: str) -> tuple[str, ...]:
+        """The gangs that start together with a group, its own name among them; empty if it starts alone."""
         members = self._members.get(key)
-        return self._said(members) if members else None
+        group = self._said(members) if members else None
+        if not members or group is None or not group.bundle:
+            return ()
+        return tuple(sorted({*(gang_name(pod, said) for pod, said in members.values()), *group.bundle} - {""}))
 
     def next_generation(self, key: str) -> int:
         """How often the group was planned, this time included."""
@@ -253,9 +277,13 @@ class GroupBook:
 
 def _order(pod: PodView, group: Group) -> tuple[object, ...]:
     """By rank, age and name, with numbers in names in their order: w-10 comes after w-2."""
-    parts = _NUMBERS.split(pod.name)
-    name = tuple((text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True))
-    return (group.rank is None, group.rank or 0, pod.created, name, pod.uid)
+    return (group.rank is None, group.rank or 0, pod.created, _natural(pod.name), pod.uid)
+
+
+@lru_cache(maxsize=1 << 16)
+def _natural(name: str) -> tuple[tuple[str, int], ...]:
+    parts = _NUMBERS.split(name)
+    return tuple((text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True))
 
 
 def _title(key: str) -> str:

@@ -33,6 +33,8 @@ __all__ = ["Run", "gathered", "hold", "prolong", "release", "start"]
 
 AT_ONCE: Final = 100
 """nodes gathered between two steps"""
+ROUGHLY: Final = 0.1
+"""part of a plan's time that is not worth the while to add"""
 
 
 @dataclass(slots=True)
@@ -61,8 +63,8 @@ def gathered(state: State, key: str) -> Gathered | None:
     found = state.groups.gather(key)
     if found is None:
         return None
-    entries = {pod.uid: state.cluster.ledger.get(pod.uid) for pod in found.waiting}
-    homes = {uid: entry.node for uid, entry in entries.items() if entry and entry.state == "ASSUMED"}
+    get = state.cluster.ledger.get
+    homes = {pod.uid: entry.node for pod in found.waiting if (entry := get(pod.uid)) and entry.state == "ASSUMED"}
     if not homes:
         return found
     under_way = [replace(pod, node=homes[pod.uid]) for pod in found.waiting if pod.uid in homes]
@@ -108,7 +110,10 @@ def prolong(state: State, key: str, now: float) -> None:
     held, found = state.groups.plans.get(key), state.groups.gather(key)
     if held is None or found is None:
         return
-    ledger, expires = state.cluster.ledger, now + _patience(state, found.group)
+    patience = _patience(state, found.group)
+    ledger, expires = state.cluster.ledger, now + patience
+    if expires - held.expires < patience * ROUGHLY:
+        return
     entries = [entry for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
     ledger.plan([replace(entry, expires=expires) for entry in entries], _told(state, held.plan))
     state.groups.plans[key] = replace(held, expires=expires)

@@ -27,7 +27,8 @@ LONGEST_REST: Final = 60.0  # seconds
 def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
     """Let go of plans whose time is over, or that can't be carried out any more; their members are woken."""
     effects: list[Effect] = []
-    for key, held in list(state.groups.plans.items()):
+    changed = state.cluster.index.changed_since(state.groups.checked)
+    for key, held in _to_check(state, changed, now):
         if state.groups.plans.get(key) is not held:
             continue  # it was let go with another
         found = gathered(state, key)
@@ -38,7 +39,7 @@ def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
             continue
         if not waiting & held.plan.placements.keys():
             continue  # the last binds are under way
-        broken = _broken(state, held, waiting) or _too_few(state, found, held)
+        broken = _broken(state, key, waiting, changed) or _too_few(state, found, held)
         if broken:
             effects += _let_go(state, found, "PlanBroken", broken)
             effects += wakes(state, key)
@@ -46,6 +47,29 @@ def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
             effects += _let_go(state, found, "PlanExpired", "nobody carried it out in time")
             _rest(state, mates_of(state, key)[0], now)
     return (*effects, *_due(state, now))
+
+
+def _to_check(state: State, changed: set[str] | None, now: float) -> list[tuple[str, HeldPlan]]:
+    """Plans whose time is over, or of which members or nodes changed since this was last asked."""
+    book = state.groups
+    book.checked = state.cluster.index.changes
+    book.homes = {key: _homes(state, key, held) for key, held in book.plans.items()}
+    return [
+        (key, held)
+        for key, held in book.plans.items()
+        if held.expires <= now or key in book.touched or changed is None or not changed.isdisjoint(book.homes[key][1])
+    ]
+
+
+def _homes(state: State, key: str, held: HeldPlan) -> tuple[HeldPlan, dict[str, list[str]]]:
+    """The plan, and its members by node."""
+    known = state.groups.homes.get(key)
+    if known and known[0] is held:
+        return known
+    homes: dict[str, list[str]] = {}
+    for uid, placement in held.plan.placements.items():
+        homes.setdefault(placement.node, []).append(uid)
+    return held, homes
 
 
 def _to_do(state: State, key: str, held: HeldPlan) -> bool:
@@ -116,17 +140,18 @@ def _too_few(state: State, found: Gathered, held: HeldPlan) -> str:
     return f"{there} members are left and {least} must start together" if there < least else ""
 
 
-def _broken(state: State, held: HeldPlan, waiting: set[str]) -> str:
-    """Why a plan can't be carried out any more; empty if it can."""
-    for uid, placement in held.plan.placements.items():
-        if uid not in waiting:
-            continue
-        view = state.cluster.nodes.get(placement.node)
-        if view is None or not view.ready or view.unschedulable:
-            return f"node {placement.node} of the plan takes no pods any more"
-        entry = state.cluster.ledger.get(uid)
-        if placement.offer is not None and (entry is None or not _to_be_had(state, entry)):
-            return f"devices of node {placement.node} that were planned can't be had any more"
+def _broken(state: State, key: str, waiting: set[str], changed: set[str] | None) -> str:
+    """Why a plan can't be carried out any more; empty if it can. Only nodes that changed are looked at."""
+    held, homes = state.groups.homes[key]
+    for name in homes if changed is None else sorted(changed & homes.keys()):
+        members = [uid for uid in homes[name] if uid in waiting]
+        view = state.cluster.nodes.get(name)
+        if members and (view is None or not view.ready or view.unschedulable):
+            return f"node {name} of the plan takes no pods any more"
+        for uid in members:
+            entry = state.cluster.ledger.get(uid)
+            if held.plan.placements[uid].offer is not None and (entry is None or not _to_be_had(state, entry)):
+                return f"devices of node {name} that were planned can't be had any more"
     return ""
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.group_book import Gathered
     from linkwise.broker.state import State
+    from linkwise.model.views import PodView
 
 __all__ = ["group_warnings"]
 
@@ -48,12 +49,22 @@ def _odd(state: State, key: str, found: Gathered) -> Iterator[tuple[tuple[str, s
             yield (pod.uid, "SchedulersDiffer"), f"members of its group wait for {' and '.join(schedulers)}; name one"
         if others:
             yield (pod.uid, "OtherReplica"), _other_replica(found, others)
-        if problems := group_of(pod)[1]:
-            yield (pod.uid, "GroupWords"), "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
-        if wrong := state.cluster.shared.wrong_for(pod, found.group):
+        if wrong_words := _wrong_words(state, pod):
+            yield (pod.uid, "GroupWords"), wrong_words
+        if state.cluster.shared.problems and (wrong := state.cluster.shared.wrong_for(pod, found.group)):
             yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
     for uid in found.extra:
         yield (uid, "TooManyMembers"), f"its group has {found.group.total} members without it; it is placed alone"
+
+
+def _wrong_words(state: State, pod: PodView) -> str:
+    """What is wrong with what the pod says, worked out once for each version of it."""
+    known = state.groups.problems.get(pod.uid)
+    if known is None or known[0] is not pod:
+        problems = group_of(pod)[1]
+        sentence = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
+        known = state.groups.problems[pod.uid] = (pod, sentence)
+    return known[1]
 
 
 def _twins(one: str, other: str) -> bool:

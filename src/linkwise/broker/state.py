@@ -87,6 +87,7 @@ class State:
                     self.cluster.see_object(node, kind, document)
                 case ClusterObject(kind, name, document):
                     self.cluster.shared.see(kind, name, document)
+                    self.groups.objects_changed()
                 case _:
                     self.cluster.see_node(sight)
 

@@ -86,6 +86,15 @@ class Index:
         """The node's shape now."""
         return self._shape_of[name]
 
+    @property
+    def changes(self) -> int:
+        """How often any node changed."""
+        return self._dropped + len(self._log)
+
+    def changed_since(self, changes: int) -> set[str] | None:
+        """The nodes that changed after so many changes; None if that is not known any more."""
+        return None if changes < self._dropped else set(self._log[changes - self._dropped :])
+
     def judge(self, wanted: Wanted, node: Node) -> Verdict:
         """What one node answers to an ask: its score, or why not."""
         refused = self.unserved(wanted, node.name)

@@ -50,8 +50,10 @@ class Node:
     unattributed_core: int = 0  # percent
 
     def __post_init__(self) -> None:
-        """Put the devices in index order."""
-        object.__setattr__(self, "devices", tuple(sorted(self.devices, key=lambda device: device.index)))
+        """Put the devices in index order; a tuple that is in order stays the same one, by which others know it again."""
+        ordered = tuple(sorted(self.devices, key=lambda device: device.index))
+        if ordered != self.devices:
+            object.__setattr__(self, "devices", ordered)
 
     def use(self, device: Device) -> Use:
         """What is taken of the device."""
