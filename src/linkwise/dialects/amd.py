@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.by_count import ByCount
 from linkwise.dialects.counted import counted, unhealthy
-from linkwise.dialects.dialect import Dialect, Held, where_node, where_pod
-from linkwise.dialects.effective import by_container
-from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.dialects.dialect import where_node
 from linkwise.model.device import Device
 from linkwise.model.node_facts import NodeFacts
 from linkwise.model.problem import Problem
@@ -19,8 +18,7 @@ from linkwise.model.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.dialects.dialect import Writing
-    from linkwise.model.views import NodeView, PodView
+    from linkwise.model.views import NodeView
 
 __all__ = ["RESOURCE", "Amd"]
 
@@ -39,37 +37,13 @@ FACTS: Final = {
 _GIB: Final = re.compile(r"([0-9]{1,6})G")
 
 
-class Amd(Dialect):
+class Amd(ByCount):
     """Whole devices."""
 
     name = "amd"
     domains = frozenset({"amd.com", "beta.amd.com"})
 
-    def owns(self, resource: str) -> bool:
-        """One resource."""
-        return resource == RESOURCE
-
-    def ask(self, pod: PodView) -> Ask | Problem | None:
-        """Whole devices, by container."""
-        if pod.claims or RESOURCE in pod.hosted_by_claims:
-            return None
-        try:
-            counts = by_container(pod, RESOURCE)
-        except ValueError as error:
-            return Problem(where_pod(pod), RESOURCE, f"{error}; ask for whole devices, such as 2")
-        names = dict.fromkeys(found.name for found in pod.containers if found.name in counts)
-        wanted = tuple(ContainerAsk(name, counts[name]) for name in names)
-        return Ask(RESOURCE, wanted, pod.namespace) if wanted else None
-
-    def held(self, pod: PodView) -> Held:
-        """Nothing: it is not written on pods."""
-        del pod
-        return Held(None)
-
-    def write(self, writing: Writing) -> dict[str, str]:
-        """Nothing: AMD's tools read nothing from pods."""
-        del writing
-        return {}
+    resource = RESOURCE
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Counted devices and the labels of AMD's node labeller."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.by_count import ByCount
 from linkwise.dialects.counted import counted, unhealthy
-from linkwise.dialects.dialect import Dialect, Held, where_node, where_pod
-from linkwise.dialects.effective import by_container, resources_of
+from linkwise.dialects.dialect import where_node, where_pod
+from linkwise.dialects.effective import resources_of
 from linkwise.dialects.nvidia_matrix import TOPOLOGY, matrix_annotation, read_matrix
 from linkwise.errors import TopologyError
-from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
 from linkwise.model.node_facts import NodeFacts
 from linkwise.model.problem import Problem
@@ -20,7 +20,7 @@ from linkwise.model.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.dialects.dialect import Writing
+    from linkwise.model.ask import Ask
     from linkwise.model.topology import Topology
     from linkwise.model.views import NodeView, PodView
 
@@ -56,39 +56,23 @@ VERSIONS: Final = {
 """the stems of the labels, the older ones last"""
 
 
-class Nvidia(Dialect):
+class Nvidia(ByCount):
     """Whole devices; parts made by NVIDIA's own plugin are left to it."""
 
     name = "nvidia"
     domains = frozenset({"nvidia.com", TOPOLOGY.split("/")[0], OLD_RESOURCE.split("/")[0]})
+
+    resource = RESOURCE
 
     def owns(self, resource: str) -> bool:
         """The resource of today and that of seed 002."""
         return resource in {RESOURCE, OLD_RESOURCE}
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
-        """Whole devices, by container."""
-        if pod.claims or RESOURCE in pod.hosted_by_claims:
-            return None
-        if OLD_RESOURCE in resources_of(pod):
+        """Whole devices, by container; the name of 2016 is answered with that of today."""
+        if not pod.claims and RESOURCE not in pod.hosted_by_claims and OLD_RESOURCE in resources_of(pod):
             return Problem(where_pod(pod), OLD_RESOURCE, OLD_NAME)
-        try:
-            counts = by_container(pod, RESOURCE)
-        except ValueError as error:
-            return Problem(where_pod(pod), RESOURCE, f"{error}; ask for whole devices, such as 2")
-        names = dict.fromkeys(found.name for found in pod.containers if found.name in counts)
-        wanted = tuple(ContainerAsk(name, counts[name]) for name in names)
-        return Ask(RESOURCE, wanted, pod.namespace) if wanted else None
-
-    def held(self, pod: PodView) -> Held:
-        """Nothing: it is not written on pods."""
-        del pod
-        return Held(None)
-
-    def write(self, writing: Writing) -> dict[str, str]:
-        """Nothing: NVIDIA's tools read nothing from pods."""
-        del writing
-        return {}
+        return super().ask(pod)
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Counted devices, the link matrix where one is published, and the labels of GPU Feature Discovery."""
