@@ -11,7 +11,8 @@ import msgspec
 import pytest
 import yaml
 
-from linkwise.broker.replay import Decision, Holding, Way
+from linkwise.broker.explanation import Given
+from linkwise.broker.replay import Decision, Way
 from linkwise.model.entry import Outcome, State
 from linkwise.testing.scenario import GIVEN, SCENARIO, load, run
 from linkwise.testing.scenario_checks import EXPECTED
@@ -72,8 +73,8 @@ def test_versions_states_and_kinds_are_in_the_reference() -> None:
     assert [kind for kind in READ if not re.search(rf"\b{kind}\b", said.partition("## Lists of kubectl")[2])] == []
 
 
-@pytest.mark.parametrize("value", [Decision, Holding])
-def test_every_field_of_a_decision_is_told(value: type[Decision | Holding]) -> None:
+@pytest.mark.parametrize("value", [Decision, Given])
+def test_every_field_of_a_decision_is_told(value: type[Decision | Given]) -> None:
     assert missing([field.name for field in fields(value)], "how-to/replay-a-cluster.md") == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.pods import FINISHED
 from linkwise.dialects.pod_groups import gang_name
@@ -18,20 +18,9 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Grant, Reason
     from linkwise.model.views import PodView
 
-__all__ = ["Gathered", "GroupBook", "HeldPlan", "Short", "Stage"]
+__all__ = ["Gathered", "GroupBook", "HeldPlan", "Short"]
 
 _NUMBERS: Final = re.compile(r"([0-9]+)")
-
-Stage = Literal["waiting", "gated", "planning", "held", "short", "placed"]
-"""how far a group has come:
-
-waiting   members are missing
-gated     members are held back by scheduling gates
-planning  a plan is being made
-held      a plan holds
-short     it does not fit now
-placed    all members are bound
-"""
 
 
 @dataclass(frozen=True, slots=True)

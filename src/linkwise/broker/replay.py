@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from linkwise.broker.beside import needed_by, stopped
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Annotate, Bind
+from linkwise.broker.explanation import Given
 from linkwise.broker.explanation_text import explanation_lines
 from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.broker.snapshot import sights_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.verdict import Reason
 
-__all__ = ["Decision", "Holding", "Runner", "Way", "by_age", "differs", "explained", "replay"]
+__all__ = ["Decision", "Runner", "Way", "by_age", "differs", "explained", "replay"]
 
 Way = Literal["written", "unseen", "unknown", "refused"]
 """how a bind goes: written and shown by the watch, written and not shown yet, nobody knows, or refused"""
@@ -47,17 +48,6 @@ _WORK = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """The devices of one container."""
-
-    container: str
-    devices: tuple[str, ...]
-    indices: tuple[int, ...]
-    share: int = 0
-    core: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """Where a pod went, or why it waits."""
 
@@ -66,7 +56,7 @@ class Decision:
     uid: str
     node: str = ""
     """empty if it waits"""
-    devices: tuple[Holding, ...] = ()
+    devices: tuple[Given, ...] = ()
     policy: str = ""
     score: Mapping[str, int] = field(default_factory=dict)
     """its terms by name, in the order in which they count"""
@@ -202,11 +192,11 @@ class Runner:
         score = choices(state.cluster.index, wanted).score(node) or ()
         return wanted.policy.name, dict(zip(wanted.policy.terms, score, strict=False))
 
-    def _held(self, bind: Bind) -> tuple[Holding, ...]:
+    def _held(self, bind: Bind) -> tuple[Given, ...]:
         devices = self.broker.state.cluster.index.nodes[bind.node].devices if bind.grant else ()
         indices = {device.id: device.index for device in devices}
         return tuple(
-            Holding(
+            Given(
                 part.container, part.devices, tuple(indices[device] for device in part.devices), part.share, part.core
             )
             for part in (bind.grant.offer.parts if bind.grant else ())

@@ -24,7 +24,8 @@ from linkwise.wire.snapshot import decode_snapshot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.replay import Decision, Holding
+    from linkwise.broker.explanation import Given
+    from linkwise.broker.replay import Decision
 
 __all__ = ["decide", "show", "show_differences"]
 
@@ -136,7 +137,7 @@ def _devices(decision: Decision) -> str:
     return ", ".join(f"{held.container} {_held(held)}" if several else _held(held) for held in decision.devices)
 
 
-def _held(held: Holding) -> str:
+def _held(held: Given) -> str:
     devices = devices_text(held.indices)
     return f"{held.share} of {devices}" if held.share else devices
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import strategies as st
 
 from linkwise.engine.groups.hosting import LinkedHost
-from linkwise.engine.groups.planner import outline
+from linkwise.engine.groups.planner import TABLE, outline
 from linkwise.engine.groups.problem import GroupProblem, MemberKind, Spot
 from linkwise.testing.group_enumeration import Place, Values
 
@@ -87,9 +87,9 @@ def problem_of(question: Question) -> GroupProblem:
     )
 
 
-def planned(problem: GroupProblem) -> tuple[Outline | None, int]:
+def planned(problem: GroupProblem, table: int = TABLE) -> tuple[Outline | None, int]:
     """The outline, and in how many steps it was made."""
-    steps, count = outline(problem), 0
+    steps, count = outline(problem, table), 0
     while True:
         try:
             next(steps)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Demand
     from linkwise.model.verdict import Offer
 
-__all__ = ["Member", "Placement", "Plan", "Seat"]
+__all__ = ["Member", "Placement", "Plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,6 @@ class Member:
     def order(self) -> tuple[object, ...]:
         """Its place among the members: by rank, then age, then name with numbers in their order."""
         return (self.rank is None, self.rank or 0, self.created, self.name, self.pod)
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """What a member that is bound already has."""
-
-    node: str
-    devices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

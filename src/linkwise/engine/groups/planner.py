@@ -48,9 +48,9 @@ class Outline:
     floors: Floors = field(default_factory=Floors)
 
 
-def outline(problem: GroupProblem) -> Generator[None, None, Outline | None]:
+def outline(problem: GroupProblem, table: int = TABLE) -> Generator[None, None, Outline | None]:
     """The best outline; None if the group does not fit as a whole. Every `yield` is a place to do something else."""
-    return (yield from _Planning(problem).run())
+    return (yield from _Planning(problem, table).run())
 
 
 def fits(problem: GroupProblem) -> Generator[None, None, bool]:
@@ -61,8 +61,9 @@ def fits(problem: GroupProblem) -> Generator[None, None, bool]:
 class _Planning:
     """One run through the levels."""
 
-    def __init__(self, problem: GroupProblem) -> None:
+    def __init__(self, problem: GroupProblem, table: int = TABLE) -> None:
         self._problem = problem
+        self._table = table
         rests = 1
         for kind in problem.kinds:
             rests *= kind.count + 1
@@ -238,7 +239,7 @@ class _Planning:
         return min(costs, default=None)
 
     def _small(self, region: Region) -> bool:
-        return len(region) * self._rests <= TABLE
+        return len(region) * self._rests <= self._table
 
     def _proven(self, regions: list[Region]) -> bool:
         return len(self._problem.kinds) == 1 or all(map(self._small, regions))

@@ -22,7 +22,7 @@ SUBSETS: Final = 3000
 def start_regions(problem: GroupProblem) -> list[Region]:
     """The regions that the rules allow: one model of devices, one domain of every level that is required."""
     found: dict[tuple[str, ...], list[Spot]] = {}
-    for spot in problem.spots:
+    for spot in sorted(problem.spots, key=lambda spot: (spot.path, spot.name)):  # so that ties do not depend on arrival
         if not any(spot.caps) or spot.host.room < problem.kinds[-1].size:
             continue
         if "" in spot.path[: problem.required]:
