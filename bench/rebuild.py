@@ -23,6 +23,7 @@ from clusters import node_names, pod_json, whole_cluster
 from linkwise.broker.broker import Broker
 from linkwise.broker.sights import NodeObject
 from linkwise.model.views import NodeView, PodView
+from linkwise.wire.decoding import parse_json
 from linkwise.wire.objects import decode_nodes, decode_pods
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def rebuild(folder: Path) -> None:
     before = memory("VmRSS")
     start = time.process_time()
     gc.disable()  # as the service does until it is synced: nothing of this is garbage
-    broker = Broker()
+    broker = Broker(parse=parse_json)
     for sights in sights_of(folder):
         broker.state.see(sights)
     broker.step(1.0)

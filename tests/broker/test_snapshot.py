@@ -107,7 +107,7 @@ REMEMBERED = {
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "known", "ledger", "_changed", "_moved"),
-        *("unready", "stocks", "index", "drift", "drifted", "problems", "_opened", "_restock"),
+        *("unready", "stocks", "index", "drift", "drifted", "problems", "_opened", "_restock", "_parse"),
     },
     "state.cluster.shared": {
         "documents",

@@ -23,6 +23,7 @@ from linkwise.model.verdict import Grant, Offer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from linkwise.broker.cluster_objects import Parse
     from linkwise.broker.wish import Wish
     from linkwise.model.demand import Load
     from linkwise.model.problem import Problem
@@ -39,8 +40,9 @@ _SEEN: Final = ("ASSIGNED", "RELEASING")
 class Cluster:
     """Views by name or UID, and what follows from them."""
 
-    def __init__(self, settings: PlacingSettings) -> None:
+    def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
         self.settings: Final = settings
+        self._parse: Final = parse
         self.known: Final = Pods()
         self.nodes: dict[str, NodeView] = {}
         self.unready: set[str] = set()
@@ -123,7 +125,7 @@ class Cluster:
 
     def documents(self, node: str) -> dict[str, Mapping[str, object]]:
         """What else is known of a node, by kind."""
-        return {kind: document_of(found) for kind, found in self.objects.get(node, {}).items()}
+        return {kind: document_of(found, self._parse) for kind, found in self.objects.get(node, {}).items()}
 
     def pods_on(self, node: str) -> list[PodView]:
         """The pods seen on a node."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.dialects.hyper_nodes import HYPER_NODE, hyper_node_of, tiers_of
 from linkwise.dialects.network import LADDERS, ladder_of
 from linkwise.dialects.pod_groups import KINDS, gang_name, pod_group_of, with_pod_group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from linkwise.dialects.hyper_nodes import HyperNode, Tiers
     from linkwise.dialects.network import Ladder
@@ -19,19 +19,22 @@ if TYPE_CHECKING:
     from linkwise.model.problem import Problem
     from linkwise.model.views import NodeView, PodView
 
-__all__ = ["READ", "ClusterObjects", "document_of"]
+    Parse = Callable[[bytes], Any]
+    """reads JSON, or raises ValueError"""
+
+__all__ = ["READ", "ClusterObjects", "Parse", "document_of"]
 
 READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE)
 """kinds that are read; others tell nothing"""
 _POD_GROUPS: Final = frozenset(KINDS.values())
 
 
-def document_of(found: Mapping[str, object] | bytes) -> Mapping[str, object]:
+def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) -> Mapping[str, object]:
     """What JSON says; what is no object at all is reported by whoever reads it."""
     if not isinstance(found, bytes):
         return found
     try:
-        document = json.loads(found)
+        document = parse(found)
     except (ValueError, RecursionError):
         document = None
     return document if isinstance(document, dict) else {}

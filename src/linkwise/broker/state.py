@@ -31,6 +31,7 @@ from linkwise.policies.registry import policies_with
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from linkwise.broker.cluster_objects import Parse
     from linkwise.broker.effects import Effect
     from linkwise.broker.group_planning import Run
     from linkwise.broker.sights import Sight
@@ -54,9 +55,9 @@ def pod_name(pod: PodView) -> str:
 class State:
     """The cluster as it was seen, and what was said to whom."""
 
-    def __init__(self, settings: PlacingSettings) -> None:
+    def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
         self.settings: Final = settings
-        self.cluster: Final = Cluster(settings)
+        self.cluster: Final = Cluster(settings, parse)
         self.policies: Final = policies_with(settings)
         self.pending: Final = PendingBook()
         self.waiting: Final = Waiting()

@@ -47,12 +47,7 @@ def measured(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tupl
     telling = [source.facts.unit for source in sources if any(twin.memory for twin in source.twins.values())]
     units = telling or [source.facts.unit for source in sources if source.facts.unit]
     same = [source for source in sources if source.facts.unit == units[0]] if units else []
-    memory = {device.id: _first(0, (twin.memory for twin in _told_of(device, same))) for device in devices}
-    found = (
-        device if device.memory == memory[device.id] else replace(device, memory=memory[device.id])
-        for device in devices
-    )
-    return tuple(found), units[0] if units else ""
+    return tuple([_with_memory(device, same) for device in devices]), units[0] if units else ""
 
 
 def in_percent(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tuple[Device, ...], str]:
@@ -70,7 +65,10 @@ def in_percent(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tu
 
 def _twins(devices: Sequence[Device], others: Sequence[Device]) -> dict[str, Device]:
     """The same devices as another source knows them: by id, or else by the number of a device that is nobody's else."""
-    ids, by_id = {device.id for device in devices}, {other.id: other for other in others}
+    by_id = {other.id: other for other in others}
+    if others is devices:
+        return by_id
+    ids = {device.id for device in devices}
     rest = [other for other in others if other.id not in ids]
     if rest and all(other.minor is None for other in rest):  # counted: nothing but the index can tell them apart
         by_index = {other.index: other for other in reversed(rest)}
@@ -89,6 +87,17 @@ def _by_number(device: Device, others: Iterable[Device]) -> Device | None:
     return None
 
 
+def _with_memory(device: Device, sources: Iterable[Source]) -> Device:
+    """Its memory by the first of the sources that tells any."""
+    memory = 0
+    for source in sources:
+        twin = source.twins.get(device.id)
+        if twin is not None and twin.memory:
+            memory = twin.memory
+            break
+    return device if device.memory == memory else replace(device, memory=memory)
+
+
 def _told_of(device: Device, sources: Iterable[Source]) -> list[Device]:
     return [source.twins[device.id] for source in sources if device.id in source.twins]
 
@@ -96,6 +105,8 @@ def _told_of(device: Device, sources: Iterable[Source]) -> list[Device]:
 def _filled(told: Sequence[Device]) -> Device:
     device = told[0]
     for twin in told[1:]:
+        if _counted(twin) and twin.healthy and (device.model or not twin.model):
+            continue
         device = Device(
             device.id,
             device.index,
@@ -108,6 +119,11 @@ def _filled(told: Sequence[Device]) -> Device:
             device.bytes or twin.bytes,
         )
     return device
+
+
+def _counted(device: Device) -> bool:
+    """Whether only that there is such a device is told, and at most its model."""
+    return device.minor is None and device.numa is None and not device.bus_id and not device.bytes
 
 
 def _sizes(device: Device, sources: Iterable[Source]) -> Iterable[int]:

@@ -49,12 +49,14 @@ def wish_of(pod: PodView, by_resource: Mapping[str, str]) -> Wish:
 def asks_for_devices(pod: PodView) -> bool:
     """Whether a container names any resource that some dialect owns: most pods do not, and are passed over quickly."""
     # rule 000.skip: a pod that asks for no managed device is not delayed, not scored, not changed.
-    return any(
-        _owned(name)
-        for container in pod.containers
-        for names in (container.limits, container.requests)
-        for name in names
-    )
+    for container in pod.containers:
+        for name in container.limits:
+            if _owned(name):
+                return True
+        for name in container.requests:
+            if _owned(name):
+                return True
+    return False
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ Source: DESIGN, state of record.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -53,6 +54,15 @@ _GRANT_FIELDS: Final = frozenset({"version", "policy", "mode", "node", "pod", "c
 _PLAN_FIELDS: Final = frozenset({"version", "id", "generation", "node", "containers"})
 _PART_FIELDS: Final = frozenset({"devices", "share", "core"})
 _MODES: Final[tuple[AskMode, ...]] = ("whole", "share", "percent")
+_WORD: Final = r'"[ !#-\[\]-~]*"'  # nothing in it that JSON would have to write otherwise
+_NUMBER: Final = r"(?:0|[1-9][0-9]{0,17})"
+_PART: Final = rf'({_WORD}):\{{"core":({_NUMBER}),"devices":\[({_WORD}(?:,{_WORD})*)\],"share":({_NUMBER})\}}'
+_GRANT: Final = re.compile(
+    rf'\{{"containers":\{{({_PART}(?:,{_PART})*)\}},"generation":({_NUMBER}),"mode":({_WORD}),"node":({_WORD}),'
+    rf'"plan":({_WORD}),"pod":({_WORD}),"policy":({_WORD}),"version":{VERSION}\}}'
+)
+"""a grant exactly as we write it"""
+_EACH_PART: Final = re.compile(_PART)
 _FINISHED: Final = {"Succeeded", "Failed"}
 
 
@@ -123,26 +133,24 @@ def _as_written(text: str, pod: PodView) -> Grant | None:
 
     Whatever differs in the least is read again with care, so that it can be reported.
     """
-    try:
-        raw = json.loads(text)
-        parts = tuple(
-            Part(name, tuple(entry["devices"]), entry["share"], entry["core"])
-            for name, entry in raw["containers"].items()
-        )
-        grant = Grant(raw["pod"], raw["policy"], Offer(raw["node"], parts), raw["plan"], raw["generation"], raw["mode"])
-        same = grant_text(grant) == text
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    found = _GRANT.fullmatch(text)
+    if found is None:
         return None
-    ours = grant.pod == pod.uid and (not pod.node or pod.node == grant.offer.node) and grant.mode in _MODES
+    generation, said, node, plan, owner, policy = found.groups()[-6:]
+    mode = next((mode for mode in _MODES if mode == said[1:-1]), None)
+    parts = tuple([_written_part(*part) for part in _EACH_PART.findall(found[1])])
+    if mode is None or owner[1:-1] != pod.uid or pod.node not in ("", node[1:-1]):
+        return None
     amounts = any(part.share or part.core for part in parts)
-    fits = grant.mode == "percent" or amounts == (grant.mode == "share")
-    return grant if same and ours and fits and type(grant.generation) is int and all(map(_sound, parts)) else None
+    fits = mode == "percent" or amounts == (mode == "share")
+    once = len({part.container for part in parts}) == len(parts)
+    if not fits or not once or any(len(set(part.devices)) < len(part.devices) for part in parts):
+        return None
+    return Grant(pod.uid, policy[1:-1], Offer(pod.node or node[1:-1], parts), plan[1:-1], int(generation), mode)
 
 
-def _sound(part: Part) -> bool:
-    named = bool(part.devices) and len(set(part.devices)) == len(part.devices)
-    numbers = type(part.share) is int and type(part.core) is int and part.share >= 0 and part.core >= 0
-    return named and numbers and all(type(device) is str and device.isprintable() for device in part.devices)
+def _written_part(container: str, core: str, devices: str, share: str) -> Part:
+    return Part(container[1:-1], tuple(devices[1:-1].split('","')), int(share), int(core))
 
 
 def plan_of(pod: PodView) -> tuple[MemberPlan | None, tuple[Problem, ...]]:

@@ -146,9 +146,12 @@ def _plain_devices(raw: object) -> dict[str, Device] | None:
     found: dict[str, Device] = {}
     indices: set[int] = set()
     for entry in raw:
-        if type(entry) is not dict or entry.keys() != _PLAIN or tuple(map(type, _in_order(entry))) != _KINDS:
+        if type(entry) is not dict or entry.keys() != _PLAIN:
             return None
-        uuid, index, minor, bus, model, memory, healthy = _in_order(entry)
+        values = _in_order(entry)
+        if tuple(map(type, values)) != _KINDS:
+            return None
+        uuid, index, minor, bus, model, memory, healthy = values
         if not uuid or not f"{uuid}{bus}{model}".isprintable():
             return None
         if min(index, minor, memory) < 0 or max(index, minor, memory) >= 2**63:

@@ -5,6 +5,7 @@ NVIDIA's system writes nothing on pods: which devices one was given is not told 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.by_count import ByCount
@@ -81,8 +82,7 @@ class Nvidia(ByCount):
         labels = _labels(view)
         capacity = counted(view, RESOURCE, view.capacity, problems)
         memory = _number(view, MEMORY, problems)
-        model = labels.get("model", "")
-        devices = tuple(Device(f"#{index}", index, model=model, memory=memory) for index in range(capacity))
+        devices = _counted(capacity, labels.get("model", ""), memory)
         labels |= unhealthy(view, RESOURCE, capacity, problems)
         topology = _topology(view, capacity, problems)
         if not (devices or topology or labels or problems):
@@ -91,19 +91,32 @@ class Nvidia(ByCount):
         return NodeFacts(self.name, devices, topology, unit=unit, labels=labels, problems=tuple(problems))
 
 
+@lru_cache(maxsize=1024)
+def _counted(count: int, model: str, memory: int) -> tuple[Device, ...]:
+    """Nodes of one kind have equal ones."""
+    return tuple(Device(f"#{index}", index, model=model, memory=memory) for index in range(count))
+
+
 def opaque(pod: PodView) -> tuple[str, ...]:
     """Resources of the pod that NVIDIA's plugin makes of parts of devices: MIG slices, renamed time slices."""
     return tuple(name for name in resources_of(pod) if name.startswith(OPAQUE))
 
 
 def _labels(view: NodeView) -> dict[str, str]:
-    found = {word: view.labels.get(key, "") for key, word in FACTS.items()}
+    return dict(_facts(tuple([pair for pair in view.labels.items() if pair[0].startswith("nvidia.com/")])))
+
+
+@lru_cache(maxsize=1024)
+def _facts(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """By our words; nodes of one kind have equal labels."""
+    labels = dict(pairs)
+    found = {word: labels.get(key, "") for key, word in FACTS.items()}
     # Where devices are shared GPU Feature Discovery adds this to the name; `replicas` says it already.
     found["model"] = found["model"].removesuffix("-SHARED")
-    found |= {word: _version(view.labels, stems) for word, stems in VERSIONS.items()}
+    found |= {word: _version(labels, stems) for word, stems in VERSIONS.items()}
     found |= {
         key.removeprefix("nvidia.com/"): value
-        for key, value in view.labels.items()
+        for key, value in pairs
         if key.startswith("nvidia.com/mig.") or (key.startswith("nvidia.com/mig-") and key.endswith(".count"))
     }
     return {word: value for word, value in found.items() if value}

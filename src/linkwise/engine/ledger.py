@@ -127,7 +127,8 @@ class Ledger:
         state = self._next(entry.pod, "leaving" if leaving else "seen")
         known = self._entries.get(entry.pod)
         serial = known.serial if known else 0
-        return self._set(replace(entry, state=state or "ASSIGNED", serial=serial, outcome="written", expires=None))
+        where = (entry.namespace, entry.created, entry.untold)
+        return self._set(Entry(entry.grant, state or "ASSIGNED", *where, serial, entry.open, "written"))
 
     def gone(self, pod: str) -> bool:
         """Let go of what a pod had; false if it had nothing."""

@@ -152,7 +152,10 @@ class _Count:
         return device if device in self._ids else self._by_index.get(device, device)
 
     def _recorded(self, entry: Entry) -> list[Part]:
-        return [replace(part, devices=tuple(map(self.id, part.devices))) for part in entry.grant.offer.parts]
+        parts = entry.grant.offer.parts
+        if all(map(self._ids.__contains__, [device for part in parts for device in part.devices])):
+            return list(parts)
+        return [replace(part, devices=tuple(map(self.id, part.devices))) for part in parts]
 
     def _as_seen(self, entry: Entry, seen: tuple[str, ...]) -> list[Part]:
         recorded = self._recorded(entry)

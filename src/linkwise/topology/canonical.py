@@ -11,7 +11,7 @@ from math import log10
 from typing import TYPE_CHECKING, Final
 
 from linkwise.topology.link_value import link_value
-from linkwise.topology.mend import mend
+from linkwise.topology.mend import mended_pairs, symmetric
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
@@ -28,20 +28,14 @@ def canonical(topology: Topology) -> Matrix:
     """One value for every pair: its link kind's, or its class's; empty where neither links nor samples are known."""
     count = len(topology.devices)
     if topology.links:
-        found = {
-            (i, j): link_value(min(topology.links[i][j], topology.links[j][i]))
-            for i, j in combinations(range(count), 2)
-        }
+        pairs = combinations(range(count), 2)
+        found = [link_value(min(topology.links[i][j], topology.links[j][i])) for i, j in pairs]
     elif topology.bandwidth:
-        values = mend(topology.bandwidth).values
-        by_value = classes([values[i][j] for i, j in combinations(range(count), 2)])
-        found = {(i, j): by_value[values[i][j]] for i, j in combinations(range(count), 2)}
+        values, _ = mended_pairs(topology.bandwidth)
+        found = list(map(classes(values).__getitem__, values))
     else:
         return ()
-    rows = [[0.0] * count for _ in range(count)]
-    for (i, j), value in found.items():
-        rows[i][j] = rows[j][i] = value
-    return tuple(map(tuple, rows))
+    return symmetric(found, count)
 
 
 def classes(values: list[float]) -> dict[float, float]:

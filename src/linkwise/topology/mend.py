@@ -6,7 +6,8 @@ Source: seed 001, whose own matrices hold bad samples: 4.64 one way and 16.81 th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from functools import lru_cache
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import UNKNOWN_LINK
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix
 
-__all__ = ["Mended", "mend"]
+__all__ = ["Mended", "mend", "mended_pairs", "symmetric"]
 
 SUSPECT_BELOW: Final = 0.5
 """A pair whose slower direction is below this part of the faster one has a bad sample."""
@@ -34,19 +35,48 @@ class Mended:
 
 def mend(samples: Matrix, links: Sequence[Sequence[Link]] = ()) -> Mended:
     """The slower direction of every pair; for a suspect pair what its link kind is worth, else the faster one."""
-    columns = tuple(zip(*samples, strict=True))
+    values, suspects = mended_pairs(samples, links)
+    return Mended(symmetric(values, len(samples)), suspects)
+
+
+def mended_pairs(
+    samples: Matrix, links: Sequence[Sequence[Link]] = ()
+) -> tuple[list[float], tuple[tuple[int, int], ...]]:
+    """The same for the pairs alone, row after row, and those that are suspect."""
+    pairs, above, below = _places(len(samples))
+    flat = list(chain.from_iterable(samples))
+    there, back = [flat[place] for place in above], [flat[place] for place in below]
     # rule 001.bottleneck: of both directions of a pair, the slower.
-    values = [list(map(min, row, column)) for row, column in zip(samples, columns, strict=True)]
-    faster = [list(map(max, row, column)) for row, column in zip(samples, columns, strict=True)]
-    pairs = list(combinations(range(len(values)), 2))
+    values, faster = list(map(min, there, back)), list(map(max, there, back))
     # rule 001.suspect: reported, and not used.
-    suspects = tuple([(i, j) for i, j in pairs if values[i][j] < SUSPECT_BELOW * faster[i][j]])
-    believed = {(i, j): values[i][j] for i, j in pairs if (i, j) not in suspects} if suspects and links else {}
-    for i, j in suspects:
-        values[i][j] = values[j][i] = _usual((i, j), links, believed) or faster[i][j]
-    for i, row in enumerate(values):
-        row[i] = 0.0
-    return Mended(tuple(map(tuple, values)), suspects)
+    wrong = [
+        number for number, (slow, fast) in enumerate(zip(values, faster, strict=True)) if slow < SUSPECT_BELOW * fast
+    ]
+    believed = {pair: values[n] for n, pair in enumerate(pairs) if n not in wrong} if wrong and links else {}
+    for number in wrong:
+        values[number] = _usual(pairs[number], links, believed) or faster[number]
+    return values, tuple([pairs[number] for number in wrong])
+
+
+def symmetric(values: Sequence[float], count: int) -> Matrix:
+    """The matrix of so many rows whose pairs have these values; a device with itself has none."""
+    found = [*values, 0.0]
+    return tuple([tuple([found[place] for place in row]) for row in _numbers(count)])
+
+
+@lru_cache(maxsize=64)
+def _places(count: int) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...], tuple[int, ...]]:
+    """The pairs of so many devices, and where both of their directions stand in a matrix, row after row."""
+    pairs = tuple(combinations(range(count), 2))
+    return pairs, tuple(i * count + j for i, j in pairs), tuple(j * count + i for i, j in pairs)
+
+
+@lru_cache(maxsize=64)
+def _numbers(count: int) -> tuple[tuple[int, ...], ...]:
+    """For every cell of a matrix the number of its pair; the last number is no pair's."""
+    number = {pair: place for place, pair in enumerate(combinations(range(count), 2))}
+    own = len(number)
+    return tuple(tuple(number.get((min(i, j), max(i, j)), own) for j in range(count)) for i in range(count))
 
 
 def _usual(pair: tuple[int, int], links: Sequence[Sequence[Link]], believed: dict[tuple[int, int], float]) -> float:

@@ -14,7 +14,7 @@ from linkwise.wire.words import plain_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["decode_as", "once", "within"]
+__all__ = ["decode_as", "once", "parse_json", "within"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,11 @@ def decode_as(data: bytes | msgspec.Raw, kind: type[T]) -> T:
         raise InputError(plain_words(error)) from error
     except RecursionError as error:
         raise InputError("the JSON is nested too deep") from error
+
+
+def parse_json(data: bytes) -> object:
+    """The document as plain data; several times as fast as Python's own reader."""
+    return decode_as(data, object)
 
 
 @contextmanager
