@@ -58,7 +58,7 @@ def compare(case: str, broker: Broker, body: bytes, bar: Callable[[float, int], 
     args = decode_filter(body)
     names = args.names()
     answer = broker.filter(view_of(args.pod), names, 1.0, keep=False)
-    reply = FilterResult(answer.nodes, dict(answer.failed), dict(answer.unresolvable))
+    reply = FilterResult(answer.nodes, None, dict(answer.failed), dict(answer.unresolvable))
     if encode(reply) != filtered(broker, body):
         raise AssertionError("two equal calls gave two answers")
     ours, least = [], []

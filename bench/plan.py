@@ -41,9 +41,12 @@ class Case(NamedTuple):
 
 
 UNEQUAL = (8,) * 8 + (4,) * 16 + (2,) * 20 + (1,) * 20
+FEW = (4,) * 4 + (3,) * 4 + (2,) * 4 + (1,) * 4  # few enough for the exact table
 CASES = (
     Case("1,024 pods of 8", 5_000, (8,) * 1024, 0.25),
     Case("64 unequal pods", 1_000, UNEQUAL, 0.15),
+    Case("16 unequal pods", 30, FEW, 0.15),
+    Case("6 unequal pods", 2_000, (8, 4, 4, 2, 2, 1), 1.0),
     Case("1,024 pods of 8", 10_000, (8,) * 1024, 0.5),
     Case("1,024 pods of 8", 20_000, (8,) * 1024, 1.0),
     Case("1,024 pods of 8", 40_000, (8,) * 1024, 2.0),

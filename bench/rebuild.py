@@ -137,7 +137,7 @@ def rebuild(folder: Path) -> None:
     gc.disable()  # as the service does until it is synced: nothing of this is garbage
     broker = Broker(parse=parse_json)
     for sights in sights_of(folder):
-        broker.state.see(sights)
+        broker.see(sights)
     broker.step(1.0)
     gc.enable()
     gc.freeze()

@@ -1,8 +1,8 @@
 """Long runs of what the tests do for seconds: `make soak` (SECONDS=600 by default); ends with 1 at the first failure.
 
 Half of the time real texts are cut, spliced, repeated and damaged; nothing may raise anything but TopologyError, and
-nothing may take longer than its size allows. The other half anything happens to a broker, and what must be true stays
-true. What fails is printed so that it can be done again.
+nothing may take longer than its size allows. The other half anything happens to a broker, to single pods and to groups,
+and what must be true stays true. What fails is printed so that it can be done again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 
 from linkwise import TopologyError, parse_topology
 from linkwise.testing.bandwidth_texts import P2P_TITLES, p2p_text
-from linkwise.testing.broker_machine import MOVES, World
+from linkwise.testing.broker_machine import World
+from linkwise.testing.group_machine import GroupWorld
 from linkwise.vendors.profiles import PROFILES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +31,10 @@ WEIGHTS = {
     "read": 3,
     "delete": 3,
     "agent": 3,
+    "group": 6,
+    "place": 8,
+    "write": 4,
+    "settle": 1,
 }
 
 
@@ -58,18 +63,19 @@ def shake(seconds: float, seed: int) -> None:
     print(f"shaking brokers for {seconds:g} s, from seed {seed}")
     end, worlds, steps = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
-        steps += live(seed + worlds, STEPS)
+        steps += live(seed + worlds, STEPS, groups=worlds % 2 == 1)
         worlds += 1
         if worlds % 500 == 0:
             print(f"{steps} steps, {end - time.monotonic():.0f} s left")
     print(f"{steps} steps in {worlds} worlds, nothing was sold twice, forgotten or refused in vain")
 
 
-def live(seed: int, steps: int) -> int:
+def live(seed: int, steps: int, *, groups: bool = False) -> int:
     """One world from its beginning; how many steps it took. All of them are printed if one goes wrong."""
-    chooser, names = random.Random(seed), list(MOVES)
+    chooser = random.Random(seed)
     start = chooser.randrange(256), chooser.randrange(256)
-    world, done = World(*start), list[tuple[str, int, int, int]]()
+    world = GroupWorld(*start, chooser.randrange(256)) if groups else World(*start)
+    names, done = list(world.moves), list[tuple[str, int, int, int]]()
     weights = [WEIGHTS.get(name, 2) for name in names]
     try:
         for _ in range(steps):
@@ -77,7 +83,7 @@ def live(seed: int, steps: int) -> int:
             done.append((move, chooser.randrange(256), chooser.randrange(256), chooser.randrange(256)))
             world.step(*done[-1])
     except Exception:
-        print(f"seed {seed}: World{start}, steps {done}")
+        print(f"seed {seed}, {groups=}: {type(world).__name__}{start}, steps {done}")
         raise
     return steps
 

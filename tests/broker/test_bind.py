@@ -217,6 +217,15 @@ def test_who_has_devices_is_told_once() -> None:
     assert broker.outcome(effect, "written", NOW) == ()
 
 
+def test_who_has_devices_is_told_though_the_watch_was_faster_than_the_answer() -> None:
+    broker = broker_of(Box("n", count=4))
+    effect = bound(broker, device_pod("a", 2), "n")
+    broker.observe([seen_bound(device_pod("a", 2), effect)], NOW)
+    (event,) = broker.outcome(effect, "written", NOW)
+    assert isinstance(event, Event)
+    assert event.reason == "DevicesChosen"
+
+
 def test_a_pick_that_nothing_of_ours_enforces_is_said_to_be_expected() -> None:
     broker = broker_of(Box("n", inventory=False))
     (event,) = broker.outcome(bound(broker, device_pod("a"), "n"), "written", NOW)

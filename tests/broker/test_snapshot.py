@@ -124,7 +124,7 @@ REMEMBERED = {
 OF_GROUPS = {
     *("plans", "satisfied", "first_seen", "short", "alarms", "rests", "refused", "avoided", "places", "told"),
     *("written", "touched", "past", "halved", "_generations"),
-    *("checked", "homes", "problems", "_gathered"),
+    *("checked", "homes", "problems", "_gathered", "reopened", "missed"),
     *("complete", "empty", "alone", "_members", "_key_of", "_titles", "_called"),
 }
 

@@ -43,7 +43,7 @@ def written(*, generations: int = 1) -> list[PodView]:
     first = broker(*fleet(), member(0), member(1))
     first.state.groups.note_generation(KEY, generations - 1)
     answer = first.filter(member(0), ["n0", "n1", "n2"], 1.0)
-    words = {effect.uid: effect.annotations for effect in answer.effects if isinstance(effect, Annotate)}
+    words = {effect.uid: effect.applied({}) for effect in answer.effects if isinstance(effect, Annotate)}
     assert words.keys() == {"u0", "u1"}
     return [replace(pod, annotations=words[pod.uid], version=2) for pod in (member(0), member(1))]
 

@@ -31,6 +31,14 @@ def test_a_plan_does_not_depend_on_the_order_of_nodes(question: Question) -> Non
     assert all(one == outlines[0] for one in outlines)
 
 
+@settings(deadline=None, max_examples=60)
+@given(questions())
+def test_a_plan_made_without_the_table_does_not_depend_on_the_order_of_nodes(question: Question) -> None:
+    orders = permutations(question.places)
+    outlines = [planned(problem_of(question._replace(places=order)), table=0)[0] for order in orders]
+    assert all(one == outlines[0] for one in outlines)
+
+
 @settings(deadline=None, max_examples=150)
 @given(questions())
 def test_a_large_group_of_equals_is_planned_like_a_small_one(question: Question) -> None:

@@ -36,6 +36,8 @@ class FilterAnswer:
     partial: bool = False
     """whether some nodes were not judged, because that would have taken too long"""
     effects: tuple[Effect, ...] = ()
+    policy: str = ""
+    """by which it was decided; empty for a pod that asks for no device"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,19 +75,27 @@ def _bound(state: State, pod: PodView, planned: Entry | None, node: str, now: fl
 
 def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
     """Take note of how a bind ended, and tell people about it."""
-    if bound.grant is None or not state.cluster.ledger.outcome(bound.uid, bound.serial, ended):
+    if bound.grant is None:
         return state.turn(now)
-    if ended == "refused":
+    follows = state.cluster.ledger.outcome(bound.uid, bound.serial, ended)
+    if follows and ended == "refused":
         state.pending.failed(bound.uid, [bound.node])
         bind_refused(state, bound)
     effects = state.turn(now)
-    return (*effects, _placed(state, bound, bound.grant)) if ended == "written" else effects
+    told = ended == "written" and (follows or _seen_first(state, bound))
+    return (*effects, _placed(state, bound, bound.grant)) if told else effects
 
 
 def pick_on(state: State, wanted: Wanted, name: str) -> Offer | Reject:
     """The devices that the node would give now."""
     index = state.cluster.index
     return index.unserved(wanted, name) or wanted.policy.pick(wanted.ask, index.nodes[name])
+
+
+def _seen_first(state: State, bound: Bind) -> bool:
+    """Whether the watch showed the pod on its node before the answer to the bind came: nobody was told then."""
+    entry = state.cluster.ledger.get(bound.uid)
+    return entry is not None and entry.state == "ASSIGNED" and entry.serial == bound.serial
 
 
 def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: float) -> BindAnswer:
@@ -111,8 +119,8 @@ def _astray(state: State, uid: str, node: str) -> str:
         return ""
     held, pod = state.groups.plans.get(key), state.pod(uid)
     asking = any(state.wish(other).ask for other in found.waiting)
-    if pod and state.wish(pod).ask is None and (held or not asking):
-        return ""  # without devices any node will do, once the others have a plan
+    if pod and state.wish(pod).ask is None and (held or not asking or found.group.minimum is None):
+        return ""  # without devices any node will do, once the others have a plan if they must start together
     if held is None or uid not in held.plan.placements:
         return f"pod {state.name_of(uid)} is in a group that has no plan now; it is planned when the pod is tried again"
     there = held.plan.placements[uid].node

@@ -54,6 +54,14 @@ class Broker:
     def __init__(self, settings: PlacingSettings | None = None, parse: Parse = json.loads) -> None:
         self.state: Final = State(settings or PlacingSettings(), parse)
 
+    def see(self, sights: Iterable[Sight]) -> None:
+        """Take in a page of a list; what follows is worked out when something is observed or asked."""
+        self.state.see(sights)
+
+    def uids(self) -> set[str]:
+        """All pods that are known in any way: a list that was begun later and lacks one of them shows that it is gone."""
+        return self.state.uids()
+
     def observe(self, sights: Iterable[Sight], now: float) -> tuple[Effect, ...]:
         """Take in what a watch shows; the order of different objects does not matter."""
         self.state.see(sights)

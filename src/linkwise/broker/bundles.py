@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.group_planning import Run, _planning, _still_free, gathered, hold, start
+from linkwise.broker.group_planning import Run, gathered, hold, planning, start, still_free
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -50,6 +50,7 @@ def together(state: State, key: str) -> Gathered | None:
 def begin(state: State, key: str, found: Gathered) -> Run:
     """Begin to plan a group, or gangs that start together: all of their members, else as many as must start."""
     keys = mates_of(state, key)
+    state.groups.missed.discard(key)
     if len(keys) == 1:
         return start(state, key, found)
     for mate in keys[1:]:
@@ -61,9 +62,11 @@ def begin(state: State, key: str, found: Gathered) -> Run:
 def hold_together(state: State, key: str, plan: Plan, now: float) -> bool:
     """Let a plan count as taken, the share of each gang for itself; false if any of it can't be kept any more."""
     keys = mates_of(state, key)
+    if not _stands(state, keys, plan):
+        return False
     if len(keys) == 1:
         return hold(state, key, plan, now) is not None
-    if not all(_still_free(state, uid, plan) for uid in plan.placements):
+    if not all(still_free(state, uid, plan) for uid in plan.placements):
         return False
     for each in keys:
         found = gathered(state, each)
@@ -72,6 +75,15 @@ def hold_together(state: State, key: str, plan: Plan, now: float) -> bool:
             hold(state, each, own, now)
     tie(state, keys)
     return True
+
+
+def _stands(state: State, keys: Iterable[str], plan: Plan) -> bool:
+    """Whether all that the plan places still wait, and its nodes still take pods: while it was made they may not."""
+    views = state.cluster.nodes
+    waiting = {pod.uid for key in keys if (found := gathered(state, key)) for pod in found.waiting}
+    if not waiting.issuperset(plan.placements):
+        return False
+    return not any(name not in views or views[name].unschedulable for name in plan.nodes)
 
 
 def tie(state: State, keys: Iterable[str]) -> None:
@@ -105,13 +117,13 @@ def _joined(key: str, found: Sequence[Gathered]) -> Gathered:
 
 
 def _steps(state: State, keys: Sequence[str], found: Gathered) -> Generator[None, None, Plan | None]:
-    plan = yield from _planning(state, found)
+    plan = yield from planning(state, found)
     if plan is not None:
         return plan
     least = _joined(keys[0], [_fewest(each) for key in keys if (each := gathered(state, key))])
     if len(least.waiting) == len(found.waiting):
         return None
-    plan = yield from _planning(state, least)
+    plan = yield from planning(state, least)
     left = tuple(pod.uid for pod in found.waiting if pod not in least.waiting)
     return replace(plan, missing=(*plan.missing, *left)) if plan else None
 

@@ -6,6 +6,7 @@ pods, nodes and inventories are seen, and a start with many thousands of them do
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster_objects import ClusterObjects, document_of
@@ -97,7 +98,8 @@ class Cluster:
         if known is None or known.labels != view.labels:
             self.shared.labels_changed()
         self.nodes[view.name] = view
-        self._restock[view.name] = None
+        if known is None or replace(known, version=view.version) != view:  # kubelet writes every few minutes
+            self._restock[view.name] = None
         if not view.ready:
             self.unready.add(view.name)
         elif view.name in self.unready:
@@ -114,13 +116,14 @@ class Cluster:
 
     def see_object(self, node: str, kind: str, document: Mapping[str, object] | bytes | None) -> None:
         """Note what else is known of a node; None if the object is gone."""
-        if document is None:
-            found = self.objects.get(node, {})
-            found.pop(kind, None)
-            if not found:
-                self.objects.pop(node, None)
-        else:
-            self.objects.setdefault(node, {})[kind] = document
+        found = self.objects.get(node, {})
+        if found.get(kind) == document:
+            return
+        self.objects[node] = {name: known for name, known in found.items() if name != kind}
+        if document is not None:
+            self.objects[node][kind] = document
+        elif not self.objects[node]:
+            del self.objects[node]
         self._restock[node] = None
 
     def documents(self, node: str) -> dict[str, Mapping[str, object]]:
@@ -222,7 +225,9 @@ class Cluster:
             changed, used = self._changed.get(entry.pod), stock.allocations.get(entry.pod)
             if changed and used and resolved(stock, changed.offer.devices) == resolved(stock, used):
                 del self._changed[entry.pod]
-                self.ledger.seen(_with_grant(entry, changed), leaving=entry.state == "RELEASING")
+                self.ledger.seen(
+                    Entry(changed, entry.state, entry.namespace, entry.created), leaving=entry.state == "RELEASING"
+                )
         self.ledger.touched.discard(stock.name)
 
     def _drift_of(self, entry: Entry, stock: Stock) -> Drift | None:
@@ -293,7 +298,3 @@ def _claim(grant: Grant) -> tuple[object, ...]:
 def _kind(stock: Stock) -> tuple[object, ...]:
     """What decides whether a node serves an ask, beside what is free of it."""
     return stock.words, stock.profile, stock.topology
-
-
-def _with_grant(entry: Entry, grant: Grant) -> Entry:
-    return Entry(grant, entry.state, entry.namespace, entry.created)

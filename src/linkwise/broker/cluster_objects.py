@@ -10,7 +10,7 @@ from linkwise.dialects.network import LADDERS, ladder_of
 from linkwise.dialects.pod_groups import KINDS, gang_name, pod_group_of, with_pod_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from linkwise.dialects.hyper_nodes import HyperNode, Tiers
     from linkwise.dialects.network import Ladder
@@ -27,6 +27,8 @@ __all__ = ["READ", "ClusterObjects", "Parse", "document_of"]
 READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE)
 """kinds that are read; others tell nothing"""
 _POD_GROUPS: Final = frozenset(KINDS.values())
+AT_ONCE: Final = 1000
+"""nodes whose labels are read between two steps"""
 
 
 def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) -> Mapping[str, object]:
@@ -94,7 +96,7 @@ class ClusterObjects:
     def labels_changed(self) -> None:
         """Nodes came, went or say that they are elsewhere: what was worked out of their labels is."""
         self._tiers = None
-        self._words.clear()
+        self._words = {}  # another one, so that whoever is still reading labels sees that they are old
 
     def tiers(self, nodes: Mapping[str, NodeView]) -> Tiers:
         """Where nodes lie by HyperNodes."""
@@ -108,6 +110,20 @@ class ClusterObjects:
         if label not in self._words:
             self._words[label] = frozenset(view.labels[label] for view in nodes.values() if label in view.labels)
         return self._words[label]
+
+    def read_words(self, labels: Iterable[str], nodes: Mapping[str, NodeView]) -> Generator[None, None, None]:
+        """Read the values of several labels in steps, so that to ask for them is quick then."""
+        words = self._words
+        found: dict[str, set[str]] = {label: set() for label in labels if label not in words}
+        if not found:
+            return
+        for number, view in enumerate(list(nodes.values())):
+            if number % AT_ONCE == 0:
+                yield
+            for label, values in found.items():
+                if label in view.labels:
+                    values.add(view.labels[label])
+        words.update((label, frozenset(values)) for label, values in found.items())
 
     def _see_pod_group(self, kind: str, name: str, document: Mapping[str, object] | None) -> None:
         before = self._pod_groups.pop((kind, name), None)

@@ -59,7 +59,12 @@ class Annotate:
     namespace: str
     name: str
     uid: str
-    annotations: Mapping[str, str]
+    annotations: Mapping[str, str | None]
+    """None takes one away"""
+
+    def applied(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The annotations of the pod once it is written."""
+        return {key: text for key, text in {**before, **self.annotations}.items() if text is not None}
 
 
 Effect = Bind | Wake | Event | Annotate

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.bundles import mates_of, together
 from linkwise.broker.explaining_short import explain_short
 from linkwise.broker.group_explanation import GroupExplanation, PlanLevel, RunnerUp
-from linkwise.broker.group_filter import _unready
 from linkwise.broker.group_members import hosts_of, told_members
 from linkwise.broker.group_planning import gathered
+from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_trying import Change, Trying
 from linkwise.engine.explain import refusal
 from linkwise.engine.groups.comparing import best_of, compared
@@ -57,7 +57,7 @@ def group_stage(state: State, found: Gathered, now: float) -> tuple[GroupStage, 
         return "held", None
     if not found.waiting:
         return "placed", None
-    reason = _unready(state, found, now)
+    reason = unready(state, found, now)
     if reason:
         return "gated" if reason.kind == "gated" else "waiting", reason
     first = mates_of(state, key)[0]

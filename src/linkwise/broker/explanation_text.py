@@ -48,7 +48,7 @@ def _pod_lines(told: Explanation) -> Iterator[str]:
         return
     yield from map(remedy_line, told.remedies)
     if told.offered:
-        yield from _offers(told.offered)
+        yield from _offers(told.offered, told.fitting)
     yield from told.notes
 
 
@@ -201,9 +201,11 @@ def _why_nowhere(told: Explanation) -> Iterator[str]:
         yield "no pods, up to 3 on one node, were found whose end would make room"
 
 
-def _offers(offered: Offered) -> Iterator[str]:
-    if not offered.asked:
+def _offers(offered: Offered, fitting: int) -> Iterator[str]:
+    if not offered.asked and fitting:
         yield "no scheduler has asked about it yet: look at its schedulerName, its gates, and the scheduler"
+    elif not offered.asked:
+        yield "no scheduler has asked about it: one that finds too little by its own count does not ask"
     if offered.crowded:
         yield "its devices were offered to other pods a moment ago; it is tried again when these are bound"
     if offered.waiting:

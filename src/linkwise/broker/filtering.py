@@ -36,7 +36,7 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
     """Nodes of the best class; without `keep` nothing is remembered of it."""
     effects = state.turn(now)
     answer = _answered(state, pod, names, now, keep=keep)
-    return replace(answer, effects=(*effects, *answer.effects, *state.take_late()))
+    return replace(answer, effects=(*effects, *answer.effects, *state.take_late()), policy=state.wish(pod).policy)
 
 
 def _answered(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
@@ -46,9 +46,11 @@ def _answered(state: State, pod: PodView, names: Sequence[str], now: float, *, k
         return _promised(state, entry, names)
     if wish.broken:
         return FilterAnswer([], {}, dict.fromkeys(names, wish.broken.sentence))
-    if wish.group is not None and (member := filter_member(state, pod, names, now, keep=keep)):
+    grouped = wish.group is not None or state.groups.key_of(pod.uid)  # a bind goes by what the watch shows
+    if grouped and (member := filter_member(state, pod, names, now, keep=keep)):
         if keep:
             state.asked[pod.uid] = pod
+            state.waiting.remove(pod.uid)  # it may have been alone before
         return member
     return _one(state, pod, names, now, keep=keep)
 
@@ -85,7 +87,8 @@ def _one(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: 
 def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
     """A rank for every name, dense and from 0: equal nodes have equal ranks, and small differences are not lost.
 
-    Nodes that were offered to other pods a moment ago come after all that were not.
+    Nodes that were offered to other pods a moment ago come after all that were not, and those offered to this one in
+    vain come last, or it would be sent there again and again when all that fit are offered.
     """
     # rule 000.normalise: at the wire a dense rank.
     state.quiet_turn(now)
@@ -93,8 +96,12 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     if wanted is None:
         return [(name, 0) for name in names]
     found = choices(state.cluster.index, wanted, state.settings.budget)
-    touched = set(state.pending.nodes_but(pod.uid))
-    scores = {name: (name not in touched, score) for name in names if (score := found.score(name)) is not None}
+    touched, failed = set(state.pending.nodes_but(pod.uid)), state.pending.attempts(pod.uid).nodes
+    scores = {
+        name: (name not in failed, name not in touched, score)
+        for name in names
+        if (score := found.score(name)) is not None
+    }
     ranks = {score: rank for rank, score in enumerate(sorted(set(scores.values())))}
     return [(name, ranks[scores[name]] if name in scores else 0) for name in names]
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Gathered", "GroupBook", "HeldPlan", "Short"]
 
+AT_ONCE: Final = 0.0
+"""a time that is over"""
 _NUMBERS: Final = re.compile(r"([0-9]+)")
 
 
@@ -109,6 +111,10 @@ class GroupBook:
     _generations: dict[str, int] = field(default_factory=dict)
     _titles: dict[str, dict[str, None]] = field(default_factory=dict)
     """groups by namespace and name"""
+    reopened: bool = False
+    """whether a node may take pods that it did not take before, whatever is free of it; until somebody acts on it"""
+    missed: set[str] = field(default_factory=set)
+    """groups that were being planned when room appeared that the plan does not know of"""
     checked: int = 0
     """how far plans were checked: changes of nodes, as the index counts them"""
     homes: dict[str, tuple[HeldPlan, dict[str, list[str]]]] = field(default_factory=dict)
@@ -134,8 +140,11 @@ class GroupBook:
         if len(members) == 0:
             self._titles.setdefault(_title(group.key), {})[group.key] = None
             self.touched |= dict.fromkeys(self.of_that_name(group.key))
-        self._uncall(members.get(pod.uid))
+        before = members.get(pod.uid)
+        self._uncall(before)
         members[pod.uid] = (pod, group)
+        if (pod.node, pod.deleting) != ((before[0].node, before[0].deleting) if before else ("", False)):
+            self._stir(group)
         keys = self._called.setdefault(gang_name(pod, group), {})
         keys[group.key] = keys.get(group.key, 0) + 1
         if pod.node:
@@ -150,6 +159,8 @@ class GroupBook:
         minimum = group.minimum if group and group.match_policy == "once-satisfied" else None
         if minimum and sum(1 for pod, _ in members.values() if pod.node) >= minimum:
             self.satisfied.add(key)
+            waited = (key, *(mate for name in self.bundle(key) for mate in self.named(name)))
+            self.alarms |= {mate: AT_ONCE for mate in waited if mate not in self.plans}
 
     def lose(self, uid: str) -> str:
         """The pod is gone, or no member any more; the key of the group that it left."""
@@ -160,10 +171,19 @@ class GroupBook:
             self._gathered.pop(key, None)
             self.touched[key] = None
             members = self._members[key]
-            self._uncall(members.pop(uid))
-            if not members:
+            lost = members.pop(uid)
+            self._uncall(lost)
+            if members:
+                self._stir(lost[1])
+            else:
                 self._forget(key)
         return key
+
+    def _stir(self, group: Group) -> None:
+        """A group that was tried in vain has fewer members to place: it is worth another try at once."""
+        mates = (group.key, *(mate for name in group.bundle for mate in self.named(name)))
+        if any(mate in self.first_seen and mate not in self.plans for mate in mates):
+            self.alarms[group.key] = AT_ONCE
 
     def _forget(self, key: str) -> None:
         del self._members[key]

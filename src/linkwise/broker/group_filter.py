@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.beside import needed_by, stopped
-from linkwise.broker.bundles import bundled
-from linkwise.broker.group_planning import gathered, release
+from linkwise.broker.bundles import mates_of
+from linkwise.broker.group_planning import gathered
+from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_trial import try_now, wakes
 from linkwise.broker.group_trying import Trying
+from linkwise.broker.written_plans import give_up
 from linkwise.engine.choices import choices
 from linkwise.engine.explain import short_refusal
 from linkwise.model.verdict import Reason
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from linkwise.engine.groups.plan import Plan
     from linkwise.model.views import PodView
 
-__all__ = ["filter_member", "incomplete", "mixed_schedulers", "schedulers_of"]
+__all__ = ["filter_member"]
 
 _ELSEWHERE = Reason("001.steer", kind="elsewhere")
 _LEFT_OUT = Reason("001.tolerant", kind="left out")
@@ -49,11 +51,14 @@ def filter_member(
     if held and _kept(state, found, pod, held, names):
         return _planned(state, pod, held.plan, names)
     state.groups.first_seen.setdefault(key, now)
-    refused = _unready(state, found, now)
+    refused = unready(state, found, now)
     if refused and (refused.rule, refused.kind) == ("001.members", "missing"):
         state.groups.alarms[key] = state.groups.first_seen[key] + state.settings.group.window
     # rule 001.members: all members that are not bound are planned when the first is tried.
     refused = refused or try_now(state, key, found, now)
+    if refused and refused.kind == "resting":
+        first = mates_of(state, key)[0]
+        state.groups.alarms[first] = state.groups.rests[first][1]  # it may be over already, if the clock was set back
     if refused:
         return _refused(state, pod, names, refused)
     answer = _planned(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
@@ -72,53 +77,13 @@ def _meet(state: State, pod: PodView) -> None:
 def _imagined(state: State, found: Gathered, pod: PodView, names: Sequence[str], now: float) -> FilterAnswer | None:
     """What the answer would be now."""
     held = state.groups.plans.get(found.group.key)
-    refused = None if held else _unready(state, found, now)
+    refused = None if held else unready(state, found, now)
     if refused:
         return _refused(state, pod, names, refused)
     plan = held.plan if held else Trying(state, found, state.settings.group.steps).plan()
     if plan is None:
         return _refused(state, pod, names, Reason("001.fewest-nodes", len(found.waiting), kind="short"))
     return _planned(state, pod, plan, names)
-
-
-def _unready(state: State, found: Gathered, now: float) -> Reason | None:
-    return mixed_schedulers(found) or incomplete(state, found, now) or _alone(state, found, now)
-
-
-def incomplete(state: State, found: Gathered, now: float) -> Reason | None:
-    """What a group waits for before it is planned at all; nothing is held meanwhile."""
-    group = found.group
-    gated = sum(1 for pod in found.waiting if pod.gates)
-    if gated:
-        return Reason("001.members", asked=found.seen, found=gated, kind="gated")
-    waited = now - state.groups.first_seen.get(group.key, now)
-    least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
-    there = len(found.waiting) if group.match_policy == "only-waiting" and least else found.seen
-    # rule 001.gang: all or nothing; while members are missing nobody starts and nothing is held.
-    if there < least:
-        return Reason("001.gang", asked=least, found=there, kind="missing")
-    if group.total is not None and found.seen < group.total and waited < state.settings.group.window:
-        return Reason("001.members", asked=group.total, found=found.seen, kind="missing")
-    return None
-
-
-def _alone(state: State, found: Gathered, now: float) -> Reason | None:
-    """A gang that starts together with this one and is not complete."""
-    for name, other in bundled(state, found.group):
-        if other is None or mixed_schedulers(other) or incomplete(state, other, now):
-            return Reason("001.gang", asked=name, kind="bundle")
-    return None
-
-
-def mixed_schedulers(found: Gathered) -> Reason | None:
-    """Members that wait for different schedulers can't be planned: each knows only its own."""
-    names = schedulers_of(found)
-    return Reason("001.group", found=names, kind="schedulers") if len(names) > 1 else None
-
-
-def schedulers_of(found: Gathered) -> tuple[str, ...]:
-    """The schedulers that members wait for."""
-    return tuple(sorted({pod.scheduler for pod in found.waiting if pod.scheduler}))
 
 
 def _kept(state: State, found: Gathered, pod: PodView, held: HeldPlan, names: Sequence[str]) -> bool:
@@ -131,7 +96,7 @@ def _kept(state: State, found: Gathered, pod: PodView, held: HeldPlan, names: Se
         return True
     else:
         state.groups.avoided.setdefault(found.group.key, set()).add(placement.node)
-    release(state, found.group.key)
+    give_up(state, found.group.key)
     return False
 
 

@@ -10,8 +10,18 @@ from linkwise.broker.group_upkeep import wake_groups
 if TYPE_CHECKING:
     from linkwise.broker.effects import Wake
     from linkwise.broker.state import State
+    from linkwise.model.views import NodeView
 
-__all__ = ["objects_changed"]
+__all__ = ["node_changed", "objects_changed"]
+
+
+def node_changed(state: State, view: NodeView) -> None:
+    """Note a node before it is seen as it is now, if it may take pods that it did not take before."""
+    known = state.cluster.nodes.get(view.name)
+    if known and (known.unschedulable, known.taints, known.labels) != (view.unschedulable, view.taints, view.labels):
+        state.groups.reopened = True
+    if known and known.allocatable != view.allocatable:
+        state.groups.reopened = True
 
 
 def objects_changed(state: State) -> list[Wake]:

@@ -29,7 +29,8 @@ def keep_places(state: State, now: float) -> None:
         if found and _lacks_members(found) and grant.offer.node in state.cluster.nodes and unclaimed(state, grant):
             _keep(state, key, grant, now)
     for key, (until, _) in list(state.groups.places.items()):
-        if until <= now or state.groups.gather(key) is None:
+        kept = now < until <= now + state.settings.group.grace  # else it is over, or the clock was set back
+        if not kept or state.groups.gather(key) is None:
             give_up_places(state, key)
 
 

@@ -5,34 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.beside import needed_by
-from linkwise.broker.demand import capacity_of
 from linkwise.broker.group_book import HeldPlan
-from linkwise.broker.network import network_of
-from linkwise.broker.pods import holds_devices
-from linkwise.dialects.linkwise import any_model
-from linkwise.engine.groups.caps import Ground
-from linkwise.engine.groups.making import Site, Task, make_plan
-from linkwise.engine.groups.plan import Member
+from linkwise.broker.group_posing import posed
+from linkwise.broker.network import read_network
+from linkwise.engine.groups.making import make_plan
 from linkwise.engine.groups.seating import takes
 from linkwise.engine.ledger import Entry
-from linkwise.engine.usage import resolved
 from linkwise.model.verdict import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     from linkwise.broker.group_book import Gathered
-    from linkwise.broker.network import Network
     from linkwise.broker.state import State
-    from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.groups.plan import Plan
     from linkwise.model.group import Group
 
-__all__ = ["Run", "gathered", "hold", "prolong", "release", "start"]
+__all__ = ["Run", "gathered", "hold", "patience", "planning", "prolong", "release", "start", "still_free", "told_pods"]
 
-AT_ONCE: Final = 100
-"""nodes gathered between two steps"""
+SITES_AT_ONCE: Final = 5000
+"""nodes let go of between two steps"""
 ROUGHLY: Final = 0.1
 """part of a plan's time that is not worth the while to add"""
 
@@ -74,7 +66,7 @@ def gathered(state: State, key: str) -> Gathered | None:
 
 def start(state: State, key: str, found: Gathered) -> Run:
     """Begin to plan the members that wait, beside those that are bound."""
-    return Run(key, tuple(pod.uid for pod in found.waiting), _planning(state, found))
+    return Run(key, tuple(pod.uid for pod in found.waiting), planning(state, found))
 
 
 def hold(state: State, key: str, plan: Plan, now: float, generation: int | None = None) -> HeldPlan | None:
@@ -83,11 +75,11 @@ def hold(state: State, key: str, plan: Plan, now: float, generation: int | None 
     The generation is the next one, unless it was held before.
     """
     ledger, book = state.cluster.ledger, state.groups
-    if not all(_still_free(state, uid, plan) for uid in plan.placements):
+    if not all(still_free(state, uid, plan) for uid in plan.placements):
         return None
     found = book.gather(key)
     generation = book.next_generation(key) if generation is None else generation
-    expires = now + _patience(state, found.group if found else None)
+    expires = now + patience(state, found.group if found else None)
     entries = []
     for uid, placement in plan.placements.items():
         pod = state.pod(uid)
@@ -97,7 +89,7 @@ def hold(state: State, key: str, plan: Plan, now: float, generation: int | None 
         grant = Grant(uid, wanted.policy.name, placement.offer, key, generation, wanted.ask.mode)
         entries.append(Entry(grant, "PLANNED", pod.namespace, pod.created, expires=expires))
     # rule 001.hold: a complete plan counts as taken for everybody else, for a limited time.
-    ledger.plan(entries, _told(state, plan))
+    ledger.plan(entries, told_pods(state, plan))
     priority = max((pod.priority for uid in plan.placements if (pod := state.pod(uid))), default=0)
     book.plans[key] = HeldPlan(plan, key, generation, expires, priority)
     book.short.pop(key, None)
@@ -110,12 +102,12 @@ def prolong(state: State, key: str, now: float) -> None:
     held, found = state.groups.plans.get(key), state.groups.gather(key)
     if held is None or found is None:
         return
-    patience = _patience(state, found.group)
-    ledger, expires = state.cluster.ledger, now + patience
-    if expires - held.expires < patience * ROUGHLY:
+    time = patience(state, found.group)
+    ledger, expires = state.cluster.ledger, now + time
+    if expires - held.expires < time * ROUGHLY:
         return
     entries = [entry for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
-    ledger.plan([replace(entry, expires=expires) for entry in entries], _told(state, held.plan))
+    ledger.plan([replace(entry, expires=expires) for entry in entries], told_pods(state, held.plan))
     state.groups.plans[key] = replace(held, expires=expires)
 
 
@@ -134,18 +126,20 @@ def release(state: State, key: str) -> list[str]:
     return planned
 
 
-def _told(state: State, plan: Plan) -> set[str]:
+def told_pods(state: State, plan: Plan) -> set[str]:
     """Pods of which the agents of the plan's nodes tell what they use."""
     stocks = state.cluster.stocks
     return {uid for node in plan.nodes if node in stocks for uid in stocks[node].allocations}
 
 
-def _patience(state: State, group: Group | None) -> float:
+def patience(state: State, group: Group | None) -> float:
+    """For how long a plan of the group is held."""
     least = state.settings.group.hold
     return max(least, group.waiting_time) if group and group.minimum else least
 
 
-def _still_free(state: State, uid: str, plan: Plan) -> bool:
+def still_free(state: State, uid: str, plan: Plan) -> bool:
+    """Whether a member can still have what a plan has for it."""
     placement = plan.placements[uid]
     node = state.cluster.index.nodes.get(placement.node)
     if node is None or placement.node in state.cluster.unready:
@@ -155,79 +149,12 @@ def _still_free(state: State, uid: str, plan: Plan) -> bool:
     return placement.offer is None or (wanted is not None and takes(node, wanted, placement.offer))
 
 
-def _planning(state: State, found: Gathered) -> Generator[None, None, Plan | None]:
-    members = yield from _members(state, found)
-    network = network_of(state.cluster, found.group)
-    sites = yield from _sites(state, found, members, network)
-    bound = [site.model for site in sites if site.held]
-    task = Task(
-        members,
-        network.levels,
-        network.required,
-        mixed=takes_any_model(state, found),
-        seed_order=state.settings.group.order == "seed",
-        minimum=_minimum(state, found),
-        fixed=frozenset(bound),
-    )
-    return (yield from make_plan(task, sites, state.hosts))
-
-
-def takes_any_model(state: State, found: Gathered) -> bool:
-    """Whether devices of different models may serve the group."""
-    return state.settings.group.models == "any" or any(map(any_model, found.waiting))
-
-
-def _minimum(state: State, found: Gathered) -> int:
-    """How many of the waiting members must be placed: for a gang that has not started those that it still lacks."""
-    minimum, key = found.group.minimum, found.group.key
-    if minimum is None or key in state.groups.satisfied:
-        return 1
-    there = 0 if found.group.match_policy == "only-waiting" else len(found.bound)
-    return max(1, minimum - there)
-
-
-def _members(state: State, found: Gathered) -> Generator[None, None, tuple[Member, ...]]:
-    members = []
-    for place, pod in enumerate(found.waiting):
-        if place % AT_ONCE == 0:
-            yield
-        wanted = state.wanted(state.wish(pod))
-        members.append(Member(pod.uid, pod.name, wanted, needed_by(state, pod), place, pod.created))
-    return tuple(members)
-
-
-def _sites(
-    state: State, found: Gathered, members: tuple[Member, ...], network: Network
-) -> Generator[None, None, list[Site]]:
-    """The nodes that serve what the members ask for, and those that they run on."""
-    cluster, sites = state.cluster, []
-    words = {member.wanted.word: member.wanted for member in members if member.wanted}
-    parts = any(member.wanted and not member.wanted.ask.devices for member in members)
-    avoided = state.groups.avoided.get(found.group.key, ())
-    held: dict[str, set[str]] = {}
-    for pod in found.bound:
-        entry = cluster.ledger.get(pod.uid)
-        if entry:
-            stock = cluster.stocks.get(pod.node)
-            held.setdefault(pod.node, set()).update(resolved(stock, entry.grant.offer.devices) if stock else ())
-    for number, (name, view) in enumerate(cluster.nodes.items()):
-        if number % AT_ONCE == 0:
-            yield
-        node = cluster.index.nodes.get(name)
-        served = frozenset(word for word, wanted in words.items() if not cluster.index.unserved(wanted, name))
-        if node is None or name in avoided or (words and not served):
-            continue
-        if words and not parts and not node.free() and name not in held:
-            continue
-        ground = Ground(view, capacity_of(view), cluster.load(name), _neighbours(state, name))
-        sites.append(
-            Site(node, cluster.index.shape(name), ground, network.path(view), frozenset(held.get(name, ())), served)
-        )
-    return sites
-
-
-def _neighbours(state: State, name: str) -> Callable[[], list[Neighbour]]:
-    def found() -> list[Neighbour]:
-        return [(pod.namespace, pod.labels) for pod in state.cluster.known.on(name) if holds_devices(pod)]
-
-    return found
+def planning(state: State, found: Gathered) -> Generator[None, None, Plan | None]:
+    """Make a plan in steps; None if too few members fit."""
+    network = yield from read_network(state.cluster, found.group)
+    task, sites = yield from posed(state, found, network)
+    plan = yield from make_plan(task, sites, state.hosts)
+    while sites:  # to let go of many thousands at once takes longer than a step may
+        yield
+        del sites[-SITES_AT_ONCE:]
+    return plan

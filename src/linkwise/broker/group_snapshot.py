@@ -1,6 +1,6 @@
 """What is known of groups beside their pods as one value, and a book made of that value again.
 
-Plans that are being made are not kept: they are begun anew.
+Plans that are being made are not kept: their members are woken, and they are begun anew.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["groups_kept", "restore_groups"]
 
 
-def groups_kept(book: GroupBook) -> GroupsKept:
-    """All of it but what pods say themselves."""
+def groups_kept(book: GroupBook, running: Iterable[str], now: float) -> GroupsKept:
+    """All of it but what pods say themselves; `running` names groups that are being planned."""
+    alarms = book.alarms | {key: min(now, book.alarms.get(key, now)) for key in running}
     return GroupsKept(
         plans=tuple(_plan_kept(key, held) for key, held in book.plans.items()),
         short=tuple(ShortKept(key, short.reason, short.members, short.until) for key, short in book.short.items()),
         satisfied=tuple(sorted(book.satisfied)),
         first_seen=dict(sorted(book.first_seen.items())),
-        alarms=dict(book.alarms),
+        alarms=alarms,
         rests=dict(sorted(book.rests.items())),
         refused=dict(sorted(book.refused.items())),
         avoided={key: tuple(sorted(nodes)) for key, nodes in sorted(book.avoided.items()) if nodes},

@@ -8,7 +8,9 @@ from linkwise.broker.bundles import begin, hold_together, mates_of, together
 from linkwise.broker.effects import Wake
 from linkwise.broker.group_book import Short
 from linkwise.broker.group_places import give_up_places
-from linkwise.broker.group_planning import _minimum, takes_any_model
+from linkwise.broker.group_planning import gathered
+from linkwise.broker.group_posing import minimum_of, takes_any_model
+from linkwise.broker.group_readiness import unready
 from linkwise.broker.plan_priority import give_way_to_group
 from linkwise.broker.written_plans import plan_annotations
 from linkwise.engine.groups.making import model_of
@@ -69,12 +71,16 @@ def wakes(state: State, key: str) -> list[Wake]:
 def _finished(state: State, key: str, now: float) -> Reason | None:
     """Hold the plan that was made; if it can't be kept any more, it is made again."""
     run, found = state.runs.pop(key), together(state, key)
-    if found is None:
-        return _PLANNING
+    groups = [own for mate in mates_of(state, key) if (own := gathered(state, mate))]
+    if found is None or any(unready(state, own, now) for own in groups):
+        return _PLANNING  # it changed while it was planned; whoever asks next is told what it lacks
     if run.plan is None and state.groups.avoided.pop(key, set()):
         return try_now(state, key, found, now)  # better a node that did not work than none
     if run.plan is None:
         run.plan = give_way_to_group(state, found, now)
+    if run.plan is None and key in state.groups.missed:
+        state.runs[key] = begin(state, key, found)
+        return _PLANNING
     if run.plan is None:
         return _short(state, found, _why_short(state, found), now).reason
     state.settle()
@@ -105,7 +111,7 @@ def _never(state: State, found: Gathered) -> bool:
     """Whether there are too few devices even if all others were gone; that is said only where counts prove it."""
     wanted = [state.wanted(state.wish(pod)) for pod in found.waiting]
     asked = [ask for ask in wanted if ask]
-    least = _minimum(state, found) - (len(wanted) - len(asked))
+    least = minimum_of(state, found) - (len(wanted) - len(asked))
     sizes = sorted(ask.ask.devices or 1 for ask in asked)[: max(0, least)]
     mixed = takes_any_model(state, found)
     rooms: dict[str, list[int]] = {}

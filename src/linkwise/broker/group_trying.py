@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.demand import capacity_of, demand_of
-from linkwise.broker.group_planning import _members, _minimum, _sites
+from linkwise.broker.group_posing import posed
 from linkwise.broker.network import network_of
 from linkwise.broker.pods import holds_devices
-from linkwise.dialects.linkwise import any_model
 from linkwise.engine.groups.caps import Ground
 from linkwise.engine.groups.making import Site, Task, make_plan
 from linkwise.engine.usage import node_of, usage_of
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
 
     from linkwise.broker.group_book import Gathered
-    from linkwise.broker.network import Network
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.groups.plan import Member, Plan
@@ -66,7 +64,7 @@ class Trying:
         self.cut = False
         """whether a try was given up because it took too long"""
         self._network = network_of(state.cluster, found.group)
-        task, sites = self._done(_posed(state, found, self._network)) or (Task(()), [])
+        task, sites = self._done(posed(state, found, self._network, every=True)) or (Task(()), [])
         self._task = task
         self._words = {member.wanted.word: member.wanted for member in task.members if member.wanted}
         self._sites = {site.node.name: site for site in sites}
@@ -194,23 +192,6 @@ class Trying:
             return [(pod.namespace, pod.labels) for pod in there]
 
         return found
-
-
-def _posed(state: State, found: Gathered, network: Network) -> Generator[None, None, tuple[Task, list[Site]]]:
-    """What a plan of the group is made of."""
-    members = yield from _members(state, found)
-    sites = yield from _sites(state, found, members, network)
-    settings = state.settings.group
-    task = Task(
-        members,
-        network.levels,
-        network.required,
-        mixed=settings.models == "any" or any(map(any_model, found.waiting)),
-        seed_order=settings.order == "seed",
-        minimum=_minimum(state, found),
-        fixed=frozenset(site.model for site in sites if site.held),
-    )
-    return task, sites
 
 
 def _shape(known: Shape, node: Node) -> Shape:

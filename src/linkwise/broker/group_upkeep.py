@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from linkwise.broker.bundles import mates_of
 from linkwise.broker.effects import Event
 from linkwise.broker.group_places import unclaimed
-from linkwise.broker.group_planning import gathered, prolong, release
+from linkwise.broker.group_planning import gathered, patience, prolong, told_pods
 from linkwise.broker.group_trial import wakes
 from linkwise.broker.half_bound import half_bound
+from linkwise.broker.written_plans import give_up
 from linkwise.engine.ledger import Entry
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Bind, Effect, Wake
     from linkwise.broker.group_book import Gathered, HeldPlan
     from linkwise.broker.state import State
+    from linkwise.model.views import PodView
 
 __all__ = ["bind_refused", "bound_by_plan", "keep_plans_true", "next_alarm", "wake_groups"]
 
@@ -27,6 +30,7 @@ LONGEST_REST: Final = 60.0  # seconds
 def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
     """Let go of plans whose time is over, or that can't be carried out any more; their members are woken."""
     effects: list[Effect] = []
+    _keep_to_the_clock(state, now)
     changed = state.cluster.index.changed_since(state.groups.checked)
     for key, held in _to_check(state, changed, now):
         if state.groups.plans.get(key) is not held:
@@ -47,6 +51,28 @@ def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
             effects += _let_go(state, found, "PlanExpired", "nobody carried it out in time")
             _rest(state, mates_of(state, key)[0], now)
     return (*effects, *_due(state, now))
+
+
+def _keep_to_the_clock(state: State, now: float) -> None:
+    """Nothing lasts longer than it may from now on, also where the clock was set back."""
+    book, latest = state.groups, now + max(1.25 * LONGEST_REST, state.settings.group.window)
+    for key in [key for key, time in book.alarms.items() if time > latest]:
+        book.alarms[key] = now
+        if key in book.rests:
+            book.rests[key] = (book.rests[key][0], now)
+    for key, held in book.plans.items():
+        if held.expires > now + state.settings.group.hold:
+            _shorten(state, key, held, now)
+
+
+def _shorten(state: State, key: str, held: HeldPlan, now: float) -> None:
+    found, ledger = state.groups.gather(key), state.cluster.ledger
+    latest = now + patience(state, found.group if found else None)
+    if held.expires <= latest:
+        return
+    state.groups.plans[key] = replace(held, expires=latest)
+    entries = [entry for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
+    ledger.plan([replace(entry, expires=latest) for entry in entries], told_pods(state, held.plan))
 
 
 def _to_check(state: State, changed: set[str] | None, now: float) -> list[tuple[str, HeldPlan]]:
@@ -97,7 +123,7 @@ def _without_the_gone(state: State, held: HeldPlan, waiting: set[str]) -> None:
 def _let_go(state: State, found: Gathered, word: str, sentence: str) -> list[Event]:
     held = state.groups.plans[found.group.key]
     mates = [mate for key in held.mates if key in state.groups.plans and (mate := gathered(state, key))]
-    release(state, found.group.key)
+    give_up(state, found.group.key)
     for each in (found, *mates):
         state.groups.first_seen.pop(each.group.key, None)
     told = [Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid) for pod in found.waiting]
@@ -135,9 +161,13 @@ def _too_few(state: State, found: Gathered, held: HeldPlan) -> str:
     """A gang that lost a member before it was bound."""
     group = found.group
     least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
-    left_out = set(held.plan.missing)
-    there = sum(1 for pod in (*found.waiting, *found.bound) if pod.uid not in left_out)
+    there = len(found.bound) + sum(1 for pod in found.waiting if _counts(state, pod, held))
     return f"{there} members are left and {least} must start together" if there < least else ""
+
+
+def _counts(state: State, pod: PodView, held: HeldPlan) -> bool:
+    """Whether the plan lets a member start: it has a place there, or needs none; who came later has none yet."""
+    return pod.uid in held.plan.placements or state.wish(pod).ask is None
 
 
 def _broken(state: State, key: str, waiting: set[str], changed: set[str] | None) -> str:
@@ -193,6 +223,8 @@ def bind_refused(state: State, bound: Bind) -> None:
 def wake_groups(state: State) -> list[Wake]:
     """There is room that was not there: groups that did not fit are tried again."""
     found: list[Wake] = []
+    state.groups.reopened = False
+    state.groups.missed |= state.runs.keys()
     for key in list(state.groups.short):
         del state.groups.short[key]
         found += wakes(state, key)

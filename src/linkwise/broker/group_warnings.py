@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event
-from linkwise.broker.group_filter import schedulers_of
+from linkwise.broker.group_readiness import schedulers_of
 from linkwise.dialects.groups import group_of
 
 if TYPE_CHECKING:

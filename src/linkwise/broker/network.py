@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.network import HOSTNAME, Ladder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster import Cluster
     from linkwise.model.group import Group, NetworkWish
     from linkwise.model.views import NodeView
 
-__all__ = ["Network", "network_of"]
+__all__ = ["Network", "network_of", "read_network"]
 
 ANYWHERE: Final = "-"
 """the domain of nodes that do not say where they are, in a level that only tells narrower ones apart"""
@@ -38,10 +38,10 @@ class Network:
 
     def path(self, view: NodeView) -> tuple[str, ...]:
         """The node's domains; empty text where it does not say."""
-        words = [
-            self.tiers[level].get(view.name, "") if level in self.tiers else view.labels.get(level, "")
-            for level in self.levels
-        ]
+        labels, tiers = view.labels, self.tiers
+        words = [tiers[level].get(view.name, "") if level in tiers else labels.get(level, "") for level in self.levels]
+        if not self.required:
+            return tuple(words)
         for number, level in enumerate(self.levels[: self.required]):
             if not words[number] and level not in self.must:
                 words[number] = ANYWHERE
@@ -55,6 +55,16 @@ def network_of(cluster: Cluster, group: Group) -> Network:
     tail = [level for level in found.all(group.network) if level not in head]
     tiers = {level: found.tiers[level] for level in (*head, *tail) if level in found.tiers}
     return Network((*head, *tail), len(head), must, tiers)
+
+
+def read_network(cluster: Cluster, group: Group) -> Generator[None, None, Network]:
+    """The same in steps: the labels of many nodes take a while to read."""
+    ladders = (
+        *cluster.settings.group.network,
+        *(level for found in cluster.shared.ladders.values() for level in found.levels),
+    )
+    yield from cluster.shared.read_words((*ladders, *(wish.level for wish in group.network)), cluster.nodes)
+    return network_of(cluster, group)
 
 
 class _Finding:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.effects import Event
-from linkwise.broker.group_planning import gathered, release
+from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_trying import Change, Trying
+from linkwise.broker.written_plans import give_up
 from linkwise.engine.preempt import helps
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _let_go(state: State, keys: Iterable[str], winners: Sequence[PodView], now: 
             # By then the winner has what it was offered.
             state.groups.alarms[each] = now + state.settings.pending
             state.groups.first_seen.pop(each, None)
-        release(state, key)
+        give_up(state, key)
         sentence = f"the plan of group {key} was let go for it: nobody of that was bound, and its priority is lower"
         state.late += tuple(_event("Normal", "PlanOverruled", sentence, pod) for pod in winners)
     state.settle()

@@ -49,6 +49,10 @@ class Pods:
         uid = self._named.get((view.namespace, view.name), view.uid)
         return self.views.get(uid) if uid != view.uid else None
 
+    def uid_of(self, namespace: str, name: str) -> str:
+        """The UID of the pod that has the name now; empty if there is none."""
+        return self._named.get((namespace, name), "")
+
     def put(self, view: PodView) -> None:
         """The pod as it is now."""
         known = self.views.get(view.uid)

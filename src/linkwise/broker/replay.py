@@ -172,7 +172,7 @@ class Runner:
         for effect in wanted:
             pod = self.pod(effect.uid) if isinstance(effect, Annotate) else None
             if isinstance(effect, Annotate) and pod and not pod.node:
-                annotations = {**pod.annotations, **effect.annotations}
+                annotations = effect.applied(pod.annotations)
                 self.show(replace(pod, annotations=annotations, version=pod.version + 1 if pod.version else 0))
 
     def _stops(self, pod: PodView) -> Iterator[tuple[str, Reason]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.effects import Event, Wake
+from linkwise.broker.effects import Annotate, Event, Wake
 from linkwise.broker.group_snapshot import groups_kept, restore_groups
 from linkwise.broker.sights import ClusterObject, NodeObject
 from linkwise.engine.pending import Attempts, Pending
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot", "restore", "sights_of", "take"]
 
-_EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {"Wake": Wake, "Event": Event}
+_EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {"Wake": Wake, "Event": Event, "Annotate": Annotate}
 """those that no verb must hand out at once"""
 
 
@@ -44,7 +44,7 @@ def take(state: State, now: float) -> Snapshot:
             if cluster.objects[node]
         },
         tuple(cluster.pods[uid] for uid in sorted(cluster.pods)),
-        _kept(state),
+        _kept(state, now),
         {kind: dict(sorted(named.items())) for kind, named in sorted(cluster.shared.documents.items()) if named},
     )
 
@@ -86,7 +86,7 @@ def sights_of(snapshot: Snapshot) -> Iterator[Sight]:
     yield from snapshot.pods
 
 
-def _kept(state: State) -> Kept:
+def _kept(state: State, now: float) -> Kept:
     pending, ledger = state.pending, state.cluster.ledger
     gone, changed, moved = state.cluster.remembered()
     woken, passed, left = state.waiting.remembered()
@@ -111,7 +111,7 @@ def _kept(state: State) -> Kept:
         changed=dict(sorted(changed.items())),
         moved={pod: (drift.node, drift.believed[0]) for pod, drift in sorted(moved.items())},
         late=tuple(EffectKept(type(effect).__name__, asdict(effect)) for effect in state.late),
-        groups=groups_kept(state.groups),
+        groups=groups_kept(state.groups, state.runs, now),
     )
 
 

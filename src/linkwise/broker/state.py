@@ -9,7 +9,7 @@ from linkwise.broker.cluster import Cluster
 from linkwise.broker.demand import capacity_of, demand_of
 from linkwise.broker.effects import Event, Wake
 from linkwise.broker.group_book import GroupBook
-from linkwise.broker.group_news import objects_changed
+from linkwise.broker.group_news import node_changed, objects_changed
 from linkwise.broker.group_places import keep_places, note_empty
 from linkwise.broker.group_upkeep import keep_plans_true, wake_groups
 from linkwise.broker.group_warnings import group_warnings
@@ -90,6 +90,7 @@ class State:
                     self.cluster.shared.see(kind, name, document)
                     self.groups.objects_changed()
                 case _:
+                    node_changed(self, sight)
                     self.cluster.see_node(sight)
 
     def _see_pod(self, pod: PodView) -> None:
@@ -118,9 +119,12 @@ class State:
 
     def _keep_only(self, uids: frozenset[str]) -> None:
         """Whoever is not in a whole list is gone, also who asked and was never shown."""
-        known = {*self.cluster.pods, *self.asked, *(entry.pod for entry in self.cluster.ledger.entries())}
-        for uid in sorted(known - uids):
+        for uid in sorted(self.uids() - uids):
             self._lose_pod(uid)
+
+    def uids(self) -> set[str]:
+        """All pods that are known in any way: seen, or asking, or holding something."""
+        return {*self.cluster.pods, *self.asked, *(entry.pod for entry in self.cluster.ledger.entries())}
 
     def forget(self, uid: str) -> None:
         """The pod is bound, or gone: what it was offered no longer matters."""
@@ -135,14 +139,14 @@ class State:
         if self.groups.empty or self.groups.places:
             keep_places(self, now)
         gained = self.cluster.settle()
+        news = objects_changed(self) if self.cluster.shared.renewed or self.cluster.shared.moved else []
         if self.groups.written:
             take_up_plans(self, now)
         plans = keep_plans_true(self, now) if self.groups.plans or self.groups.alarms else ()
         gained += self.cluster.settle()
-        wakes = wake_groups(self) if gained else []  # no group was refused for the sake of what others were offered
-        wakes = [*self._wakes(dict.fromkeys((*gained, *self.pending.freed())), self.waiting.freed()), *wakes]
-        if self.cluster.shared.renewed or self.cluster.shared.moved:
-            wakes += objects_changed(self)
+        # No group was refused for the sake of what others were offered.
+        wakes = wake_groups(self) if gained or self.groups.reopened else []
+        wakes = [*self._wakes(dict.fromkeys((*gained, *self.pending.freed())), self.waiting.freed()), *wakes, *news]
         late, self.late = self.late, ()
         warned = group_warnings(self) if self.groups.touched or self.groups.alone else []
         return (*late, *plans, *wakes, *warned, *self._drift_events())
@@ -161,6 +165,7 @@ class State:
         """Whether something is left to hand out or to work out."""
         return bool(
             self.late
+            or self.runs
             or self.pending.freed(again=True)
             or self.waiting.remembered()[2]
             or self.cluster.unsettled()
@@ -204,12 +209,12 @@ class State:
         index = self.cluster.index
         fresh, others = ([index.nodes[name] for name in names if name in index.nodes] for names in (gained, again))
         serves = lambda wanted, name: not index.unserved(wanted, name)  # noqa: E731 - a question in a line
-        woken = self.waiting.woken_by(fresh, others, serves, self._may_go)
+        woken = self.waiting.woken_by(fresh, others, serves, self.may_go)
         return [
             Wake(found.namespace, found.name, found.pod, f"node {node} has room for it now") for found, node in woken
         ]
 
-    def _may_go(self, uid: str, name: str) -> bool:
+    def may_go(self, uid: str, name: str) -> bool:
         """Whether a pod fits on a node by all but devices and other pods: these may change before it gets there."""
         pod, view = self.pod(uid), self.cluster.nodes[name]
         if pod is None or not view.ready:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index import Wanted
     from linkwise.model.views import PodView
 
-__all__ = ["note_written", "plan_annotations", "take_up_plans"]
+__all__ = ["give_up", "note_written", "plan_annotations", "take_up_plans"]
 
 Found = Plan | Literal["later", "never"]
 _LATER: Final = "later"
@@ -42,22 +42,49 @@ def plan_annotations(state: State, key: str) -> Iterator[Annotate]:
                 yield Annotate(pod.namespace, pod.name, uid, words)
 
 
+def give_up(state: State, key: str) -> list[str]:
+    """Release a group's plan, and take away what was written of it; the UIDs of members that held devices by it."""
+    plans = state.groups.plans
+    ending = [plans[each] for each in (key, *(plans[key].mates if key in plans else ())) if each in plans]
+    released = release(state, key)
+    uids = [uid for held in ending if plans.get(held.id) is not held for uid in held.plan.placements]
+    state.late += tuple(_taken_away(state, uids))
+    return released
+
+
+def _taken_away(state: State, uids: Iterable[str]) -> Iterator[Annotate]:
+    for uid in uids if state.settings.group.write_plans else ():
+        pod = state.pod(uid)
+        if pod and not pod.node:
+            yield Annotate(pod.namespace, pod.name, uid, {PLAN: None})
+
+
 def note_written(state: State, pod: PodView) -> None:
     """Note a plan or a grant of a plan that a member carries: plans made later have higher numbers."""
     book, key = state.groups, state.groups.key_of(pod.uid)
     if not key:
+        _note_stray(state, pod)
         return
     entry = state.cluster.ledger.get(pod.uid)
     if entry and entry.grant.plan == key:
         book.note_generation(key, entry.grant.generation)
     written = plan_of(pod)[0] if PLAN in pod.annotations and not pod.node else None
     if written is None or written.id != key:
+        _note_stray(state, pod)
         return
     held = book.plans.get(key)
     joins = held and held.generation == written.generation and pod.uid not in held.plan.placements
     if joins or written.generation > book.past.get(key, 0):
         book.written[key] = None
+    elif held is None or pod.uid not in held.plan.placements:
+        _note_stray(state, pod)  # it was written late
     book.note_generation(key, written.generation)
+
+
+def _note_stray(state: State, pod: PodView) -> None:
+    """A pod carries a plan that is not its group's: it is taken away, so that nobody who starts anew believes it."""
+    if PLAN in pod.annotations and plan_of(pod)[0]:
+        state.late += tuple(_taken_away(state, [pod.uid]))
 
 
 def take_up_plans(state: State, now: float) -> None:
@@ -74,6 +101,16 @@ def take_up_plans(state: State, now: float) -> None:
         plans = {each: plan for each, plan in found.items() if isinstance(plan, Plan)}
         if len(plans) == len(keys):
             _hold(state, plans, now)
+        for each in keys:
+            _clear(state, each)
+
+
+def _clear(state: State, key: str) -> None:
+    """Members that carry a plan and have no place in the one that holds carry it no more."""
+    found, held = gathered(state, key), state.groups.plans.get(key)
+    placed = held.plan.placements if held else {}
+    carriers = [pod for pod in (found.waiting if found else ()) if PLAN in pod.annotations and plan_of(pod)[0]]
+    state.late += tuple(_taken_away(state, [pod.uid for pod in carriers if pod.uid not in placed]))
 
 
 def _hold(state: State, plans: dict[str, Plan], now: float) -> None:

@@ -6,7 +6,7 @@ best nodes, and looked up name by name only where that finds nothing.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -36,25 +36,34 @@ def best_names(table: ClassTable, names: Sequence[str], breadth: int, last: Coll
 
 def _by_pool(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str]) -> list[str] | None:
     """By one walk over the names; None if that does not settle it."""
-    wanted = breadth + len(last)
+    late = frozenset(last)
     share = len(names) / max(1, len(table))
-    sets, size, whole = _leading(table, 1.5 * wanted / share)
+    sets, size, whole = _leading(table, 1.5 * breadth / share, late)
     if not sets:
         return None
-    if len(sets) == 1 and size * share > PLENTY * wanted:
+    if len(sets) == 1 and size * share > PLENTY * breadth:
         # Nodes of one code are as good as each other: the first that are met.
-        found = list(islice(filter(sets[0].__contains__, names), wanted))
-    else:
-        pool = sets[0] if len(sets) == 1 else set[str]().union(*sets)
-        found = sorted(pool.intersection(names))
-        found.sort(key=table.codes.__getitem__, reverse=True)
-    if not found or (len(found) < wanted and not whole):
+        met = filter(sets[0].__contains__, names)
+        found = list(islice(filterfalse(late.__contains__, met) if late else met, breadth))
+        return found if len(found) == breadth else None
+    pool = sets[0] if len(sets) == 1 else set[str]().union(*sets)
+    found = _sorted(table, (pool - late if late else pool).intersection(names))
+    if len(found) < breadth and not whole:
         return None
-    return _untouched_first(found, breadth, last)
+    if len(found) < breadth and late:
+        found += _sorted(table, (pool & late).intersection(names))
+    return found[:breadth] or None
 
 
-def _leading(table: ClassTable, enough: float) -> tuple[list[set[str]], int, bool]:
-    """The sets of the best class, best code first, until they hold enough names; and whether these are all."""
+def _sorted(table: ClassTable, names: set[str]) -> list[str]:
+    """The best first; by name where they are equal."""
+    found = sorted(names)
+    found.sort(key=table.codes.__getitem__, reverse=True)
+    return found
+
+
+def _leading(table: ClassTable, enough: float, late: frozenset[str]) -> tuple[list[set[str]], int, bool]:
+    """The sets of the best class, best code first, until they hold enough names that are not late; whether they are all."""
     sets: list[set[str]] = []
     size = 0
     best: Code | None = None
@@ -65,8 +74,9 @@ def _leading(table: ClassTable, enough: float) -> tuple[list[set[str]], int, boo
         if size >= enough:
             return sets, size, False
         best = leading
-        sets.append(table.sets[code])
-        size += len(table.sets[code])
+        found = table.sets[code]
+        sets.append(found)
+        size += len(found) - (len(late & found) if late else 0)
     return sets, size, True
 
 

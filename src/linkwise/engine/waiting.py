@@ -60,6 +60,9 @@ class Waiting:
         self._freed: dict[str, None] = {}
         self._lines: dict[Kind, list[Turn]] = {}
 
+    def __len__(self) -> int:
+        return len(self._refused)
+
     def put(self, refused: Refused) -> None:
         """The pod was told that nothing fits."""
         node = self._woken.get(refused.pod)

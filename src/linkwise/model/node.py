@@ -61,7 +61,10 @@ class Node:
 
     def free(self) -> tuple[Device, ...]:
         """Healthy devices of which nothing is taken."""
-        return tuple(device for device in self.devices if device.healthy and self.use(device) == FREE)
+        used = self.used  # most devices are not in it: comparing uses would take far longer
+        return tuple(
+            device for device in self.devices if device.healthy and (device.id not in used or used[device.id] == FREE)
+        )
 
     def healthy(self) -> tuple[Device, ...]:
         """Devices that work, whoever has them."""

@@ -73,6 +73,8 @@ class Box:
     """of the devices, where they are not those of the box's name"""
     version: int = 0
     cpu: str = "64"
+    closed: bool = False
+    """whether it is told to take no more pods"""
 
     def device(self, index: int) -> str:
         """The id of a device in the inventory."""
@@ -90,7 +92,8 @@ class Box:
         """The node object."""
         amounts = {"cpu": self.cpu, "memory": "256Gi", "pods": "110", **self._resources(self.count)}
         usable = {**amounts, **self._resources(self.count - len(self.sick))}
-        return NodeView(self.name, capacity=amounts, allocatable=usable, ready=self.ready, version=self.version)
+        view = NodeView(self.name, capacity=amounts, allocatable=usable, ready=self.ready, version=self.version)
+        return replace(view, unschedulable=self.closed)
 
     def told(self) -> NodeObject:
         """The inventory."""

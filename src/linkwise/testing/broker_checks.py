@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
     from linkwise.testing.broker_machine import World
 
-__all__ = ["Checks", "asked_of", "claims", "devices_of", "must"]
+__all__ = ["Checks", "asked_of", "claims", "devices_of", "held_of", "must"]
 
 Claim = tuple[str, int, int]
 """a pod's UID, and its share and compute of a device; none of either is all of it"""
@@ -52,7 +52,7 @@ def devices_of(pod: PodView) -> list[str]:
 
 def asked_of(pod: PodView) -> int:
     """What all containers of a pod ask for."""
-    return sum(int(amount) for container in pod.containers for amount in container.limits.values())
+    return sum(int(amount) for found in pod.containers for word, amount in found.limits.items() if word != "cpu")
 
 
 class Checks:
@@ -63,6 +63,8 @@ class Checks:
         self.woken: set[str] = set()
         self.contradicted: set[str] = set()
         """nodes whose agent told something else than was recorded: what is physically there is anybody's guess"""
+        self.reopened: set[str] = set()
+        """nodes that took no pods for a while, of which whoever schedules single pods learns by itself"""
         self._kinds: dict[tuple[object, ...], Wanted] = {}
         self._names: dict[str, Sequence[str]] = {}
 
@@ -115,8 +117,8 @@ class Checks:
             {entry.pod: entry for entry in broker.state.cluster.ledger.entries()}
             for broker in (before, self._world.broker)
         )
-        kept = {uid: _held(entry) for uid, entry in old.items() if entry.state != "ASSUMED"}
-        found = {uid: _held(entry) for uid, entry in new.items()}
+        kept = {uid: held_of(entry) for uid, entry in old.items() if entry.state not in {"ASSUMED", "PLANNED"}}
+        found = {uid: held_of(entry) for uid, entry in new.items() if entry.state != "PLANNED"}
         must(kept == found, f"a restart made {found} of {kept}")
 
     def _it_binds(self, pod: PodView, name: str) -> None:
@@ -210,6 +212,7 @@ class Checks:
             return
         for name in state.cluster.index.nodes.keys() & set(self._names.get(first.pod, ())) - state.cluster.unready:
             fits = isinstance(pick_on(state, first.wanted, name), Offer) and not state.pending.on(name, first.pod)
+            fits = fits and name not in self.reopened and state.may_go(first.pod, name)
             must(not fits, f"{first.pod} was not told of {name}")
 
     def _nothing_is_forgotten(self) -> None:
@@ -225,15 +228,17 @@ class Checks:
             must(left <= most, f"{left} are left of {name}, and {most} can be")
 
 
-def _held(entry: Entry) -> tuple[object, ...]:
+def held_of(entry: Entry) -> tuple[object, ...]:
+    """What of an entry survives whoever holds it."""
     return entry.state, entry.node, entry.grant.offer.parts, entry.grant.mode, entry.untold
 
 
 def _values(broker: Broker) -> dict[int, object]:
-    """What never changes need not be copied."""
+    """What never changes need not be copied, and plans that are being made can't be."""
     cluster = broker.state.cluster
     kept = (cluster.stocks, cluster.nodes, cluster.index.nodes, cluster.pods, broker.state.asked)
-    return {id(value): value for values in kept for value in values.values()}
+    values = {id(value): value for values in kept for value in values.values()}
+    return {**values, id(broker.state.runs): {}}
 
 
 def _parts(pod: PodView) -> list[dict[str, Any]]:

@@ -6,10 +6,10 @@ say again exactly what happened.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import Wake
+from linkwise.broker.effects import Annotate, Wake
 from linkwise.model.views import PodView
 from linkwise.testing.boxes import Box, binds
 from linkwise.testing.broker_checks import Checks, claims, must
@@ -17,10 +17,11 @@ from linkwise.testing.cluster_moves import CLUSTER_MOVES, box_of, one_of
 from linkwise.testing.model_api import Flight, ModelApi
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from linkwise.broker.effects import Effect
     from linkwise.broker.sights import Sight
+    from linkwise.model.settings import PlacingSettings
     from linkwise.testing.boxes import Family
     from linkwise.testing.cluster_moves import Move
 
@@ -41,13 +42,19 @@ FAMILIES: Final[tuple[tuple[Family, ...], ...]] = (
 class World:
     """A broker, the truth it is told of, and all that is under way between them."""
 
-    def __init__(self, families: int, nodes: int) -> None:
+    judge: ClassVar[type[Checks]] = Checks
+    moves: ClassVar[Mapping[str, Move]] = {}
+
+    def __init__(self, families: int, nodes: int, settings: PlacingSettings | None = None) -> None:
         self.api = ModelApi()
-        self.broker = Broker()
-        self.now = 1000.0
+        self.settings: Final = settings
+        self.broker = Broker(settings)
+        self.now = 1e9
         self.flights: list[Flight] = []
+        self.notes: list[Annotate] = []
+        """annotations that are not written yet"""
         self.offered: dict[str, list[str]] = {}
-        self.checks = Checks(self)
+        self.checks = self.judge(self)
         self.families: Final = FAMILIES[families % len(FAMILIES)]
         self._made = 0
         for number in range(1 + nodes % 4):
@@ -58,7 +65,7 @@ class World:
 
     def step(self, move: str, a: int, b: int, c: int) -> None:
         """Make one move, and check everything."""
-        MOVES[move](self, a, b, c)
+        self.moves[move](self, a, b, c)
         self.take(self.broker.step(self.now))
         self.checks.all()
 
@@ -74,7 +81,8 @@ class World:
     def take(self, effects: Iterable[Effect]) -> None:
         """Effects go out."""
         effects = tuple(effects)
-        self.flights += [Flight(bound) for bound in binds(effects) if bound.grant]
+        self.flights += [Flight(bound) for bound in binds(effects)]
+        self.notes += [effect for effect in effects if isinstance(effect, Annotate)]
         self.checks.woken |= {effect.uid for effect in effects if isinstance(effect, Wake)}
 
     def filter(self, a: int, b: int, c: int) -> None:
@@ -82,9 +90,10 @@ class World:
         pod = one_of(self._askable(), a)
         if pod:
             names = [name for number, name in enumerate(self.api.boxes) if b % 7 or (b >> number) % 2]
-            self._filter(pod, names + ["never-seen"] * (c % 5 == 0) + names[:1] * (c % 6 == 0))
+            self.filter_pod(pod, names + ["never-seen"] * (c % 5 == 0) + names[:1] * (c % 6 == 0))
 
-    def _filter(self, pod: PodView, names: list[str]) -> None:
+    def filter_pod(self, pod: PodView, names: list[str]) -> None:
+        """The scheduler asks for nodes for one pod."""
         pending = self.broker.state.pending
         quiet = not pending.entries() and not pending.all_attempts()
         answer = self.broker.filter(pod, names, self.now)
@@ -97,9 +106,10 @@ class World:
         uid = one_of(list(self.offered), a)
         node = one_of(self.offered[uid] if c % 4 else list(self.api.boxes), b) if uid else None
         if uid and node:
-            self._bind(uid, node)
+            self.bind_pod(uid, node)
 
-    def _bind(self, uid: str, node: str) -> None:
+    def bind_pod(self, uid: str, node: str) -> None:
+        """The scheduler binds one pod."""
         answer = self.broker.bind(uid, node, self.now)
         self.checks.bound(answer)
         self.take(answer.effects)
@@ -110,9 +120,9 @@ class World:
         if pod is None:
             return
         self.see(self.api.deliver_all())
-        self._filter(pod, list(self.api.boxes))
+        self.filter_pod(pod, list(self.api.boxes))
         if node := one_of(self.offered[pod.uid], b):
-            self._bind(pod.uid, node)
+            self.bind_pod(pod.uid, node)
             self.land(len(self.flights) - 1, 1, c)
             if c % 3:
                 self.see(self.api.deliver_all())
@@ -123,6 +133,7 @@ class World:
         if pod is None:
             return
         self.now += 3.0 * (c % 2)  # what was pending may be over, and only a question hears of it
+        self.broker.prioritize(pod, [], self.now)
         before, names = claims(self.broker), [*self.api.boxes, "never-seen"]
         self.broker.prioritize(pod, names, self.now)
         self.broker.dry_run(pod, self.now)
@@ -143,7 +154,7 @@ class World:
             flight.unknown = True
             self.take(self.broker.outcome(flight.bound, "unknown", self.now))
         else:
-            self._learn(flight)
+            self.learn(flight)
 
     def time_out(self, a: int, _b: int, _c: int) -> None:
         """The sender gives up waiting while a bind is still under way."""
@@ -155,9 +166,10 @@ class World:
     def read(self, a: int, _b: int, _c: int) -> None:
         """A read with quorum tells what became of a bind, once that is decided."""
         if flight := one_of([flight for flight in self.flights if flight.landed is not None], a):
-            self._learn(flight)
+            self.learn(flight)
 
-    def _learn(self, flight: Flight) -> None:
+    def learn(self, flight: Flight) -> None:
+        """Whoever sent a bind learns what became of it."""
         self.flights.remove(flight)
         pod = self.api.pods.get(flight.bound.uid)
         there = flight.landed or (flight.unknown and pod is not None and pod.node == flight.bound.node)
@@ -169,9 +181,10 @@ class World:
             if flight.landed is None and (b >> number) % 2:
                 self.api.bind(flight.bound)
         self.flights.clear()
+        self.notes.clear()
         self.offered.clear()
         self.see(self.api.deliver_all())
-        before, self.broker = self.broker, Broker()
+        before, self.broker = self.broker, Broker(self.settings)
         sights = self.api.everything()
         self.see(sights[a % len(sights) :] + sights[: a % len(sights)])
         self.checks.restarted(before)
@@ -202,3 +215,4 @@ MOVES: Final[dict[str, Move]] = {
     "restart": World.restart,
 }
 """the first are the simplest, so that a failure is shown with them"""
+World.moves = MOVES

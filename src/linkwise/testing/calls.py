@@ -203,7 +203,7 @@ def _written(caller: Caller, call: Call) -> object:
     """The plan is written on the pod."""
     pod = caller.pod(call)
     plan = caller.plans.get(pod.uid)
-    return caller.show(replace(pod, annotations={**pod.annotations, **plan.annotations}), call.pod) if plan else None
+    return caller.show(replace(pod, annotations=plan.applied(pod.annotations)), call.pod) if plan else None
 
 
 def _object(caller: Caller, call: Call) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from linkwise.dialects.linkwise import GRANT, PLAN
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.boxes import AMD, ASCEND, KOORDINATOR, MEMORY, NVIDIA
 from linkwise.testing.broker_checks import asked_of, claims, devices_of, must
@@ -29,6 +30,7 @@ ASKS: Final[Mapping[Family, tuple[tuple[str, int], ...]]] = {
     "share": ((MEMORY, 4), (MEMORY, 8), (MEMORY, 16), (MEMORY, 5)),
     "percent": ((KOORDINATOR, 30), (KOORDINATOR, 50), (KOORDINATOR, 100), (KOORDINATOR, 200)),
 }
+OURS: Final = frozenset({GRANT, PLAN})
 BY_DEVICE: Final = ("linked", "amd", "ring")
 MOST_PODS: Final = 14
 JUMPS: Final = (0.1, 1.0, 3.0, 60.0, -1.0, -3600.0, 1e9, 0.0)
@@ -78,7 +80,9 @@ def delete(world: World, a: int, b: int, c: int) -> None:
         if c % 2:  # whoever lists by name sees a pod that has changed, and not that one is gone
             world.api.owed.pop(f"pod/{pod.uid}", None)
         number = world.next_number()
-        world.api.put(PodView(pod.namespace, pod.name, f"u{number}", pod.containers, created=float(number)))
+        words = {key: text for key, text in pod.annotations.items() if key not in OURS}
+        made = PodView(pod.namespace, pod.name, f"u{number}", pod.containers, pod.labels, words, created=float(number))
+        world.api.put(replace(made, scheduling_group=pod.scheduling_group))
 
 
 def bind_elsewhere(world: World, a: int, b: int, _c: int) -> None:

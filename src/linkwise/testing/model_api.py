@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone
+from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone
 from linkwise.model.views import NodeView, PodView
 
 if TYPE_CHECKING:
-    from linkwise.broker.effects import Bind
+    from collections.abc import Mapping
+
+    from linkwise.broker.effects import Annotate, Bind
     from linkwise.broker.sights import Sight
     from linkwise.testing.boxes import Box
 
@@ -40,6 +42,8 @@ class ModelApi:
         self.boxes: dict[str, Box] = {}
         self.gone: set[str] = set()
         """nodes that are not there now"""
+        self.objects: dict[tuple[str, str], Mapping[str, object]] = {}
+        """PodGroups, by kind and name"""
         self.owed: dict[str, list[Sight]] = {}
         """what the watch has not told yet, by object"""
         self.told: dict[str, list[Sight]] = {}
@@ -89,6 +93,19 @@ class ModelApi:
         self.put(replace(pod, node=bound.node, annotations={**pod.annotations, **bound.annotations}))
         return True
 
+    def annotate(self, note: Annotate) -> None:
+        """Write annotations of a pod, if it is there and not bound."""
+        pod = self.pods.get(note.uid)
+        if pod and not pod.node:
+            self.put(replace(pod, annotations=note.applied(pod.annotations)))
+
+    def put_object(self, kind: str, name: str, document: Mapping[str, object] | None) -> None:
+        """An object of the cluster is made, is different, or is gone."""
+        self.objects.pop((kind, name), None)
+        if document is not None:
+            self.objects[kind, name] = document
+        self._owe(f"object/{kind}/{name}", ClusterObject(kind, name, document))
+
     def deliver(self, key: str, count: int) -> list[Sight]:
         """The next news of one object."""
         news = self.owed[key][:count]
@@ -103,12 +120,21 @@ class ModelApi:
         return [sight for key in list(self.owed) for sight in self.deliver(key, len(self.owed[key]))]
 
     def everything(self) -> list[Sight]:
-        """What a list shows: all that is true now, and nothing that was told before."""
+        """Tell all that is true now, as a list does, and nothing of what was owed."""
         self.owed.clear()
-        self.told = {f"node/{name}": [box.view()] for name, box in self.boxes.items() if name not in self.gone}
-        self.told |= {f"inventory/{name}": [box.told()] for name, box in self.boxes.items()}
-        self.told |= {f"pod/{uid}": [pod] for uid, pod in self.pods.items()}
-        return [sight for told in self.told.values() for sight in told]
+        truth = self.truth()
+        self.told = {key: [sight] for key, sight in truth.items()}
+        return list(truth.values())
+
+    def truth(self) -> dict[str, Sight]:
+        """All that is true now, by object."""
+        found: dict[str, Sight] = {f"node/{name}": box.view() for name, box in self.boxes.items()}
+        found = {key: sight for key, sight in found.items() if key.removeprefix("node/") not in self.gone}
+        found |= {f"inventory/{name}": box.told() for name, box in self.boxes.items()}
+        found |= {f"pod/{uid}": pod for uid, pod in self.pods.items()}
+        for (kind, name), document in self.objects.items():
+            found[f"object/{kind}/{name}"] = ClusterObject(kind, name, document)
+        return found
 
     def holding(self, node: str) -> list[PodView]:
         """Pods that have devices of a node."""

@@ -21,6 +21,7 @@ __all__ = [
     "FilterResult",
     "HostPriority",
     "MetaVictims",
+    "NodeList",
     "PreemptArgs",
     "PreemptResult",
     "decode_bind",
@@ -46,7 +47,7 @@ class _WholeNode(msgspec.Struct):
 
 
 class _WholeNodes(msgspec.Struct):
-    items: list[_WholeNode] | None = None
+    items: list[msgspec.Raw] | None = None
 
 
 class FilterArgs(_Go):
@@ -56,17 +57,32 @@ class FilterArgs(_Go):
     node_names: list[str] | None = None
     nodes: _WholeNodes | None = None
 
+    @property
+    def dry(self) -> bool:
+        """Whether whole objects are given: whoever sends them only tries what would be."""
+        return self.node_names is None
+
     def names(self) -> list[str]:
         """The nodes by name, in the order given."""
-        if self.node_names is not None:
-            return self.node_names
-        return [node.metadata.name for node in (self.nodes and self.nodes.items) or ()]
+        return self.node_names if self.node_names is not None else list(self.whole())
+
+    def whole(self) -> dict[str, msgspec.Raw]:
+        """The objects of the nodes as they were sent, by name."""
+        items = (self.nodes and self.nodes.items) or []
+        return {_decode(_WHOLE, node).metadata.name: node for node in items}
+
+
+class NodeList(_Go):
+    """Whole nodes, as they were sent."""
+
+    items: list[msgspec.Raw] = msgspec.field(name="items")
 
 
 class FilterResult(_Go):
     """The nodes that are left, or why none is."""
 
     node_names: list[str]
+    nodes: NodeList | None = None
     failed_nodes: dict[str, str] | msgspec.Raw = msgspec.field(default_factory=dict)
     failed_and_unresolvable_nodes: dict[str, str] | msgspec.Raw = msgspec.field(default_factory=dict)
     error: str = ""
@@ -135,7 +151,7 @@ class PreemptResult(_Go, omit_defaults=False):
 
 def filter_result(nodes: list[str], failed: Mapping[str, str], unresolvable: Mapping[str, str]) -> FilterResult:
     """The reply to a filter."""
-    return FilterResult(nodes, _texts(failed), _texts(unresolvable))
+    return FilterResult(nodes, None, _texts(failed), _texts(unresolvable))
 
 
 def _texts(found: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:
@@ -150,6 +166,7 @@ def _texts(found: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:
 
 
 _PLAIN: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._\n"
+_WHOLE: Final = msgspec.json.Decoder(_WholeNode)
 _FILTER: Final = msgspec.json.Decoder(FilterArgs)
 _BIND: Final = msgspec.json.Decoder(BindArgs)
 _PREEMPT: Final = msgspec.json.Decoder(PreemptArgs)
@@ -171,7 +188,7 @@ def decode_preempt(data: bytes) -> PreemptArgs:
     return _decode(_PREEMPT, data)
 
 
-def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+def _decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

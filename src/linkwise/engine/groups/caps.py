@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from linkwise.engine.feasibility import unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.demand import Capacity, Demand, Load
     from linkwise.model.views import NodeView
 
-__all__ = ["Ground", "most", "together"]
+__all__ = ["Ground", "likeness", "most", "plain", "together"]
 
 
 class Ground:
@@ -28,6 +28,20 @@ class Ground:
         self.capacity = capacity
         self.load = load
         self.neighbours = neighbours
+
+
+def plain(demand: Demand) -> bool:
+    """Whether a member asks for amounts alone, and not to be beside or apart from anything."""
+    return not (demand.selector or demand.affinity is not None or demand.ports or demand.apart or demand.together)
+
+
+def likeness(ground: Ground) -> Hashable:
+    """What plain members are judged by: nodes that agree in it take as many; None for one that is like no other."""
+    view, load = ground.view, ground.load
+    if load.apart:
+        return None
+    state = (view.ready, view.unschedulable, view.taints)
+    return (state, ground.capacity, load.cpu, load.memory, load.ephemeral, load.pods)
 
 
 def most(demand: Demand, ground: Ground, limit: int) -> int:

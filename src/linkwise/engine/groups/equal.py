@@ -74,9 +74,9 @@ class _Spreading:
         slots = {case: _slots(self._problem, case, self._floors) for case in self._region.cases}
         able = [case for case in self._region.cases if slots[case]]
         taken: Counter[tuple[Case, int]] = Counter()
-        for case in able:
-            if not case.fresh:
-                taken[case, slots[case]] += self._region.cases[case]
+        firsts = self._region.firsts()
+        for case in sorted((case for case in able if not case.fresh), key=firsts.__getitem__):
+            taken[case, slots[case]] += self._region.cases[case]
         bound = bool(taken)
         left = nodes
         for case in sorted((case for case in able if case.fresh), key=lambda case: self._rank(case, slots[case])):
@@ -99,7 +99,7 @@ class _Spreading:
 
     def _rank(self, case: Case, slots: int) -> tuple[object, ...]:
         """The most slots first, then the cheapest; of equals the one whose first node is first."""
-        return (-slots, self._cost(case, slots), self._region.first_of(case))
+        return (-slots, self._cost(case, slots), self._region.firsts()[case])
 
     def _cost(self, case: Case, count: int) -> Cost:
         if not count:

@@ -50,6 +50,9 @@ class Host(Protocol):
     def slots(self, size: int, floors: Floors) -> int:
         """How many members of one size can be placed side by side."""
 
+    def at_most(self, size: int, floors: Floors) -> int:
+        """No more members of this size fit, nor larger ones counted as several of it."""
+
 
 class CountedHost:
     """Nodes of which only the number of free devices counts."""
@@ -73,6 +76,8 @@ class CountedHost:
         while count and self.loss((size,) * count, floors) is None:
             count -= 1
         return count
+
+    at_most = slots
 
 
 class LinkedHost:
@@ -108,6 +113,8 @@ class LinkedHost:
 
     def slots(self, size: int, floors: Floors) -> int:
         """By the largest set that is fast enough and can be divided."""
+        if not any(floors):
+            return self.room // size
         key = (size, floors)
         if key not in self._slots:
             count = self.room // size
@@ -115,6 +122,8 @@ class LinkedHost:
                 count -= 1
             self._slots[key] = count
         return self._slots[key]
+
+    at_most = slots  # a part of a set is never slower than the set
 
     def _unions(self, sizes: Sizes, floors: Floors) -> Iterator[int]:
         """The sets of devices that these members could have together."""

@@ -89,6 +89,11 @@ class PickedHost:
             count -= 1
         return count
 
+    def at_most(self, size: int, floors: Floors) -> int:
+        """By devices alone: what a policy does with fewer members tells nothing of more."""
+        del floors
+        return max(0, self.room) // size
+
 
 class Hosts:
     """Hosts by shape, remembered from plan to plan."""
@@ -99,7 +104,7 @@ class Hosts:
 
     def linked(self, node: Node, shape: Shape, held: frozenset[str]) -> Host:
         """A host by links."""
-        taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held)
+        taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held) if held else 0
         key = (shape.build, shape.free, taken, shape.unattributed)
         if key not in self._linked:
             if len(self._linked) >= MOST:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.groups.assigning import assigned, with_others
-from linkwise.engine.groups.caps import most, together
+from linkwise.engine.groups.caps import likeness, most, plain, together
 from linkwise.engine.groups.hosts import PickedHost, by_links, in_parts
 from linkwise.engine.groups.plan import Plan
 from linkwise.engine.groups.planner import fits, outline
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.engine.groups.problem import Counts
     from linkwise.engine.index import Wanted
     from linkwise.engine.shapes import Shape
-    from linkwise.model.node import Node
+    from linkwise.model.node import Mode, Node
 
 __all__ = ["Site", "Task", "make_plan", "model_of"]
 
@@ -36,12 +36,12 @@ RETRIES: Final = 8
 
 def model_of(node: Node) -> str:
     """The model of a node's devices; several models on one node are one of their own."""
-    return ", ".join(sorted({device.model for device in node.devices}))
+    models = {device.model for device in node.devices}
+    return models.pop() if len(models) == 1 else ", ".join(sorted(models))
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A node that may take members."""
+class Site(NamedTuple):
+    """A node that may take members; a tuple, because there are as many as nodes."""
 
     node: Node
     shape: Shape
@@ -90,14 +90,23 @@ class _Making:
         self._hosts = hosts
         self._sites = {site.node.name: site for site in sites}
         members = sorted(task.members, key=lambda member: member.order)
-        self._asking = [member for member in members if member.size]
-        self._others = [member for member in members if not member.size]
+        self._asking = [member for member in members if member.wanted]
+        self._others = [member for member in members if not member.wanted]
         self._kinds: dict[Hashable, list[Member]] = {}
         for member in self._asking:
             self._kinds.setdefault(_alike(member), []).append(member)
         self._order = sorted(self._kinds, key=lambda kind: -self._kinds[kind][0].size)
-        first = [self._kinds[kind][0].wanted for kind in self._order]
-        self._asked = [wanted for wanted in first if wanted]
+        first = [self._kinds[kind][0] for kind in self._order]
+        self._asked = [member.wanted for member in first if member.wanted]
+        self._sizes = [
+            (member.size, member.demand, len(self._kinds[kind]))
+            for kind, member in zip(self._order, first, strict=True)
+        ]
+        self._plain = all(plain(member.demand) for member in first)
+        # What is the same for many nodes is worked out once.
+        self._ways: dict[tuple[frozenset[str] | None, Mode], _Way | None] = {}
+        self._caps: dict[Hashable, Counts] = {}
+        self._beside: dict[Hashable, bool] = {}
 
     def run(self) -> Generator[None, None, Plan | None]:
         spots = yield from self._spots()
@@ -149,28 +158,46 @@ class _Making:
 
     def _spot(self, site: Site) -> Spot | None:
         """The node as a host; of members that are placed in different ways it takes those that are like the largest."""
-        asked = [wanted for wanted in self._asked if site.serves(wanted)]
-        alike = [wanted for wanted in asked if _way(wanted) == _way(asked[0])]
-        if not alike:
+        asked = (site.served, site.node.mode)
+        if asked not in self._ways:
+            self._ways[asked] = _way_of([wanted for wanted in self._asked if site.serves(wanted)])
+        way = self._ways[asked]
+        if way is None:
             return None
-        host = self._host(site, alike)
-        caps = []
-        for kind, wanted in zip(self._order, self._asked, strict=True):
-            first, count = self._kinds[kind][0], len(self._kinds[kind])
-            limit = min(count, max(0, host.room) // first.size) if wanted in alike else 0
-            caps.append(most(first.demand, site.ground, limit))
-        return Spot(site.node.name, host, tuple(caps), site.path, site.model, not site.held) if any(caps) else None
+        host = self._host(site, way)
+        like = self._like(site)
+        key = (like, host.room, asked)
+        caps = None if like is None else self._caps.get(key)
+        if caps is None:
+            caps = self._caps[key] = self._caps_of(site, host, way.asked)
+        return Spot(site.node.name, host, caps, site.path, site.model, not site.held, like) if any(caps) else None
 
-    def _host(self, site: Site, asked: Sequence[Wanted]) -> Host:
-        if in_parts(asked[0]):
-            return self._hosts.in_parts(site.node, site.shape, site.held, asked)
-        if by_links(asked[0]):
+    def _caps_of(self, site: Site, host: Host, asked: Sequence[Wanted]) -> Counts:
+        """How many members of each kind the node could take by all but links, if they came alone."""
+        caps = []
+        for wanted, (size, demand, count) in zip(self._asked, self._sizes, strict=True):
+            limit = min(count, max(0, host.room) // size) if wanted in asked else 0
+            caps.append(most(demand, site.ground, limit))
+        return tuple(caps)
+
+    def _host(self, site: Site, way: _Way) -> Host:
+        if way.in_parts:
+            return self._hosts.in_parts(site.node, site.shape, site.held, way.asked)
+        if way.by_links:
             return self._hosts.linked(site.node, site.shape, site.held)
-        return PickedHost(site.node, {wanted.ask.devices: wanted for wanted in reversed(asked)})
+        return PickedHost(site.node, {wanted.ask.devices: wanted for wanted in reversed(way.asked)})
 
     def _side_by_side(self, name: str, counts: Counts) -> bool:
-        demands = [(self._kinds[kind][0].demand, count) for kind, count in zip(self._order, counts, strict=True)]
-        return together(demands, self._sites[name].ground)
+        site = self._sites[name]
+        like = self._like(site)
+        found = None if like is None else self._beside.get((like, counts))
+        if found is None:
+            demands = [(demand, count) for (_, demand, _), count in zip(self._sizes, counts, strict=True)]
+            found = self._beside[like, counts] = together(demands, site.ground)
+        return found
+
+    def _like(self, site: Site) -> Hashable:
+        return likeness(site.ground) if self._plain else None
 
     def _those_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
         """In the order of ranks, each that still fits beside those kept."""
@@ -205,26 +232,37 @@ class _Making:
         return Plan(placements, found.levels if found else (), found.region if found else (), missing)
 
 
-def _way(wanted: Wanted) -> tuple[object, ...]:
-    """How members are placed: one host can't serve two ways."""
-    return wanted.policy.name, in_parts(wanted)
+class _Way(NamedTuple):
+    """How members are placed, and which of them are: one host can't serve two ways."""
+
+    asked: list[Wanted]
+    in_parts: bool
+    by_links: bool
+
+
+def _way_of(asked: list[Wanted]) -> _Way | None:
+    """The way of the first, with all that share it."""
+    if not asked:
+        return None
+    policy, parts = asked[0].policy.name, in_parts(asked[0])
+    alike = [wanted for wanted in asked if (wanted.policy.name, in_parts(wanted)) == (policy, parts)]
+    return _Way(alike, parts, by_links(asked[0]))
 
 
 def _alike(member: Member) -> Hashable:
     """Members that agree in this differ in nothing but their name."""
     demand = member.demand
-    pods = (demand.apart, demand.together)
-    labels = tuple(sorted(demand.labels.items())) if any(pods) else ()
+    pods = (demand.apart, demand.together) if demand.apart or demand.together else ()
+    labels = tuple(sorted(demand.labels.items())) if pods else ()
     return (
-        -member.size,
         member.wanted.kind() if member.wanted else (),
         demand.cpu,
         demand.memory,
         demand.ephemeral,
-        tuple(sorted(demand.selector.items())),
+        tuple(sorted(demand.selector.items())) if demand.selector else (),
         demand.affinity,
         demand.tolerations,
         demand.ports,
-        str(pods),
+        str(pods) if pods else "",
         labels,
     )

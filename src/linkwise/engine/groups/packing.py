@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.groups.equal import fewest_with
 from linkwise.engine.groups.exact import Spread, left_over
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["fewest_bound", "packed_fewest", "packed_fits", "packed_spread"]
 
+AT_ONCE: Final = 16
+"""members placed between two steps"""
+CASES_AT_ONCE: Final = 32
+"""kinds of nodes looked at between two steps"""
 
-def fewest_bound(problem: GroupProblem, region: Region) -> int | None:
+
+def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int | None]:
     """No plan has fewer fresh nodes than this: their devices must add up, for every size that members have.
 
     None if they do not, whatever is done.
@@ -27,11 +33,14 @@ def fewest_bound(problem: GroupProblem, region: Region) -> int | None:
     for size in {kind.size for kind in problem.kinds}:
         need = sum(kind.count * (kind.size // size) for kind in problem.kinds)
         rooms: Counter[int] = Counter()
-        for case, count in region.cases.items():
+        for number, (case, count) in enumerate(region.cases.items()):
+            if number % CASES_AT_ONCE == 0:
+                yield
+            room = case.host.at_most(size, floors)
             if case.fresh:
-                rooms[case.host.room // size] += count
+                rooms[room] += count
             else:
-                need -= count * (case.host.room // size)
+                need -= count * room
         used = fewest_with(rooms, need)
         if used is None:
             return None
@@ -39,12 +48,9 @@ def fewest_bound(problem: GroupProblem, region: Region) -> int | None:
     return bound
 
 
-def packed_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int | None]:
-    """On how few fresh nodes the group was seen to fit; None if it was not."""
+def packed_fewest(problem: GroupProblem, region: Region, floors: Floors, low: int) -> Generator[None, None, int | None]:
+    """On how few fresh nodes the group was seen to fit, of so many or more; None if it was not."""
     fresh = sum(spot.fresh for spot in region.spots)
-    low = fewest_bound(problem, region)
-    if low is None:
-        return None
     for nodes in _tries(low, fresh):
         if (yield from _packed(problem, region, nodes, floors)) is not None:
             return nodes
@@ -53,9 +59,6 @@ def packed_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Gene
 
 def packed_fits(problem: GroupProblem, region: Region, nodes: int, floors: Floors) -> Generator[None, None, bool]:
     """Whether the group was seen to fit on so many fresh nodes."""
-    low = fewest_bound(problem, region)
-    if low is None or low > nodes:
-        return False
     return (yield from _packed(problem, region, nodes, floors)) is not None
 
 
@@ -90,39 +93,46 @@ def _packed(
     problem: GroupProblem, region: Region, nodes: int, floors: Floors
 ) -> Generator[None, None, dict[str, Counts] | None]:
     """The members on the largest nodes, each on the one with the least room that fits."""
-    fresh = sorted(
-        (spot for spot in region.spots if spot.fresh), key=lambda spot: (-spot.host.room, spot.path, spot.name)
-    )
-    spots = [*(spot for spot in region.spots if not spot.fresh), *fresh[:nodes]]
-    counts = {spot.name: [0] * len(problem.kinds) for spot in spots}
-    room = {spot.name: spot.host.room for spot in spots}
+    loads = _Loads(problem, region.largest(nodes), floors)
     for number, kind in enumerate(problem.kinds):
-        for _ in range(kind.count):
-            yield
-            home = _tightest(problem, number, spots, (counts, room), floors)
-            if home is None:
+        for place in range(kind.count):
+            if place % AT_ONCE == 0:
+                yield
+            if not loads.put(number):
                 return None
-            counts[home][number] += 1
-            room[home] -= kind.size
-    return {name: tuple(taken) for name, taken in counts.items() if any(taken)}
+    return {name: taken for name, taken in loads.counts.items() if any(taken)}
 
 
-def _tightest(
-    problem: GroupProblem,
-    number: int,
-    spots: Sequence[Spot],
-    state: tuple[dict[str, list[int]], dict[str, int]],
-    floors: Floors,
-) -> str | None:
-    counts, room = state
-    size = problem.kinds[number].size
-    fitting = [spot for spot in spots if room[spot.name] >= size and counts[spot.name][number] < spot.caps[number]]
-    for spot in sorted(fitting, key=lambda spot: (room[spot.name], spot.name)):
-        taken = list(counts[spot.name])
-        taken[number] += 1
-        several = sum(1 for count in taken if count) > 1
-        if several and not problem.together(spot.name, tuple(taken)):
-            continue
-        if spot.host.loss(problem.sizes(tuple(taken)), floors) is not None:
-            return spot.name
-    return None
+class _Loads:
+    """What some nodes were given so far."""
+
+    def __init__(self, problem: GroupProblem, spots: Sequence[Spot], floors: Floors) -> None:
+        self._problem = problem
+        self._floors = floors
+        self._spots = {spot.name: spot for spot in spots}
+        self._order = sorted((spot.host.room, spot.name) for spot in spots)
+        """room that is left, and whose it is: kept sorted, so that the tightest is found at once"""
+        self.counts: dict[str, Counts] = dict.fromkeys(self._spots, (0,) * len(problem.kinds))
+
+    def put(self, number: int) -> bool:
+        """Place one member of a kind on the tightest node that fits; false if there is none."""
+        size, order = self._problem.kinds[number].size, self._order
+        for place in range(bisect_left(order, (size, "")), len(order)):
+            room, name = order[place]
+            taken = self._with_one_more(name, number)
+            if taken is not None:
+                self.counts[name] = taken
+                del order[place]
+                insort(order, (room - size, name))
+                return True
+        return False
+
+    def _with_one_more(self, name: str, number: int) -> Counts | None:
+        spot, taken = self._spots[name], self.counts[name]
+        if taken[number] >= spot.caps[number]:
+            return None
+        more = (*taken[:number], taken[number] + 1, *taken[number + 1 :])
+        several = any(taken[:number]) or any(taken[number + 1 :])
+        if several and not self._problem.together(name, more):
+            return None
+        return None if spot.host.loss(self._problem.sizes(more), self._floors) is None else more

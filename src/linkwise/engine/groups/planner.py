@@ -7,17 +7,18 @@ Source: seed 001, "Pick GPUs of Node"; the order of bandwidth and left-over devi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.groups.equal import equal_fewest, equal_spread
 from linkwise.engine.groups.exact import exact_fewest, exact_spread
 from linkwise.engine.groups.hosting import Floors
-from linkwise.engine.groups.packing import packed_fewest, packed_fits, packed_spread
+from linkwise.engine.groups.packing import fewest_bound, packed_fewest, packed_fits, packed_spread
 from linkwise.engine.groups.regions import children, several, start_regions
 from linkwise.topology.fabric import NEAR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from linkwise.engine.groups.exact import Spread
     from linkwise.engine.groups.problem import Cost, Counts, GroupProblem, Region
@@ -69,16 +70,17 @@ class _Planning:
             rests *= kind.count + 1
         self._rests = rests
         self._levels: list[Level] = []
+        self._bounds: dict[tuple[Region, Floors], int | None] = {}
         self._around: list[Region] = []
         """regions that hold all that are looked at: what does not fit there fits nowhere"""
 
     def fits(self) -> Generator[None, None, bool]:
         """Whether there is any plan."""
-        _, nodes = yield from self._fewest_nodes(start_regions(self._problem))
+        _, nodes = yield from self._fewest_nodes((yield from start_regions(self._problem)))
         return nodes is not None
 
     def run(self) -> Generator[None, None, Outline | None]:
-        regions, nodes = yield from self._fewest_nodes(start_regions(self._problem))
+        regions, nodes = yield from self._fewest_nodes((yield from start_regions(self._problem)))
         if nodes is None:
             return None
         self._note("placed", tuple(map(float, self._problem.wanted)))
@@ -145,26 +147,24 @@ class _Planning:
     def _fewest_domains(
         self, domains: list[list[Region]], nodes: int
     ) -> Generator[None, None, tuple[list[Region], float, bool]]:
+        rooms = [sorted((region.devices() for region in found), reverse=True) for found in domains]
+        wanted = sum(kind.size * kind.count for kind in self._problem.kinds)
         for count in range(2, max(map(len, domains), default=0) + 1):
-            if not any(self._enough(found, count) for found in domains):
-                continue
+            if not any(sum(own[:count]) >= wanted for own in rooms):
+                continue  # even the largest domains together have too few devices
             choices = [several(found, count) for found in domains if len(found) >= count]
-            kept = yield from self._that_fit([region for found, _ in choices for region in found], nodes)
+            kept = yield from self._that_fit(chain.from_iterable(found for found, _ in choices), nodes)
             whole = all(whole for _, whole in choices)
             if kept:
                 return kept, float(count), whole
         return [], 0.0, True
 
-    def _enough(self, domains: list[Region], count: int) -> bool:
-        """Whether the largest domains together have devices for all members."""
-        rooms = sorted((_devices(region) for region in domains), reverse=True)
-        return sum(rooms[:count]) >= sum(kind.size * kind.count for kind in self._problem.kinds)
-
-    def _that_fit(self, regions: list[Region], nodes: int) -> Generator[None, None, list[Region]]:
-        fits = {}
+    def _that_fit(self, regions: Iterable[Region], nodes: int) -> Generator[None, None, list[Region]]:
+        found = []
         for region in regions:
-            fits[region] = yield from self._hosts(region, nodes, Floors())
-        return [region for region in regions if fits[region]]
+            if (yield from self._hosts(region, nodes, Floors())):
+                found.append(region)  # noqa: PERF401 - a comprehension can't stop for others
+        return found
 
     def _any_hosts(self, regions: list[Region], nodes: int, floors: Floors) -> Generator[None, None, bool]:
         for region in regions:
@@ -174,10 +174,22 @@ class _Planning:
 
     def _hosts(self, region: Region, nodes: int, floors: Floors) -> Generator[None, None, bool]:
         """Whether the group fits into a region on so many nodes."""
-        if len(self._problem.kinds) > 1 and not self._small(region):
-            return (yield from packed_fits(self._problem, region, nodes, floors))
-        found = yield from self._fewest(region, floors)
-        return found is not None and found <= nodes
+        if len(self._problem.kinds) == 1:
+            found = yield from equal_fewest(self._problem, region, floors)
+            return found is not None and found <= nodes
+        bound = yield from self._bound(region, floors)
+        if bound is None or bound > nodes:
+            return False
+        if (yield from packed_fits(self._problem, region, nodes, floors)):
+            return True
+        small = self._small(region)
+        return small and (yield from exact_fewest(self._problem, region, floors, nodes)) is not None
+
+    def _bound(self, region: Region, floors: Floors) -> Generator[None, None, int | None]:
+        """No plan in the region has fewer fresh nodes than this; None if there is no plan."""
+        if (region, floors) not in self._bounds:
+            self._bounds[region, floors] = yield from fewest_bound(self._problem, region, floors)
+        return self._bounds[region, floors]
 
     def _speeds(self, regions: list[Region], nodes: int, left: int | None) -> Generator[None, None, Floors]:
         """The largest bottleneck, then the largest of every member, each less the 5 % within which all are equal."""
@@ -247,16 +259,19 @@ class _Planning:
     def _fewest(self, region: Region, floors: Floors) -> Generator[None, None, int | None]:
         if len(self._problem.kinds) == 1:
             return (yield from equal_fewest(self._problem, region, floors))
-        solve = exact_fewest if self._small(region) else packed_fewest
-        return (yield from solve(self._problem, region, floors))
+        bound = yield from self._bound(region, floors)
+        if bound is None:
+            return None
+        packed = yield from packed_fewest(self._problem, region, floors, bound)
+        if packed == bound or not self._small(region):
+            return packed
+        # The table is large: it is only asked for what is better than what was found without it.
+        most = sum(self._problem.wanted) if packed is None else packed - 1
+        found = yield from exact_fewest(self._problem, region, floors, most)
+        return packed if found is None else found
 
     def _spread(self, region: Region, nodes: int, floors: Floors) -> Generator[None, None, Spread | None]:
         if self._small(region):
             return (yield from exact_spread(self._problem, region, nodes, floors))
         solve = equal_spread if len(self._problem.kinds) == 1 else packed_spread
         return (yield from solve(self._problem, region, nodes, floors))
-
-
-def _devices(region: Region) -> int:
-    """Devices that are free in a region."""
-    return sum(case.host.room * count for case, count in region.cases.items())

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
+    from linkwise.engine.groups.exact import Option
     from linkwise.engine.groups.hosting import Host, Loss, Sizes
 
-__all__ = ["Case", "Cost", "Counts", "GroupProblem", "MemberKind", "Region", "Spot"]
+__all__ = ["Case", "Cost", "Counts", "GroupProblem", "MemberKind", "Rack", "Region", "Spot"]
 
 Counts = tuple[int, ...]
 """members of each kind"""
+Place = tuple[tuple[str, ...], str]
+"""a node's domains and its name"""
 Cost = tuple[int, ...]
 """good sets that others lose, the largest first, and devices left over: compared in order"""
 
@@ -28,8 +31,7 @@ class MemberKind:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """A node as a host of members."""
 
     name: str
@@ -42,6 +44,8 @@ class Spot:
     """of its devices"""
     fresh: bool = True
     """whether no member is bound there yet: only such nodes count as more nodes"""
+    like: Hashable = None
+    """nodes that agree in it take the same members side by side; None if that is not known"""
 
 
 class Case(NamedTuple):
@@ -52,49 +56,119 @@ class Case(NamedTuple):
     fresh: bool
 
 
-class Region:
-    """Nodes among which a plan is looked for; what is alike among them is counted once."""
+class Rack:
+    """Nodes of one path in the network; what is alike among them is counted once."""
 
-    def __init__(self, path: tuple[str, ...], spots: Sequence[Spot] = (), parts: Sequence[Region] = ()) -> None:
+    __slots__ = ("_firsts", "cases", "path")
+
+    def __init__(self, path: tuple[str, ...], spots: Iterable[Spot] = ()) -> None:
         self.path = path
-        self._spots = tuple(spots)
-        self._parts = tuple(parts)
+        self.cases: dict[Case, list[Spot]] = {}
+        self._firsts: dict[Case, Place] = {}
+        for spot in spots:
+            self.put(spot)
+
+    def put(self, spot: Spot) -> None:
+        """One node more; a region asks for the others when the rack is full."""
+        case = Case(spot.host, spot.caps, spot.fresh)
+        alike = self.cases.get(case)
+        if alike is None:
+            self.cases[case] = [spot]
+        else:
+            alike.append(spot)
+
+    def spots(self) -> list[Spot]:
+        """All nodes by name."""
+        return sorted((spot for alike in self.cases.values() for spot in alike), key=_name)
+
+    def counts(self) -> Iterable[tuple[Case, int]]:
+        """How many nodes of each kind there are."""
+        return ((case, len(alike)) for case, alike in self.cases.items())
+
+    def firsts(self) -> dict[Case, Place]:
+        """The first node of each kind."""
+        if not self._firsts:
+            self._firsts = {case: (self.path, min(alike, key=_name).name) for case, alike in self.cases.items()}
+        return self._firsts
+
+
+class Region:
+    """Nodes among which a plan is looked for: some racks, or other regions taken together."""
+
+    def __init__(self, path: tuple[str, ...], racks: Sequence[Rack] = (), parts: Sequence[Region] = ()) -> None:
+        self.path = path
+        self._racks = racks
+        self._parts = parts
+        self._spots: tuple[Spot, ...] = ()
         self._cases: Counter[Case] = Counter()
-        self._firsts: dict[Case, tuple[tuple[str, ...], str]] = {}
+        self._firsts: dict[Case, Place] = {}
+        self._largest: tuple[list[Spot], list[Spot]] | None = None
+
+    @property
+    def racks(self) -> Sequence[Rack]:
+        """Where its nodes are."""
+        if self._parts and not self._racks:
+            self._racks = [rack for part in self._parts for rack in part.racks]
+        return self._racks
 
     @property
     def spots(self) -> tuple[Spot, ...]:
-        """All nodes."""
-        if not self._spots and self._parts:
-            self._spots = tuple(spot for part in self._parts for spot in part.spots)
+        """All nodes, those of a rack by name."""
+        if not self._spots:
+            self._spots = tuple(spot for rack in self.racks for spot in rack.spots())
         return self._spots
 
     @property
     def cases(self) -> Counter[Case]:
         """How many nodes of each kind there are."""
         if not self._cases:
-            if self._parts:
-                for part in self._parts:
-                    self._cases.update(part.cases)
-            else:
-                self._cases.update(Case(spot.host, spot.caps, spot.fresh) for spot in self._spots)
+            for part in self._parts or self._racks:
+                for case, count in part.counts():
+                    self._cases[case] += count
         return self._cases
 
-    def names(self, case: Case) -> list[str]:
-        """The nodes of one kind, by domain and name."""
-        alike = [spot for spot in self.spots if (spot.host, spot.caps, spot.fresh) == case]
-        return [spot.name for spot in sorted(alike, key=lambda spot: (spot.path, spot.name))]
+    def counts(self) -> Iterable[tuple[Case, int]]:
+        """The same in pairs."""
+        return self.cases.items()
 
-    def first_of(self, case: Case) -> tuple[tuple[str, ...], str]:
-        """Where the first node of one kind is."""
+    def firsts(self) -> dict[Case, Place]:
+        """The first node of each kind, by domain and name."""
         if not self._firsts:
-            for spot in self.spots:
-                key, place = Case(spot.host, spot.caps, spot.fresh), (spot.path, spot.name)
-                self._firsts[key] = min(place, self._firsts.get(key, place))
-        return self._firsts[case]
+            for part in self._parts or self._racks:
+                for case, place in part.firsts().items():
+                    known = self._firsts.get(case)
+                    if known is None or place < known:
+                        self._firsts[case] = place
+        return self._firsts
+
+    def names(self, case: Case) -> Iterator[str]:
+        """The nodes of one kind, by domain and name."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for rack in self.racks:
+            if case in rack.cases:
+                found.setdefault(rack.path, []).extend(spot.name for spot in rack.cases[case])
+        for path in sorted(found):
+            yield from sorted(found[path])
+
+    def largest(self, count: int) -> list[Spot]:
+        """The fresh nodes with the most free devices, after those that are not fresh."""
+        if not self._largest:
+            fresh = [spot for spot in self.spots if spot.fresh]
+            fresh.sort(key=lambda spot: (-spot.host.room, spot.path, spot.name))
+            self._largest = ([spot for spot in self.spots if not spot.fresh], fresh)
+        bound, fresh = self._largest
+        return [*bound, *fresh[:count]]
+
+    def devices(self) -> int:
+        """Devices that are free."""
+        return sum(case.host.room * count for case, count in self.cases.items())
 
     def __len__(self) -> int:
-        return sum(map(len, self._parts)) if self._parts else len(self._spots)
+        return self.cases.total()
+
+
+def _name(spot: Spot) -> str:
+    return spot.name
 
 
 def _always(name: str, counts: Counts) -> bool:
@@ -119,6 +193,10 @@ class GroupProblem:
     """whether fewer left-over devices go before bandwidth, as the seed says"""
     together: Callable[[str, Counts], bool] = field(default=_always)
     """whether a node could take members of several kinds side by side, by CPU, memory and all else"""
+    options: dict[Hashable, list[Option]] = field(default_factory=dict, repr=False, compare=False)
+    """what nodes could take, as far as it was worked out"""
+    _sizes: dict[Counts, Sizes] = field(default_factory=dict, repr=False, compare=False)
+    _devices: dict[Counts, int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def wanted(self) -> Counts:
@@ -130,6 +208,17 @@ class GroupProblem:
         # rule 001.left-over: among equals the nodes that keep fewer free devices; the seed has them before bandwidth.
         return (left, *loss) if self.seed_order else (*loss, left)
 
+    def devices(self, counts: Counts) -> int:
+        """How many devices so many members of each kind need."""
+        known = self._devices.get(counts)
+        if known is None:
+            known = self._devices[counts] = sum(self.sizes(counts))
+        return known
+
     def sizes(self, counts: Counts) -> Sizes:
         """The devices of so many members of each kind, the largest first."""
-        return tuple(kind.size for kind, count in zip(self.kinds, counts, strict=True) for _ in range(count))
+        known = self._sizes.get(counts)  # asked for again and again, of few different counts
+        if known is None:
+            pairs = zip(self.kinds, counts, strict=True)
+            known = self._sizes[counts] = tuple(kind.size for kind, count in pairs for _ in range(count))
+        return known

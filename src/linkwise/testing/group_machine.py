@@ -1,0 +1,107 @@
+"""A world with groups of pods in it: gangs, bundles, late and lost members, plans that are written, break and end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from linkwise.broker.broker import Broker
+from linkwise.dialects.linkwise import PLAN
+from linkwise.model.settings import GroupSettings, PlacingSettings
+from linkwise.testing.broker_machine import MOVES, World
+from linkwise.testing.cluster_moves import one_of
+from linkwise.testing.group_checks import GroupChecks
+from linkwise.testing.group_moves import GROUP_MOVES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.model.views import PodView
+    from linkwise.testing.cluster_moves import Move
+
+__all__ = ["GROUP_WORLD_MOVES", "GroupWorld"]
+
+SETTINGS: Final = (
+    GroupSettings(),
+    GroupSettings(write_plans=True),
+    GroupSettings(write_plans=True, steps=3),
+    GroupSettings(models="any", steps=1, order="seed"),
+)
+LONG: Final = 700.0  # seconds; longer than any plan holds and any group rests
+ROUNDS: Final = 5
+
+
+class GroupWorld(World):
+    """The same world with groups."""
+
+    judge = GroupChecks
+    checks: GroupChecks
+    moves: ClassVar[Mapping[str, Move]] = {}
+
+    def __init__(self, families: int, nodes: int, settings: int) -> None:
+        super().__init__(families, nodes, PlacingSettings(group=SETTINGS[settings % len(SETTINGS)]))
+
+    def place(self, a: int, b: int, c: int) -> None:
+        """All members of a group are tried as they should be, and perhaps not all of them bound."""
+        self.see(self.api.deliver_all())
+        keys = list(dict.fromkeys(filter(None, map(self._group, self.api.unbound()))))
+        key = one_of(keys, a)
+        members = [pod for pod in self.api.unbound() if key and self._group(pod) == key]
+        for number, pod in enumerate(reversed(members) if b % 2 else members):
+            if not pod.deleting and not pod.gates and (c >> number) % 8:
+                self._try(pod)
+        if c % 3:
+            self.see(self.api.deliver_all())
+
+    def _group(self, pod: PodView) -> str:
+        return self.broker.state.groups.key_of(pod.uid)
+
+    def _try(self, pod: PodView) -> None:
+        self.filter_pod(pod, list(self.api.boxes))
+        flights = len(self.flights)
+        if node := one_of(self.offered[pod.uid], 0):
+            self.bind_pod(pod.uid, node)
+        if len(self.flights) > flights:
+            self.land(len([flight for flight in self.flights if flight.landed is None]) - 1, 1, 1)
+
+    def compare(self, a: int, b: int, _c: int) -> None:
+        """Two brokers that begin anew are told the same in different orders, and plan the same."""
+        sights = list(self.api.truth().values())
+        turned = list(reversed(sights[a % len(sights) :] + sights[: a % len(sights)]))
+        one, other = (Broker(self.settings) for _ in range(2))
+        one.observe(sights, self.now)
+        # A plan that was written may hold again before the pods are known that stand in its way: a list is told at once.
+        written = any(PLAN in pod.annotations for pod in self.api.pods.values())
+        for some in [turned] if written else [[sight] for sight in turned]:
+            other.observe(some, self.now)
+        keys = sorted(one.state.groups.keys())
+        turn = b % len(keys) if keys else 0
+        for key in keys[turn:] + keys[:turn]:
+            self.checks.planned_alike(one, other, key)
+
+    def settle(self, _a: int, _b: int, _c: int) -> None:
+        """Everything that is under way ends, and all that wait are tried for as long as it takes."""
+        for _ in range(ROUNDS):
+            for flight in list(self.flights):
+                if flight.landed is None:
+                    flight.landed = self.api.bind(flight.bound)
+                self.learn(flight)
+            self.see(self.api.deliver_all())
+            self.now += LONG
+            self.take(self.broker.step(self.now, 1000))
+            for pod in 2 * self.api.unbound():
+                if not pod.deleting and not pod.gates and not self.api.pods[pod.uid].node:
+                    self._try(pod)
+                    self.take(self.broker.step(self.now, 1000))
+        self.see(self.api.deliver_all())
+        self.checks.settled()
+
+
+GROUP_WORLD_MOVES: Final[dict[str, Move]] = {
+    "group": GROUP_MOVES["group"],
+    "place": GroupWorld.place,  # type: ignore[dict-item]
+    **MOVES,
+    **GROUP_MOVES,
+    "compare": GroupWorld.compare,  # type: ignore[dict-item]
+    "settle": GroupWorld.settle,  # type: ignore[dict-item]
+}
+GroupWorld.moves = GROUP_WORLD_MOVES

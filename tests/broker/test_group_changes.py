@@ -1,0 +1,125 @@
+"""Groups that change while they wait, and who is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from linkwise.broker.sights import ClusterObject, PodGone
+from linkwise.model.views import PodView
+from linkwise.testing.boxes import Box, broker_of, device_pod, place
+from linkwise.testing.group_pods import in_gang, in_group, woken
+
+PLANLESS = PodView("default", "launcher", "uid-launcher")
+
+
+def test_who_came_after_the_plan_does_not_stand_in_for_a_lost_member() -> None:
+    broker = broker_of(Box("n0", count=4))
+    first, second, third = in_gang(device_pod("a"), device_pod("b"), device_pod("c"), least=2)
+    broker.observe([first, second], 0.0)
+    broker.filter(first, ["n0"], 20.0)
+    assert broker.filter(first, ["n0"], 40.0).nodes == ["n0"]
+    effects = broker.observe([third, PodGone(second.uid)], 41.0)
+    assert woken(effects) == {"a", "c"}
+    assert not list(broker.state.cluster.ledger.entries())
+
+
+def test_a_group_that_did_not_fit_is_woken_when_it_has_fewer_members() -> None:
+    broker = broker_of(Box("n0"))
+    pods = in_gang(device_pod("a"), device_pod("b", 2), device_pod("c"), least=3, total=3)
+    broker.observe(pods, 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
+    assert woken(broker.observe([PodGone(pods[1].uid)], 1.0)) == {"a", "c"}
+
+
+def test_a_group_that_did_not_fit_is_woken_when_a_node_takes_pods_again() -> None:
+    broker = broker_of(Box("n0", closed=True, version=1))
+    pods = in_group(device_pod("a"), device_pod("b"))
+    broker.observe(pods, 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
+    assert woken(broker.observe([Box("n0", version=2).view()], 1.0)) == {"a", "b"}
+
+
+def test_a_group_that_did_not_fit_is_woken_when_a_node_has_more_beside_devices() -> None:
+    broker = broker_of(Box("n0", cpu="4", version=1))
+    pods = in_group(device_pod("a", cpu="8"), device_pod("b", cpu="8"))
+    broker.observe(pods, 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
+    assert woken(broker.observe([Box("n0", version=2).view()], 1.0)) == {"a", "b"}
+
+
+def test_who_waits_for_another_gang_is_woken_when_its_own_has_started() -> None:
+    broker = broker_of(Box("n0", count=4))
+    pods = in_gang(device_pod("a"), device_pod("b"), name="left", least=1, total=2, bundle="left right")
+    broker.observe(pods, 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
+    elsewhere = replace(pods[1], node="n0", version=2)
+    assert woken(broker.observe([elsewhere], 1.0)) == {"a"}
+    assert broker.filter(pods[0], ["n0"], 1.0).nodes == ["n0"]
+
+
+def test_a_member_without_devices_may_be_bound_where_it_was_sent() -> None:
+    broker = broker_of(Box("n0"))
+    place(broker, device_pod("other", 2), "n0")
+    pods = in_group(PLANLESS, device_pod("a"))
+    broker.observe(pods, 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == ["n0"]
+    assert broker.bind(PLANLESS.uid, "n0", 0.0).error == ""
+
+
+def test_a_pod_without_its_labels_goes_by_the_group_that_the_watch_shows() -> None:
+    broker = broker_of(Box("n0"))
+    pods = in_group(device_pod("a"), total=2)
+    broker.observe(pods, 0.0)
+    alone = replace(pods[0], labels={}, version=2)
+    assert broker.filter(alone, ["n0"], 0.0).nodes == []
+    broker.observe([alone], 0.0)
+    assert broker.filter(alone, ["n0"], 0.0).nodes == ["n0"]
+
+
+def test_a_gang_that_needs_more_members_by_its_object_holds_nothing() -> None:
+    broker = broker_of(Box("n0"))
+    pods = [replace(device_pod(name), annotations={"scheduling.volcano.sh/group-name": "v"}) for name in ("a", "b")]
+    broker.observe(pods, 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == ["n0"]
+    broker.observe([ClusterObject("PodGroup.scheduling.volcano.sh", "default/v", {"spec": {"minMember": 3}})], 1.0)
+    assert not list(broker.state.cluster.ledger.entries())
+
+
+def test_a_group_that_did_not_fit_is_woken_when_a_bound_member_leaves() -> None:
+    broker = broker_of(Box("n0"))
+    pods = in_group(device_pod("a"), device_pod("b", 2), device_pod("c", 2), total=3)
+    bound = place(broker, replace(pods[0], labels={}), "n0")
+    bound = replace(bound, labels=pods[0].labels, version=5)
+    broker.observe([bound, *pods[1:]], 0.0)
+    assert broker.filter(pods[1], ["n0"], 0.0).nodes == []
+    assert woken(broker.observe([replace(bound, deleting=True, version=6)], 1.0)) == {"b", "c"}
+
+
+def test_members_are_woken_when_the_one_that_a_gate_held_back_is_gone() -> None:
+    broker = broker_of(Box("n0"))
+    pods = in_group(device_pod("a"), device_pod("b"))
+    broker.observe([pods[0], replace(pods[1], gates=("example.com/gate",))], 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
+    assert woken(broker.observe([PodGone(pods[1].uid)], 20.0)) == {"a"}
+    assert broker.filter(pods[0], ["n0"], 20.0).nodes == ["n0"]
+
+
+def test_a_gang_is_woken_when_a_member_comes_that_is_bound_already() -> None:
+    broker = broker_of(Box("n0"))
+    pods = in_gang(device_pod("a"), device_pod("b"), least=2)
+    broker.observe(pods[:1], 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
+    assert woken(broker.observe([replace(pods[1], node="n0")], 1.0)) == {"a"}
+    assert broker.filter(pods[0], ["n0"], 1.0).nodes == ["n0"]
+
+
+def test_a_pod_that_joins_a_group_waits_no_more_for_room_of_its_own() -> None:
+    broker = broker_of(Box("n0"))
+    place(broker, device_pod("other", 2), "n0")
+    alone = device_pod("a")
+    broker.observe([alone], 0.0)
+    assert broker.filter(alone, ["n0"], 0.0).nodes == []
+    (member,) = in_group(replace(alone, version=2), total=2)
+    broker.observe([member], 1.0)
+    assert broker.filter(member, ["n0"], 1.0).nodes == []
+    assert woken(broker.observe([PodGone("uid-other")], 2.0)) == set()
