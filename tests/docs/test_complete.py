@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from linkwise.policies.policy import Policy
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-TARGET: Final = re.compile(r"^([a-z0-9]+):.*?##", re.MULTILINE)
+TARGET: Final = re.compile(r"^([a-z0-9-]+):.*?##", re.MULTILINE)
 QUESTIONS: Final = get_args(Line)
 LINES: Final = (*QUESTIONS, *get_args(Answer))
 OUR_KEY: Final = re.compile(r'"(linkwise\.dev/(?!v[0-9])[a-z-]+)"')
@@ -317,11 +317,11 @@ def test_every_system_is_in_the_readme() -> None:
 
 def test_every_make_target_is_in_contributing() -> None:
     assert {f"make {target}" for target in make_targets()} - set(
-        re.findall(r"`(make \w+)", page("CONTRIBUTING.md"))
+        re.findall(r"`(make [\w-]+)", page("CONTRIBUTING.md"))
     ) == set()
 
 
 def test_every_make_target_that_the_documentation_names_is_there() -> None:
     hand_written = ["README.md", "CONTRIBUTING.md", *(str(found) for found in ROOT.glob("docs/**/*.md"))]
-    named = {target for name in hand_written for target in re.findall(r"`make ([a-z]+)", page(name))}
+    named = {target for name in hand_written for target in re.findall(r"`make ([a-z0-9]+)", page(name))}
     assert named - make_targets() == set()

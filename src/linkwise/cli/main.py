@@ -20,6 +20,9 @@ COMMANDS: Final = {
     "read": ("linkwise.cli.read", "What Linkwise understands of a manifest."),
     "replay": ("linkwise.cli.replay", "Where the waiting pods of a cluster would go, and why."),
     "plan": ("linkwise.cli.plan", "Where a group of pods would go as one, and why."),
+    "serve": ("linkwise.cli.serve", "The scheduler service: answers kube-scheduler for one cluster."),
+    "config": ("linkwise.cli.config", "The settings of the service, and the file of its scheduler."),
+    "manifests": ("linkwise.cli.cluster_manifests", "What a cluster needs so that the service may work in it."),
     "rules": ("linkwise.cli.rules", "What the five systems ask for, and where it is done and proven."),
     "completion": ("linkwise.cli.completion", "Print a script that completes commands in your shell."),
 }

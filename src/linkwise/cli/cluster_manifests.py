@@ -1,0 +1,49 @@
+"""`linkwise manifests`: what a cluster needs so that the service may work in it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+_EXAMPLES: Final = """\b
+Examples:
+  linkwise manifests crd | kubectl apply --server-side -f -
+  linkwise manifests rbac | kubectl apply -f -
+"""
+_RBAC: Final = """\b
+Examples:
+  linkwise manifests rbac | kubectl apply -f -
+  linkwise manifests rbac --without plans --without network
+  linkwise manifests rbac --user linkwise-test     for a service outside the cluster
+
+\b
+Features that can be left out: events, wake, plans, inventories, koordinator, configmaps, groups,
+network. Each takes its rules with it, and nothing else. The namespace of the account must be there.
+"""
+
+
+@click.group("manifests", epilog=_EXAMPLES)
+def command() -> None:
+    """Print manifests that a cluster with Linkwise needs."""
+
+
+@command.command("crd")
+def crd() -> None:
+    """Print the definition of DeviceInventory, the object that tells which devices a node has and how they are linked."""
+    from importlib.resources import files  # noqa: PLC0415 - only this command needs it
+
+    found = files("linkwise.config") / "crds" / "deviceinventories.linkwise.dev.yaml"
+    click.echo(found.read_text("utf-8"), nl=False)
+
+
+@command.command("rbac", epilog=_RBAC)
+@click.option("--name", default="linkwise", show_default=True, help="Of the account, the roles and their bindings.")
+@click.option("--namespace", default="linkwise-system", show_default=True, help="Where the service runs.")
+@click.option("--user", metavar="NAME", default="", help="Bind the roles to this user, and print no account.")
+@click.option("--without", multiple=True, metavar="FEATURE", help="Leave a feature out; may be given more than once.")
+def rbac(name: str, namespace: str, user: str, without: tuple[str, ...]) -> None:
+    """Print the account of the service and its roles: exactly what it uses, with the feature that each rule is for."""
+    from linkwise.config.rbac import rbac_yaml  # noqa: PLC0415 - brings yaml
+
+    click.echo(rbac_yaml(name=name, namespace=namespace, user=user, without=without), nl=False)

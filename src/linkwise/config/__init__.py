@@ -1,0 +1,1 @@
+"""Settings of everything that runs: one file, the environment and flags, read strictly."""

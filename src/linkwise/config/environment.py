@@ -1,0 +1,102 @@
+"""Settings of environment variables: LINKWISE_<SECTION>_<KEY>, and the two that gpushare's extender has."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+from linkwise.config.given import Given
+from linkwise.config.schema import SCHEMA
+from linkwise.model.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.config.schema import Setting
+
+__all__ = ["FILE", "GPUSHARE", "IN_CLUSTER", "from_environment"]
+
+FILE: Final = "LINKWISE_CONFIG"
+"""names the file where no flag does"""
+IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+"""kubelet sets it in every container"""
+GPUSHARE: Final[Mapping[str, str]] = {"PORT": "http.port", "LOG_LEVEL": "log.level"}
+"""as gpushare's manifests set them; empty is not set"""
+
+_PREFIX: Final = "LINKWISE_"
+_VARIABLES: Final = {setting.variable: setting for setting in SCHEMA.values() if setting.variable}
+_TABLES: Final = {f"LINKWISE_{name.replace('.', '_').upper()}": name for name in SCHEMA if not SCHEMA[name].variable}
+# What kubelet sets for a Service called linkwise or linkwise-something; those ending in PORT hold a URL.
+_OF_A_SERVICE: Final = re.compile(
+    r"LINKWISE_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
+)
+_OF_TESTS: Final = re.compile(r"LINKWISE_E2E(?:_\w+)?")
+"""what `make e2e` sets, which the services that it starts see as well"""
+_URL: Final = re.compile(r"(?:tcp|udp|sctp)://.*")
+_SWITCHES: Final = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def from_environment(environ: Mapping[str, str]) -> tuple[dict[str, Given], list[Problem]]:
+    """What variables set, by name, and what is wrong with them; ours go before those of gpushare."""
+    given: dict[str, Given] = {}
+    problems: list[Problem] = []
+    for variable, setting in {**_gpushare(environ), **_ours(environ)}.items():
+        text = environ[variable].lower() if variable in GPUSHARE else environ[variable]
+        try:
+            given[setting.name] = Given(setting.checked(_value(setting, text)), "environment", variable)
+        except ValueError as error:
+            problems.append(Problem("environment", variable, str(error)))
+    return given, [*problems, *_unknown(environ)]
+
+
+def _gpushare(environ: Mapping[str, str]) -> dict[str, Setting]:
+    return {variable: SCHEMA[name] for variable, name in GPUSHARE.items() if environ.get(variable)}
+
+
+def _ours(environ: Mapping[str, str]) -> dict[str, Setting]:
+    return {
+        variable: setting
+        for variable, setting in _VARIABLES.items()
+        if variable in environ and not _of_a_service(variable, environ[variable])
+    }
+
+
+def _unknown(environ: Mapping[str, str]) -> list[Problem]:
+    """Variables with our prefix that set nothing."""
+    problems = []
+    for variable, value in environ.items():
+        known = variable in _VARIABLES or variable == FILE or _OF_TESTS.fullmatch(variable)
+        if known or not variable.startswith(_PREFIX):
+            continue
+        if variable in _TABLES:
+            problems.append(Problem("environment", variable, f"{_TABLES[variable]} can only be set in a file"))
+        elif not _of_a_service(variable, value):
+            near = get_close_matches(
+                variable.removeprefix(_PREFIX), [name.removeprefix(_PREFIX) for name in _VARIABLES], 1
+            )
+            told = f"did you mean {_PREFIX}{near[0]}?" if near else "`linkwise config check` lists all settings"
+            problems.append(Problem("environment", variable, f"no such setting; {told}"))
+    return problems
+
+
+def _of_a_service(variable: str, value: str) -> bool:
+    """Whether kubelet set it to tell of a Service."""
+    return bool(_OF_A_SERVICE.fullmatch(variable) or (variable.endswith("PORT") and _URL.fullmatch(value)))
+
+
+def _value(setting: Setting, text: str) -> object:
+    """The text as a value of the setting's type, or as it is if it is none."""
+    match setting.kind:
+        case "whole number" if _WHOLE.fullmatch(text):
+            return int(text)
+        case "number" if _NUMBER.fullmatch(text):
+            return float(text)
+        case "switch":
+            return _SWITCHES.get(text.lower(), text)
+        case "list":
+            return tuple(item.strip() for item in text.split(",") if item.strip())
+        case _:
+            return text

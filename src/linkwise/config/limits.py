@@ -1,0 +1,120 @@
+"""What a setting may hold beyond its type: numbers within limits, addresses, labels, policies; and how errors put it."""
+
+from __future__ import annotations
+
+import math
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.registry import DIALECTS
+from linkwise.policies.registry import POLICIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = ["LIMITS", "SECRET", "hint", "range_words", "said", "wrong_with"]
+
+SECRET: Final = frozenset({"debug.token"})
+"""what is never shown"""
+
+LIMITS: Final[Mapping[str, tuple[float, float]]] = {
+    "http.port": (0, 65535),
+    "http.drain": (0, 3600),
+    "kube.page": (1, 10_000),
+    "kube.resync": (0, 604_800),
+    "kube.bind_timeout": (2, 60),
+    "kube.wake_rate": (0.1, 10_000),
+    "kube.wake_burst": (1, 100_000),
+    "kube.event_rate": (0.1, 10_000),
+    "kube.event_burst": (1, 100_000),
+    "placing.breadth": (0, math.inf),
+    "placing.pending": (0, 3600),
+    "placing.rounds": (0, math.inf),
+    "placing.budget": (1, math.inf),
+    "placing.share.width": (0, 1),
+    "placing.bandwidth.floor": (0, math.inf),
+    "placing.group.hold": (1, 86_400),
+    "placing.group.grace": (0, 3600),
+    "placing.group.window": (0, 3600),
+    "placing.group.steps": (1, math.inf),
+}
+"""the smallest and the largest number that a setting may be"""
+
+# A prefix that is a DNS name, a slash, and a name; Kubernetes refuses any other key of a label.
+_LABEL: Final = re.compile(
+    r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+)
+_LONGEST_SAID: Final = 60
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?` if something known is near, else all that is known."""
+    names = list(known)
+    near = get_close_matches(word.casefold(), [name.casefold() for name in names], n=1)
+    found = next((name for name in names if near and name.casefold() == near[0]), "")
+    return f"; did you mean {found}?" if found else f"; there are {', '.join(names)}"
+
+
+def said(value: object) -> str:
+    """A value in the words of an error."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"'{value}'" if len(value) <= _LONGEST_SAID else f"'{value[:_LONGEST_SAID]}...'"
+    if isinstance(value, int | float):
+        return "a number that is too large" if abs(value) >= 10**18 else str(value)
+    return "a list" if isinstance(value, list | tuple) else "a table" if isinstance(value, dict) else str(value)
+
+
+def range_words(name: str) -> str:
+    """` from 1 to 65535`, or ` of 0 or more`; empty where there are no limits."""
+    low, high = LIMITS.get(name, (-math.inf, math.inf))
+    if low == -math.inf:
+        return ""
+    return f" of {low:g} or more" if high == math.inf else f" from {low:g} to {high:g}"
+
+
+def wrong_with(name: str, value: object) -> str:
+    """What is wrong with a value of the right type; empty if nothing is."""
+    return _CHECKS[name](value) if name in _CHECKS else ""
+
+
+def _address(value: object) -> str:
+    fine = isinstance(value, str) and value and not re.search(r"[\s/]", value)
+    return "" if fine else f"expected an address to listen at, such as 0.0.0.0, got {said(value)}"
+
+
+def _token(value: object) -> str:
+    fine = isinstance(value, str) and re.fullmatch(r"[!-~]*", value)
+    return "" if fine else "a token is sent in a header: letters, digits and signs of ASCII, no blanks"
+
+
+def _labels(value: object) -> str:
+    keys: tuple[str, ...] = value if isinstance(value, tuple) else ()
+    for key in keys:
+        if not _LABEL.fullmatch(key):
+            return f"{said(key)} can't be the key of a node label"
+        if keys.count(key) > 1:
+            return f"{said(key)} stands there twice"
+    return ""
+
+
+def _policies(value: object) -> str:
+    table: dict[str, str] = value if isinstance(value, dict) else {}
+    for resource, policy in table.items():
+        if not any(dialect.owns(resource) for dialect in DIALECTS):
+            return f"{said(resource)} is no resource that Linkwise places"
+        if policy not in POLICIES:
+            return f"{resource}: no such policy: {policy}{hint(policy, POLICIES)}"
+    return ""
+
+
+_CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
+    "http.host": _address,
+    "debug.token": _token,
+    "placing.group.network": _labels,
+    "placing.policies": _policies,
+}

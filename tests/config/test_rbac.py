@@ -1,0 +1,109 @@
+"""The role of the service: what it uses and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from linkwise.broker.cluster_objects import READ
+from linkwise.config.rbac import FEATURES, OPTIONAL, rbac_yaml
+from linkwise.errors import InputError
+from linkwise.kube.sources import SOURCES
+
+Permission = tuple[str, str, str, str]
+"""namespace or nothing, API group, resource, verb"""
+
+
+def objects(**wishes: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any wish
+    return list(yaml.safe_load_all(rbac_yaml(**wishes)))
+
+
+def allowed(**wishes: Any) -> set[Permission]:  # noqa: ANN401 - any wish
+    roles = [found for found in objects(**wishes) if found["kind"] in {"Role", "ClusterRole"}]
+    return {
+        (role["metadata"].get("namespace", ""), group, resource, verb)
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_what_is_watched_may_be_listed_and_nothing_but_pods_is_read_by_name() -> None:
+    read = {found for found in allowed() if found[3] in {"get", "list", "watch"}}
+    watched = {(source.namespace, source.group, source.resource) for source in SOURCES}
+    assert read == {(*source, verb) for source in watched for verb in ("list", "watch")} | {("", "", "pods", "get")}
+
+
+def test_what_is_written_are_binds_events_and_annotations() -> None:
+    written = {found for found in allowed() if found[3] not in {"get", "list", "watch"}}
+    assert written == {
+        ("", "", "pods/binding", "create"),
+        ("", "", "events", "create"),
+        ("", "", "events", "patch"),
+        ("", "", "pods", "patch"),
+    }
+
+
+def test_every_object_of_groups_and_networks_may_be_read() -> None:
+    groups = {group for _, group, _, verb in allowed() if verb == "watch"}
+    assert {kind.partition(".")[2] for kind in READ} <= groups
+
+
+def test_nothing_is_allowed_by_a_wild_card() -> None:
+    assert not [found for found in allowed() if "*" in "".join(found)]
+
+
+@pytest.mark.parametrize("feature", OPTIONAL)
+def test_a_feature_that_is_left_out_takes_its_rules_with_it(feature: str) -> None:
+    own = {
+        (FEATURES[feature].namespace, group, resource, verb)
+        for rule in FEATURES[feature].rules
+        for group in rule.groups
+        for resource in rule.resources
+        for verb in rule.verbs
+    }
+    needed_by_others = {("", "", "pods", "patch")}  # waking and writing plans
+    assert allowed() - allowed(without=[feature]) == own - needed_by_others
+    assert f"# {feature}: " not in rbac_yaml(without=[feature])
+
+
+def test_pods_are_not_patched_where_neither_waking_nor_plans_are_wanted() -> None:
+    assert ("", "", "pods", "patch") not in allowed(without=["wake", "plans"])
+
+
+def test_every_feature_is_told_above_its_rules() -> None:
+    text = rbac_yaml().replace("\n  # ", " ")
+    assert [name for name, feature in FEATURES.items() if f"{name}: {feature.why}" not in text] == []
+
+
+def test_bindings_lead_from_the_account_to_its_roles() -> None:
+    found = objects(name="lw", namespace="ai")
+    assert [each["kind"] for each in found] == [
+        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    ]
+    for role, binding in (found[1:3], found[3:5]):
+        assert binding["roleRef"]["name"] == role["metadata"]["name"] == "lw"
+        assert binding["roleRef"]["kind"] == role["kind"]
+        assert binding["metadata"].get("namespace") == role["metadata"].get("namespace")
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "lw", "namespace": "ai"}]
+
+
+def test_a_user_needs_no_account() -> None:
+    found = objects(user="tester")
+    assert "ServiceAccount" not in {each["kind"] for each in found}
+    subjects = [each["subjects"] for each in found if "subjects" in each]
+    assert subjects == [[{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "tester"}]] * 2
+
+
+def test_without_config_maps_there_is_nothing_in_kube_system() -> None:
+    assert "kube-system" not in rbac_yaml(without=["configmaps"])
+
+
+@pytest.mark.parametrize("name", ["foo", "extender"])
+def test_what_is_no_feature_can_not_be_left_out(name: str) -> None:
+    with pytest.raises(InputError, match=f"no such feature: {name}; there are events, wake"):
+        rbac_yaml(without=[name])

@@ -1,0 +1,60 @@
+"""Every metric and every route of the service is documented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.routing import Mount, Route
+
+from linkwise.serve.app import application
+from linkwise.testing.boxes import Box, broker_of
+from linkwise.testing.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from starlette.routing import BaseRoute
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
+
+
+def routes(found: Iterable[BaseRoute], prefix: str = "") -> Iterator[str]:
+    for route in found:
+        if isinstance(route, Mount):
+            yield from routes(route.routes, prefix + route.path)
+        elif isinstance(route, Route):
+            yield prefix + route.path
+
+
+def test_every_metric_is_in_the_table_with_its_labels() -> None:
+    text = (REFERENCE / "metrics.md").read_text()
+    with Served(broker_of(Box("a"))) as served:
+        families = list(served.service.counting.registry.collect())
+    assert len(families) > 10
+    for family in families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        row = next((line for line in text.splitlines() if line.startswith(f"| `{name}` |")), "")
+        assert f"| {family.type} |" in row, name
+        for sample in family.samples:
+            assert all(f"`{label}`" in row for label in sample.labels if label != "le"), name
+
+
+def test_no_metric_is_documented_that_does_not_exist() -> None:
+    listed = set(re.findall(r"^\| `(linkwise_\w+)`", (REFERENCE / "metrics.md").read_text(), re.MULTILINE))
+    with Served(broker_of(Box("a"))) as served:
+        families = served.service.counting.registry.collect()
+        assert listed == {f"{found.name}_total" if found.type == "counter" else found.name for found in families}
+
+
+@pytest.mark.parametrize("prefix", ["", "/gpushare-scheduler"])
+def test_every_route_is_in_the_table(prefix: str) -> None:
+    text = (REFERENCE / "http.md").read_text()
+    with Served(broker_of()) as served:
+        found = [path for path in routes(application(served.service, dict).routes) if path.startswith(prefix)]
+    for path in found:
+        words = re.sub(r"\{(\w+)(:\w+)?\}", lambda match: match[1].upper(), path)
+        last = words.removeprefix("/gpushare-scheduler").removesuffix("/").replace("NAMESPACE/NAME", "NAMESPACE/POD")
+        assert last in text, path
