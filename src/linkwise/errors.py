@@ -7,12 +7,24 @@ the outside failing, and for bugs::
       InputError          what was given makes no sense; the text names the thing and the place
         TopologyError     a matrix or a machine description makes no sense
         AskError          an ask makes no sense: a device named twice, a size that is no number
+      ClusterError        the API server, or the way to it, does not do what it should; the text says what to look at
       LedgerError         a promise was asked for that the ledger's rules forbid; nothing was changed
+      NotNowError         the service does not decide now: not yet, not any more, or another replica does
       PolicyError         a policy is not fit to be registered
       RulebookError       a rule mark in the code or in a test names no rule
 """
 
-__all__ = ["AskError", "InputError", "LedgerError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"]
+__all__ = [
+    "AskError",
+    "ClusterError",
+    "InputError",
+    "LedgerError",
+    "LinkwiseError",
+    "NotNowError",
+    "PolicyError",
+    "RulebookError",
+    "TopologyError",
+]
 
 
 class LinkwiseError(Exception):
@@ -31,8 +43,16 @@ class AskError(InputError):
     """An ask makes no sense."""
 
 
+class ClusterError(LinkwiseError):
+    """The API server, or the way to it, does not do what it should."""
+
+
 class LedgerError(LinkwiseError):
     """A promise was asked for that the ledger's rules forbid; nothing was changed."""
+
+
+class NotNowError(LinkwiseError):
+    """The service does not decide now: not yet, not any more, or another replica does."""
 
 
 class PolicyError(LinkwiseError):

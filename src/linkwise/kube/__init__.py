@@ -1,0 +1,1 @@
+"""The API server: what it shows, and what is written to it."""

@@ -1,0 +1,182 @@
+"""Binds carried out: one POST a pod that writes node and devices together, and what is known of it afterwards.
+
+*written*: the API server has it. *refused*: it has not, and never will. *unknown*: neither can be told yet, so that the
+promise stays until `settle` has found out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from linkwise.dialects.linkwise import GRANT
+from linkwise.errors import ClusterError, InputError
+from linkwise.kube.http import NotSentError
+from linkwise.kube.settings import PerformSettings
+from linkwise.kube.timing import Backoff, Timing
+from linkwise.wire.api_writes import binding
+from linkwise.wire.objects import decode_pod
+from linkwise.wire.watching import status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from linkwise.broker.effects import Bind
+    from linkwise.kube.connection import Connection
+    from linkwise.kube.http import Answer
+    from linkwise.model.entry import Outcome
+    from linkwise.model.views import PodView
+
+__all__ = ["Binder", "Ended", "pod_path", "retry_after"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a bind ended."""
+
+    outcome: Outcome
+    sentence: str = ""
+    """why it was not written, in the words of the API server where it had any"""
+
+
+_UNBOUND: Final = Ended("unknown", "the pod is not bound yet")
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Where a pod is."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+def retry_after(answer: Answer) -> float:
+    """How long the server wants to be left alone, in seconds."""
+    text = answer.retry_after
+    return float(text) if text.isdecimal() and len(text) < 6 else 0.0
+
+
+@dataclass(slots=True)
+class Binder:
+    """Binds pods and finds out what became of it."""
+
+    connection: Connection
+    settings: PerformSettings = field(default_factory=PerformSettings)
+    timing: Timing = field(default_factory=Timing)
+    may_bind: Callable[[], bool] = lambda: True
+    """asked before every POST: only one replica may write"""
+    ended: Counter[Outcome] = field(default_factory=Counter)
+    """by outcome; what was unknown counts once more when it is settled"""
+    _posted: dict[tuple[str, int], float] = field(default_factory=dict)
+    """when a bind was last sent whose end is not known"""
+
+    @property
+    def _wait(self) -> float:
+        return self.settings.bind_seconds + self.settings.bind_margin
+
+    async def bind(self, effect: Bind) -> Ended:
+        """Write a bind; asked again for the same, the same outcome."""
+        ended = await self._bind(effect)
+        self.ended[ended.outcome] += 1
+        if ended.outcome != "unknown":
+            self._posted.pop((effect.uid, effect.serial), None)
+        return ended
+
+    async def settle(self, effect: Bind) -> Ended:
+        """What became of a bind of unknown outcome; tries until it is known."""
+        backoff = Backoff(self.timing, most=5.0)
+        posted = self._posted.setdefault((effect.uid, effect.serial), self.timing.clock())
+        # The server ends a request by itself after the time that the request names, and etcd gives up what it was handed
+        # a few seconds later: a pod that a quorum read finds unbound after that is not bound by this request any more.
+        over = posted + self.settings.bind_seconds + self.settings.settle_margin
+        while True:
+            late = self.timing.clock() >= over
+            ended = await self._read(effect)
+            if ended is _UNBOUND and late:
+                ended = Ended("refused", "the API server did not write the bind in its time")
+            if ended.outcome != "unknown":
+                self._posted.pop((effect.uid, effect.serial), None)
+                self.ended[ended.outcome] += 1
+                return ended
+            await backoff.wait()
+
+    async def _bind(self, effect: Bind) -> Ended:
+        if not self.may_bind():
+            return Ended("refused", "this replica may not bind now: another one leads")
+        body = binding(effect.name, effect.uid, effect.node, effect.annotations)
+        first = await self._post(effect, body)
+        if first.outcome != "unknown":
+            return first
+        seen = await self._read(effect)
+        if seen is not _UNBOUND or not self.may_bind():
+            return seen if seen.outcome != "unknown" else first
+        # The same again is no second bind: whichever of the two arrives last is told that the pod is bound.
+        again = await self._post(effect, body, repeated=True)
+        return again if again.outcome != "unknown" else first
+
+    async def _post(self, effect: Bind, body: bytes, *, repeated: bool = False) -> Ended:
+        path = f"{pod_path(effect.namespace, effect.name)}/binding?timeout={self.settings.bind_seconds}s"
+        begin = self.timing.clock()
+        backoff = Backoff(self.timing, most=1.0)
+        while True:
+            try:
+                answer = await self.connection.call("POST", path, body, wait=self._wait)
+            except NotSentError as error:
+                return Ended("unknown" if repeated else "refused", f"nothing was written: {error}")
+            except ClusterError as error:
+                self._note(effect, error)
+                return Ended("unknown", str(error))
+            pause = max(retry_after(answer), backoff.next())
+            if answer.status != 429 or self.timing.clock() - begin + pause > self.settings.busy:
+                return await self._judge(effect, answer, repeated=repeated)
+            await self.timing.sleep(pause)
+
+    async def _judge(self, effect: Bind, answer: Answer, *, repeated: bool) -> Ended:
+        status = answer.status
+        if status in {200, 201}:
+            return Ended("written")
+        said = status_of(answer.body).message or f"the API server answers {status}"
+        if status == 409:
+            seen = await self._read(effect)
+            return Ended("refused", said) if seen is _UNBOUND else seen
+        if status == 408 or status >= 500:
+            self._note(effect, said)
+            return Ended("unknown", said)
+        # What refuses the second request need not have refused the first, unless the pod itself is gone.
+        return Ended("unknown" if repeated and status != 404 else "refused", said)
+
+    def _note(self, effect: Bind, why: object) -> None:
+        self._posted[effect.uid, effect.serial] = self.timing.clock()
+        log.warning("bind pod=%s/%s node=%s not answered: %s", effect.namespace, effect.name, effect.node, why)
+
+    async def _read(self, effect: Bind) -> Ended:
+        """What the pod is now, by the quorum; `_UNBOUND` if the bind may still come."""
+        try:
+            answer = await self.connection.call("GET", pod_path(effect.namespace, effect.name), wait=self._wait)
+            if answer.status == 404:
+                return Ended("refused", f"pod {effect.namespace}/{effect.name} is gone")
+            if answer.status != 200:
+                return Ended("unknown", status_of(answer.body).message or f"the API server answers {answer.status}")
+            pod = decode_pod(answer.body)
+        except (ClusterError, InputError) as error:
+            return Ended("unknown", str(error))
+        return _compared(effect, pod)
+
+
+def _compared(effect: Bind, pod: PodView) -> Ended:
+    """What a pod as it is now tells of a bind."""
+    name = f"pod {effect.namespace}/{effect.name}"
+    if pod.uid != effect.uid:
+        return Ended("refused", f"{name} is another one of the same name by now")
+    if not pod.node:
+        # The server refuses to bind a pod that is being deleted, however late the request comes.
+        return Ended("refused", f"{name} is being deleted") if pod.deleting else _UNBOUND
+    if pod.node != effect.node:
+        return Ended("refused", f"{name} is bound to node {pod.node} already")
+    # The record alone counts: other keys hold the time of the request, which differs when a bind is asked for again.
+    keys = (GRANT,) if GRANT in effect.annotations else tuple(effect.annotations)
+    if any(pod.annotations.get(key) != effect.annotations[key] for key in keys):
+        return Ended("refused", f"{name} is bound there with other devices already")
+    return Ended("written")

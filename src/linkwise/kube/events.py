@@ -1,0 +1,129 @@
+"""Events written off the hot path: at a limited rate, equal ones counted up, too many dropped and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from linkwise.kube.connection import MERGE
+from linkwise.kube.patching import timestamp
+from linkwise.kube.timing import Bucket
+from linkwise.wire.api_writes import About, count_patch, event
+
+if TYPE_CHECKING:
+    from linkwise.broker.effects import Event
+    from linkwise.kube.attempts import Attempts, Given
+
+__all__ = ["Reporter"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Made:
+    """An event that the server has."""
+
+    name: str
+    count: int
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Tells people; an event that equals one before is that one once more."""
+
+    attempts: Attempts
+    done: Counter[str] = field(default_factory=Counter)
+    """by end: made, repeated, failed, dropped"""
+    trouble: str = ""
+    hurried: bool = False
+    """whether the rate no longer counts"""
+    _line: dict[Event, int] = field(default_factory=dict)
+    """what waits, and how often it happened"""
+    _made: dict[Event, _Made] = field(default_factory=dict)
+    _sending: bool = False
+    _number: int = 0
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def queued(self) -> int:
+        """How many are not done yet."""
+        return len(self._line) + self._sending
+
+    def tell(self, effect: Event) -> None:
+        """Write an event soon."""
+        if effect in self._line:
+            self._line[effect] += 1
+        elif len(self._line) < self.attempts.settings.events_held:
+            self._line[effect] = 1
+            self._idle.clear()
+            self._news.set()
+        else:
+            self.done["dropped"] += 1
+
+    async def drained(self) -> None:
+        """Wait until nothing is in line."""
+        if self.queued:
+            await self._idle.wait()
+
+    async def run(self) -> None:
+        """Write whatever is told, until cancelled."""
+        settings = self.attempts.settings
+        bucket = Bucket(self.attempts.timing, settings.events, settings.events_burst)
+        while True:
+            await self._news.wait()
+            if not self.hurried:
+                await bucket.take()
+            effect = next(iter(self._line))
+            times = self._line.pop(effect)
+            self._sending = True
+            try:
+                await self._write(effect, times)
+            finally:
+                self._sending = False
+                if not self._line:
+                    self._news.clear()
+                    self._idle.set()
+
+    async def _write(self, effect: Event, times: int) -> None:
+        made = self._made.pop(effect, None)
+        if made is not None:
+            made.count += times
+            patch = count_patch(made.count, timestamp(self.attempts.timing.now()))
+            given = await self.attempts.write("PATCH", f"{_place(effect)}/{quote(made.name, safe='')}", patch, MERGE)
+            if given.status != 404:
+                self._end(effect, made, given, "repeated")
+                return
+            # The server keeps events for an hour: this one is over, and is told anew.
+        self._number += 1
+        about, now = _about(effect), self.attempts.timing.now()
+        made = _Made(f"{about.name[:200]}.{int(now * 1e6):x}{self._number & 0xFFFF:04x}", times)
+        words = (effect.kind, effect.reason, effect.sentence)
+        given = await self.attempts.write("POST", _place(effect), event(made.name, about, words, times, timestamp(now)))
+        self._end(effect, made, given, "made")
+
+    def _end(self, effect: Event, made: _Made, given: Given, word: str) -> None:
+        self.done[word if given.done else "failed"] += 1
+        if given.done:
+            self._made[effect] = made
+            if len(self._made) > self.attempts.settings.events_known:
+                del self._made[next(iter(self._made))]
+        elif given.sentence != self.trouble:
+            log.warning("event reason=%s about=%s not written: %s", effect.reason, _about(effect).name, given.sentence)
+        self.trouble = "" if given.done else given.sentence
+
+
+def _about(effect: Event) -> About:
+    # Nodes are not in a namespace, and whoever asks for events of one asks by its name as if that were its UID.
+    if not effect.name:
+        return About("Node", effect.node, effect.node)
+    return About("Pod", effect.name, effect.uid, effect.namespace)
+
+
+def _place(effect: Event) -> str:
+    namespace = effect.namespace if effect.name else "default"
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/events"

@@ -1,0 +1,238 @@
+"""One kind of objects as the API server has it: listed page by page, then watched, and listed anew where that is needed.
+
+What is seen is handed on in small slices, with a pause after each in which others get their turn. A watch that is cut goes
+on from the last version it saw; only if the server no longer has that version is everything listed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from linkwise.broker.sights import PodsListed
+from linkwise.errors import ClusterError, InputError
+from linkwise.kube.reading import Name, Reading, Stats
+from linkwise.kube.settings import WatchSettings
+from linkwise.kube.sources import PODS
+from linkwise.kube.timing import Backoff, Timing
+from linkwise.wire.watching import Lines, change_of, head_of, page_of, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from linkwise.broker.sights import Sight
+    from linkwise.kube.connection import Connection
+    from linkwise.kube.exchange import Exchange
+    from linkwise.kube.sources import Source
+    from linkwise.wire.watching import RawPage, Status
+
+__all__ = ["AbsentError", "ForbiddenError", "Reflector"]
+
+log = logging.getLogger(__name__)
+
+_STEADY: Final = 1.0  # s
+"""a watch that lasted so long was a good one, though nothing happened"""
+_LATE: Final = 30.0  # s
+"""after a watch should have ended, until it is taken for dead"""
+_SEEN: Final = ("ADDED", "MODIFIED", "DELETED")
+
+
+class AbsentError(ClusterError):
+    """The server has no such kind."""
+
+
+class ForbiddenError(ClusterError):
+    """We may not do that."""
+
+
+class ExpiredError(ClusterError):
+    """The server no longer has the version that was asked for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reflector:
+    """Lists and watches one source until it is not served, or not allowed."""
+
+    connection: Connection
+    source: Source
+    sink: Callable[[list[Sight]], None]
+    settings: WatchSettings = field(default_factory=WatchSettings)
+    timing: Timing = field(default_factory=Timing)
+    known: Callable[[], Collection[str]] | None = None
+    """UIDs of all pods that whoever is behind the sink knows of"""
+    path: str = ""
+    """of the list; discovery tells it"""
+    stats: Stats = field(default_factory=Stats)
+    _reading: Reading = field(init=False)
+    _backoff: Backoff = field(init=False)
+    _version: str = ""
+    _listed: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._reading = Reading(self.source, self.stats)
+        self._backoff = Backoff(self.timing)
+
+    async def run(self) -> None:
+        """List and watch; ends only with AbsentError or ForbiddenError, or with what the sink raises."""
+        while True:
+            try:
+                if not self._version or self._is_stale():
+                    await self._list()
+                await self._watch()
+            except (AbsentError, ForbiddenError):
+                self._version = ""
+                raise
+            except ExpiredError as error:
+                self._version = ""
+                await self._again("expired", error)
+            except ClusterError as error:
+                await self._again("failed", error)
+
+    def lose_all(self) -> None:
+        """The kind is not served any more: nothing of it is there."""
+        if sights := self._reading.missing(frozenset()):
+            self.sink(sights)
+
+    def _is_stale(self) -> bool:
+        resync = self.settings.resync
+        return resync > 0 and self.timing.clock() - self._listed >= resync
+
+    async def _again(self, kind: str, error: ClusterError) -> None:
+        self.stats.errors[kind] += 1
+        if str(error) != self.stats.trouble:
+            log.warning("resource=%s %s: %s", self.source.name, kind, error)
+        self.stats.trouble = str(error)
+        await self._backoff.wait()
+
+    def _well(self) -> None:
+        if self.stats.trouble:
+            log.info("resource=%s works again", self.source.name)
+        self.stats.trouble = ""
+
+    async def _list(self) -> None:
+        """All objects, page by page; whoever was there before and is not among them is gone."""
+        # A list as of now, by the quorum: no version is asked for.
+        before = frozenset(self.known()) if self.known else frozenset()
+        found, rest, nameless = set[Name](), "", self._reading.nameless
+        while True:
+            page = await self._page(rest)
+            for start in range(0, len(page.items), self.settings.slice):
+                sights = []
+                for document in page.items[start : start + self.settings.slice]:
+                    name, sight = self._reading.listed(document)
+                    found.add(name)
+                    if sight is not None:
+                        sights.append(sight)
+                self._hand_on(sights)
+                await asyncio.sleep(0)
+            rest = page.rest
+            if not rest:
+                break
+        if self._reading.nameless == nameless:
+            self._tell_missing(found, before)
+        self._version, self._listed = page.version, self.timing.clock()
+        self.stats.lists += 1
+        self.stats.synced = True
+        self._well()
+
+    async def _page(self, rest: str) -> RawPage:
+        asked = f"{self.path}?limit={self.settings.page}" + (f"&continue={quote(rest, safe='')}" if rest else "")
+        answer = await self.connection.call("GET", asked, wait=self.settings.wait)
+        if answer.status != 200:
+            raise self._refused("list", answer.status, status_of(answer.body))
+        try:
+            return page_of(answer.body)
+        except InputError as error:
+            raise ClusterError(f"{self.connection.server} answers GET {asked} with no list: {error}") from error
+
+    def _tell_missing(self, found: set[Name], before: frozenset[str]) -> None:
+        if self.source is not PODS:
+            self._hand_on(self._reading.missing(found))
+            return
+        # Who became known since the list was asked for may be newer than the list: that tells nothing of them.
+        newer = frozenset(self.known()) - before if self.known else frozenset()
+        self._hand_on([PodsListed(frozenset(found) | newer if newer else frozenset(found))])
+
+    async def _watch(self) -> None:
+        settings, begin = self.settings, self.timing.clock()
+        seconds = int(settings.shortest + (settings.longest - settings.shortest) * self.timing.chance())
+        asked = f"watch=1&allowWatchBookmarks=true&resourceVersion={quote(self._version)}&timeoutSeconds={seconds}"
+        heard = self.stats.events
+        self.stats.watches += 1
+        try:
+            async with (
+                asyncio.timeout(seconds + _LATE),
+                self.connection.stream(f"{self.path}?{asked}", settings.wait) as stream,
+            ):
+                if stream.status != 200:
+                    raise self._refused("watch", stream.status, status_of(await _whole(stream)))
+                self._well()
+                await self._follow(stream)
+        except TimeoutError as error:
+            raise ClusterError(f"the watch of {self.source.name} did not end when it should have") from error
+        finally:
+            if self.stats.events > heard or self.timing.clock() - begin >= _STEADY:
+                self._backoff.reset()
+        if self.stats.events == heard and self.timing.clock() - begin < _STEADY:
+            raise ClusterError(f"the watch of {self.source.name} ended as soon as it began")
+
+    async def _follow(self, stream: Exchange) -> None:
+        lines = Lines()
+        async for piece in stream.chunks():
+            self.stats.heard_at = self.timing.now()
+            whole = lines.feed(piece)
+            for start in range(0, len(whole), self.settings.slice):
+                self._take(whole[start : start + self.settings.slice])
+                await asyncio.sleep(0)
+
+    def _take(self, lines: list[bytes]) -> None:
+        """Hand on what these lines say; if one is none, all before it."""
+        sights: list[Sight] = []
+        try:
+            for line in lines:
+                self._take_line(line, sights)
+        finally:
+            self._hand_on(sights)
+
+    def _take_line(self, line: bytes, sights: list[Sight]) -> None:
+        try:
+            change = change_of(line)
+            if change.type in _SEEN:
+                version, sight = self._reading.changed(change.document, gone=change.type == "DELETED")
+                if sight is not None:
+                    sights.append(sight)
+            elif change.type == "BOOKMARK":
+                version = head_of(change.document).resource_version
+            else:
+                raise self._refused("watch", (said := status_of(change.document)).code, said)
+        except InputError as error:
+            # Nobody knows whom such a line was about: everything is looked at again.
+            self.stats.errors["garbage"] += 1
+            raise ExpiredError(f"the watch of {self.source.name} holds a line that is no event: {error}") from error
+        self.stats.events += 1
+        self._version = version or self._version
+
+    def _hand_on(self, sights: list[Sight]) -> None:
+        if sights:
+            self.stats.objects += len(sights)
+            self.sink(sights)
+
+    def _refused(self, verb: str, status: int, said: Status) -> ClusterError:
+        if status == 410 or said.reason in {"Expired", "Gone"}:
+            return ExpiredError(f"{self.source.name}: the version is gone: {said.message}")
+        if status == 404:
+            return AbsentError(f"{self.source.name} is not served")
+        if status == 403:
+            where = f" in namespace {self.source.namespace}" if self.source.namespace else ""
+            return ForbiddenError(
+                f"may not {verb} {self.source.name}{where}: {said.message}; grant list and watch on it"
+                " (`linkwise manifests rbac` prints the role)"
+            )
+        return ClusterError(f"{self.connection.server} refuses to {verb} {self.source.name}: {status} {said.message}")
+
+
+async def _whole(stream: Exchange) -> bytes:
+    return b"".join([piece async for piece in stream.chunks()])

@@ -1,0 +1,72 @@
+"""Time and chance, as values that tests replace; and what is built of them: waiting longer each time, and rates."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["Backoff", "Bucket", "Timing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Where time and chance come from."""
+
+    clock: Callable[[], float] = time.monotonic
+    """seconds that never go back"""
+    now: Callable[[], float] = time.time
+    """seconds since the epoch"""
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+    """from 0 to 1"""
+
+
+class Backoff:
+    """Waits that double up to a limit; each is shortened by chance, so that many clients do not come back at once."""
+
+    def __init__(self, timing: Timing, first: float = 0.25, most: float = 30.0) -> None:
+        self._timing = timing
+        self._first = first
+        self._most = most
+        self._delay = first
+
+    def reset(self) -> None:
+        """What failed works again."""
+        self._delay = self._first
+
+    def next(self) -> float:
+        """How long to wait now."""
+        delay, self._delay = self._delay, min(self._delay * 2, self._most)
+        return delay * (0.5 + 0.5 * self._timing.chance())
+
+    async def wait(self, at_least: float = 0.0) -> None:
+        """Wait that long."""
+        await self._timing.sleep(max(self.next(), at_least))
+
+
+class Bucket:
+    """A rate: so many at once, and so many a second after that."""
+
+    def __init__(self, timing: Timing, rate: float, burst: int) -> None:
+        self._timing = timing
+        self._rate = rate
+        self._burst = float(burst)
+        self._left = self._burst
+        self._at = timing.clock()
+
+    async def take(self) -> None:
+        """Wait until one more is allowed."""
+        while True:
+            now = self._timing.clock()
+            self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+            self._at = now
+            if self._left >= 1.0 - 1e-9:
+                self._left -= 1.0
+                return
+            await self._timing.sleep((1.0 - self._left) / self._rate)

@@ -1,0 +1,271 @@
+"""Effects that can wait: wakes, annotations and events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from linkwise.broker.effects import Annotate, Bind, Event, Wake
+from linkwise.kube.performer import Performer
+from linkwise.kube.settings import PerformSettings
+from linkwise.testing.scripted_api import FakeTime, Reply, ScriptedApi, play, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.kube.connection import Connection
+
+FINE = Reply(200, {})
+EVENTS = "/api/v1/namespaces/team/events"
+
+
+def wake(name: str) -> Wake:
+    return Wake("team", name, f"u-{name}", "there is room")
+
+
+def annotate(name: str, **annotations: str | None) -> Annotate:
+    return Annotate("team", name, f"u-{name}", cast("dict[str, str]", annotations))
+
+
+def event(name: str = "p", sentence: str = "devices 0, 1") -> Event:
+    return Event("Normal", "DevicesChosen", sentence, "team", name, f"u-{name}", "n1")
+
+
+class Told:
+    """A performer that was told something, after all of it was done."""
+
+    def __init__(self, api: ScriptedApi, performer: Performer, time: FakeTime) -> None:
+        self.api = api
+        self.performer = performer
+        self.time = time
+
+    def paths(self, verb: str) -> list[str]:
+        return [request.path.rpartition("/")[2] for request in self.api.asked(verb)]
+
+
+def tell(
+    *rounds: Iterable[Wake | Annotate | Event],
+    scripts: dict[str, tuple[Reply, ...]] | None = None,
+    settings: PerformSettings | None = None,
+) -> Told:
+    """Tell effects, round by round, each after the one before is done."""
+
+    async def scenario(api: ScriptedApi, connection: Connection) -> Told:
+        for name in "abcdefp":
+            api.script(f"PATCH /api/v1/namespaces/team/pods/{name}", FINE)
+        api.script(f"POST {EVENTS}", Reply(201, {}))
+        api.script("POST /api/v1/namespaces/default/events", Reply(201, {}))
+        for asked, replies in (scripts or {}).items():
+            api.script(asked, *replies)
+        time = FakeTime()
+        performer = Performer(connection, settings or PerformSettings(), time.timing)
+        running = asyncio.create_task(performer.run())
+        for effects in rounds:
+            performer.tell(effects)
+            await until(lambda: not performer.queued)
+        await performer.close()
+        await running
+        return Told(api, performer, time)
+
+    return play(scenario)
+
+
+def test_a_pod_is_woken_by_one_annotation_and_its_uid() -> None:
+    (request,) = tell([wake("a")]).api.requests
+    assert request.document["metadata"]["uid"] == "u-a"
+    assert request.document["metadata"]["annotations"] == {"linkwise.dev/woken": "1970-01-01T00:16:40.000000Z"}
+    assert request.headers["content-type"] == "application/merge-patch+json"
+
+
+def test_pods_are_woken_in_the_order_in_which_they_were_told() -> None:
+    assert tell([wake(name) for name in "cabed"]).paths("PATCH") == list("cabed")
+
+
+def test_a_pod_waits_in_line_once_and_keeps_its_place() -> None:
+    assert tell([wake("a"), wake("b"), wake("a")]).paths("PATCH") == ["a", "b"]
+
+
+def test_a_pod_that_was_woken_can_be_woken_again() -> None:
+    assert tell([wake("a")], [wake("a")]).paths("PATCH") == ["a", "a"]
+
+
+def test_wakes_keep_to_their_rate_after_the_first_few() -> None:
+    told = tell([wake(name) for name in "abcdef"], settings=PerformSettings(wakes=2.0, wakes_burst=3))
+    assert told.paths("PATCH") == list("abcdef")
+    assert told.time.seconds - 1_000.0 == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("status", [404, 409, 422])
+def test_a_pod_that_is_gone_or_another_one_needs_no_waking(status: int) -> None:
+    said = Reply(status, {"message": 'Pod "a" is invalid: metadata.uid: field is immutable'})
+    told = tell([wake("a"), wake("b")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (said,)})
+    assert told.performer.stats["wake"] == {"gone": 1, "written": 1}
+    assert told.performer.problems == ()
+
+
+def test_a_wake_that_fails_is_tried_again_before_the_next() -> None:
+    failing = (Reply(500, {}), Reply(ending="reset"), FINE)
+    told = tell([wake("a"), wake("b")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
+    assert told.paths("PATCH") == ["a", "a", "a", "b"]
+
+
+def test_one_pod_that_can_never_be_woken_does_not_hold_up_the_others() -> None:
+    told = tell(
+        [wake("a"), wake("b")],
+        scripts={"PATCH /api/v1/namespaces/team/pods/a": (Reply(500, {}),)},
+        settings=PerformSettings(tries=2),
+    )
+    assert told.paths("PATCH") == ["a", "a", "b"]
+    assert told.performer.stats["wake"] == {"failed": 1, "written": 1}
+
+
+def test_what_may_not_be_done_is_a_problem_that_names_the_right() -> None:
+    refused = Reply(403, {"message": "no you"})
+    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (refused,)})
+    assert told.performer.problems == ("no you; grant patch on pods (`linkwise manifests rbac` prints the role)",)
+
+
+def test_annotations_are_written_with_the_uid_and_none_takes_one_away() -> None:
+    (request,) = tell([annotate("a", plan="x", old=None)]).api.requests
+    assert request.document == {"metadata": {"uid": "u-a", "annotations": {"plan": "x", "old": None}}}
+
+
+def test_what_waits_for_one_pod_is_written_together() -> None:
+    (request,) = tell([annotate("a", plan="x", word="1"), annotate("a", plan="y")]).api.requests
+    assert request.document["metadata"]["annotations"] == {"plan": "y", "word": "1"}
+
+
+def test_annotations_of_many_pods_are_all_written() -> None:
+    told = tell([annotate(name, plan="x") for name in "abcdef"], settings=PerformSettings(annotating=2))
+    assert sorted(told.paths("PATCH")) == list("abcdef")
+
+
+def test_annotations_are_tried_again_and_dropped_when_the_pod_is_gone() -> None:
+    failing = (Reply(503, {}), Reply(ending="reset"), Reply(404, {}))
+    told = tell([annotate("a", plan="x")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
+    assert (len(told.api.requests), told.performer.stats["annotate"]) == (3, {"gone": 1})
+
+
+def test_a_later_annotation_of_one_pod_waits_for_the_earlier() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> list[str]:
+        api.script("PATCH /api/v1/namespaces/team/pods/a", Reply(ending="silence"), FINE)
+        performer = Performer(connection, PerformSettings(wait=0.05), FakeTime().timing)
+        running = asyncio.create_task(performer.run())
+        performer.tell([annotate("a", plan="x")])
+        await until(lambda: api.requests)
+        performer.tell([annotate("a", plan="y")])
+        await until(lambda: not performer.queued)
+        await performer.close()
+        await running
+        return [request.document["metadata"]["annotations"]["plan"] for request in api.requests]
+
+    assert play(scenario) == ["x", "x", "y"]
+
+
+def test_an_event_is_about_its_pod() -> None:
+    (request,) = tell([event()]).api.requests
+    assert request.path == EVENTS
+    about = {"kind": "Pod", "name": "p", "uid": "u-p", "namespace": "team", "apiVersion": "v1"}
+    assert request.document["involvedObject"] | about == about
+    assert (request.document["reportingComponent"], request.document["count"]) == ("linkwise", 1)
+
+
+def test_an_event_about_a_node_is_in_the_default_namespace() -> None:
+    (request,) = tell([Event("Warning", "Drift", "two pods, one device", node="n1")]).api.requests
+    assert request.path == "/api/v1/namespaces/default/events"
+    assert (request.document["involvedObject"]["kind"], request.document["involvedObject"]["name"]) == ("Node", "n1")
+
+
+def test_an_event_that_happens_again_is_counted_up() -> None:
+    made = f"{EVENTS}/p.3b9aca000001"
+    told = tell([event()], [event()], [event(), event()], scripts={f"PATCH {made}": (FINE,)})
+    assert [request.document["count"] for request in told.api.requests] == [1, 2, 4]
+    assert told.performer.stats["event"] == {"made": 1, "repeated": 2}
+
+
+def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
+    told = tell([event()], [event()])
+    assert [request.verb for request in told.api.requests] == ["POST", "PATCH", "POST"]
+
+
+def test_events_that_differ_are_not_counted_together() -> None:
+    told = tell([event(sentence="device 0"), event(sentence="device 1")])
+    assert told.performer.stats["event"] == {"made": 2}
+
+
+def test_too_many_events_are_dropped_and_counted() -> None:
+    told = tell([event(sentence=str(number)) for number in range(5)], settings=PerformSettings(events_held=3))
+    assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
+
+
+def test_events_keep_to_their_rate() -> None:
+    told = tell(
+        [event(sentence=str(number)) for number in range(5)], settings=PerformSettings(events=1.0, events_burst=2)
+    )
+    assert told.time.seconds - 1_000.0 == pytest.approx(3.0)
+
+
+def test_a_long_sentence_is_cut_for_an_event() -> None:
+    (request,) = tell([event(sentence="x" * 5_000)]).api.requests
+    assert len(request.document["message"]) == 1_024
+
+
+def test_closing_sends_what_is_in_line_without_keeping_to_the_rate() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
+        for name in "abcdef":
+            api.script(f"PATCH /api/v1/namespaces/team/pods/{name}", FINE)
+        performer = Performer(connection, PerformSettings(wakes=1.0, wakes_burst=1))
+        running = asyncio.create_task(performer.run())
+        performer.tell([wake(name) for name in "abcdef"])
+        await asyncio.sleep(0)
+        await performer.close()
+        await running
+        return len(api.requests)
+
+    assert play(scenario) == 6
+
+
+def test_closing_does_not_wait_for_ever() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
+        api.script("PATCH /api/v1/namespaces/team/pods/a", Reply(ending="silence"))
+        performer = Performer(connection, PerformSettings(closing=0.05))
+        running = asyncio.create_task(performer.run())
+        performer.tell([wake("a"), wake("b")])
+        await performer.close()
+        await running
+        return len(api.requests)
+
+    assert play(scenario) == 1
+
+
+def test_what_is_told_after_the_end_is_counted() -> None:
+    async def scenario(_: ScriptedApi, connection: Connection) -> dict[str, int]:
+        performer = Performer(connection)
+        await performer.close()
+        performer.tell([wake("a")])
+        return dict(performer.stats["late"])
+
+    assert play(scenario) == {"wake": 1}
+
+
+def test_a_bind_is_no_effect_that_can_wait() -> None:
+    async def scenario(_: ScriptedApi, connection: Connection) -> None:
+        Performer(connection).tell([Bind("team", "p", "u", "n", None, 0)])  # type: ignore[list-item]
+
+    with pytest.raises(TypeError, match="Bind"):
+        play(scenario)
+
+
+def test_a_performer_that_is_cancelled_stops() -> None:
+    async def scenario(_: ScriptedApi, connection: Connection) -> bool:
+        running = asyncio.create_task(Performer(connection).run())
+        await asyncio.sleep(0)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        return running.cancelled()
+
+    assert play(scenario)

@@ -1,0 +1,320 @@
+"""Lists and watches against an API server that says what the test wrote down."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from linkwise.broker.sights import NodeGone, PodGone, PodsListed
+from linkwise.kube.reflector import AbsentError, ForbiddenError, Reflector
+from linkwise.kube.settings import WatchSettings
+from linkwise.kube.sources import NODES, PODS
+from linkwise.model.views import NodeView, PodView
+from linkwise.testing.scripted_api import FakeTime, Reply, ScriptedApi, line, listed, play, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from linkwise.broker.sights import Sight
+    from linkwise.kube.connection import Connection
+    from linkwise.kube.sources import Source
+
+GONE = Reply(410, {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+
+
+def pod(name: str, version: int = 1, node: str = "") -> dict[str, Any]:
+    meta = {"name": name, "namespace": "team", "uid": f"u-{name}", "resourceVersion": str(version)}
+    return {"metadata": meta, "spec": {"nodeName": node} if node else {}}
+
+
+def node(name: str, version: int = 1) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+class Seen:
+    """Follows one source in the background and keeps what it shows."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: Source = PODS,
+        settings: WatchSettings | None = None,
+        known: Callable[[], set[str]] | None = None,
+    ) -> None:
+        self.batches: list[list[Sight]] = []
+        self.time = FakeTime()
+        self.reflector = Reflector(
+            connection=connection,
+            source=source,
+            sink=self.batches.append,
+            settings=settings or WatchSettings(),
+            timing=self.time.timing,
+            known=known,
+            path=f"/api/v1/{source.resource}",
+        )
+        self.task = asyncio.create_task(self.reflector.run())
+
+    @property
+    def sights(self) -> list[Sight]:
+        return [sight for batch in self.batches for sight in batch]
+
+    def names(self) -> list[str]:
+        return [sight.name for sight in self.sights if isinstance(sight, PodView | NodeView)]
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        await until(lambda: self.task.done() or holds())
+        if self.task.done():
+            await self.task
+
+    async def end(self) -> None:
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+
+
+def follow(
+    scripts: Mapping[str, tuple[Reply, ...]],
+    holds: Callable[[Seen, ScriptedApi], object],
+    source: Source = PODS,
+    settings: WatchSettings | None = None,
+    known: Callable[[], set[str]] | None = None,
+) -> tuple[Seen, ScriptedApi]:
+    """Follow a source until something holds."""
+
+    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[Seen, ScriptedApi]:
+        for asked, replies in scripts.items():
+            api.script(asked, *replies)
+        seen = Seen(connection, source, settings, known)
+        try:
+            await seen.until(lambda: holds(seen, api))
+        finally:
+            await seen.end()
+        return seen, api
+
+    return play(scenario)
+
+
+LIST, WATCH = "GET /api/v1/pods", "WATCH /api/v1/pods"
+
+
+def test_a_list_is_read_page_by_page_to_its_end() -> None:
+    pages = (listed(pod("a"), pod("b"), rest="more/x"), listed(pod("c"), version="101"))
+    seen, api = follow({LIST: pages}, lambda _, api: api.asked("WATCH"))
+    assert seen.names() == ["a", "b", "c"]
+    assert [request.query.get("continue") for request in api.asked("GET")] == [None, "more/x"]
+    assert api.asked("GET")[0].query["limit"] == "500"
+
+
+def test_who_is_not_in_a_whole_list_is_told_at_its_end() -> None:
+    seen, _ = follow({LIST: (listed(pod("a"), pod("b")),)}, lambda _, api: api.asked("WATCH"))
+    assert seen.sights[-1] == PodsListed(frozenset({"u-a", "u-b"}))
+
+
+def test_a_watch_goes_on_from_the_version_of_the_list() -> None:
+    _, api = follow({LIST: (listed(version="777"),)}, lambda _, api: api.asked("WATCH"))
+    query = api.asked("WATCH")[0].query
+    assert (query["resourceVersion"], query["allowWatchBookmarks"], query["timeoutSeconds"]) == ("777", "true", "600")
+
+
+def test_a_page_is_handed_on_in_slices() -> None:
+    pods = [pod(f"p{number}") for number in range(7)]
+    seen, _ = follow({LIST: (listed(*pods),)}, lambda _, api: api.asked("WATCH"), settings=WatchSettings(slice=3))
+    assert [len(batch) for batch in seen.batches] == [3, 3, 1, 1]
+
+
+def test_events_that_come_together_are_handed_on_together() -> None:
+    together = line("ADDED", pod("a", 2)) + line("MODIFIED", pod("b", 3)) + line("DELETED", pod("c", 4))
+    watch = Reply(pieces=(together,), ending="open")
+    seen, _ = follow({LIST: (listed(),), WATCH: (watch,)}, lambda seen, _: len(seen.sights) == 4)
+    assert [type(sight) for sight in seen.batches[-1]] == [PodView, PodView, PodGone]
+
+
+def test_a_line_that_comes_in_pieces_is_one_event() -> None:
+    whole = line("ADDED", pod("a", 2))
+    watch = Reply(pieces=(whole[:10], whole[10:40], whole[40:]), ending="open")
+    seen, _ = follow({LIST: (listed(),), WATCH: (watch,)}, lambda seen, _: seen.names())
+    assert seen.names() == ["a"]
+
+
+def test_a_watch_that_is_cut_in_the_middle_of_a_line_goes_on_from_the_last_whole_one() -> None:
+    cut = Reply(pieces=(line("ADDED", pod("a", 120)), line("ADDED", pod("b", 130))[:25]), ending="cut")
+    seen, api = follow({LIST: (listed(),), WATCH: (cut,)}, lambda _, api: len(api.asked("WATCH")) == 2)
+    assert api.asked("WATCH")[1].query["resourceVersion"] == "120"
+    assert (len(api.asked("GET")), seen.names()) == (1, ["a"])
+
+
+def test_a_bookmark_moves_the_version_and_shows_nothing() -> None:
+    watch = Reply(pieces=(line("BOOKMARK", {"metadata": {"resourceVersion": "500"}}),))
+    seen, api = follow({LIST: (listed(),), WATCH: (watch,)}, lambda _, api: len(api.asked("WATCH")) == 2)
+    assert api.asked("WATCH")[1].query["resourceVersion"] == "500"
+    assert seen.names() == []
+
+
+def test_a_watch_that_ends_in_time_begins_anew_at_once() -> None:
+    watch = Reply(pieces=(line("ADDED", pod("a", 120)),))
+    seen, _ = follow({LIST: (listed(),), WATCH: (watch,)}, lambda _, api: len(api.asked("WATCH")) == 2)
+    assert seen.time.slept == []
+
+
+@pytest.mark.parametrize(
+    "gone", [GONE, Reply(pieces=(line("ERROR", {"code": 410, "reason": "Expired", "message": "too old"}),))]
+)
+def test_a_version_that_is_gone_lets_everything_be_listed_anew(gone: Reply) -> None:
+    lists = (listed(pod("a")), listed(pod("b"), version="200"))
+    seen, api = follow({LIST: lists, WATCH: (gone,)}, lambda _, api: len(api.asked("WATCH")) == 2)
+    assert seen.sights[-1] == PodsListed(frozenset({"u-b"}))
+    assert api.asked("WATCH")[1].query["resourceVersion"] == "200"
+
+
+def test_a_page_that_is_gone_lets_the_list_begin_anew() -> None:
+    lists = (listed(pod("a"), rest="x"), GONE, listed(pod("b")))
+    seen, api = follow({LIST: lists}, lambda _, api: api.asked("WATCH"))
+    assert [request.query.get("continue") for request in api.asked("GET")] == [None, "x", None]
+    assert [sight for sight in seen.sights if isinstance(sight, PodsListed)] == [PodsListed(frozenset({"u-b"}))]
+
+
+def test_another_error_in_a_watch_is_waited_for_and_tried_again() -> None:
+    broken = Reply(pieces=(line("ERROR", {"code": 500, "message": "etcd is slow"}),))
+    seen, api = follow({LIST: (listed(),), WATCH: (broken,)}, lambda _, api: len(api.asked("WATCH")) == 2)
+    assert (seen.reflector.stats.errors["failed"], len(api.asked("GET"))) == (1, 1)
+
+
+def test_a_server_that_fails_is_asked_again_less_and_less_often() -> None:
+    lists = (*(Reply(500, {"message": "no"}),) * 4, listed())
+    seen, _ = follow({LIST: lists}, lambda _, api: api.asked("WATCH"))
+    assert seen.time.slept == [0.25, 0.5, 1.0, 2.0]
+    assert not seen.reflector.stats.trouble
+
+
+def test_after_a_good_watch_the_waits_are_short_again() -> None:
+    lists = (*(Reply(500, {"message": "no"}),) * 3, listed())
+    cut = Reply(pieces=(line("ADDED", pod("a", 120)),), ending="cut")
+    seen, _ = follow({LIST: lists, WATCH: (cut,)}, lambda _, api: len(api.asked("WATCH")) == 2)
+    assert seen.time.slept == [0.25, 0.5, 1.0, 0.25]
+
+
+def test_a_watch_that_ends_as_soon_as_it_begins_is_not_begun_in_a_hot_loop() -> None:
+    empty = Reply(pieces=())
+    seen, _ = follow({LIST: (listed(),), WATCH: (empty,) * 3}, lambda _, api: len(api.asked("WATCH")) == 4)
+    assert seen.time.slept == [0.25, 0.5, 1.0]
+
+
+def test_repeated_events_are_handed_on_as_they_are() -> None:
+    watch = Reply(pieces=(line("ADDED", pod("a", 2)) * 2,), ending="open")
+    seen, _ = follow({LIST: (listed(),), WATCH: (watch,)}, lambda seen, _: len(seen.names()) == 2)
+    assert seen.names() == ["a", "a"]
+
+
+def test_a_line_that_is_no_event_lets_everything_be_listed_anew() -> None:
+    watch = Reply(pieces=(line("ADDED", pod("a", 2)), b"<html>oops</html>\n"), ending="open")
+    seen, api = follow({LIST: (listed(),), WATCH: (watch,)}, lambda _, api: len(api.asked("WATCH")) == 2)
+    assert (len(api.asked("GET")), seen.names(), seen.reflector.stats.errors["garbage"]) == (2, ["a"], 1)
+
+
+def test_a_list_that_is_none_is_asked_for_again() -> None:
+    lists = (Reply(200, b"<html>a proxy</html>"), listed(pod("a")))
+    seen, _ = follow({LIST: lists}, lambda _, api: api.asked("WATCH"))
+    assert (seen.names(), seen.reflector.stats.errors["failed"]) == (["a"], 1)
+
+
+def test_one_pod_that_cannot_be_read_stops_no_other() -> None:
+    broken = pod("b") | {"spec": {"containers": 7}}
+    seen, _ = follow({LIST: (listed(pod("a"), broken, pod("c")),)}, lambda _, api: api.asked("WATCH"))
+    assert seen.names() == ["a", "c"]
+    assert "containers" in seen.reflector.stats.unreadable["team/b"]
+
+
+def test_a_pod_that_cannot_be_read_is_not_told_as_gone() -> None:
+    broken = pod("b") | {"spec": {"containers": 7}}
+    seen, _ = follow({LIST: (listed(pod("a"), broken),)}, lambda _, api: api.asked("WATCH"))
+    assert seen.sights[-1] == PodsListed(frozenset({"u-a", "u-b"}))
+
+
+def test_a_bound_pod_that_cannot_be_read_still_holds_its_devices() -> None:
+    wants = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    broken = pod("b") | {"spec": {"nodeName": "n1", "containers": [wants], "tolerations": 7}}
+    seen, _ = follow({LIST: (listed(broken),)}, lambda _, api: api.asked("WATCH"))
+    shown = seen.sights[0]
+    assert isinstance(shown, PodView)
+    assert (shown.node, shown.containers[0].limits) == ("n1", {"nvidia.com/gpu": "2"})
+    assert "counted on node n1" in seen.reflector.stats.unreadable["team/b"]
+
+
+def test_an_object_without_a_name_lets_nobody_be_told_as_gone() -> None:
+    seen, _ = follow({LIST: (listed(pod("a"), {"metadata": {"name": 7}}),)}, lambda _, api: api.asked("WATCH"))
+    assert seen.names() == ["a"]
+    assert not [sight for sight in seen.sights if isinstance(sight, PodsListed)]
+
+
+def test_what_could_not_be_read_is_forgotten_when_it_can_be() -> None:
+    broken = pod("b") | {"spec": {"containers": 7}}
+    watch = Reply(pieces=(line("MODIFIED", pod("b", 2)),), ending="open")
+    seen, _ = follow({LIST: (listed(broken),), WATCH: (watch,)}, lambda seen, _: seen.names())
+    assert seen.reflector.stats.unreadable == {}
+
+
+def test_nodes_that_went_while_nobody_watched_are_told_as_gone() -> None:
+    lists = (listed(node("n1"), node("n2")), listed(node("n2")))
+    scripts = {"GET /api/v1/nodes": lists, "WATCH /api/v1/nodes": (GONE,)}
+    seen, _ = follow(scripts, lambda _, api: len(api.asked("WATCH")) == 2, NODES)
+    assert seen.sights[-1] == NodeGone("n1")
+
+
+def test_a_node_that_is_deleted_twice_is_told_once() -> None:
+    watch = Reply(pieces=(line("DELETED", node("n1", 5)) * 2, line("ADDED", node("n2", 6))), ending="open")
+    scripts = {"GET /api/v1/nodes": (listed(node("n1")),), "WATCH /api/v1/nodes": (watch,)}
+    seen, _ = follow(scripts, lambda seen, _: "n2" in seen.names(), NODES)
+    assert seen.sights.count(NodeGone("n1")) == 1
+
+
+def test_pods_that_came_while_the_list_was_read_are_not_told_as_gone() -> None:
+    answers: Iterator[set[str]] = iter([{"u-old"}, {"u-old", "u-new"}])
+    seen, _ = follow({LIST: (listed(pod("a")),)}, lambda _, api: api.asked("WATCH"), known=lambda: next(answers))
+    assert seen.sights[-1] == PodsListed(frozenset({"u-a", "u-new"}))
+
+
+def test_everything_is_listed_anew_after_the_time_for_it() -> None:
+    ended = (Reply(pieces=()),) * 2
+    scripts = {LIST: (listed(),), WATCH: ended}
+    settings = WatchSettings(resync=0.5)
+    _, api = follow(scripts, lambda _, api: len(api.asked("WATCH")) == 3, settings=settings)
+    assert len(api.asked("GET")) == 2
+
+
+def test_a_kind_that_is_not_served_ends_the_following() -> None:
+    with pytest.raises(AbsentError, match="pods is not served"):
+        follow({}, lambda _, __: False)
+
+
+def test_what_is_not_allowed_is_said_with_verb_and_resource() -> None:
+    with pytest.raises(ForbiddenError, match="may not list pods: no you; grant list and watch"):
+        follow({LIST: (Reply(403, {"message": "no you"}),)}, lambda _, __: False)
+
+
+def test_what_the_sink_raises_is_not_hidden() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> None:
+        api.script(LIST, listed(pod("a")))
+        reflector = Reflector(connection=connection, source=PODS, sink=lambda _: 1 // 0, path="/api/v1/pods")  # type: ignore[arg-type]
+        await reflector.run()
+
+    with pytest.raises(ZeroDivisionError):
+        play(scenario)
+
+
+def test_a_server_that_is_not_there_is_waited_for() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> list[float]:
+        api.script(LIST, listed(pod("a")))
+        there = connection.http.origin
+        connection.http.origin = replace(there, port=1)
+        seen = Seen(connection)
+        await seen.until(lambda: len(seen.time.slept) >= 2)
+        connection.http.origin = there
+        await seen.until(lambda: seen.names() == ["a"])
+        await seen.end()
+        return seen.time.slept
+
+    assert play(scenario)[:2] == [0.25, 0.5]
