@@ -2,13 +2,13 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := partition filter rebuild conflicts plan
+BENCHES := partition filter rebuild conflicts plan calls
 
-.PHONY: help setup demo test check fix bench soak docs lock clean
+.PHONY: help setup demo test e2e check fix bench bench-cluster soak docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 $(READY): requirements.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV)
@@ -21,6 +21,12 @@ demo: $(READY)  ## a guided tour of real choices (ARGS=--once: check every promi
 test: $(READY)  ## all tests that need nothing but Python
 	$(BIN)/pytest --numprocesses auto $(ARGS)
 
+# A KUBECONFIG of the environment may be anybody's cluster: only one that is named on the command line is used.
+e2e: $(READY)  ## the tests on a real Kubernetes, built once (KUBECONFIG=FILE: on that cluster)
+	$(BIN)/python scripts/kubernetes.py build
+	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))" \
+	  $(BIN)/pytest tests/e2e -p no:xdist $(ARGS)
+
 check: $(READY)  ## lint, types, layers, documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 	$(BIN)/pytest tests/architecture tests/docs
@@ -30,6 +36,9 @@ fix: $(READY)  ## mend what can be mended by machine
 
 bench: $(READY)  ## speed of choosing, filter, a start from nothing and clashes of binds, each beside its bar
 	@code=0; for part in $(BENCHES); do $(BIN)/python bench/$$part.py $(ARGS) || code=1; done; exit $$code
+
+bench-cluster: $(READY)  ## a real kube-scheduler with the service and without, and memory over 20,000 pods (about 15 minutes)
+	@code=0; for part in cluster memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
 
 soak: $(READY)  ## fuzz the readers of tool outputs, shake brokers (SECONDS=600)
 	$(BIN)/python scripts/soak.py $(or $(SECONDS),600)

@@ -1,0 +1,165 @@
+"""What HTTP adds to filter: the CPU of our server beside one of the same stack that decodes the request and answers a constant.
+
+Both run as processes of their own and are asked in turns; what is compared is the CPU time that the kernel counts for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from clusters import node_names, observed, pod_json, request, whole_cluster
+from linkwise.serve.app import application
+from linkwise.serve.counting import Counting
+from linkwise.serve.listening import Server, listen
+from linkwise.serve.service import Service
+from linkwise.testing.served import Recorder
+from linkwise.wire.extender import FilterResult, decode_filter, encode
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+NODES, CALLS, ROUNDS = 5_000, 40, 15
+BAR = 2.0
+
+
+def constant(names: list[str]) -> Starlette:
+    """Decodes typed, and answers what was settled before."""
+    reply = encode(FilterResult(names[:16]))
+
+    async def answer(request: Request) -> Response:
+        decode_filter(await request.body())
+        return Response(reply, media_type="application/json")
+
+    return Starlette(routes=[Route("/filter", answer, methods=["POST"])])
+
+
+def ours(names: list[str]) -> Starlette:
+    """The service, with a cluster half of whose devices are taken; about eight pods are on their way at any time."""
+    time = count(1.0, 0.25)
+    service = Service(observed(whole_cluster(names, random.Random(1))), Recorder(), Counting(), clock=time.__next__)
+    service.start()
+    return application(service, dict)
+
+
+async def serve(kind: str) -> None:
+    """Serve one of them, and print the port."""
+    names = node_names(NODES, int(sys.argv[3]))
+    application = ours(names) if kind == "ours" else constant(names)
+    door = listen("127.0.0.1", 0)
+    print(door.getsockname()[1], flush=True)
+    await Server(application).serve([door])
+
+
+class Asked:
+    """A server in a process of its own, asked over one connection that is kept."""
+
+    def __init__(self, kind: str, length: int) -> None:
+        command = [sys.executable, __file__, "--serve", kind, str(length)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+        assert self.process.stdout is not None  # noqa: S101 - for the type checker
+        port = int(self.process.stdout.readline())
+        self._wire = socket.create_connection(("127.0.0.1", port))
+
+    def cpu(self, bodies: list[bytes]) -> float:
+        """Microseconds of the server's CPU for a call."""
+        before = self._spent()
+        for body in bodies:
+            self._ask(body)
+        return (self._spent() - before) / len(bodies) * 1e6
+
+    def _ask(self, body: bytes) -> None:
+        head = (
+            f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self._wire.sendall(head.encode() + body)
+        answer = self._wire.recv(1 << 20)
+        while b"\r\n\r\n" not in answer:
+            answer += self._wire.recv(1 << 20)
+        headers, _, got = answer.partition(b"\r\n\r\n")
+        length = int(
+            next(line.split(b":")[1] for line in headers.lower().split(b"\r\n") if line.startswith(b"content-l"))
+        )
+        while len(got) < length:
+            got += self._wire.recv(1 << 20)
+        if b" 200 " not in headers or b'"Error"' in got:
+            raise AssertionError(answer[:500])
+
+    def _spent(self) -> float:
+        """In nanoseconds of the scheduler's own count, which is finer than clock ticks."""
+        return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]) / 1e9
+
+    def end(self) -> None:
+        """Stop it."""
+        self._wire.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def measure(length: int) -> tuple[float, float]:
+    """Medians of ours and of the constant one, in microseconds a call."""
+    names = node_names(NODES, length)
+    servers = {kind: Asked(kind, length) for kind in ("ours", "constant")}
+    spent: dict[str, list[float]] = {kind: [] for kind in servers}
+    try:
+        for turn in range(ROUNDS):
+            bodies = [
+                request(pod_json(turn * CALLS + number, {"nvidia.com/gpu": str((1, 2, 4)[number % 3])}), names)
+                for number in range(CALLS)
+            ]
+            for kind, server in servers.items():
+                spent[kind].append(server.cpu(bodies))
+    finally:
+        for server in servers.values():
+            server.end()
+    return median(spent["ours"][2:]), median(spent["constant"][2:])
+
+
+def main() -> None:
+    """Measure, print, and end with 1 if the bar was missed."""
+    if len(sys.argv) > 2 and sys.argv[1] == "--serve":
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(sys.argv[2]))
+        return
+    table = Table(
+        "names of",
+        "ours, us",
+        "constant, us",
+        "ratio",
+        "bar",
+        "",
+        title=f"HTTP filter over {NODES:,} names, server CPU a call",
+    )
+    missed = False
+    for length in (13, 42):
+        high, low = measure(length)
+        held = high <= BAR * low
+        missed = missed or not held
+        table.add_row(
+            f"{length} characters",
+            f"{high:.0f}",
+            f"{low:.0f}",
+            f"{high / low:.2f}x",
+            f"{BAR:g}x",
+            "held" if held else "MISSED",
+        )
+    Console(highlight=False, width=120).print(table)
+    sys.exit(missed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Whether the service's memory stays flat while thousands of pods come and go on a real Kubernetes."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from cluster import Bed
+from linkwise.testing.bed_api import Api, in_parallel
+from linkwise.testing.bed_objects import pod
+from linkwise.testing.bed_process import wait_for
+
+NODES, PODS, WAVE, WARM = 100, 20_000, 400, 4_000
+BAR = 1.1  # of what it has after the first few thousand
+
+
+def resident(process: int) -> float:
+    """Megabytes."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1000 for line in lines if line.startswith("VmRSS"))
+
+
+def wave(bed: Bed, namespace: str, number: int) -> None:
+    """Pods that are made, bound and deleted."""
+    names = [f"p{number}-{each}" for each in range(WAVE)]
+    bed.cluster.create([pod(namespace, name, {"nvidia.com/gpu": 1 + each % 2}) for each, name in enumerate(names)])
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    wait_for(lambda: not bed.cluster.api.list(f"{path}?limit=1&fieldSelector=spec.nodeName%3D"), 120, "all are bound")
+    in_parallel(bed.cluster.api, [partial(Api.delete, path=f"{path}/{name}") for name in names])
+    wait_for(lambda: not bed.cluster.api.list(f"{path}?limit=1"), 60, "all are gone")
+
+
+def main() -> None:
+    """Measure, print, and end with 1 if the bar was missed."""
+    console = Console(highlight=False, width=120)
+    seen: dict[int, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        bed = Bed(Path(folder), NODES)
+        try:
+            bed.cluster.scheduler.run(bed.configurations["with Linkwise"])
+            namespace = bed.cluster.namespace()
+            for number in range(PODS // WAVE):
+                wave(bed, namespace, number)
+                seen[(number + 1) * WAVE] = resident(bed.serve.process.pid)
+                if not (number + 1) * WAVE % WARM:
+                    console.print(f"{(number + 1) * WAVE} pods: {seen[(number + 1) * WAVE]:.0f} MB")
+        finally:
+            bed.serve.stop()
+            bed.cluster.close()
+    held = seen[PODS] <= BAR * seen[WARM]
+    table = Table("pods", "MB", "after", "MB", "ratio", "bar", "", title="Memory of the service while pods come and go")
+    cells = (
+        str(WARM),
+        f"{seen[WARM]:.0f}",
+        str(PODS),
+        f"{seen[PODS]:.0f}",
+        f"{seen[PODS] / seen[WARM]:.2f}",
+        f"{BAR:g}",
+    )
+    table.add_row(*cells, "held" if held else "MISSED")
+    console.print(table)
+    sys.exit(not held)
+
+
+if __name__ == "__main__":
+    main()

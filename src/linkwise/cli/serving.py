@@ -1,0 +1,158 @@
+"""The scheduler service put together: what watches, what decides, what writes, what listens; and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from typing import TYPE_CHECKING, Final
+
+import uvloop
+
+from linkwise import __version__
+from linkwise.broker.broker import Broker
+from linkwise.kube.connection import connect
+from linkwise.kube.performer import Performer
+from linkwise.kube.settings import PerformSettings, WatchSettings
+from linkwise.kube.watching import Watching
+from linkwise.serve.app import application
+from linkwise.serve.counting import Counting
+from linkwise.serve.gauges import Follow, Gauges
+from linkwise.serve.listening import Server, listen
+from linkwise.serve.logs import start_logging
+from linkwise.serve.service import Service
+from linkwise.wire.decoding import parse_json
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from linkwise.config.settings import KubeSettings, ServeSettings
+    from linkwise.kube.connection import Connection
+
+__all__ = ["serve"]
+
+log: Final = logging.getLogger("linkwise.serve")
+
+LOOK: Final = 0.05  # seconds between two looks at whether everything was listed
+
+
+def serve(settings: ServeSettings, kubeconfig: Path | None, context: str | None) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    start_logging(settings.log)
+    connection = connect(kubeconfig, context)
+    with (
+        contextlib.closing(listen(settings.http.host, settings.http.port)) as door,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(_Serving(settings, connection).run(door))
+
+
+class _Serving:
+    def __init__(self, settings: ServeSettings, connection: Connection) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._performer = Performer(connection, _performing(settings.kube))
+        broker = Broker(settings.placing, parse_json)
+        self._service = Service(broker, self._performer, Counting())
+        self._watching = Watching(
+            connection,
+            self._service.observe,
+            known=broker.uids,
+            settings=WatchSettings(page=settings.kube.page, resync=settings.kube.resync),
+        )
+        self._service.counting.registry.register(Gauges(self._service, self._follows, self._effects))
+        self._server = Server(application(self._service, self._waits_for, settings.debug.token))
+        self._stopping = asyncio.Event()
+
+    async def run(self, door: socket.socket) -> None:
+        """All parts until a signal comes or one of them fails."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        host, port = door.getsockname()[:2]
+        log.info("linkwise %s listens on=http://%s:%s cluster=%s", __version__, host, port, self._connection.server)
+        parts = {
+            asyncio.create_task(work, name=name)
+            for name, work in (
+                ("http", self._server.serve([door])),
+                ("watch", self._watching.run()),
+                ("effects", self._performer.run()),
+                ("broker", self._service.run()),
+                ("life", self._live()),
+            )
+        }
+        ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        await self._end(parts)
+        for task in ended:
+            if error := task.exception():
+                raise error
+
+    async def _live(self) -> None:
+        """Answer once everything was listed, until a signal comes."""
+        while not self._watching.synced and not self._stopping.is_set():  # noqa: ASYNC110 - time alone may do it
+            await asyncio.sleep(LOOK)
+        if not self._stopping.is_set():
+            self._service.start()
+        await self._stopping.wait()
+
+    async def _end(self, parts: set[asyncio.Task[None]]) -> None:
+        log.info("stopping: binds that are under way end first")
+        left = await self._service.drain(self._settings.http.drain)
+        if left:
+            log.warning("%d binds did not end; the cluster will show what became of them", left)
+        await self._performer.close()
+        self._server.stop()
+        named = {task.get_name(): task for task in parts}
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await named["http"]
+        for task in parts:
+            task.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+        await self._connection.close()
+        log.info("stopped")
+
+    def _waits_for(self) -> Mapping[str, str]:
+        if self._stopping.is_set():
+            return {"service": "it is stopping"}
+        if self._service.synced:
+            return {}
+        late = {name: found for name, found in self._watching.stats.items() if not found.synced}
+        return {name: found.trouble or "not listed yet" for name, found in late.items()} or {
+            "service": "it is starting"
+        }
+
+    def _follows(self) -> Mapping[str, Follow]:
+        now = time.time()
+        return {
+            name: Follow(
+                max(0.0, now - found.heard_at) if found.heard_at else 0.0,
+                found.lists,
+                max(0, found.watches - 1),
+                found.errors.total(),
+                found.objects,
+            )
+            for name, found in self._watching.stats.items()
+            if found.synced
+        }
+
+    def _effects(self) -> Mapping[tuple[str, str], int]:
+        return {
+            (effect, result): count
+            for effect, results in self._performer.stats.items()
+            if effect != "bind"  # those are counted where they are decided
+            for result, count in results.items()
+        }
+
+
+def _performing(settings: KubeSettings) -> PerformSettings:
+    return PerformSettings(
+        bind_seconds=max(1, int(settings.bind_timeout) - 1),
+        wakes=settings.wake_rate,
+        wakes_burst=settings.wake_burst,
+        events=settings.event_rate,
+        events_burst=settings.event_burst,
+    )

@@ -1,0 +1,1 @@
+"""HTTP: the front doors of the scheduler service."""

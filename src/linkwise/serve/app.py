@@ -1,0 +1,49 @@
+"""All routes of the service in one application."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from linkwise.serve.debug import debug_routes
+from linkwise.serve.extender import Extender
+from linkwise.serve.gpushare import gpushare_routes
+from linkwise.serve.health import health_routes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+
+    from linkwise.serve.service import Service
+
+__all__ = ["application"]
+
+
+def application(service: Service, ready: Callable[[], Mapping[str, str]], token: str = "") -> Starlette:
+    """What the service answers to.
+
+    Args:
+        service: answers.
+        ready: names what it waits for before it does, each with a sentence.
+        token: opens /debug to other machines; empty opens it to nobody else.
+    """
+    verbs = Extender(service).routes()
+
+    async def metrics(request: Request) -> Response:
+        del request
+        return Response(generate_latest(service.counting.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return Starlette(
+        routes=[
+            *verbs,
+            *gpushare_routes(service, verbs),
+            *health_routes(ready),
+            Route("/metrics", metrics),
+            *debug_routes(service, token),
+        ]
+    )

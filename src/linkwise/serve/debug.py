@@ -1,0 +1,95 @@
+"""What the service knows, for people who look into it: from this machine, or with a token.
+
+A snapshot can be replayed elsewhere. An explanation is what `linkwise explain` prints.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import asdict
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from linkwise.broker.explanation_text import explanation_lines
+from linkwise.serve.answering import JSON, text
+from linkwise.wire.snapshot import encode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from linkwise.broker.explanation import Explanation
+    from linkwise.broker.group_explanation import GroupExplanation
+    from linkwise.broker.node_explanation import NodeExplanation
+    from linkwise.serve.service import Service
+
+    Told = Explanation | GroupExplanation | NodeExplanation
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+__all__ = ["debug_routes"]
+
+
+def debug_routes(service: Service, token: str) -> list[Mount]:
+    """Snapshot and explanations; an empty token keeps them for this machine."""
+    broker = service.broker
+
+    async def snapshot(request: Request) -> Response:
+        del request
+        return Response(encode_snapshot(broker.snapshot(service.clock())), media_type=JSON)
+
+    async def pod(request: Request) -> Response:
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        uid = broker.state.cluster.known.uid_of(namespace, name)
+        told = broker.explain(uid, service.clock()) if uid else None
+        return _told(request, told, f"pod {namespace}/{name}")
+
+    async def group(request: Request) -> Response:
+        key = request.path_params["key"]
+        return _told(request, broker.explain_group(key, service.clock()), f"group {key}")
+
+    async def node(request: Request) -> Response:
+        name = request.path_params["name"]
+        return _told(request, broker.explain_node(name, service.clock()), f"node {name}")
+
+    paths: dict[str, Endpoint] = {
+        "/snapshot": snapshot,
+        "/explain/node/{name}": node,
+        "/explain/group/{key:path}": group,
+        "/explain/{namespace}/{name}": pod,
+    }
+    return [Mount("/debug", routes=[Route(path, _guarded(answer, token)) for path, answer in paths.items()])]
+
+
+def _guarded(answer: Endpoint, token: str) -> Endpoint:
+    async def guarded(request: Request) -> Response:
+        if _allowed(request, token):
+            return await answer(request)
+        way = "send the token of the setting debug.token" if token else "ask from the machine or pod that it runs in"
+        return text(f"/debug is not open to you: {way}", 401 if token else 403)
+
+    return guarded
+
+
+def _allowed(request: Request, token: str) -> bool:
+    """Whoever sits behind a proxy on this machine must bring the token as well."""
+    given = request.headers.get("authorization", "").removeprefix("Bearer ")
+    if token and hmac.compare_digest(given.encode(), token.encode()):
+        return True
+    forwarded = "forwarded" in request.headers or "x-forwarded-for" in request.headers
+    host = request.client.host if request.client else ""
+    return not forwarded and bool(host) and ip_address(host.partition("%")[0]).is_loopback
+
+
+def _told(request: Request, told: Told | None, what: str) -> Response:
+    if told is None:
+        return text(f"{what} is not known to the service", 404)
+    lines = explanation_lines(told)
+    if JSON in request.headers.get("accept", ""):
+        document: dict[str, Any] = {"lines": lines, "data": msgspec.to_builtins(asdict(told), str_keys=True)}
+        return Response(msgspec.json.encode(document), media_type=JSON)
+    return text("\n".join(lines))

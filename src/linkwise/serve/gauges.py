@@ -1,0 +1,125 @@
+"""Numbers that are looked up when Prometheus asks: devices by state, who waits, what disagrees, how far watches are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from prometheus_client import Metric
+
+    from linkwise.model.node import Node
+    from linkwise.serve.service import Service
+
+__all__ = ["Follow", "Gauges"]
+
+STATES: Final = ("free", "shared", "taken", "unhealthy", "unknown")
+
+
+class Follow(NamedTuple):
+    """How the following of one kind of object goes."""
+
+    lag: float
+    """seconds since it was last heard of"""
+    lists: int
+    restarts: int
+    """of the watch"""
+    errors: int
+    objects: int
+
+
+class Gauges(Collector):
+    """Looks at the broker, and at those who watch and write.
+
+    Args:
+        service: whose broker is looked at.
+        follows: how each watch goes.
+        tasks: what became of effects that are carried out later, by name: waiting, done, dropped.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        follows: Callable[[], Mapping[str, Follow]],
+        tasks: Callable[[], Mapping[tuple[str, str], int]],
+    ) -> None:
+        self._service = service
+        self._follows = follows
+        self._tasks = tasks
+
+    def collect(self) -> Iterable[Metric]:
+        """All of them."""
+        yield from self._cluster()
+        yield from self._watches()
+        told = CounterMetricFamily(
+            "linkwise_effects", "Wakes, events and annotations by what became of them.", labels=["effect", "result"]
+        )
+        for (effect, result), count in sorted(self._tasks().items()):
+            told.add_metric([effect, result], count)
+        yield told
+        ready = GaugeMetricFamily("linkwise_ready", "Whether the service answers: 1 once everything was listed.")
+        ready.add_metric([], float(self._service.synced))
+        yield ready
+
+    def _cluster(self) -> Iterator[Metric]:
+        state = self._service.broker.state
+        cluster = state.cluster
+        devices = GaugeMetricFamily("linkwise_devices", "Devices by state.", labels=["state"])
+        counts: Counter[str] = Counter()
+        for node in cluster.index.nodes.values():
+            counts.update(_states(node))
+        for name in STATES:
+            devices.add_metric([name], counts[name])
+        yield devices
+        drift = GaugeMetricFamily("linkwise_drift", "Records that disagree now, by kind.", labels=["kind"])
+        kinds = Counter(found.kind for several in cluster.drift.values() for found in several)
+        for kind, count in sorted(kinds.items()):
+            drift.add_metric([kind], count)
+        yield drift
+        for name, text, value in (
+            ("linkwise_nodes", "Nodes that are known.", len(cluster.nodes)),
+            ("linkwise_grants", "Pods that hold devices, or were promised some.", len(list(cluster.ledger.entries()))),
+            ("linkwise_waiting_pods", "Pods that no node could serve when they last asked.", len(state.waiting)),
+            (
+                "linkwise_offered_pods",
+                "Pods that were offered nodes and are not bound yet.",
+                len(state.pending.entries()),
+            ),
+            ("linkwise_plans", "Groups whose plan holds devices.", len(state.groups.plans)),
+        ):
+            family = GaugeMetricFamily(name, text)
+            family.add_metric([], value)
+            yield family
+
+    def _watches(self) -> Iterator[Metric]:
+        lag = GaugeMetricFamily(
+            "linkwise_watch_lag_seconds", "Seconds since anything was heard of a kind of object.", labels=["resource"]
+        )
+        objects = GaugeMetricFamily("linkwise_watch_objects", "Objects that are followed.", labels=["resource"])
+        events = CounterMetricFamily(
+            "linkwise_watch_events", "Lists, restarts of watches and errors.", labels=["resource", "event"]
+        )
+        for resource, found in sorted(self._follows().items()):
+            lag.add_metric([resource], found.lag)
+            objects.add_metric([resource], found.objects)
+            for event, count in (("list", found.lists), ("restart", found.restarts), ("error", found.errors)):
+                events.add_metric([resource, event], count)
+        yield from (lag, objects, events)
+
+
+def _states(node: Node) -> Iterator[str]:
+    unknown = node.unattributed
+    for device in node.devices:
+        use = node.used.get(device.id)
+        if not device.healthy:
+            yield "unhealthy"
+        elif use is None and unknown > 0:
+            unknown -= 1
+            yield "unknown"
+        else:
+            yield "free" if use is None else "taken" if use.whole else "shared"

@@ -1,0 +1,36 @@
+"""Whether the process lives, and whether it answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.routing import Route
+
+from linkwise.serve.answering import text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["health_routes"]
+
+
+def health_routes(ready: Callable[[], Mapping[str, str]]) -> list[Route]:
+    """`ready` names what the service waits for, each with a sentence; nothing if it answers."""
+
+    async def livez(request: Request) -> Response:
+        """That anything is answered is all that is asked."""
+        del request
+        return text("ok")
+
+    async def readyz(request: Request) -> Response:
+        """Not ready until everything was listed."""
+        del request
+        waits = ready()
+        if not waits:
+            return text("ok")
+        return text("\n".join(f"not ready: {name}: {sentence}" for name, sentence in waits.items()), 503)
+
+    return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", livez)]

@@ -1,0 +1,68 @@
+"""The HTTP server: one socket, one process, and an end that others decide on."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.applications import Starlette
+
+__all__ = ["Server", "listen"]
+
+BACKLOG: Final = 512
+KEEP_ALIVE: Final = 90  # seconds; longer than Go's clients keep an idle connection, so that they end it and not we
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; InputError if the address can't be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(f"http.host: {host!r} is no address of this machine: {error.strerror}") from error
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(address)
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise InputError(f"{host}:{port}: {error.strerror}; choose another with --port") from error
+    found.setblocking(False)  # noqa: FBT003 - the name says it
+    return found
+
+
+class Server(uvicorn.Server):
+    """Serves until it is told to stop; signals are for whoever runs it."""
+
+    def __init__(self, application: Starlette) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=KEEP_ALIVE,
+                timeout_graceful_shutdown=2,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """None: the service drains first."""
+        yield
+
+    def stop(self) -> None:
+        """Answer what is asked already, then end."""
+        self.should_exit = True

@@ -1,0 +1,42 @@
+"""One line a decision: key=value for people, or an object a line for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from linkwise.config.settings import LogSettings
+
+__all__ = ["start_logging"]
+
+
+class _Lines(logging.Formatter):
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
+        del datefmt
+        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _Json(_Lines):
+    def format(self, record: logging.LogRecord) -> str:
+        told = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(told)
+
+
+def start_logging(settings: LogSettings) -> None:
+    """Send what is said to standard error, and nothing else there."""
+    handler = logging.StreamHandler(sys.stderr)
+    lines = _Json() if settings.format == "json" else _Lines("%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler.setFormatter(lines)
+    logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -1,0 +1,222 @@
+"""One broker and all that goes on around it: news in, answers out, effects carried out, plans worked on in between.
+
+Everything runs on one loop, and every verb of the broker runs whole: there are no locks, and no two binds can choose the
+same device. Only a bind waits for the cluster, and the promise is in the ledger before it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.effects import Bind
+from linkwise.errors import NotNowError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from linkwise.broker.answers import FilterAnswer
+    from linkwise.broker.broker import Broker
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.inspecting import NodeInspection
+    from linkwise.broker.sights import Sight
+    from linkwise.model.views import PodView
+    from linkwise.serve.counting import Counting
+    from linkwise.serve.performing import Ended, Performer
+
+__all__ = ["Service"]
+
+log: Final = logging.getLogger(__name__)
+
+STEPS: Final = 4
+"""steps of planning and of filling tables between two looks at what else there is to do"""
+SLOWEST: Final = 3600.0  # seconds
+"""after which the loop looks around, though nothing is due"""
+
+
+class Service:
+    """Answers for one cluster.
+
+    Args:
+        broker: decides.
+        performer: carries out what follows.
+        counting: is told what was decided.
+        leads: whether this replica may decide now. Where several run, only the one that holds the lease may.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        performer: Performer,
+        counting: Counting,
+        leads: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.broker: Final = broker
+        self.counting: Final = counting
+        self.clock: Final = clock
+        self.synced = False
+        """whether all there is was listed, so that answers can be given"""
+        self._performer: Final = performer
+        self._leads: Final = leads
+        self._news: Final = asyncio.Event()
+        self._binding: set[asyncio.Task[str]] = set()
+        self._settling: set[asyncio.Task[None]] = set()
+        self._draining = False
+
+    # news
+
+    def observe(self, sights: Sequence[Sight]) -> None:
+        """Take in what a watch shows."""
+        if not self.synced:
+            self.broker.see(sights)
+            return
+        self._carry_out(self.broker.observe(sights, self.clock()))
+        self._news.set()
+
+    def start(self) -> None:
+        """Everything was listed: work out what follows, and answer from now on."""
+        begun = time.perf_counter()
+        self._carry_out(self.broker.step(self.clock()))
+        gc.collect()
+        gc.freeze()  # the views of a large cluster need not be looked through again and again
+        self.synced = True
+        self._news.set()
+        cluster = self.broker.state.cluster
+        log.info(
+            "ready nodes=%d pods=%d grants=%d seconds=%.2f",
+            len(cluster.nodes),
+            len(cluster.pods),
+            sum(1 for _ in cluster.ledger.entries()),
+            time.perf_counter() - begun,
+        )
+
+    # answers
+
+    def filter(self, pod: PodView, names: Sequence[str], *, keep: bool) -> FilterAnswer:
+        """Nodes of the best class, or why none will do."""
+        self._check_open()
+        answer = self.broker.filter(pod, names, self.clock(), keep=keep)
+        self._carry_out(answer.effects)
+        self._news.set()
+        return answer
+
+    def prioritize(self, pod: PodView, names: Sequence[str]) -> list[tuple[str, int]]:
+        """A rank for every name."""
+        self._check_open()
+        return self.broker.prioritize(pod, names, self.clock())
+
+    def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """The nodes where evicting these pods would help."""
+        self._check_open()
+        return self.broker.preempt(pod, victims, self.clock())
+
+    def inspect(self, node: str | None) -> tuple[NodeInspection, ...]:
+        """One node device by device, or all that have devices."""
+        self._check_open()
+        return self.broker.inspect(node, self.clock())
+
+    async def bind(self, uid: str, node: str) -> str:
+        """Promise devices to the pod and write them; why not, or nothing.
+
+        It goes on to its end when the caller hangs up: what was promised is then written or taken back all the same.
+        """
+        self._check_open()
+        task = asyncio.create_task(self._bind(uid, node))
+        self._binding.add(task)
+        task.add_done_callback(self._binding.discard)
+        return await asyncio.shield(task)
+
+    async def _bind(self, uid: str, node: str) -> str:
+        answer = self.broker.bind(uid, node, self.clock())
+        bound = [effect for effect in answer.effects if isinstance(effect, Bind)]
+        self._carry_out(effect for effect in answer.effects if not isinstance(effect, Bind))
+        self._news.set()
+        if answer.error:
+            self.counting.bind("conflict")
+            log.info("bind refused uid=%s node=%s reason=%r", uid, node, answer.error)
+            return answer.error
+        for effect in bound:
+            if error := await self._write(effect):
+                return error
+        return ""
+
+    async def _write(self, effect: Bind) -> str:
+        try:
+            ended = await self._performer.bind(effect)
+        except BaseException:
+            # Whatever went wrong, the request may have been sent: nothing that is promised is lost by assuming so.
+            self._carry_out(self.broker.outcome(effect, "unknown", self.clock()))
+            self._settle(effect)
+            raise
+        self._end(effect, ended)
+        if ended.outcome == "unknown":
+            self._settle(effect)
+        return "" if ended.outcome == "written" else ended.sentence or f"the bind is {ended.outcome}"
+
+    def _settle(self, effect: Bind) -> None:
+        task = asyncio.create_task(self._settled(effect))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _settled(self, effect: Bind) -> None:
+        self._end(effect, await self._performer.settle(effect))
+
+    def _end(self, effect: Bind, ended: Ended) -> None:
+        self.counting.bind(ended.outcome)
+        self._carry_out(self.broker.outcome(effect, ended.outcome, self.clock()))
+        self._news.set()
+        log.log(
+            logging.INFO if ended.outcome == "written" else logging.WARNING,
+            "bind %s pod=%s/%s node=%s devices=%s%s",
+            ended.outcome,
+            effect.namespace,
+            effect.name,
+            effect.node,
+            ",".join(effect.grant.offer.devices) if effect.grant else "-",
+            f" reason={ended.sentence!r}" if ended.sentence else "",
+        )
+
+    # in between
+
+    async def run(self) -> None:
+        """Work on what is due, for ever; whoever asks is answered between two steps."""
+        while True:
+            self._news.clear()
+            due = self.broker.next_deadline() if self.synced and self._leads() else None
+            wait = SLOWEST if due is None else due - self.clock()
+            if wait <= 0:
+                self._carry_out(self.broker.step(self.clock(), STEPS))
+                await asyncio.sleep(0)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(wait, SLOWEST)):
+                    await self._news.wait()
+
+    async def drain(self, seconds: float) -> int:
+        """Take no more asks, and let binds that are under way end; how many did not."""
+        self._draining = True
+        if self._binding:
+            await asyncio.wait(self._binding, timeout=seconds)
+        left = len(self._binding)
+        for task in (*self._binding, *self._settling):
+            task.cancel()
+        return left
+
+    def _check_open(self) -> None:
+        if self._draining:
+            raise NotNowError("this replica of Linkwise is stopping; try again")
+        if not self.synced:
+            raise NotNowError("Linkwise is still reading the cluster; try again in a moment")
+        if not self._leads():
+            raise NotNowError("this replica of Linkwise does not lead; another one does")
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        later = [effect for effect in effects if not isinstance(effect, Bind)]
+        if later and self._leads():
+            self._performer.tell(later)

@@ -1,0 +1,134 @@
+"""kube-scheduler's calls over a real socket."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from linkwise.broker.effects import Event
+from linkwise.testing.boxes import MEMORY, NVIDIA, Box, broker_of, device_pod, place
+from linkwise.testing.served import Ended, Recorder, Served
+from linkwise.wire.view_objects import pod_object
+
+SHARED = Box("shared", "share", 4, memory=22)
+
+
+def filter_call(name: str, amount: int, nodes: list[str], resource: str = NVIDIA) -> dict[str, Any]:
+    return {"Pod": pod_object(device_pod(name, amount, resource)), "Nodes": None, "NodeNames": nodes}
+
+
+def bind_call(name: str, node: str) -> dict[str, Any]:
+    return {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}", "Node": node}
+
+
+@pytest.mark.parametrize("prefix", ["", "/gpushare-scheduler"])
+def test_a_pod_is_filtered_ranked_and_bound_with_all_its_keys_in_one_write(prefix: str) -> None:
+    with Served(broker_of(Box("a", count=4), Box("b", count=1))) as served:
+        kept = served.post(f"{prefix}/filter", filter_call("p", 2, ["a", "b"])).json
+        ranks = served.post(f"{prefix}/prioritize", filter_call("p", 2, kept["NodeNames"])).json
+        bound = served.post(f"{prefix}/bind", bind_call("p", "a"))
+        (effect,) = served.performer.binds
+    assert (kept["NodeNames"], ranks) == (["a"], [{"Host": "a", "Score": 0}])
+    assert (bound.status, bound.json) == (200, {})
+    assert json.loads(effect.annotations["linkwise.dev/grant"])["containers"]["main"]["devices"] == ["a-d0", "a-d1"]
+    assert [told.reason for told in served.performer.told if isinstance(told, Event)] == ["DevicesChosen"]
+
+
+def test_when_nothing_fits_every_node_is_named_with_few_texts() -> None:
+    with Served(broker_of(Box("a"), Box("b"))) as served:
+        reply = served.post("/filter", filter_call("p", 8, ["a", "b", "c"])).json
+    assert reply["NodeNames"] == []
+    named = {**reply.get("FailedNodes", {}), **reply.get("FailedAndUnresolvableNodes", {})}
+    assert named.keys() == {"a", "b", "c"}
+    assert len(set(named.values())) <= 2
+
+
+def test_a_call_with_whole_nodes_gets_whole_nodes_back_and_leaves_nothing_behind() -> None:
+    body = filter_call("p", 2, [])
+    body["NodeNames"], body["Nodes"] = None, {"items": [{"metadata": {"name": name}, "x": 1} for name in ("a", "b")]}
+    with Served(broker_of(Box("a"), Box("b", count=1))) as served:
+        reply = served.post("/filter", body).json
+        assert served.service.broker.state.asked == {}
+        assert served.service.broker.state.pending.entries() == []
+    assert reply["Nodes"] == {"items": [{"metadata": {"name": "a"}, "x": 1}]}
+
+
+def test_a_bind_that_is_refused_tells_the_user_why_and_frees_the_devices() -> None:
+    recorder = Recorder([Ended("refused", 'pods "p" is being deleted')])
+    with Served(broker_of(Box("a")), recorder) as served:
+        served.post("/filter", filter_call("p", 2, ["a"]))
+        reply = served.post("/bind", bind_call("p", "a"))
+        assert served.post("/filter", filter_call("q", 2, ["a"])).json["NodeNames"] == ["a"]
+    assert (reply.status, reply.json) == (200, {"Error": 'pods "p" is being deleted'})
+
+
+def test_a_bind_of_unknown_end_keeps_its_devices_until_it_is_settled() -> None:
+    recorder = Recorder([Ended("unknown", "timed out")], settled=Ended("refused"))
+    with Served(broker_of(Box("a")), recorder) as served:
+        served.post("/filter", filter_call("p", 2, ["a"]))
+        assert served.post("/bind", bind_call("p", "a")).json == {"Error": "timed out"}
+        assert served.post("/filter", filter_call("q", 2, ["a"])).json["NodeNames"] == ["a"]
+
+
+def test_a_bind_that_breaks_off_is_taken_for_unknown_and_settled() -> None:
+    recorder = Recorder([RuntimeError("bug")], settled=Ended("written"))
+    with Served(broker_of(Box("a")), recorder) as served:
+        served.post("/filter", filter_call("p", 2, ["a"]))
+        reply = served.post("/bind", bind_call("p", "a"))
+        assert "log" in reply.json["Error"]
+        assert served.post("/filter", filter_call("q", 2, ["a"])).json["NodeNames"] == []
+        assert 'outcome="written"} 1.0' in served.get("/metrics").text
+
+
+def test_binding_twice_answers_twice_and_promises_once() -> None:
+    with Served(broker_of(Box("a"))) as served:
+        served.post("/filter", filter_call("p", 1, ["a"]))
+        replies = [served.post("/bind", bind_call("p", "a")).json for _ in range(2)]
+        granted = [effect.grant for effect in served.performer.binds]
+    assert replies == [{}, {}]
+    assert len(set(granted)) == 1
+
+
+def test_preemption_keeps_the_nodes_where_the_victims_devices_would_do() -> None:
+    broker = broker_of(Box("a", count=4), Box("b", count=4))
+    for name, node in (("one", "a"), ("two", "a"), ("three", "b")):
+        place(broker, device_pod(name, 2), node)
+    victims = {"a": {"Pods": [{"UID": "uid-one"}]}, "b": {"Pods": [{"UID": "uid-nobody"}], "NumPDBViolations": 1}}
+    body = {"Pod": pod_object(device_pod("vip", 2)), "NodeNameToMetaVictims": victims, "NodeNameToVictims": None}
+    with Served(broker) as served:
+        reply = served.post("/preempt", body).json
+    assert reply == {
+        "NodeNameToMetaVictims": {
+            "a": {"Pods": [{"UID": "uid-one"}], "NumPDBViolations": 0},
+            "b": {"Pods": [{"UID": "uid-nobody"}], "NumPDBViolations": 1},
+        }
+    }
+
+
+@pytest.mark.rule("004.routes")
+def test_inspect_tells_what_gpushares_extender_tells() -> None:
+    broker = broker_of(SHARED, Box("whole"))
+    place(broker, device_pod("p", 6, MEMORY), "shared")
+    with Served(broker) as served:
+        everything = served.get("/gpushare-scheduler/inspect").json
+        one = served.get("/gpushare-scheduler/inspect/shared").json
+        slash = served.get("/gpushare-scheduler/inspect/").json
+        unknown = served.get("/gpushare-scheduler/inspect/nowhere").json
+    (node,) = everything["nodes"]
+    assert (node["name"], node["totalGPU"], node["usedGPU"]) == ("shared", 88, 6)
+    pods = [{"name": "p", "namespace": "default", "usedGPU": 6}]
+    assert node["devs"][0] == {"id": 0, "totalGPU": 22, "usedGPU": 6, "pods": pods}
+    assert one == slash == everything
+    assert unknown == {"nodes": [], "error": "node 'nowhere' is not known, or has no devices"}
+
+
+def test_whoever_does_not_lead_answers_nothing_and_binds_nothing() -> None:
+    with Served(broker_of(Box("a")), leads=lambda: False) as served:
+        refused = served.post("/filter", filter_call("p", 1, ["a"]))
+        bound = served.post("/bind", bind_call("p", "a"))
+    assert (refused.status, bound.status) == (200, 200)
+    assert "does not lead" in refused.json["Error"]
+    assert "does not lead" in bound.json["Error"]
+    assert served.performer.binds == []

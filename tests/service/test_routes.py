@@ -1,0 +1,126 @@
+"""Health, metrics and what may be looked into."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from linkwise import __version__
+from linkwise.broker.broker import Broker
+from linkwise.testing.boxes import Box, broker_of, device_pod, place
+from linkwise.testing.served import Recorder, Served
+from linkwise.wire.snapshot import decode_snapshot
+from linkwise.wire.view_objects import pod_object
+
+BIND = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "a"}
+FILTER = {"Pod": pod_object(device_pod("p", 2)), "NodeNames": ["a"]}
+
+
+def test_the_service_lives_before_it_is_ready_and_decides_nothing_until_then() -> None:
+    with Served(broker_of(Box("a")), synced=False) as served:
+        assert (served.get("/livez").status, served.get("/readyz").status) == (200, 503)
+        assert served.get("/readyz").text == "not ready: pods: not listed yet\n"
+        assert "still reading" in served.post("/filter", FILTER).json["Error"]
+        assert served.post("/prioritize", FILTER).status == 503
+        served.service.start()
+        assert served.get("/readyz").status == 200
+        assert served.post("/filter", FILTER).json["NodeNames"] == ["a"]
+
+
+def test_metrics_count_decisions_binds_and_devices() -> None:
+    with Served(broker_of(Box("a", count=4, sick=frozenset({3})))) as served:
+        served.post("/filter", FILTER)
+        served.post("/bind", BIND)
+        served.post("/filter", {"Pod": pod_object(device_pod("q", 2)), "NodeNames": ["a"]})
+        text = served.get("/metrics").text
+    for line in (
+        'linkwise_decisions_total{policy="link-affinity",reason=""} 1.0',
+        'linkwise_decisions_total{policy="link-affinity",reason="000.partition"} 1.0',
+        'linkwise_binds_total{outcome="written"} 1.0',
+        'linkwise_devices{state="taken"} 2.0',
+        'linkwise_devices{state="free"} 1.0',
+        'linkwise_devices{state="unhealthy"} 1.0',
+        'linkwise_request_duration_seconds_count{verb="filter"} 2.0',
+        "linkwise_waiting_pods 1.0",
+    ):
+        assert line in text
+
+
+def test_a_snapshot_of_the_running_service_can_be_restored() -> None:
+    broker = broker_of(Box("a"))
+    place(broker, device_pod("p", 1), "a")
+    with Served(broker) as served:
+        snapshot = decode_snapshot(served.get("/debug/snapshot").body)
+    assert Broker.restore(snapshot).inspect("a", 100.0) == broker.inspect("a", 100.0)
+
+
+def test_an_explanation_is_told_for_pods_nodes_and_nobody() -> None:
+    broker = broker_of(Box("a"))
+    broker.observe([device_pod("p", 8)], 0.0)
+    with Served(broker) as served:
+        assert "8" in served.get("/debug/explain/default/p").text
+        assert served.get("/debug/explain/default/p", {"Accept": "application/json"}).json["lines"]
+        assert "a" in served.get("/debug/explain/node/a").text
+        assert served.get("/debug/explain/default/nobody").status == 404
+
+
+def test_whoever_comes_through_a_proxy_needs_the_token_to_look_inside() -> None:
+    through = {"X-Forwarded-For": "10.0.0.7"}
+    with Served(broker_of(Box("a")), token="s3cret") as served:  # noqa: S106 - a token of this test
+        refused = served.get("/debug/snapshot", through)
+        wrong = served.get("/debug/snapshot", {**through, "Authorization": "Bearer other"})
+        right = served.get("/debug/snapshot", {**through, "Authorization": "Bearer s3cret"})
+    assert (refused.status, wrong.status, right.status) == (401, 401, 200)
+    with Served(broker_of(Box("a"))) as served:
+        assert served.get("/debug/snapshot", through).status == 403
+
+
+def test_the_version_is_told() -> None:
+    with Served(broker_of()) as served:
+        assert served.get("/version").text.strip() == __version__
+
+
+def test_draining_lets_binds_end_and_takes_no_more_asks() -> None:
+    recorder = Recorder()
+
+    async def drain_while_a_bind_is_under_way(served: Served) -> tuple[int, str]:
+        recorder.held = asyncio.Event()
+        bind = asyncio.create_task(served.service.bind("uid-p", "a"))
+        await asyncio.sleep(0)
+        drain = asyncio.create_task(served.service.drain(5))
+        await asyncio.sleep(0)
+        recorder.held.set()
+        return await drain, await bind
+
+    with Served(broker_of(Box("a")), recorder) as served:
+        served.post("/filter", FILTER)
+        assert served.on_loop(drain_while_a_bind_is_under_way(served)) == (0, "")
+        assert "stopping" in served.post("/filter", FILTER).json["Error"]
+
+
+def test_a_caller_that_hangs_up_does_not_undo_a_bind() -> None:
+    recorder = Recorder()
+
+    async def hang_up(served: Served) -> None:
+        recorder.held = asyncio.Event()
+        call = asyncio.create_task(served.service.bind("uid-p", "a"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        recorder.held.set()
+        await asyncio.sleep(0.01)
+
+    with Served(broker_of(Box("a")), recorder) as served:
+        served.post("/filter", FILTER)
+        served.on_loop(hang_up(served))
+        entry = served.service.broker.state.cluster.ledger.get("uid-p")
+    assert entry is not None
+    assert entry.outcome == "written"
+
+
+@pytest.mark.parametrize("path", ["/", "/filter/", "/metrics/x", "/debug"])
+def test_other_paths_are_not_found(path: str) -> None:
+    with Served(broker_of(Box("a"))) as served:
+        assert served.get(path).status in {404, 405, 307}
