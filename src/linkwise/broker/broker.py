@@ -22,6 +22,7 @@ from linkwise.broker.inspecting import inspect
 from linkwise.broker.preferred import preferred
 from linkwise.broker.snapshot import restore, take
 from linkwise.broker.state import State
+from linkwise.broker.unanswered import unanswered
 from linkwise.model.settings import PlacingSettings
 
 if TYPE_CHECKING:
@@ -145,6 +146,10 @@ class Broker:
         effects = self.state.turn(now)
         self.state.cluster.index.work_ahead(budget)
         return (*effects, *advance_plans(self.state, now, budget), *self.state.take_late())
+
+    def unanswered(self) -> tuple[Effect, ...]:
+        """Whom to wake when everything was listed: pods that wait and never asked here, since others may have refused them."""
+        return unanswered(self.state)
 
     def snapshot(self, now: float) -> Snapshot:
         """All that answers depend on, as a value."""

@@ -126,9 +126,9 @@ class _Choosing:
         """The nodes to offer, and those refused for the sake of other pods; `again` counts what was offered before."""
         pending, uid = self.state.pending, self.pod.uid
         tries = pending.asks_again(uid) if again and len(names) > 1 else pending.attempts(uid)
-        known = self.state.cluster.index.nodes
-        touched, busy = set(pending.nodes_but(uid)), pending.busy_but(uid, len(known))
-        crowding = Crowding(self.wanted, known.get)
+        index = self.state.cluster.index
+        touched, busy = set(pending.nodes_but(uid)), pending.busy_but(uid, len(index.nodes))
+        crowding = Crowding(self.wanted, index.nodes.get, index.idle)
         crowded: list[str] = []
         while True:
             nodes = self._offered(names, tries, busy)

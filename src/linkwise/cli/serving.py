@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import time
@@ -27,7 +28,7 @@ from linkwise.wire.decoding import parse_json
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from linkwise.config.settings import KubeSettings, ServeSettings
@@ -43,6 +44,7 @@ LOOK: Final = 0.05  # seconds between two looks at whether everything was listed
 def serve(settings: ServeSettings, kubeconfig: Path | None, context: str | None) -> None:
     """Serve until SIGTERM or SIGINT."""
     start_logging(settings.log)
+    gc.disable()  # until everything was listed: nothing of that is garbage
     connection = connect(kubeconfig, context)
     with (
         contextlib.closing(listen(settings.http.host, settings.http.port)) as door,
@@ -64,8 +66,8 @@ class _Serving:
             known=broker.uids,
             settings=WatchSettings(page=settings.kube.page, resync=settings.kube.resync),
         )
-        self._service.counting.registry.register(Gauges(self._service, self._follows, self._effects))
-        self._server = Server(application(self._service, self._waits_for, settings.debug.token))
+        self._service.counting.registry.register(Gauges(self._service, self._follows, self._effects, self._notes))
+        self._server = Server(application(self._service, self._waits_for, self._notes, settings.debug.token))
         self._stopping = asyncio.Event()
 
     async def run(self, door: socket.socket) -> None:
@@ -124,6 +126,10 @@ class _Serving:
         return {name: found.trouble or "not listed yet" for name, found in late.items()} or {
             "service": "it is starting"
         }
+
+    def _notes(self) -> Sequence[str]:
+        """What a person should look at, though the service answers."""
+        return (*self._watching.problems, *self._performer.problems)
 
     def _follows(self) -> Mapping[str, Follow]:
         now = time.time()

@@ -14,6 +14,7 @@ from linkwise.dialects.linkwise_matrix import FIELDS, topology_fields, topology_
 from linkwise.model.device import Device
 from linkwise.model.node import Mode
 from linkwise.model.node_facts import NodeFacts
+from linkwise.model.quick import quick
 
 __all__ = ["API_VERSION", "KIND", "SOURCE", "inventory_enforced", "inventory_facts", "inventory_object"]
 
@@ -29,6 +30,7 @@ _DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", 
 _FIELDS: Final = ("uuid", "index", "minor", "busID", "model", "memory", "healthy")
 """of a device as our agent writes it"""
 _PLAIN: Final = frozenset(_FIELDS)
+_quick_device: Final = quick(Device)
 _in_order: Final = itemgetter(*_FIELDS)
 _KINDS: Final = (str, int, int, str, str, int, bool)
 _ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
@@ -156,7 +158,7 @@ def _plain_devices(raw: object) -> dict[str, Device] | None:
             return None
         if min(index, minor, memory) < 0 or max(index, minor, memory) >= 2**63:
             return None
-        found[uuid] = Device(uuid, index, minor, None, bus, model, memory, healthy)
+        found[uuid] = _quick_device(uuid, index, minor, None, bus, model, memory, healthy)
         indices.add(index)
     return found if len(found) == len(raw) == len(indices) else None
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from linkwise.model.node import Node
 
     NodeNamed = Callable[[str], Node | None]
+    Idle = Callable[[str], int]
+    """how many whole devices of a node can be handed out"""
     Left = int | Node
     """of a node: how many whole devices, or what there is of each of them"""
 
@@ -37,22 +39,24 @@ def crowded_out(node: Node, wanted: Wanted, others: Sequence[Pending], node_name
 
 
 class Crowding:
-    """Answers for one ask, about one node after the other."""
+    """Answers for one ask, about one node after the other; whoever has counted idle devices already brings them."""
 
-    def __init__(self, wanted: Wanted, node_named: NodeNamed) -> None:
+    def __init__(self, wanted: Wanted, node_named: NodeNamed, idle: Idle | None = None) -> None:
         self._wanted = wanted
         self._node_named = node_named
+        self._idle = idle or (lambda name: _idle(node_named(name)))
         self._steps = STEPS
 
     def needs(self, name: str, others: Sequence[Pending]) -> bool:
         """Whether not all of the others find a place beside the ask: on this node, or on others that they were offered."""
         if self._steps <= 0:
             return False
-        beside = _Beside(self._node_named, self._steps)
+        beside = _Beside(self._node_named, self._idle, self._steps)
         after = beside.after(self._wanted, name)
         if after is None:
             return True
-        found = _devices_left(after) >= sum(max(1, pod.wanted.ask.devices) for pod in others)  # told quickly
+        left = after if isinstance(after, int) else _idle(after)
+        found = left >= sum(max(1, pod.wanted.ask.devices) for pod in others)  # told quickly
         found = found or beside.place(others[:DEEPEST], {name: after})
         self._steps = beside.steps
         return not found
@@ -61,8 +65,9 @@ class Crowding:
 class _Beside:
     """Places pods on the nodes that they were offered, in thought."""
 
-    def __init__(self, node_named: NodeNamed, steps: int) -> None:
+    def __init__(self, node_named: NodeNamed, idle: Idle, steps: int) -> None:
         self._node_named = node_named
+        self._idle = idle
         self._now: dict[str, Left] = {}
         self.steps = steps
 
@@ -76,8 +81,8 @@ class _Beside:
         devices, now = wanted.ask.devices, self._now.get(name)
         self.steps -= 1 if devices else PART
         if devices:
-            left = _devices_left(self._node_named(name) if now is None else now) - devices
-            return left if left >= 0 else None
+            there = now if isinstance(now, int) else self._idle(name) if now is None else _idle(now)
+            return there - devices if there >= devices else None
         return placed(wanted, self._node_named(name) if now is None or isinstance(now, int) else now)
 
     def _place(self, pods: Sequence[Pending], start: int) -> bool:
@@ -99,7 +104,7 @@ class _Beside:
         return False
 
 
-def _devices_left(left: Left | None) -> int:
-    if left is None or isinstance(left, int):
-        return left or 0
-    return len(left.free()) - left.unattributed - (left.unattributed_share > 0) * len(left.devices)
+def _idle(node: Node | None) -> int:
+    if node is None:
+        return 0
+    return len(node.free()) - node.unattributed - (node.unattributed_share > 0) * len(node.devices)

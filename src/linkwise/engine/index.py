@@ -86,6 +86,14 @@ class Index:
         """The node's shape now."""
         return self._shape_of[name]
 
+    def idle(self, name: str) -> int:
+        """How many whole devices of the node can be handed out."""
+        shape = self._shape_of.get(name)
+        if shape is None:
+            return 0
+        lost, unsure = divmod(shape.unattributed, 2)
+        return shape.free.bit_count() - lost - unsure * len(self.nodes[name].devices)
+
     @property
     def changes(self) -> int:
         """How often any node changed."""

@@ -15,7 +15,7 @@ from linkwise.serve.gpushare import gpushare_routes
 from linkwise.serve.health import health_routes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["application"]
 
 
-def application(service: Service, ready: Callable[[], Mapping[str, str]], token: str = "") -> Starlette:
+def application(
+    service: Service,
+    ready: Callable[[], Mapping[str, str]],
+    notes: Callable[[], Sequence[str]] = tuple,
+    token: str = "",
+) -> Starlette:
     """What the service answers to.
 
     Args:
         service: answers.
         ready: names what it waits for before it does, each with a sentence.
+        notes: tells what is wrong though it answers.
         token: opens /debug to other machines; empty opens it to nobody else.
     """
     verbs = Extender(service).routes()
@@ -42,7 +48,7 @@ def application(service: Service, ready: Callable[[], Mapping[str, str]], token:
         routes=[
             *verbs,
             *gpushare_routes(service, verbs),
-            *health_routes(ready),
+            *health_routes(ready, notes),
             Route("/metrics", metrics),
             *debug_routes(service, token),
         ]

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
@@ -40,6 +40,7 @@ class Gauges(Collector):
         service: whose broker is looked at.
         follows: how each watch goes.
         tasks: what became of effects that are carried out later, by name: waiting, done, dropped.
+        notes: what is wrong though the service answers.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class Gauges(Collector):
         service: Service,
         follows: Callable[[], Mapping[str, Follow]],
         tasks: Callable[[], Mapping[tuple[str, str], int]],
+        notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._service = service
         self._follows = follows
         self._tasks = tasks
+        self._notes = notes
 
     def collect(self) -> Iterable[Metric]:
         """All of them."""
@@ -62,9 +65,10 @@ class Gauges(Collector):
         for (effect, result), count in sorted(self._tasks().items()):
             told.add_metric([effect, result], count)
         yield told
-        ready = GaugeMetricFamily("linkwise_ready", "Whether the service answers: 1 once everything was listed.")
-        ready.add_metric([], float(self._service.synced))
-        yield ready
+        yield GaugeMetricFamily(
+            "linkwise_ready", "Whether the service answers: 1 once everything was listed.", self._service.synced
+        )
+        yield GaugeMetricFamily("linkwise_problems", "What is wrong though the service answers.", len(self._notes()))
 
     def _cluster(self) -> Iterator[Metric]:
         state = self._service.broker.state
@@ -92,9 +96,7 @@ class Gauges(Collector):
             ),
             ("linkwise_plans", "Groups whose plan holds devices.", len(state.groups.plans)),
         ):
-            family = GaugeMetricFamily(name, text)
-            family.add_metric([], value)
-            yield family
+            yield GaugeMetricFamily(name, text, value)
 
     def _watches(self) -> Iterator[Metric]:
         lag = GaugeMetricFamily(

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from linkwise.serve.answering import text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["health_routes"]
 
 
-def health_routes(ready: Callable[[], Mapping[str, str]]) -> list[Route]:
-    """`ready` names what the service waits for, each with a sentence; nothing if it answers."""
+def health_routes(ready: Callable[[], Mapping[str, str]], notes: Callable[[], Sequence[str]]) -> list[Route]:
+    """`ready` names what the service waits for, each with a sentence; `notes` what is wrong though it answers."""
 
     async def livez(request: Request) -> Response:
         """That anything is answered is all that is asked."""
@@ -29,8 +29,7 @@ def health_routes(ready: Callable[[], Mapping[str, str]]) -> list[Route]:
         """Not ready until everything was listed."""
         del request
         waits = ready()
-        if not waits:
-            return text("ok")
-        return text("\n".join(f"not ready: {name}: {sentence}" for name, sentence in waits.items()), 503)
+        told = [f"not ready: {name}: {sentence}" for name, sentence in waits.items()] or ["ok"]
+        return text("\n".join((*told, *(f"note: {note}" for note in notes()))), 503 if waits else 200)
 
     return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", livez)]

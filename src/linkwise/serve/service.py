@@ -34,8 +34,8 @@ log: Final = logging.getLogger(__name__)
 
 STEPS: Final = 4
 """steps of planning and of filling tables between two looks at what else there is to do"""
-SLOWEST: Final = 3600.0  # seconds
-"""after which the loop looks around, though nothing is due"""
+LOOK: Final = 0.5  # seconds
+"""after which the loop looks whether something is due, though nobody told it so"""
 
 
 class Service:
@@ -83,6 +83,8 @@ class Service:
         """Everything was listed: work out what follows, and answer from now on."""
         begun = time.perf_counter()
         self._carry_out(self.broker.step(self.clock()))
+        self._carry_out(self.broker.unanswered())
+        gc.enable()
         gc.collect()
         gc.freeze()  # the views of a large cluster need not be looked through again and again
         self.synced = True
@@ -103,7 +105,9 @@ class Service:
         self._check_open()
         answer = self.broker.filter(pod, names, self.clock(), keep=keep)
         self._carry_out(answer.effects)
-        self._news.set()
+        if self.broker.state.busy():
+            self._news.set()
+        log.debug("filter pod=%s/%s nodes=%d offered=%d", pod.namespace, pod.name, len(names), len(answer.nodes))
         return answer
 
     def prioritize(self, pod: PodView, names: Sequence[str]) -> list[tuple[str, int]]:
@@ -189,13 +193,13 @@ class Service:
         while True:
             self._news.clear()
             due = self.broker.next_deadline() if self.synced and self._leads() else None
-            wait = SLOWEST if due is None else due - self.clock()
+            wait = LOOK if due is None else due - self.clock()
             if wait <= 0:
                 self._carry_out(self.broker.step(self.clock(), STEPS))
                 await asyncio.sleep(0)
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(wait, SLOWEST)):
+                async with asyncio.timeout(min(wait, LOOK)):
                     await self._news.wait()
 
     async def drain(self, seconds: float) -> int:

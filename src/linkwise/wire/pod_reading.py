@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from linkwise.model.quick import quick
 from linkwise.model.views import ContainerView, HostPort, NodeTerm, Owner, PodTerm, PodView, Requirement, Toleration
 from linkwise.wire.meta import NOTHING, TEMPLATES, annotations_of, labels_of, one, same_texts, seconds, texts, version
 
@@ -38,6 +39,7 @@ _Key = tuple[str, "AmountPairs", "AmountPairs"]
 _NO_POD: Final = (Requirement("", "In"),)
 """met by no labels at all"""
 _SIDECAR: Final = "Always"
+_pod: Final = quick(PodView)
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 
 
@@ -48,7 +50,7 @@ def view_of(pod: PodObject) -> PodView:
     nodes = affinity.node_affinity.required if affinity and affinity.node_affinity else None
     claims = status.extended_resource_claim_status
     deleting = meta.deletion_timestamp is not None
-    return PodView(
+    return _pod(
         namespace=one(meta.namespace),
         name=meta.name or meta.generate_name,
         uid=meta.uid,
