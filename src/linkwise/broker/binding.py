@@ -151,6 +151,7 @@ def _promise(state: State, pod: PodView, dialect: str, entry: Entry, now: float)
 
 
 def _placed(state: State, bound: Bind, grant: Grant) -> Event:
+    # rule 002.describe: what was chosen stands under the pod's events.
     node = state.cluster.index.nodes.get(bound.node)
     indices = {device.id: str(device.index) for device in node.devices} if node else {}
     devices = ", ".join(indices.get(device, device) for device in grant.offer.devices)

@@ -44,6 +44,7 @@ def posed(
         network.required,
         mixed=takes_any_model(state, found),
         seed_order=state.settings.group.order == "seed",
+        floor=state.settings.bandwidth.floor,
         minimum=minimum_of(state, found),
         fixed=frozenset(site.model for site in sites if site.held),
     )

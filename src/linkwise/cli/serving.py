@@ -17,6 +17,7 @@ from linkwise.broker.broker import Broker
 from linkwise.kube.connection import connect
 from linkwise.kube.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
+from linkwise.kube.timing import Timing
 from linkwise.kube.watching import Watching
 from linkwise.serve.app import application
 from linkwise.serve.counting import Counting
@@ -28,13 +29,13 @@ from linkwise.wire.decoding import parse_json
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from linkwise.config.settings import KubeSettings, ServeSettings
     from linkwise.kube.connection import Connection
 
-__all__ = ["serve"]
+__all__ = ["Serving", "serve"]
 
 log: Final = logging.getLogger("linkwise.serve")
 
@@ -50,31 +51,61 @@ def serve(settings: ServeSettings, kubeconfig: Path | None, context: str | None)
         contextlib.closing(listen(settings.http.host, settings.http.port)) as door,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_Serving(settings, connection).run(door))
+        runner.run(_until_a_signal(Serving(settings, connection), door))
 
 
-class _Serving:
-    def __init__(self, settings: ServeSettings, connection: Connection) -> None:
+async def _until_a_signal(serving: Serving, door: socket.socket) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, serving.stop)
+    await serving.run(door)
+
+
+class Serving:
+    """The service with all that it needs; `run` it on a socket until `stop`.
+
+    `clock` and `timing` are where time comes from, for decisions and for everything that waits.
+    """
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        connection: Connection,
+        clock: Callable[[], float] = time.time,
+        timing: Timing | None = None,
+    ) -> None:
+        timing = timing or Timing()
         self._settings = settings
         self._connection = connection
-        self._performer = Performer(connection, _performing(settings.kube))
+        self._performer = Performer(connection, _performing(settings.kube), timing)
         broker = Broker(settings.placing, parse_json)
-        self._service = Service(broker, self._performer, Counting())
+        self._service = Service(broker, self._performer, Counting(), clock=clock)
         self._watching = Watching(
             connection,
             self._service.observe,
             known=broker.uids,
             settings=WatchSettings(page=settings.kube.page, resync=settings.kube.resync),
+            timing=timing,
         )
         self._service.counting.registry.register(Gauges(self._service, self._follows, self._effects, self._notes))
         self._server = Server(application(self._service, self._waits_for, self._notes, settings.debug.token))
         self._stopping = asyncio.Event()
 
+    @property
+    def ready(self) -> bool:
+        """Whether it answers."""
+        return self._service.synced and not self._stopping.is_set()
+
+    @property
+    def broker(self) -> Broker:
+        """What it knows and decides."""
+        return self._service.broker
+
+    def stop(self) -> None:
+        """Take no more asks, let binds that are under way end, and end."""
+        self._stopping.set()
+
     async def run(self, door: socket.socket) -> None:
-        """All parts until a signal comes or one of them fails."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+        """All parts until `stop`, or until one of them fails."""
         host, port = door.getsockname()[:2]
         log.info("linkwise %s listens on=http://%s:%s cluster=%s", __version__, host, port, self._connection.server)
         parts = {
@@ -87,14 +118,18 @@ class _Serving:
                 ("life", self._live()),
             )
         }
-        ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._cut_short(parts)
+            raise
         await self._end(parts)
         for task in ended:
             if error := task.exception():
                 raise error
 
     async def _live(self) -> None:
-        """Answer once everything was listed, until a signal comes."""
+        """Answer once everything was listed, until the end."""
         while not self._watching.synced and not self._stopping.is_set():  # noqa: ASYNC110 - time alone may do it
             await asyncio.sleep(LOOK)
         if not self._stopping.is_set():
@@ -116,6 +151,14 @@ class _Serving:
         await asyncio.gather(*parts, return_exceptions=True)
         await self._connection.close()
         log.info("stopped")
+
+    async def _cut_short(self, parts: set[asyncio.Task[None]]) -> None:
+        """End at once, as a process that is killed does; only nothing is left behind."""
+        for task in parts:
+            task.cancel()
+        await self._service.drain(0.0)
+        await asyncio.gather(*parts, return_exceptions=True)
+        await self._connection.close()
 
     def _waits_for(self) -> Mapping[str, str]:
         if self._stopping.is_set():
@@ -157,6 +200,7 @@ class _Serving:
 def _performing(settings: KubeSettings) -> PerformSettings:
     return PerformSettings(
         bind_seconds=max(1, int(settings.bind_timeout) - 1),
+        bind_whole=settings.bind_timeout,
         wakes=settings.wake_rate,
         wakes_burst=settings.wake_burst,
         events=settings.event_rate,

@@ -189,5 +189,6 @@ def _managed() -> tuple[list[dict[str, Any]], dict[str, str]]:
     for dialect, names in RESOURCES.items():
         if dialect in _DIALECT_NOTES:
             notes[f"extenders[0].managedResources[{len(managed)}]"] = _DIALECT_NOTES[dialect]
+        # rule 002.limits: ordinary extended resources, so that quotas and limit ranges count them as kube-scheduler does.
         managed += [{"name": name, "ignoredByScheduler": False} for name in names if not is_native(name)]
     return managed, notes

@@ -61,6 +61,7 @@ class Aliyun(Dialect):
 
     def owns(self, resource: str) -> bool:
         """The memory, and the count that nobody may ask for."""
+        # rule 004.manifests: pods of its own manifests ask for these.
         return resource in {MEMORY, COUNT}
 
     def ask(self, pod: PodView) -> Ask | Problem | None:

@@ -171,6 +171,7 @@ class _Count:
 
     def _untold(self, ask: Ask, seen: int) -> None:
         """A pod on the node without a record: so much is taken, and nobody knows where."""
+        # rule 000.vendor-plugin: whoever hands out devices beside us tells only how many.
         self._devices += max(0, ask.devices - seen)
         if ask.share and not seen:
             share = self._share_of(ask, self._ids)

@@ -7,6 +7,7 @@ promise stays until `settle` has found out.
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -44,6 +45,8 @@ class Ended:
     """why it was not written, in the words of the API server where it had any"""
 
 
+_LONGEST_PAUSE: Final = 30.0  # s
+"""however long the server wants to be left alone: others wait in line behind"""
 _UNBOUND: Final = Ended("unknown", "the pod is not bound yet")
 
 
@@ -55,7 +58,7 @@ def pod_path(namespace: str, name: str) -> str:
 def retry_after(answer: Answer) -> float:
     """How long the server wants to be left alone, in seconds."""
     text = answer.retry_after
-    return float(text) if text.isdecimal() and len(text) < 6 else 0.0
+    return min(float(text), _LONGEST_PAUSE) if text.isdecimal() else 0.0
 
 
 @dataclass(slots=True)
@@ -72,9 +75,9 @@ class Binder:
     _posted: dict[tuple[str, int], float] = field(default_factory=dict)
     """when a bind was last sent whose end is not known"""
 
-    @property
-    def _wait(self) -> float:
-        return self.settings.bind_seconds + self.settings.bind_margin
+    def _wait(self, over: float) -> float:
+        """For one answer of a bind that must be over by then."""
+        return min(self.settings.bind_seconds + self.settings.bind_margin, max(0.0, over - self.timing.clock()))
 
     async def bind(self, effect: Bind) -> Ended:
         """Write a bind; asked again for the same, the same outcome."""
@@ -93,7 +96,7 @@ class Binder:
         over = posted + self.settings.bind_seconds + self.settings.settle_margin
         while True:
             late = self.timing.clock() >= over
-            ended = await self._read(effect)
+            ended = await self._read(effect, math.inf)
             if ended is _UNBOUND and late:
                 ended = Ended("refused", "the API server did not write the bind in its time")
             if ended.outcome != "unknown":
@@ -106,41 +109,43 @@ class Binder:
         if not self.may_bind():
             return Ended("refused", "this replica may not bind now: another one leads")
         body = binding(effect.name, effect.uid, effect.node, effect.annotations)
-        first = await self._post(effect, body)
-        if first.outcome != "unknown":
+        # Whoever waits for the bind hears of it in time: what is left to find out after that is settled without them.
+        over = self.timing.clock() + self.settings.bind_whole
+        first = await self._post(effect, body, over)
+        if first.outcome != "unknown" or self.timing.clock() >= over:
             return first
-        seen = await self._read(effect)
+        seen = await self._read(effect, over)
         if seen is not _UNBOUND or not self.may_bind():
             return seen if seen.outcome != "unknown" else first
         # The same again is no second bind: whichever of the two arrives last is told that the pod is bound.
-        again = await self._post(effect, body, repeated=True)
+        again = await self._post(effect, body, over, repeated=True)
         return again if again.outcome != "unknown" else first
 
-    async def _post(self, effect: Bind, body: bytes, *, repeated: bool = False) -> Ended:
+    async def _post(self, effect: Bind, body: bytes, over: float, *, repeated: bool = False) -> Ended:
         path = f"{pod_path(effect.namespace, effect.name)}/binding?timeout={self.settings.bind_seconds}s"
-        begin = self.timing.clock()
+        busy = min(over, self.timing.clock() + self.settings.busy)
         backoff = Backoff(self.timing, most=1.0)
         while True:
             try:
-                answer = await self.connection.call("POST", path, body, wait=self._wait)
+                answer = await self.connection.call("POST", path, body, wait=self._wait(over))
             except NotSentError as error:
                 return Ended("unknown" if repeated else "refused", f"nothing was written: {error}")
             except ClusterError as error:
                 self._note(effect, error)
                 return Ended("unknown", str(error))
             pause = max(retry_after(answer), backoff.next())
-            if answer.status != 429 or self.timing.clock() - begin + pause > self.settings.busy:
-                return await self._judge(effect, answer, repeated=repeated)
+            if answer.status != 429 or self.timing.clock() + pause > busy:
+                return await self._judge(effect, answer, over, repeated=repeated)
             await self.timing.sleep(pause)
 
-    async def _judge(self, effect: Bind, answer: Answer, *, repeated: bool) -> Ended:
+    async def _judge(self, effect: Bind, answer: Answer, over: float, *, repeated: bool) -> Ended:
         status = answer.status
         if status in {200, 201}:
             return Ended("written")
         said = status_of(answer.body).message or f"the API server answers {status}"
         if status == 409:
-            seen = await self._read(effect)
-            return Ended("refused", said) if seen is _UNBOUND else seen
+            seen = await self._read(effect, over)
+            return Ended("unknown" if repeated else "refused", said) if seen is _UNBOUND else seen
         if status == 408 or status >= 500:
             self._note(effect, said)
             return Ended("unknown", said)
@@ -151,10 +156,10 @@ class Binder:
         self._posted[effect.uid, effect.serial] = self.timing.clock()
         log.warning("bind pod=%s/%s node=%s not answered: %s", effect.namespace, effect.name, effect.node, why)
 
-    async def _read(self, effect: Bind) -> Ended:
+    async def _read(self, effect: Bind, over: float) -> Ended:
         """What the pod is now, by the quorum; `_UNBOUND` if the bind may still come."""
         try:
-            answer = await self.connection.call("GET", pod_path(effect.namespace, effect.name), wait=self._wait)
+            answer = await self.connection.call("GET", pod_path(effect.namespace, effect.name), wait=self._wait(over))
             if answer.status == 404:
                 return Ended("refused", f"pod {effect.namespace}/{effect.name} is gone")
             if answer.status != 200:

@@ -76,6 +76,7 @@ def connect(
     account: Path = SERVICE_ACCOUNT,
 ) -> Connection:
     """The way to the cluster that is meant; nothing is sent yet. ClusterError says what is wrong with what was found."""
+    # rule 002.bare-metal: any API server will do, and nothing else is asked.
     found = find(kubeconfig, context, environ, account)
     user, server = found.config.user or User(), found.config.cluster.server
     origin = _origin(found, user, environ)

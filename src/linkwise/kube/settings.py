@@ -36,6 +36,8 @@ class PerformSettings:
     """after which the server itself gives a bind up"""
     bind_margin: float = 0.5  # s
     """how much longer its answer is waited for"""
+    bind_whole: float = 4.0  # s
+    """for a bind with all that is asked and sent again; what is not known by then is found out behind it"""
     settle_margin: float = 10.0  # s
     """after the server gave up, the time in which etcd may still write what it was handed"""
     busy: float = 3.0  # s
@@ -46,6 +48,8 @@ class PerformSettings:
     """of anything but a bind that the server fails to do, before it is given up"""
     outage: float = 300.0  # s
     """how long a server that can't be reached is waited for with these"""
+    waking: int = 8
+    """so many pods are woken at once"""
     wakes: float = 100.0  # a second
     wakes_burst: int = 200
     annotating: int = 8

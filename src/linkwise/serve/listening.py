@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Server", "listen"]
 
 BACKLOG: Final = 512
-KEEP_ALIVE: Final = 90  # seconds; longer than Go's clients keep an idle connection, so that they end it and not we
+KEEP_ALIVE: Final = 120  # seconds; longer than the 90 of Go's clients, so that they end an idle connection and not we
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -26,8 +26,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise InputError(f"http.host: {host!r} is no address of this machine: {error.strerror}") from error
+    except (OSError, UnicodeError) as error:  # the latter for a name that can't be one
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"http.host: {host!r} is no address of this machine: {why}") from error
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind(address)

@@ -208,8 +208,11 @@ class Service:
         if self._binding:
             await asyncio.wait(self._binding, timeout=seconds)
         left = len(self._binding)
-        for task in (*self._binding, *self._settling):
-            task.cancel()
+        for tasks in (self._binding, self._settling):  # a bind that is cut short begins to settle
+            ended = tuple(tasks)
+            for task in ended:
+                task.cancel()
+            await asyncio.gather(*ended, return_exceptions=True)
         return left
 
     def _check_open(self) -> None:

@@ -23,7 +23,7 @@ AT_ONCE: Final = 8
 
 
 def assigned(
-    sites: Mapping[str, Site], kinds: Sequence[Sequence[Member]], counts: Mapping[str, Counts]
+    sites: Mapping[str, Site], kinds: Sequence[Sequence[Member]], counts: Mapping[str, Counts], floor: float = 0.0
 ) -> Generator[None, None, dict[str, Placement] | str]:
     """Members by rank on nodes by domain and name, so that neighbours are close; or a node that can't seat its own."""
     waiting = [list(members) for members in kinds]
@@ -36,7 +36,7 @@ def assigned(
             own += line[:count]
             del line[:count]
         own.sort(key=lambda member: member.order)
-        offers = seated(sites[name].node, sites[name].held, own)
+        offers = seated(sites[name].node, sites[name].held, own, floor)
         if None in offers:
             return name
         placements |= {member.pod: Placement(name, offer) for member, offer in zip(own, offers, strict=True)}

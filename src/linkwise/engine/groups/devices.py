@@ -24,35 +24,42 @@ Share = tuple[int, ...]
 """a member's devices, as positions"""
 
 
-def share_out(fabric: Fabric, free: int, held: int, sizes: Sequence[int]) -> list[Share]:
-    """Devices for members of these sizes, in their order; there must be enough of them."""
+def share_out(fabric: Fabric, free: int, held: int, sizes: Sequence[int], floor: float = 0.0) -> list[Share]:
+    """Devices for members of these sizes, in their order; there must be enough of them.
+
+    No member's devices are slower than the floor, in GB/s, if that can be.
+    """
     if len(fabric.values) > LARGEST_EXACT:
         return _one_by_one(fabric, free, sizes)
-    return _Sharing(fabric, free, held, tuple(sizes)).shares()
+    return _Sharing(fabric, free, held, tuple(sizes), floor).shares()
 
 
 class _Sharing:
     """One node's devices among some members."""
 
-    def __init__(self, fabric: Fabric, free: int, held: int, sizes: tuple[int, ...]) -> None:
+    def __init__(self, fabric: Fabric, free: int, held: int, sizes: tuple[int, ...], floor: float) -> None:
         self._fabric = fabric
         self._free = free
         self._sizes = sizes
         self._sorted = tuple(sorted(sizes, reverse=True))
         self._table = fabric.bottlenecks()
         self._held = held
+        self._floor = floor
         self._known: dict[tuple[int, tuple[int, ...], float], bool] = {}
 
     def shares(self) -> list[Share]:
         unions = self._fastest()
         speed = self._fastest_inside(unions)
-        fitting = [union for union in unions if self._divides(union, self._sorted, NEAR * speed)]
+        enough = max(NEAR * speed, min(speed, self._floor))
+        fitting = [union for union in unions if self._divides(union, self._sorted, enough)]
         # rule 001.split: inside a node the members' own bottlenecks are as large as can be.
-        return [positions(part) for part in self._split(self._most_left(fitting), self._sizes, NEAR * speed)]
+        return [positions(part) for part in self._split(self._most_left(fitting), self._sizes, enough)]
 
     def _fastest(self) -> list[int]:
         """All sets within 5 % of the largest bottleneck, beside what is held, by sorted positions."""
         unions = list(sets_with(self._free, 0, sum(self._sizes)))
+        if self._floor:
+            unions = [union for union in unions if self._divides(union, self._sorted, self._floor)] or unions
         speeds = [self._table[union | self._held] for union in unions]
         enough = NEAR * max(speeds)
         return [union for union, speed in zip(unions, speeds, strict=True) if speed >= enough]

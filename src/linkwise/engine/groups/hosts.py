@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Node
     from linkwise.model.topology import Matrix
 
-__all__ = ["Hosts", "PickedHost", "by_links", "in_parts", "only_with", "open_devices"]
+__all__ = ["Hosts", "PickedHost", "UncertainHost", "by_links", "in_parts", "only_with", "open_devices"]
 
 MOST: Final = 20_000
 """hosts that are remembered; when there are more, all are worked out again"""
@@ -93,6 +93,24 @@ class PickedHost:
         """By devices alone: what a policy does with fewer members tells nothing of more."""
         del floors
         return max(0, self.room) // size
+
+
+class UncertainHost(PickedHost):
+    """Nodes of which only the number of free devices counts, where members must be fast: the policy tells which are."""
+
+    def __init__(self, node: Node, asks: Mapping[int, Wanted], floor: float) -> None:
+        super().__init__(node, asks)
+        self._floor = floor
+
+    def speeds(self) -> set[float]:
+        """Pairs are not known; a single device has none."""
+        return {0.0, inf}
+
+    def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
+        """Nothing, if the policy finds devices for all and no more speed than the floor is asked of pairs."""
+        pairs = sum(sizes) > 1 and floors.node > 0
+        inside = max(sizes, default=0) > 1 and floors.member > self._floor
+        return None if pairs or inside else super().loss(sizes, floors)
 
 
 class Hosts:

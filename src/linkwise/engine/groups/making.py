@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.groups.assigning import assigned, with_others
 from linkwise.engine.groups.caps import likeness, most, plain, together
-from linkwise.engine.groups.hosts import PickedHost, by_links, in_parts
+from linkwise.engine.groups.hosting import CountedHost
+from linkwise.engine.groups.hosts import PickedHost, UncertainHost, by_links, in_parts
 from linkwise.engine.groups.plan import Plan
 from linkwise.engine.groups.planner import fits, outline
 from linkwise.engine.groups.problem import GroupProblem, MemberKind, Spot
@@ -73,6 +74,8 @@ class Task:
     required: int = 0
     mixed: bool = False
     seed_order: bool = False
+    floor: float = 0.0  # GB/s
+    """how fast the devices of a member must reach each other at least, where members are placed by their links"""
     minimum: int = 0
     """members that must be placed at least; the others may be left out where not all fit"""
     fixed: frozenset[str] = field(default_factory=frozenset)
@@ -109,6 +112,8 @@ class _Making:
         self._beside: dict[Hashable, bool] = {}
 
     def run(self) -> Generator[None, None, Plan | None]:
+        if self._task.minimum > len(self._task.members):
+            return None
         spots = yield from self._spots()
         wanted = tuple(len(self._kinds[kind]) for kind in self._order)
         plan = yield from self._planned(spots, wanted)
@@ -126,7 +131,7 @@ class _Making:
             found = yield from outline(self._problem(spots, counts))
             if found is None:
                 return None
-            placements = yield from assigned(self._sites, kinds, found.counts)
+            placements = yield from assigned(self._sites, kinds, found.counts, self._task.floor)
             if not isinstance(placements, str):
                 return self._finished(placements, found)
             spots = tuple(spot for spot in spots if spot.name != placements)
@@ -143,6 +148,7 @@ class _Making:
             self._task.required,
             self._task.mixed,
             self._task.seed_order,
+            self._task.floor,
             self._side_by_side,
         )
 
@@ -183,9 +189,13 @@ class _Making:
     def _host(self, site: Site, way: _Way) -> Host:
         if way.in_parts:
             return self._hosts.in_parts(site.node, site.shape, site.held, way.asked)
-        if way.by_links:
-            return self._hosts.linked(site.node, site.shape, site.held)
-        return PickedHost(site.node, {wanted.ask.devices: wanted for wanted in reversed(way.asked)})
+        asks = {wanted.ask.devices: wanted for wanted in reversed(way.asked)}
+        if not way.by_links:
+            return PickedHost(site.node, asks)
+        host = self._hosts.linked(site.node, site.shape, site.held)
+        if self._task.floor and isinstance(host, CountedHost):
+            return UncertainHost(site.node, asks, self._task.floor)
+        return host
 
     def _side_by_side(self, name: str, counts: Counts) -> bool:
         site = self._sites[name]

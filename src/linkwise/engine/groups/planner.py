@@ -69,6 +69,8 @@ class _Planning:
         for kind in problem.kinds:
             rests *= kind.count + 1
         self._rests = rests
+        self._floors = Floors(member=problem.floor)
+        """what every plan must keep to"""
         self._levels: list[Level] = []
         self._bounds: dict[tuple[Region, Floors], int | None] = {}
         self._around: list[Region] = []
@@ -111,7 +113,7 @@ class _Planning:
 
     def _least_left(self, regions: list[Region], nodes: int) -> Generator[None, None, int]:
         """The fewest devices left over, before speed counts at all."""
-        best = yield from self._cheapest(regions, nodes, Floors())
+        best = yield from self._cheapest(regions, nodes, self._floors)
         left = best[1].cost[0] if best else 0
         bound = sum(spot.host.room for spot in self._problem.spots if not spot.fresh)
         self._note("left-over", (left + bound,), proven=best is not None and best[1].proven)
@@ -121,7 +123,7 @@ class _Planning:
         """The regions with the fewest nodes."""
         found = []
         for region in regions:
-            nodes = yield from self._fewest(region, Floors())
+            nodes = yield from self._fewest(region, self._floors)
             found.append((region, nodes))
         # rule 001.fewest-nodes: one node, else two, up to as many as there are pods.
         least = min((nodes for _, nodes in found if nodes is not None), default=None)
@@ -162,7 +164,7 @@ class _Planning:
     def _that_fit(self, regions: Iterable[Region], nodes: int) -> Generator[None, None, list[Region]]:
         found = []
         for region in regions:
-            if (yield from self._hosts(region, nodes, Floors())):
+            if (yield from self._hosts(region, nodes, self._floors)):
                 found.append(region)  # noqa: PERF401 - a comprehension can't stop for others
         return found
 
@@ -195,12 +197,13 @@ class _Planning:
         """The largest bottleneck, then the largest of every member, each less the 5 % within which all are equal."""
         hosts = {case.host for region in regions for case in region.cases}
         speeds = sorted({speed for host in hosts for speed in host.speeds()})
-        best = yield from self._largest(speeds, lambda speed: Floors(node=speed), (regions, nodes, left))
+        least = self._problem.floor
+        best = yield from self._largest(speeds, lambda speed: Floors(speed, least), (regions, nodes, left))
         self._note("bottleneck", (best,))
         node = NEAR * best
-        inside = yield from self._largest(speeds, lambda speed: Floors(node, speed), (regions, nodes, left))
+        inside = yield from self._largest(speeds, lambda speed: Floors(node, max(speed, least)), (regions, nodes, left))
         self._note("per pod", (inside,))
-        return Floors(node, NEAR * inside)
+        return Floors(node, max(NEAR * inside, least))
 
     def _largest(
         self, speeds: Sequence[float], floors: Callable[[float], Floors], where: tuple[list[Region], int, int | None]

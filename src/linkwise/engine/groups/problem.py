@@ -191,6 +191,8 @@ class GroupProblem:
     """whether devices of different models may serve one group"""
     seed_order: bool = False
     """whether fewer left-over devices go before bandwidth, as the seed says"""
+    floor: float = 0.0  # GB/s
+    """how fast the devices of every member must reach each other at least"""
     together: Callable[[str, Counts], bool] = field(default=_always)
     """whether a node could take members of several kinds side by side, by CPU, memory and all else"""
     options: dict[Hashable, list[Option]] = field(default_factory=dict, repr=False, compare=False)

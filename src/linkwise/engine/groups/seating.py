@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.engine.groups.devices import share_out
 from linkwise.engine.groups.hosts import by_links, in_parts, only_with, open_devices
+from linkwise.engine.groups.pairs import slowest_pair
 from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer, Part
 from linkwise.topology.bits import mask_of
@@ -23,12 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["seated", "takes"]
 
 
-def seated(node: Node, held: Collection[str], members: Sequence[Member]) -> list[Offer | None]:
-    """An offer for each member, in their order; the node must have room for all of them."""
+def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0) -> list[Offer | None]:
+    """An offer for each member, in their order; the node must have room for all of them.
+
+    None for all where the devices of one would be slower than the floor, in GB/s.
+    """
     asked = [member.wanted for member in members if member.wanted]
     if asked and (in_parts(asked[0]) or by_links(asked[0])):
         free = open_devices(node, asked, held) if in_parts(asked[0]) else [device.id for device in node.free()]
-        devices = _by_links(node, free, held, [member.size for member in members])
+        devices = _by_links(node, free, held, [member.size for member in members], floor)
+        if floor and any(len(own) > 1 and (slowest_pair(node, own) or 0.0) < floor for own in devices):
+            return [None for _ in members]
         return [_offer(node, member, own) for member, own in zip(members, devices, strict=True)]
     return _picked(node, members)
 
@@ -40,7 +46,9 @@ def takes(node: Node, wanted: Wanted, offer: Offer) -> bool:
     return isinstance(wanted.policy.pick(wanted.ask, only_with(node, offer.devices)), Offer)
 
 
-def _by_links(node: Node, free: Sequence[str], held: Collection[str], sizes: Sequence[int]) -> list[list[str]]:
+def _by_links(
+    node: Node, free: Sequence[str], held: Collection[str], sizes: Sequence[int], floor: float
+) -> list[list[str]]:
     if list(sizes) == [len(free)]:
         return [list(free)]  # there is nothing to choose
     places, topology = node.positions(), node.topology
@@ -50,7 +58,7 @@ def _by_links(node: Node, free: Sequence[str], held: Collection[str], sizes: Seq
     fabric = fabric_of(topology.bandwidth, topology.links)
     names = {place: name for name, place in places.items()}
     taken = mask_of(places[name] for name in held if name in places)
-    shares = share_out(fabric, mask_of(places[name] for name in free), taken, sizes)
+    shares = share_out(fabric, mask_of(places[name] for name in free), taken, sizes, floor)
     return [[names[place] for place in share] for share in shares]
 
 

@@ -1,0 +1,45 @@
+"""A service that kube-scheduler asks, with whatever settings and over whatever line a test wants."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from linkwise.testing.bed_scheduler import Serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from linkwise.testing.bed_cluster import Cluster
+
+__all__ = ["answering", "printed"]
+
+
+@contextmanager
+def answering(
+    cluster: Cluster, name: str, *, kubeconfig: Path | None = None, configuration: Mapping[str, object] | None = None
+) -> Iterator[Serve]:
+    """A service of the user linkwise under the shipped role, which outlasts a clearing; kube-scheduler asks it."""
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}")
+    cluster.apply(role, "kube-system")
+    serve = Serve(
+        kubeconfig or cluster.kubeconfig("linkwise"), cluster.folder, name=f"serve-{name}", configuration=configuration
+    )
+    try:
+        serve.start()
+        way = ["--kubeconfig", str(cluster.kubeconfig("scheduler")), "--no-leader-elect"]
+        cluster.scheduler.run(printed("config", "scheduler", "--url", serve.url, "--default-scheduler", *way))
+        yield serve
+    finally:
+        cluster.scheduler.stop()
+        serve.stop()
+        cluster.kubectl("delete", "--ignore-not-found", "--filename", "-", stdin=role)
+
+
+def printed(*words: str) -> str:
+    """What the command line prints."""
+    command = [sys.executable, "-m", "linkwise", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own words

@@ -1,0 +1,166 @@
+"""A real Kubernetes for the tests of this folder, started once: `make e2e` asks for it, `make test` does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.testing.bed_given import GivenCluster
+from linkwise.testing.bed_own import OwnCluster
+from linkwise.testing.bed_proxy import Line
+from linkwise.testing.bed_scheduler import Serve
+from linkwise.testing.bed_service import Placing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from linkwise.testing.bed_cluster import Cluster
+
+collect_ignore_glob = [] if os.environ.get("LINKWISE_E2E") else ["*"]
+
+
+def ended(number: int, _frame: object) -> None:
+    """Leave as after Ctrl-C, so that fixtures end what they have started."""
+    pytest.exit(f"ended by {signal.Signals(number).name}", returncode=128 + number)
+
+
+@pytest.fixture(scope="session")
+def programs(root: Path) -> Path:
+    command = [sys.executable, str(root / "scripts/kubernetes.py"), "build"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def kubernetes(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The cluster of this run; tests take `cluster`, which is empty, unless they share what they make."""
+    before = {number: signal.signal(number, ended) for number in (signal.SIGTERM, signal.SIGHUP)}
+    theirs, folder = os.environ.get("LINKWISE_E2E_KUBECONFIG"), tmp_path_factory.mktemp("cluster")
+    made = GivenCluster(programs, folder, Path(theirs)) if theirs else OwnCluster(programs, folder)
+    try:
+        made.start()
+        made.install(root / "deploy/crds/deviceinventories.linkwise.dev.yaml")
+        yield made
+    finally:
+        made.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@pytest.fixture
+def cluster(kubernetes: Cluster) -> Iterator[Cluster]:
+    """The cluster, with nothing in it; what a test makes is removed after it."""
+    yield kubernetes
+    kubernetes.clear()
+
+
+@pytest.fixture
+def own_cluster(cluster: Cluster) -> OwnCluster:
+    """The same, where its components may be killed."""
+    if not isinstance(cluster, OwnCluster):
+        pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
+    return cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> str:
+    """A namespace of the test's own."""
+    return cluster.namespace()
+
+
+@pytest.fixture
+def serve(cluster: Cluster) -> Iterator[Callable[..., Serve]]:
+    """Makes services of the user linkwise, to be started; whichever run in the end are ended."""
+    made: list[Serve] = []
+
+    def make(**settings: object) -> Serve:
+        settings = {"name": f"serve-{len(made)}", **settings}
+        made.append(Serve(cluster.kubeconfig("linkwise"), cluster.folder, **settings))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture
+def service(cluster: Cluster, serve: Callable[..., Serve]) -> Serve:
+    """A running service with exactly the role that is shipped; kube-scheduler asks it, for pods that name none too."""
+    cluster.grant_printed("linkwise", printed("manifests", "rbac"))
+    made = serve()
+    made.start()
+    way = ["--kubeconfig", str(cluster.kubeconfig("scheduler")), "--no-leader-elect"]
+    cluster.scheduler.run(printed("config", "scheduler", "--url", made.url, "--default-scheduler", *way))
+    return made
+
+
+@pytest.fixture(scope="session")
+def shipped() -> str:
+    """The role that is shipped, as `linkwise manifests rbac` prints it."""
+    return printed("manifests", "rbac")
+
+
+@pytest.fixture(scope="module")
+def line(kubernetes: Cluster) -> Iterator[Line]:
+    """A bad line to the API server, for files whose own `answering` speaks over it."""
+    if not isinstance(kubernetes, OwnCluster):
+        pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
+    made = Line(kubernetes)
+    made.start()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def answering(kubernetes: Cluster) -> Iterator[Serve]:
+    """The same once for all tests of a file: clearing the cluster between them leaves its role."""
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", "e2e-answering")
+    kubernetes.apply(role, "kube-system")
+    made = Serve(kubernetes.kubeconfig("linkwise"), kubernetes.folder, name="serve-answering")
+    try:
+        made.start()
+        way = ["--kubeconfig", str(kubernetes.kubeconfig("scheduler")), "--no-leader-elect"]
+        kubernetes.scheduler.run(printed("config", "scheduler", "--url", made.url, "--default-scheduler", *way))
+        yield made
+    finally:
+        kubernetes.scheduler.stop()
+        made.stop()
+        kubernetes.kubectl("delete", "--filename", "-", stdin=role)
+
+
+@pytest.fixture
+def placing(answering: Serve, cluster: Cluster) -> Placing:
+    """An empty cluster whose kube-scheduler asks a service that runs as long as the tests of this file.
+
+    `placing.nodes(*machine("n1", "nvlink"))` tells of nodes and waits until they are seen;
+    `placing.place(placing.namespace(), "train", {"nvidia.com/gpu": 2})` makes a pod and says where it is and which
+    devices it holds, from its API object alone. Whoever kills the service starts it again.
+    """
+    found = Placing(cluster, answering)
+    found.empty()
+    return found
+
+
+def printed(*words: str) -> str:
+    """What the command line prints."""
+    return subprocess.run([sys.executable, "-m", "linkwise", *words], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show beside a failure what the programs said last."""
+    report = yield
+    values: dict[str, object] = getattr(item, "funcargs", {})
+    running = values.get("cluster")
+    if report.failed and isinstance(running, OwnCluster | GivenCluster):
+        for log in sorted(running.folder.glob("*.log")):
+            if log.stem.startswith(("serve", "kube-scheduler")):
+                report.sections.append((str(log), "\n".join(log.read_text(errors="replace").splitlines()[-15:])))
+    return report

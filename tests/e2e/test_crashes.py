@@ -1,0 +1,239 @@
+"""Whatever dies or is cut around a bind: nothing is lost, nothing is given twice, and the ledger is what the pods say."""
+
+from __future__ import annotations
+
+from random import Random
+from signal import SIGKILL
+from threading import Timer
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from linkwise.testing import bed_running
+from linkwise.testing.bed_checks import all_is_well, nothing_is_sold_twice
+from linkwise.testing.bed_nodes import gpushare, machine
+from linkwise.testing.bed_objects import pod
+from linkwise.testing.bed_own import OwnCluster
+from linkwise.testing.bed_process import wait_for
+from linkwise.testing.bed_proxy import slow_binds, sound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.testing.bed_api import Raw
+    from linkwise.testing.bed_cluster import Cluster
+    from linkwise.testing.bed_proxy import Fate, Line
+    from linkwise.testing.bed_scheduler import Serve
+    from linkwise.testing.bed_service import Placing
+
+GPU: Final = "nvidia.com/gpu"
+MEMORY: Final = "aliyun.com/gpu-mem"
+LOSSES: Final[tuple[Fate, ...]] = ("lost", "unanswered")
+
+
+@pytest.fixture(scope="module")
+def answering(kubernetes: Cluster, line: Line) -> Iterator[Serve]:
+    way = line.kubeconfig(kubernetes.folder / "line.kubeconfig")
+    with bed_running.answering(kubernetes, "crashes", kubeconfig=way) as serve:
+        yield serve
+
+
+@pytest.fixture
+def room(placing: Placing, line: Line) -> Iterator[Placing]:
+    """Room for more than all pods of any test, and a line that is sound in the end."""
+    linked = [thing for number in range(36) for thing in machine(f"w{number}", "nvlink")]
+    placing.nodes(*linked, *(thing for number in range(10) for thing in gpushare(f"s{number}")))
+    yield placing
+    line.fate, line.lag = sound, 0.0
+    if not placing.serve.process.alive:
+        placing.serve.restart()
+
+
+def some_pods(namespace: str, word: str, count: int, chance: Random) -> list[Raw]:
+    asks: list[dict[str, int | str]] = [
+        {GPU: chance.choice([1, 1, 2, 2, 4])} if chance.random() < 0.7 else {MEMORY: chance.randint(2, 12)}
+        for _ in range(count)
+    ]
+    return [pod(namespace, f"{word}-{number}", limits) for number, limits in enumerate(asks)]
+
+
+def all_bound(placing: Placing, namespace: str, seconds: float = 60.0) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+
+    def none_waits() -> bool:
+        waiting = [found["metadata"]["name"] for found in placing.cluster.api.list(path) if not node_of(found)]
+        assert not waiting, f"{waiting} wait: {placing.cluster.events(namespace, waiting[0])[-2:]}"
+        return True
+
+    wait_for(none_waits, seconds, "all pods have a node")
+
+
+def node_of(found: Raw) -> str:
+    return str(found["spec"].get("nodeName", ""))
+
+
+class Killer:
+    """Kills the service at a bind of its choice: before it arrives, while it is under way, or a moment later."""
+
+    def __init__(self, serve: Serve, chance: Random, left: int = 0, when: str = "") -> None:
+        self._serve, self._chance = serve, chance
+        self._left = left or chance.randint(1, 8)
+        self._when = when or chance.choice(["before", "under way", "after"])
+        self.timer: Timer | None = None
+
+    def __call__(self, method: str, path: str) -> Fate:
+        if method != "POST" or "/binding" not in path:
+            return "passed"
+        self._left -= 1
+        if self._left == 0 and self._when == "after":
+            self.timer = Timer(self._chance.uniform(0, 0.05), self._serve.process.signal, [SIGKILL])
+            self.timer.start()
+        elif self._left == 0:
+            self._serve.process.signal(SIGKILL)
+            return "lost" if self._when == "before" else "passed"
+        return "passed"
+
+
+@pytest.mark.rule("004.record", level="R")
+def test_twenty_kills_around_binds_lose_nothing_and_give_nothing_twice(room: Placing, line: Line) -> None:
+    namespace, chance, serve = room.namespace(), Random(20), room.serve
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    for number in range(20):
+        line.fate = killer = Killer(serve, chance)
+        room.cluster.create(some_pods(namespace, f"r{number}", 10, chance))
+        wait_for(lambda: not serve.process.alive, 30, "the service is killed at a bind")
+        line.fate = sound
+        if killer.timer:
+            killer.timer.join()
+        pods = room.cluster.api.list(path)
+        nothing_is_sold_twice(room.cluster.api, pods)
+        bound = [found["metadata"]["name"] for found in pods if node_of(found)]
+        for name in chance.sample(bound, min(len(bound), 6)):
+            room.cluster.api.delete(f"{path}/{name}")
+        serve.restart()
+    all_bound(room, namespace)
+    all_is_well(room)
+
+
+def test_a_service_that_starts_anew_holds_what_the_one_before_it_did(room: Placing) -> None:
+    namespace = room.namespace()
+    room.cluster.create(some_pods(namespace, "p", 30, Random(30)))
+    all_bound(room, namespace)
+    before = room.snapshot()["kept"]["entries"]
+    room.serve.restart()
+    after = room.snapshot()["kept"]["entries"]
+    told = [{word: entry[word] for word in ("grant", "state")} for entry in before]
+    assert [{word: entry[word] for word in ("grant", "state")} for entry in after] == told
+    all_is_well(room)
+
+
+def test_an_api_server_that_is_killed_among_binds_and_started_again_loses_nothing(room: Placing) -> None:
+    namespace, cluster = room.namespace(), room.cluster
+    assert isinstance(cluster, OwnCluster)
+    cluster.create(some_pods(namespace, "p", 40, Random(40)))
+    wait_for(lambda: sum(map(bool, map(node_of, cluster.api.list("/api/v1/pods")))) >= 5, 10, "some are bound")
+    cluster.restart_api_server()
+    all_bound(room, namespace)
+    all_is_well(room)
+
+
+def test_new_nodes_are_seen_soon_by_a_service_whose_api_server_was_killed(placing: Placing) -> None:
+    """A server that has just started refuses whatever roles allow, and that must not be believed for long."""
+    cluster = placing.cluster
+    assert isinstance(cluster, OwnCluster)
+    cluster.restart_api_server()
+    placing.nodes(*machine("late", "nvlink"))
+    assert placing.place(placing.namespace(), "train", {GPU: 8}).node == "late"
+
+
+def test_a_scheduler_that_is_killed_among_binds_and_started_again_loses_nothing(room: Placing) -> None:
+    namespace, cluster = room.namespace(), room.cluster
+    cluster.create(some_pods(namespace, "p", 40, Random(41)))
+    wait_for(lambda: sum(map(bool, map(node_of, cluster.api.list("/api/v1/pods")))) >= 5, 10, "some are bound")
+    cluster.scheduler.kill()
+    cluster.scheduler.start()
+    all_bound(room, namespace)
+    all_is_well(room)
+
+
+@pytest.mark.rule("001.replan", "001.gang", level="R")
+def test_a_gang_whose_service_is_killed_among_its_binds_is_completed_by_the_next(room: Placing, line: Line) -> None:
+    namespace, prefix = room.namespace(), "gang.scheduling.koordinator.sh"
+    words = {f"{prefix}/name": "gang", f"{prefix}/min-available": "8"}
+    line.fate = Killer(room.serve, Random(3), left=4, when="under way")
+    room.cluster.create(pod(namespace, f"gang-{number}", {GPU: 4}, annotations=words) for number in range(8))
+    wait_for(lambda: not room.serve.process.alive, 30, "the service is killed at a bind")
+    line.fate = sound
+    there = [found for found in room.cluster.api.list(f"/api/v1/namespaces/{namespace}/pods") if node_of(found)]
+    assert 0 < len(there) < 8
+    room.serve.restart()
+    all_bound(room, namespace)
+    pods = all_is_well(room)
+    assert len({node_of(found) for found in pods}) == 4, "the rest is planned beside those that are bound"
+
+
+def test_a_bind_that_arrives_after_its_pod_was_made_anew_is_refused(room: Placing, line: Line) -> None:
+    namespace, held = room.namespace(), line.fates["POST", "held"]
+    line.hold, line.fate = 1.0, slow_binds
+    first = room.create(namespace, "train", {GPU: 8})["metadata"]["uid"]
+    wait_for(lambda: line.fates["POST", "held"] > held, 10, "a bind is under way")
+    room.cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods/train")
+    second = room.create(namespace, "train", {GPU: 2})["metadata"]["uid"]
+    assert first != second
+    assert len(room.placed(namespace, "train").devices) == 2
+    all_is_well(room)
+
+
+def test_watches_that_are_cut_again_and_again_lose_nothing(room: Placing, line: Line) -> None:
+    namespace, chance = room.namespace(), Random(15)
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    for number in range(15):
+        room.cluster.create(some_pods(namespace, f"r{number}", 5, chance))
+        line.cut()
+        bound = [found["metadata"]["name"] for found in room.cluster.api.list(path) if node_of(found)]
+        for name in chance.sample(bound, min(len(bound), 5)):
+            room.cluster.api.delete(f"{path}/{name}")
+        line.cut()
+    all_bound(room, namespace)
+    all_is_well(room)
+
+
+def test_binds_whose_requests_or_answers_are_lost_or_late_are_written_once(room: Placing, line: Line) -> None:
+    namespace, chance = room.namespace(), Random(4)
+    fates: tuple[Fate, ...] = ("lost", "unanswered", "held", "passed", "passed")
+    line.hold = 4.5  # longer than a bind is waited for, shorter than it is believed to be able to come
+    line.fate = lambda method, path: chance.choice(fates) if method == "POST" and "/binding" in path else "passed"
+    room.cluster.create(some_pods(namespace, "p", 40, Random(44)))
+    all_bound(room, namespace, 90)
+    line.fate = sound
+    all_is_well(room)
+    assert all(line.fates["POST", fate] > 1 for fate in fates)
+
+
+def test_a_line_on_which_every_tenth_request_is_lost_loses_nothing_else(room: Placing, line: Line) -> None:
+    namespace, chance = room.namespace(), Random(10)
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    line.fate = lambda *_: chance.choice(LOSSES) if chance.random() < 0.1 else "passed"
+    for number in range(6):
+        room.cluster.create(some_pods(namespace, f"r{number}", 10, chance))
+        line.cut()
+        bound = [found["metadata"]["name"] for found in room.cluster.api.list(path) if node_of(found)]
+        for name in bound[:5]:
+            room.cluster.api.delete(f"{path}/{name}")
+    all_bound(room, namespace, 90)
+    line.fate = sound
+    all_is_well(room)
+
+
+def test_a_service_that_hears_everything_late_gives_nothing_twice(room: Placing, line: Line) -> None:
+    namespace, chance = room.namespace(), Random(5)
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    line.lag = 0.4
+    for number in range(5):
+        room.cluster.create(some_pods(namespace, f"r{number}", 10, chance))
+        pods = room.cluster.api.list(path)
+        nothing_is_sold_twice(room.cluster.api, pods)
+        for found in [found for found in pods if node_of(found)][:8]:
+            room.cluster.api.delete(f"{path}/{found['metadata']['name']}")
+    all_bound(room, namespace)
+    all_is_well(room)

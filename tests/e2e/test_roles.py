@@ -1,0 +1,282 @@
+"""What the service may do in a real cluster is what it does: the shipped role by an audit, and the role of seed 004."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from linkwise.kube.sources import SOURCES
+from linkwise.testing.bed_files import write_json
+from linkwise.testing.bed_nodes import device_ids, gpushare, machine
+from linkwise.testing.bed_objects import pod
+from linkwise.testing.bed_own import OwnCluster
+from linkwise.testing.bed_process import Process, wait_for
+from linkwise.testing.bed_scheduler import Serve
+from linkwise.testing.bed_service import Placing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.testing.bed_api import Raw
+    from linkwise.testing.bed_cluster import Cluster
+
+Right = tuple[str, str, str, str]
+"""namespace or nothing, API group, resource, verb"""
+
+SEED = Path(__file__).parents[3] / "shared/seeds"
+GPU = "nvidia.com/gpu"
+MEMORY = "aliyun.com/gpu-mem"
+NOT_SERVED = {"scheduling.k8s.io"}
+"""API groups of kinds that only an alpha switch of the API server brings: nothing there can be used"""
+THEIR_RULES = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["update", "patch", "get", "list", "watch"]},
+    {"apiGroups": [""], "resources": ["bindings", "pods/binding"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]},
+]
+"""the ClusterRole of GPU share's own extender"""
+THEIR_POLICY = {
+    "kind": "Policy",
+    "apiVersion": "v1",
+    "extenders": [
+        {
+            "filterVerb": "filter",
+            "bindVerb": "bind",
+            "enableHttps": False,
+            "nodeCacheCapable": True,
+            "managedResources": [{"name": MEMORY, "ignoredByScheduler": False}],
+            "ignorable": False,
+        }
+    ],
+}
+
+
+def printed(*words: str) -> str:
+    return subprocess.run([sys.executable, "-m", "linkwise", *words], capture_output=True, text=True, check=True).stdout
+
+
+# the role of GPU share
+
+
+@pytest.fixture
+def theirs(cluster: Cluster) -> Iterator[Serve]:
+    """The service as GPU share's extender is run: its role, PORT and LOG_LEVEL, its old policy file, its routes."""
+    cluster.grant("linkwise", THEIR_RULES)
+    made = Serve(cluster.kubeconfig("linkwise"), cluster.folder, name="serve-theirs")
+    words = [word for word in made.process.command if word not in {"--port", str(made.port)}]
+    environment = {"PORT": str(made.port), "LOG_LEVEL": "warn"}
+    made.process = Process("serve-theirs", words, cluster.folder, environment)
+    (extender,) = THEIR_POLICY["extenders"]
+    policy = {**THEIR_POLICY, "extenders": [{"urlPrefix": f"{made.url}/gpushare-scheduler", **extender}]}  # type: ignore[dict-item]
+    path = write_json(cluster.folder / "policy.json", policy)
+    way = ["--default-scheduler", "--no-leader-elect", "--kubeconfig", str(cluster.kubeconfig("scheduler"))]
+    try:
+        made.start()
+        cluster.scheduler.run(printed("config", "scheduler", "--from-policy", str(path), *way))
+        yield made
+    finally:
+        cluster.scheduler.stop()
+        made.stop()
+
+
+@pytest.mark.rule("004.manifests", "004.routes", "004.record")
+def test_the_role_of_gpu_share_is_enough_to_share_cards(cluster: Cluster, theirs: Serve) -> None:
+    placing = Placing(cluster, theirs)
+    namespace = placing.namespace()
+    node, sick = gpushare("share", sick=[0])
+    placing.nodes(node, sick)
+    held = [placing.place(namespace, f"p{number}", {MEMORY: 12}) for number in range(2)]
+    assert [granted.annotations["ALIYUN_COM_GPU_MEM_IDX"] for granted in held] == ["1", "2"]
+    placing.told(namespace, "p1", "DevicesChosen")
+    asked = [placing.metric(f'linkwise_requests_total{{code="200",verb="{verb}"}}') for verb in ("filter", "bind")]
+    assert min(asked) >= 2
+    assert placing.serve.http.get("/gpushare-scheduler/inspect/share")["nodes"][0]["usedGPU"] == 24
+
+
+@pytest.mark.rule("004.manifests", "004.routes")
+def test_what_the_role_of_gpu_share_lacks_is_said_and_not_fatal(theirs: Serve) -> None:
+    said = theirs.process.log.read_text()
+    assert "resource=deviceinventories.linkwise.dev may not list deviceinventories.linkwise.dev" in said
+    assert "grant list and watch on it (`linkwise manifests rbac` prints the role)" in said
+    assert "Traceback" not in said
+    assert " INFO " not in said
+    assert theirs.http.answers("/readyz")
+
+
+@pytest.mark.rule("004.manifests")
+def test_the_role_of_gpu_share_is_that_of_the_seed() -> None:
+    if not SEED.exists():
+        pytest.skip("the seeds are not there")
+    blocks = re.findall(r"```yaml\n(.*?)```", next(SEED.glob("004_*.txt")).read_text(), re.DOTALL)
+    things = [thing for block in blocks for thing in yaml.safe_load_all(block) if thing]
+    roles = {thing["metadata"]["name"]: thing for thing in things if thing["kind"] == "ClusterRole"}
+    assert roles["gpushare-schd-extender"]["rules"] == THEIR_RULES
+
+
+# the shipped role
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """What a service did that had a lot to do, as the API server has logged it."""
+
+    granted: set[Right]
+    calls: list[Raw]
+
+    @property
+    def used(self) -> set[Right]:
+        """Rights by which calls were let through, as the role writes them."""
+        found = {_right(call["verb"], call["objectRef"]) for call in self.calls if "objectRef" in call}
+        namespaces = {right[1:]: right[0] for right in self.granted}
+        return {(namespaces.get(right[1:], "") and right[0], *right[1:]) for right in found}
+
+
+def _right(verb: str, about: Raw) -> Right:
+    resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+    return about.get("namespace", ""), about.get("apiGroup", ""), resource, verb
+
+
+def rights(role: str) -> set[Right]:
+    return {
+        (thing["metadata"].get("namespace", ""), group, resource, verb)
+        for thing in yaml.safe_load_all(role)
+        for rule in thing.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def definition(group: str, plural: str) -> Raw:
+    """A kind of another system that may hold anything."""
+    kind = {"podgroups": "PodGroup", "topologies": "Topology", "hypernodes": "HyperNode", "devices": "Device"}.get(
+        plural, "ClusterNetworkTopology"
+    )
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    approved = {"api-approved.kubernetes.io": "unapproved, for a test"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}", "annotations": approved},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced" if kind == "PodGroup" else "Cluster",
+            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
+            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trail]:
+    """A cluster of its own that logs every call of the service, while that does all it ever does."""
+    folder = tmp_path_factory.mktemp("audited")
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "users": ["linkwise"]}, {"level": "None"}],
+    }
+    log = folder / "audit.jsonl"
+    flags = [f"--audit-policy-file={write_json(folder / 'audit.json', policy)}", f"--audit-log-path={log}"]
+    cluster = OwnCluster(programs, folder, *flags)
+    role = printed("manifests", "rbac", "--user", "linkwise")
+    grouped = {"placing": {"group": {"write_plans": True}}}
+    made = Serve(cluster.kubeconfig("linkwise"), folder, configuration=grouped)
+    try:
+        cluster.start()
+        cluster.install(root / "deploy/crds/deviceinventories.linkwise.dev.yaml")
+        for source in SOURCES:
+            if source.group and source.group not in NOT_SERVED | {"linkwise.dev"}:
+                cluster.define(definition(source.group, source.resource))
+        cluster.apply(role, "kube-system")
+        made.start()
+        cluster.scheduler.run(cluster.scheduling(made.url))
+        all_it_does(Placing(cluster, made))
+        made.stop()
+        yield Trail(rights(role), [json.loads(line) for line in log.read_text().splitlines()])
+    finally:
+        made.stop()
+        cluster.close()
+
+
+def all_it_does(placing: Placing) -> None:
+    """Places pods, plans a group, wakes one that waits, tells of drift twice, and meets a bind of unknown end."""
+    namespace = placing.namespace()
+    inventory = machine("gpu", "nvlink")[1]
+    placing.nodes(*machine("gpu", "nvlink"), *gpushare("share", cards=1, sick=[0]))
+    placing.place(namespace, "alone", {GPU: 2})
+    words = {
+        f"gputopology.scheduling.koordinator.sh/{key}": value for key, value in (("name", "ring"), ("replica", "2"))
+    }
+    for number in range(2):
+        placing.create(namespace, f"ring-{number}", {GPU: 2}, labels=words)
+    for number in range(2):
+        placing.placed(namespace, f"ring-{number}")
+    assert placing.metric('linkwise_effects_total{effect="annotate",result="written"}')
+    wake(placing, namespace)
+    drift_twice(placing, namespace, inventory)
+    meet_a_conflict(placing, namespace)
+
+
+def wake(placing: Placing, namespace: str) -> None:
+    """Room that kube-scheduler does not see come: only the service can have the pod tried again."""
+    placing.create(namespace, "waits", {MEMORY: 12})
+    placing.refused(namespace, "waits", "no device has enough room")
+    placing.cluster.api.delete("/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-share")
+    placing.placed(namespace, "waits")
+    wait_for(lambda: placing.metric('linkwise_effects_total{effect="wake",result="written"}'), 5, "the pod is woken")
+
+
+def drift_twice(placing: Placing, namespace: str, inventory: Raw) -> None:
+    """An agent says twice that a pod has other devices than its record."""
+    uid = placing.cluster.pod(namespace, "alone")["metadata"]["uid"]
+    path = "/apis/linkwise.dev/v1alpha1/deviceinventories/gpu/status"
+    other = list(device_ids("gpu", "dgx1-v100")[6:])
+    for held in (other, [], other):
+        placing.cluster.api.patch(path, {"status": {"allocations": [{"podUID": uid, "devices": held}] if held else []}})
+        placing.seen([inventory])
+        wait_for(lambda held=held: told_drift(placing) == bool(held), 5, f"drift with {held}")  # type: ignore[misc]
+    wait_for(lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "told again")
+
+
+def told_drift(placing: Placing) -> bool:
+    lines = [line for line in placing.text("/metrics").splitlines() if line.startswith("linkwise_drift{")]
+    return any(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+def meet_a_conflict(placing: Placing, namespace: str) -> None:
+    """The API server refuses to bind a pod that is held back; the service reads what the pod is then."""
+    gated = pod(namespace, "gated", {GPU: 1}, schedulingGates=[{"name": "example.com/wait"}])
+    uid = placing.cluster.api.create(gated)["metadata"]["uid"]
+    call = {"PodName": "gated", "PodNamespace": namespace, "PodUID": uid, "Node": "gpu"}
+    wait_for(lambda: uid in placing.text("/debug/snapshot"), 5, "the service has seen the pod")
+    answer = placing.serve.http.call("POST", "/bind", call)
+    assert "schedulingGates" in answer["Error"]
+
+
+def test_nothing_that_the_service_does_is_refused_under_the_shipped_role(trail: Trail) -> None:
+    refused = [call for call in trail.calls if call["responseStatus"].get("code") == 403]
+    assert [(call["verb"], call["requestURI"]) for call in refused] == []
+    assert trail.calls
+
+
+def test_every_right_of_the_shipped_role_is_used(trail: Trail) -> None:
+    unused = trail.granted - trail.used
+    assert {right for right in unused if right[1] not in NOT_SERVED} == set()
+    assert {right[1] for right in unused} == NOT_SERVED
+
+
+def test_the_service_uses_nothing_but_the_shipped_role_and_what_everybody_may(trail: Trail) -> None:
+    assert trail.used <= trail.granted
+    plain = {call["requestURI"].split("?")[0] for call in trail.calls if "objectRef" not in call}
+    assert all(path.startswith(("/apis", "/api", "/openapi/v3/", "/version")) for path in plain)
