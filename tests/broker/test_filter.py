@@ -50,6 +50,12 @@ def test_a_pod_that_asks_for_no_device_may_go_anywhere_and_is_not_kept_in_mind()
     assert broker.bind("u", "never-seen", NOW).effects == (Bind("default", "web", "u", "never-seen", None, 0),)
 
 
+def test_a_pod_that_says_something_else_under_a_version_that_is_known_gets_its_own_answer() -> None:
+    broker = broker_of(Box("n", count=4))
+    assert broker.filter(device_pod("a", 8), ["n"], NOW).nodes == []
+    assert broker.filter(device_pod("a", 2), ["n"], NOW).nodes == ["n"]
+
+
 def test_only_nodes_of_the_best_class_are_returned() -> None:
     near, far = Box("near", count=2), Box("far", inventory=False)
     broker = broker_of(near, far)

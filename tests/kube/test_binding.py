@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -160,6 +161,22 @@ def test_what_refuses_the_second_request_does_not_tell_of_the_first() -> None:
     assert ended.outcome == "unknown"
 
 
+def test_a_second_request_that_conflicts_with_nothing_seen_does_not_tell_of_the_first() -> None:
+    ended, _, _ = bind(RESET, said(409), reads=(there(),))
+    assert ended.outcome == "unknown"
+
+
+def test_whoever_waits_for_a_bind_is_told_when_its_time_is_over_and_nothing_more_is_sent() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[Ended, int]:
+        api.script(POST, said(504))
+        api.script(GET, there())
+        timing = replace(FakeTime().timing, clock=lambda: 4.5 if api.requests else 0.0)
+        ended = await Binder(connection, PerformSettings(bind_whole=4.0), timing).bind(EFFECT)
+        return ended, len(api.requests)
+
+    assert play(scenario) == (Ended("unknown", "no"), 1)
+
+
 def test_a_server_that_cannot_be_reached_has_written_nothing() -> None:
     async def scenario(_: ScriptedApi, connection: Connection) -> Ended:
         await connection.close()
@@ -218,6 +235,20 @@ def test_a_read_that_began_before_the_time_was_over_does_not_refuse() -> None:
         return len(api.requests)
 
     assert play(scenario) == 2
+
+
+def test_a_server_is_not_asked_about_all_unknown_binds_at_once() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[int, int]:
+        for number in range(50):
+            api.script(f"GET /api/v1/namespaces/team/pods/p{number}", said(404))
+        binder = Binder(connection)
+        lost = [Bind("team", f"p{number}", "u", "n1", None, number) for number in range(50)]
+        await asyncio.gather(*(binder.settle(effect) for effect in lost))
+        return len(api.requests), api.connections
+
+    requests, connections = play(scenario)
+    assert requests == 50
+    assert connections <= 8
 
 
 def test_settling_waits_for_a_server_that_cannot_be_reached() -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from lightkube.config.models import User, UserExec
 
 from linkwise.errors import ClusterError
 from linkwise.kube.connection import connect
+from linkwise.kube.credentials import Credentials
 from linkwise.kube.kubeconfig import find
 from linkwise.testing.scripted_api import Reply, ScriptedApi
 
@@ -108,6 +110,13 @@ def test_a_file_that_is_no_kubeconfig_is_told_by_name(tmp_path: Path, text: str)
         connect(tmp_path / "config")
 
 
+def test_a_file_that_is_broken_is_told_by_line_and_without_the_token_beside(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("users:\n- user: {token: s3cret, [}\n")
+    with pytest.raises(ClusterError, match=r"config:2:26 can't be read") as error:
+        connect(tmp_path / "config")
+    assert "s3cret" not in str(error.value)
+
+
 def test_a_file_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="missing: there is no such file"):
         connect(tmp_path / "missing")
@@ -184,6 +193,20 @@ def test_a_plugin_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "no-such-plugin"}}
     with pytest.raises(ClusterError, match=r"context config: the credentials can't be had: .*no-such-plugin"):
         asked(tmp_path, user, Reply(200, {}))
+
+
+def test_a_plugin_that_hangs_is_not_waited_for_without_end() -> None:
+    user = User(exec=UserExec(apiVersion="client.authentication.k8s.io/v1beta1", command="sleep", args=["0.2"]))
+
+    async def scenario() -> list[str]:
+        credentials = Credentials(user, "config", patience=0.05)
+        told = await asyncio.gather(*(credentials.line() for _ in range(2)), return_exceptions=True)
+        last = await asyncio.gather(Credentials(user, "config").line(), return_exceptions=True)
+        return [str(error) for error in (*told, *last)]
+
+    *slow, last = asyncio.run(scenario())
+    assert slow == ["config: the credentials did not come within 0.05 s"] * 2
+    assert "the credentials can't be had" in last
 
 
 def test_a_token_file_is_read_again_when_its_token_is_refused(tmp_path: Path) -> None:

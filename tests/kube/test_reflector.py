@@ -12,7 +12,7 @@ import pytest
 from linkwise.broker.sights import NodeGone, PodGone, PodsListed
 from linkwise.kube.reflector import AbsentError, ForbiddenError, Reflector
 from linkwise.kube.settings import WatchSettings
-from linkwise.kube.sources import NODES, PODS
+from linkwise.kube.sources import NODES, PODS, SOURCES
 from linkwise.model.views import NodeView, PodView
 from linkwise.testing.scripted_api import FakeTime, Reply, ScriptedApi, line, listed, play, until
 
@@ -285,9 +285,31 @@ def test_everything_is_listed_anew_after_the_time_for_it() -> None:
     assert len(api.asked("GET")) == 2
 
 
+def test_a_list_anew_that_fails_does_not_keep_the_watch_from_going_on() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> list[str]:
+        api.script(LIST, listed(pod("a")), Reply(503, {"message": "busy"}))
+        api.script(WATCH, Reply(pieces=(), ending="open"), Reply(pieces=(line("ADDED", pod("b", 5)),), ending="open"))
+        seen = Seen(connection, settings=WatchSettings(resync=3600.0))
+        await seen.until(lambda: api.asked("WATCH"))
+        seen.time.seconds += 3600.0
+        api.cut_all()
+        await seen.until(lambda: "b" in seen.names())
+        await seen.end()
+        return [request.verb for request in api.requests]
+
+    assert play(scenario) == ["GET", "WATCH", "GET", "WATCH"]
+
+
 def test_a_kind_that_is_not_served_ends_the_following() -> None:
-    with pytest.raises(AbsentError, match="pods is not served"):
-        follow({}, lambda _, __: False)
+    with pytest.raises(AbsentError, match=r"deviceinventories.linkwise.dev is not served"):
+        follow({}, lambda _, __: False, next(source for source in SOURCES if source.resource == "deviceinventories"))
+
+
+def test_nodes_are_not_lost_because_a_server_says_that_there_is_no_such_kind() -> None:
+    lists = (listed(node("n1")), Reply(404, {"message": "no backend"}), listed(node("n1", 2)))
+    scripts = {"GET /api/v1/nodes": lists, "WATCH /api/v1/nodes": (GONE,)}
+    seen, _ = follow(scripts, lambda _, api: len(api.asked("WATCH")) == 2, NODES)
+    assert NodeGone("n1") not in seen.sights
 
 
 def test_what_is_not_allowed_is_said_with_verb_and_resource() -> None:

@@ -146,6 +146,15 @@ def test_a_slow_client_keeps_nobody_waiting() -> None:
         assert time.monotonic() - begun < answering.SLOWEST / 2
 
 
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+@pytest.mark.parametrize("nodes", [{}, {"NodeNames": None, "Nodes": None}])
+def test_a_call_that_names_no_nodes_in_any_way_is_told_so(verb: str, nodes: dict[str, None]) -> None:
+    with Served(broker_of(Box("a"))) as served:
+        reply = served.post(f"/{verb}", {"Pod": POD, **nodes})
+    assert clear(verb, reply)
+    assert b"neither NodeNames nor Nodes" in reply.body
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_other_methods_are_not_allowed(method: str) -> None:
     with Served(broker_of(Box("a"))) as served:

@@ -8,6 +8,7 @@ import pytest
 
 from linkwise import __version__
 from linkwise.broker.broker import Broker
+from linkwise.errors import NotNowError
 from linkwise.testing.boxes import Box, broker_of, device_pod, place
 from linkwise.testing.served import Recorder, Served
 from linkwise.wire.snapshot import decode_snapshot
@@ -18,12 +19,16 @@ FILTER = {"Pod": pod_object(device_pod("p", 2)), "NodeNames": ["a"]}
 
 
 def test_the_service_lives_before_it_is_ready_and_decides_nothing_until_then() -> None:
+    async def start(served: Served) -> None:
+        served.service.start()
+
     with Served(broker_of(Box("a")), synced=False) as served:
         assert (served.get("/livez").status, served.get("/readyz").status) == (200, 503)
         assert served.get("/readyz").text == "not ready: pods: not listed yet\n"
         assert "still reading" in served.post("/filter", FILTER).json["Error"]
         assert served.post("/prioritize", FILTER).status == 503
-        served.service.start()
+        assert "still reading" in served.get("/debug/explain/default/nobody").text
+        served.on_loop(start(served))
         assert served.get("/readyz").status == 200
         assert served.post("/filter", FILTER).json["NodeNames"] == ["a"]
 
@@ -43,6 +48,7 @@ def test_metrics_count_decisions_binds_and_devices() -> None:
         'linkwise_devices{state="unhealthy"} 1.0',
         'linkwise_request_duration_seconds_count{verb="filter"} 2.0',
         "linkwise_waiting_pods 1.0",
+        f'linkwise_build_info{{version="{__version__}"}} 1.0',
     ):
         assert line in text
 
@@ -118,6 +124,26 @@ def test_a_caller_that_hangs_up_does_not_undo_a_bind() -> None:
         entry = served.service.broker.state.cluster.ledger.get("uid-p")
     assert entry is not None
     assert entry.outcome == "written"
+
+
+def test_a_bind_that_is_cut_short_by_the_end_is_answered_and_keeps_its_promise() -> None:
+    recorder = Recorder()
+
+    async def drain_without_patience(served: Served) -> int:
+        recorder.held = asyncio.Event()
+        bind = asyncio.create_task(served.service.bind("uid-p", "a"))
+        await asyncio.sleep(0)
+        left: int = await served.service.drain(0)
+        with pytest.raises(NotNowError, match="stopped before the bind ended"):
+            await bind
+        return left
+
+    with Served(broker_of(Box("a")), recorder) as served:
+        served.post("/filter", FILTER)
+        assert served.on_loop(drain_without_patience(served)) == 1
+        entry = served.service.broker.state.cluster.ledger.get("uid-p")
+        assert 'linkwise_binds_total{outcome="unknown"} 1.0' in served.get("/metrics").text
+    assert entry is not None
 
 
 @pytest.mark.parametrize("path", ["/", "/filter/", "/metrics/x", "/debug"])

@@ -189,7 +189,7 @@ class State:
     def wish(self, pod: PodView) -> Wish:
         """What the pod wants; worked out once for each version of it."""
         known = self._wishes.get(pod.uid)
-        if known and (known[0] is pod or (pod.version and known[0].version == pod.version)):
+        if known and (known[0] is pod or _says_the_same(known[0], pod)):
             return known[1]
         wish = self.cluster.wish(pod)
         if pod.uid and not pod.node:
@@ -229,3 +229,15 @@ class State:
         for node, before in changed.items():
             new += [drift for drift in self.cluster.drift.get(node, ()) if drift not in before]
         return [Event("Warning", "Drift", drift_text(drift, self.name_of), node=drift.node) for drift in new]
+
+
+def _says_the_same(one: PodView, other: PodView) -> bool:
+    """Whether two views of one pod want the same; a version alone is no proof, for whoever asks may have made it up."""
+    return (one.containers, one.labels, one.annotations, one.claims, one.hosted_by_claims, one.scheduling_group) == (
+        other.containers,
+        other.labels,
+        other.annotations,
+        other.claims,
+        other.hosted_by_claims,
+        other.scheduling_group,
+    )

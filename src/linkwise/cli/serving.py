@@ -7,7 +7,6 @@ import contextlib
 import gc
 import logging
 import signal
-import time
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -25,6 +24,7 @@ from linkwise.serve.gauges import Follow, Gauges
 from linkwise.serve.listening import Server, listen
 from linkwise.serve.logs import start_logging
 from linkwise.serve.service import Service
+from linkwise.serve.steady import Steady
 from linkwise.wire.decoding import parse_json
 
 if TYPE_CHECKING:
@@ -70,15 +70,15 @@ class Serving:
         self,
         settings: ServeSettings,
         connection: Connection,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         timing: Timing | None = None,
     ) -> None:
-        timing = timing or Timing()
+        self._timing = timing = timing or Timing()
         self._settings = settings
         self._connection = connection
         self._performer = Performer(connection, _performing(settings.kube), timing)
         broker = Broker(settings.placing, parse_json)
-        self._service = Service(broker, self._performer, Counting(), clock=clock)
+        self._service = Service(broker, self._performer, Counting(), clock=clock or Steady())
         self._watching = Watching(
             connection,
             self._service.observe,
@@ -137,6 +137,7 @@ class Serving:
         await self._stopping.wait()
 
     async def _end(self, parts: set[asyncio.Task[None]]) -> None:
+        self._stopping.set()  # also where a part failed: nobody is told that it is ready any more
         log.info("stopping: binds that are under way end first")
         left = await self._service.drain(self._settings.http.drain)
         if left:
@@ -154,11 +155,13 @@ class Serving:
 
     async def _cut_short(self, parts: set[asyncio.Task[None]]) -> None:
         """End at once, as a process that is killed does; only nothing is left behind."""
+        self._server.cut()
         for task in parts:
             task.cancel()
         await self._service.drain(0.0)
         await asyncio.gather(*parts, return_exceptions=True)
         await self._connection.close()
+        self._server.cut()  # whoever was let in meanwhile
 
     def _waits_for(self) -> Mapping[str, str]:
         if self._stopping.is_set():
@@ -175,10 +178,10 @@ class Serving:
         return (*self._watching.problems, *self._performer.problems)
 
     def _follows(self) -> Mapping[str, Follow]:
-        now = time.time()
+        now = self._timing.now()
         return {
             name: Follow(
-                max(0.0, now - found.heard_at) if found.heard_at else 0.0,
+                max(0.0, now - found.heard_at),
                 found.lists,
                 max(0, found.watches - 1),
                 found.errors.total(),

@@ -6,6 +6,7 @@ promise stays until `settle` has found out.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections import Counter
@@ -45,6 +46,8 @@ class Ended:
     """why it was not written, in the words of the API server where it had any"""
 
 
+_LOOKING: Final = 8
+"""binds that are settled at once: a server that comes back after an outage is not asked about all of them together"""
 _LONGEST_PAUSE: Final = 30.0  # s
 """however long the server wants to be left alone: others wait in line behind"""
 _UNBOUND: Final = Ended("unknown", "the pod is not bound yet")
@@ -72,6 +75,7 @@ class Binder:
     """asked before every POST: only one replica may write"""
     ended: Counter[Outcome] = field(default_factory=Counter)
     """by outcome; what was unknown counts once more when it is settled"""
+    _looking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKING))
     _posted: dict[tuple[str, int], float] = field(default_factory=dict)
     """when a bind was last sent whose end is not known"""
 
@@ -95,8 +99,9 @@ class Binder:
         # a few seconds later: a pod that a quorum read finds unbound after that is not bound by this request any more.
         over = posted + self.settings.bind_seconds + self.settings.settle_margin
         while True:
-            late = self.timing.clock() >= over
-            ended = await self._read(effect, math.inf)
+            async with self._looking:
+                late = self.timing.clock() >= over
+                ended = await self._read(effect, math.inf)
             if ended is _UNBOUND and late:
                 ended = Ended("refused", "the API server did not write the bind in its time")
             if ended.outcome != "unknown":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import httpx2
 from lightkube.config.client_adapter import user_auth
@@ -19,17 +19,23 @@ if TYPE_CHECKING:
 __all__ = ["Credentials"]
 
 
+PATIENCE: Final = 20.0  # s
+"""for a plugin; all calls wait for it"""
+
+
 class Credentials:
     """Who we are, as a header line; empty if a certificate tells it, or nothing does."""
 
-    def __init__(self, user: User | None, place: str) -> None:
+    def __init__(self, user: User | None, place: str, patience: float = PATIENCE) -> None:
         self._place = place
+        self._patience = patience
         try:
             self._auth = user_auth(user)
         except ConfigError as error:
             raise ClusterError(f"{place}: {error}") from error
         self._line: bytes | None = None if self._auth else b""
         self._lock = asyncio.Lock()
+        self._making: asyncio.Task[bytes] | None = None
 
     async def line(self) -> bytes:
         """The header; a plugin runs once for it."""
@@ -49,6 +55,18 @@ class Credentials:
             return self._line != refused
 
     async def _made(self, refused: bytes) -> bytes:
+        """A header in time; whoever asks after that waits for the same plugin, so that none is started beside it."""
+        making = self._making = self._making or asyncio.create_task(self._make(refused))
+        try:
+            async with asyncio.timeout(self._patience):
+                return await asyncio.shield(making)
+        except TimeoutError as error:
+            raise NotSentError(f"{self._place}: the credentials did not come within {self._patience:g} s") from error
+        finally:
+            if making.done():
+                self._making = None
+
+    async def _make(self, refused: bytes) -> bytes:
         """Play the library's part of a request: the first header it has, and if that was refused the next one."""
         if self._auth is None:
             return b""

@@ -119,6 +119,11 @@ def _join(joined: Document, file: Path) -> None:
     """Add what the file says and the files before it did not."""
     try:
         document = yaml.safe_load(file.read_text())
+    except yaml.MarkedYAMLError as error:
+        # Its own text shows the lines around, and tokens stand there.
+        mark = error.problem_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise ClusterError(f"{file}{place} can't be read: {error.problem or error.context}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ClusterError(f"{file} can't be read: {error}") from error
     if document is None:

@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from linkwise.broker.effects import Annotate, Wake
 from linkwise.kube.binding import pod_path
@@ -44,6 +44,8 @@ class _Patches(Generic[Told]):
     A write that hangs, behind a webhook of its namespace for one, so holds up no other.
     """
 
+    word: ClassVar[str]
+    """what pods are afterwards"""
     attempts: Attempts
     done: Counter[str] = field(default_factory=Counter)
     """by end: written, gone, failed"""
@@ -100,12 +102,8 @@ class _Patches(Generic[Told]):
             self._news.set()
             if not self.queued:
                 self._idle.set()
-        what = f"pod={effect.namespace}/{effect.name} is not {self._word}"
+        what = f"pod={effect.namespace}/{effect.name} is not {self.word}"
         self.trouble = _count(self.done, given, what, self.trouble)
-
-    @property
-    def _word(self) -> str:
-        raise NotImplementedError
 
     def _annotations(self, effect: Told) -> Mapping[str, str | None]:
         raise NotImplementedError
@@ -113,6 +111,8 @@ class _Patches(Generic[Told]):
 
 class Waker(_Patches[Wake]):
     """Wakes pods at a limited rate; a pod waits in line once."""
+
+    word = "woken"
 
     def tell(self, effect: Wake) -> None:
         """Wake a pod soon; whoever is in line keeps its place."""
@@ -124,10 +124,6 @@ class Waker(_Patches[Wake]):
         settings = self.attempts.settings
         await self._run(settings.waking, Bucket(self.attempts.timing, settings.wakes, settings.wakes_burst))
 
-    @property
-    def _word(self) -> str:
-        return "woken"
-
     def _annotations(self, effect: Wake) -> Mapping[str, str | None]:
         del effect
         return {WOKEN: timestamp(self.attempts.timing.now())}
@@ -135,6 +131,8 @@ class Waker(_Patches[Wake]):
 
 class Annotator(_Patches[Annotate]):
     """Writes annotations, of one pod in the order in which they were told."""
+
+    word = "annotated"
 
     def tell(self, effect: Annotate) -> None:
         """Write annotations soon; what waits for the same pod is written with them."""
@@ -145,10 +143,6 @@ class Annotator(_Patches[Annotate]):
     async def run(self) -> None:
         """Write whatever is told, until cancelled."""
         await self._run(self.attempts.settings.annotating)
-
-    @property
-    def _word(self) -> str:
-        return "annotated"
 
     def _annotations(self, effect: Annotate) -> Mapping[str, str | None]:
         return effect.annotations

@@ -114,6 +114,8 @@ class Reflector:
 
     async def _list(self) -> None:
         """All objects, page by page; whoever was there before and is not among them is gone."""
+        # One that fails only to look again whether nothing was lost must not keep the watch from going on.
+        self._listed = self.timing.clock()
         # A list as of now, by the quorum: no version is asked for.
         before = frozenset(self.known()) if self.known else frozenset()
         found, rest, nameless = set[Name](), "", self._reading.nameless
@@ -134,6 +136,7 @@ class Reflector:
         if self._reading.nameless == nameless:
             self._tell_missing(found, before)
         self._version, self._listed = page.version, self.timing.clock()
+        self.stats.heard_at = self.timing.now()
         self.stats.lists += 1
         self.stats.synced = True
         self._well()
@@ -223,7 +226,7 @@ class Reflector:
     def _refused(self, verb: str, status: int, said: Status) -> ClusterError:
         if status == 410 or said.reason in {"Expired", "Gone"}:
             return ExpiredError(f"{self.source.name}: the version is gone: {said.message}")
-        if status == 404:
+        if status == 404 and not self.source.required:  # whoever says so of pods or nodes is no API server now
             return AbsentError(f"{self.source.name} is not served")
         if status == 403:
             where = f" in namespace {self.source.namespace}" if self.source.namespace else ""

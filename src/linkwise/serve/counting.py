@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from linkwise import __version__
 from linkwise.engine.explain import WORDS
@@ -55,8 +55,8 @@ class Counting:
         )
         for outcome in ("written", "refused", "unknown", "conflict"):
             self._binds.labels(outcome)
-        build = Counter("linkwise_build", "The version that runs.", ["version"], registry=self.registry)
-        build.labels(__version__).inc()
+        build = Gauge("linkwise_build_info", "The version that runs.", ["version"], registry=self.registry)
+        build.labels(__version__).set(1)
 
     def request(self, verb: str, code: int, seconds: float) -> None:
         """A request was answered."""

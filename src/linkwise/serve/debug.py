@@ -5,9 +5,10 @@ A snapshot can be replayed elsewhere. An explanation is what `linkwise explain` 
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from dataclasses import asdict
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -40,21 +41,25 @@ def debug_routes(service: Service, token: str) -> list[Mount]:
 
     async def snapshot(request: Request) -> Response:
         del request
-        return Response(encode_snapshot(broker.snapshot(service.clock())), media_type=JSON)
+        taken = broker.snapshot(service.clock())
+        # A snapshot is a value: writing it down may take a while and nobody has to wait for it.
+        return Response(await asyncio.to_thread(encode_snapshot, taken), media_type=JSON)
 
     async def pod(request: Request) -> Response:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         uid = broker.state.cluster.known.uid_of(namespace, name)
         told = broker.explain(uid, service.clock()) if uid else None
-        return _told(request, told, f"pod {namespace}/{name}")
+        return _told(request, told, f"pod {namespace}/{name}", synced=service.synced)
 
     async def group(request: Request) -> Response:
         key = request.path_params["key"]
-        return _told(request, broker.explain_group(key, service.clock()), f"group {key}")
+        told = broker.explain_group(key, service.clock())
+        return _told(request, told, f"group {key}", synced=service.synced)
 
     async def node(request: Request) -> Response:
         name = request.path_params["name"]
-        return _told(request, broker.explain_node(name, service.clock()), f"node {name}")
+        told = broker.explain_node(name, service.clock())
+        return _told(request, told, f"node {name}", synced=service.synced)
 
     paths: dict[str, Endpoint] = {
         "/snapshot": snapshot,
@@ -82,10 +87,18 @@ def _allowed(request: Request, token: str) -> bool:
         return True
     forwarded = "forwarded" in request.headers or "x-forwarded-for" in request.headers
     host = request.client.host if request.client else ""
-    return not forwarded and bool(host) and ip_address(host.partition("%")[0]).is_loopback
+    return not forwarded and bool(host) and _is_loopback(host)
 
 
-def _told(request: Request, told: Told | None, what: str) -> Response:
+def _is_loopback(host: str) -> bool:
+    address = ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # where one socket listens for both
+    return (mapped or address).is_loopback
+
+
+def _told(request: Request, told: Told | None, what: str, *, synced: bool) -> Response:
+    if told is None and not synced:
+        return text(f"{what} is not known yet: the service is still reading the cluster", 503)
     if told is None:
         return text(f"{what} is not known to the service", 404)
     lines = explanation_lines(told)

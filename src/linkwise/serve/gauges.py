@@ -31,6 +31,7 @@ class Follow(NamedTuple):
     """of the watch"""
     errors: int
     objects: int
+    """handed on so far, each change of one counted"""
 
 
 class Gauges(Collector):
@@ -102,7 +103,7 @@ class Gauges(Collector):
         lag = GaugeMetricFamily(
             "linkwise_watch_lag_seconds", "Seconds since anything was heard of a kind of object.", labels=["resource"]
         )
-        objects = GaugeMetricFamily("linkwise_watch_objects", "Objects that are followed.", labels=["resource"])
+        objects = CounterMetricFamily("linkwise_watch_objects", "Objects handed on so far.", labels=["resource"])
         events = CounterMetricFamily(
             "linkwise_watch_events", "Lists, restarts of watches and errors.", labels=["resource", "event"]
         )

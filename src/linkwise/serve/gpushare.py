@@ -51,11 +51,10 @@ def gpushare_routes(service: Service, verbs: Sequence[BaseRoute]) -> list[BaseRo
 
 
 def _inspected(service: Service, name: str) -> dict[str, Any]:
-    found = service.inspect(name or None)
+    found = [node for each in ([name] if name else service.sharing()) for node in service.inspect(each)]
     if name and not found:
         return {"nodes": [], "error": f"node {name!r} is not known, or has no devices"}
-    shared = [node for node in found if name or node.mode == "share"]
-    return {"nodes": [_node(node) for node in shared]}
+    return {"nodes": [_node(node) for node in found]}
 
 
 def _node(node: NodeInspection) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from linkwise.errors import InputError
+from linkwise.serve.caller import KEEP_ALIVE, Caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["Server", "listen"]
 
 BACKLOG: Final = 512
-KEEP_ALIVE: Final = 120  # seconds; longer than the 90 of Go's clients, so that they end an idle connection and not we
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -43,11 +43,11 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """Serves until it is told to stop; signals are for whoever runs it."""
 
-    def __init__(self, application: Starlette) -> None:
+    def __init__(self, application: Starlette, caller: type[Caller] = Caller) -> None:
         super().__init__(
             uvicorn.Config(
                 application,
-                http="httptools",
+                http=caller,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -67,3 +67,10 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Answer what is asked already, then end."""
         self.should_exit = True
+
+    def cut(self) -> None:
+        """End at once, whoever is being answered."""
+        for server in getattr(self, "servers", ()):
+            server.close()
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()

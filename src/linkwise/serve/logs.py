@@ -6,18 +6,22 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from linkwise.config.settings import LogSettings
 
-__all__ = ["start_logging"]
+__all__ = ["lines_for", "start_logging"]
 
 
 class _Lines(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
         del datefmt
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """On one line, whatever names callers send."""
+        return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
 
 
 class _Json(_Lines):
@@ -33,10 +37,14 @@ class _Json(_Lines):
         return json.dumps(told)
 
 
+def lines_for(kind: Literal["text", "json"]) -> logging.Formatter:
+    """How a record is put."""
+    return _Json() if kind == "json" else _Lines("%(asctime)s %(levelname)s %(name)s %(message)s")
+
+
 def start_logging(settings: LogSettings) -> None:
     """Send what is said to standard error, and nothing else there."""
     handler = logging.StreamHandler(sys.stderr)
-    lines = _Json() if settings.format == "json" else _Lines("%(asctime)s %(levelname)s %(name)s %(message)s")
-    handler.setFormatter(lines)
+    handler.setFormatter(lines_for(settings.format))
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -120,6 +120,12 @@ class Service:
         self._check_open()
         return self.broker.preempt(pod, victims, self.clock())
 
+    def sharing(self) -> list[str]:
+        """The nodes that hand out memory of devices, by name."""
+        self._check_open()
+        nodes = self.broker.state.cluster.index.nodes
+        return sorted(name for name, node in nodes.items() if node.mode == "share")
+
     def inspect(self, node: str | None) -> tuple[NodeInspection, ...]:
         """One node device by device, or all that have devices."""
         self._check_open()
@@ -134,7 +140,12 @@ class Service:
         task = asyncio.create_task(self._bind(uid, node))
         self._binding.add(task)
         task.add_done_callback(self._binding.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise  # the caller hung up
+            raise NotNowError("this replica of Linkwise stopped before the bind ended; try again") from None
 
     async def _bind(self, uid: str, node: str) -> str:
         answer = self.broker.bind(uid, node, self.clock())
@@ -155,6 +166,7 @@ class Service:
             ended = await self._performer.bind(effect)
         except BaseException:
             # Whatever went wrong, the request may have been sent: nothing that is promised is lost by assuming so.
+            self.counting.bind("unknown")
             self._carry_out(self.broker.outcome(effect, "unknown", self.clock()))
             self._settle(effect)
             raise

@@ -63,7 +63,9 @@ class FilterArgs(_Go):
         return self.node_names is None
 
     def names(self) -> list[str]:
-        """The nodes by name, in the order given."""
+        """The nodes by name, in the order given; InputError if there are none in either way."""
+        if self.node_names is None and self.nodes is None:
+            raise InputError("the call has neither NodeNames nor Nodes")
         return self.node_names if self.node_names is not None else list(self.whole())
 
     def whole(self) -> dict[str, msgspec.Raw]:

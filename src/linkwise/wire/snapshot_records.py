@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Final
+
 import msgspec
 
 from linkwise.model.ask import Ask, ContainerAsk
@@ -17,10 +20,14 @@ class Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
     """A record of ours."""
 
 
+_fields: Final = cache(msgspec.structs.fields)
+"""worked out anew they would take far longer than all else, and a snapshot of a large cluster has many records"""
+
+
 def written(value: object) -> object:
     """A record as plain data, without what is as usual; msgspec's own way looks at identity, so that equals differ."""
     if isinstance(value, Strict):
-        told = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
+        told = ((field, getattr(value, field.name)) for field in _fields(type(value)))
         return {field.encode_name: written(found) for field, found in told if found not in (field.default, {})}
     if isinstance(value, dict):
         return {key: written(entry) for key, entry in value.items()}

@@ -1,0 +1,73 @@
+"""Connections on which nothing sensible is asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.applications import Starlette
+
+from linkwise.errors import InputError
+from linkwise.serve.caller import LARGEST_HEAD, Caller
+from linkwise.serve.listening import Server, listen
+
+
+class Hasty(Caller):
+    """Waits for a head for a moment only."""
+
+    head_seconds = 0.05
+
+
+class Patient(Caller):
+    """Waits for a long time, but reads no more for that."""
+
+    head_seconds = 60.0
+
+
+def answered(*pieces: bytes, caller: type[Caller] = Hasty) -> bytes:
+    """All that comes back on a connection until it is ended."""
+
+    async def scenario() -> bytes:
+        door = listen("127.0.0.1", 0)
+        server = Server(Starlette(), caller)
+        serving = asyncio.create_task(server.serve([door]))
+        reader, writer = await asyncio.open_connection(*door.getsockname())
+        got = b""
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                if piece.endswith(b"\r\n\r\n"):
+                    got += await reader.read(1000)
+            async with asyncio.timeout(5):
+                while more := await reader.read(1000):
+                    got += more
+        except ConnectionError:
+            pass
+        writer.transport.abort()
+        server.stop()
+        await serving
+        door.close()
+        return got
+
+    return asyncio.run(scenario())
+
+
+def test_whoever_begins_a_head_and_never_ends_it_is_hung_up_on() -> None:
+    assert answered(b"POST /filter HTTP/1.1\r\nHost:") == b""
+
+
+def test_a_head_without_end_is_not_kept() -> None:
+    head = (b"POST /filter HTTP/1.1\r\n", b"X: " + b"a" * (2 * LARGEST_HEAD))
+    assert answered(*head, caller=Patient) == b""
+
+
+def test_a_second_head_on_a_connection_must_end_as_well() -> None:
+    got = answered(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /y HT")
+    assert got.count(b"404 Not Found") == 1
+
+
+@pytest.mark.parametrize("host", ["a..b", "no.such.host.invalid"])
+def test_a_host_that_cannot_be_one_is_told(host: str) -> None:
+    with pytest.raises(InputError, match=r"http.host: .* is no address of this machine: \S"):
+        listen(host, 0)
