@@ -1,0 +1,152 @@
+"""Lists: in order, chosen by labels and fields, page by page, as of a version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from linkwise.testing.conformance import pod
+
+if TYPE_CHECKING:
+    from linkwise.testing.conformance import Space
+
+OURS = "labelSelector=ours"
+
+
+def listed(space: Space, query: str = "") -> dict[str, object]:
+    return space.call("GET", f"{space.path('configmaps')}?{OURS}{query}")
+
+
+def test_a_list_is_in_the_order_of_names(space: Space) -> None:
+    for name in ("b", "c", "a"):
+        space.config(name)
+    assert space.names("configmaps", OURS) == ["a", "b", "c"]
+
+
+def test_a_list_says_what_it_is_and_its_version(space: Space) -> None:
+    made = space.config("a")
+    found = space.call("GET", f"{space.path('configmaps')}?{OURS}")
+    assert (found["kind"], found["apiVersion"]) == ("ConfigMapList", "v1")
+    assert int(found["metadata"]["resourceVersion"]) >= int(made["metadata"]["resourceVersion"])
+
+
+def test_a_list_of_all_namespaces_has_what_is_in_each(space: Space) -> None:
+    space.config("a")
+    found = space.call("GET", f"/api/v1/configmaps?{OURS}")["items"]
+    assert (space.name, "a") in {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in found}
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("tier=web", ["a"]),
+        ("tier==web", ["a"]),
+        ("tier!=web", ["b", "c"]),
+        ("tier in (web, db)", ["a", "b"]),
+        ("tier notin (web)", ["b", "c"]),
+        ("tier", ["a", "b"]),
+        ("!tier", ["c"]),
+        ("tier=web,zone=1", []),
+        ("zone in (1),tier", ["b"]),
+        ("zone=", []),
+    ],
+)
+def test_labels_choose(space: Space, selector: str, names: list[str]) -> None:
+    space.config("a", {"tier": "web"})
+    space.config("b", {"tier": "db", "zone": "1"})
+    space.config("c", {"zone": "1"})
+    assert space.names("configmaps", f"labelSelector={quote(f'ours,{selector}')}") == names
+
+
+@pytest.mark.parametrize("selector", ["a in", "=x", "a in (b", "a=b=c", "(a)"])
+def test_a_label_selector_that_means_nothing_is_a_bad_request(space: Space, selector: str) -> None:
+    error = space.refused("GET", f"{space.path('configmaps')}?labelSelector={quote(selector)}")
+    assert (error.status, error.reason) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("spec.nodeName=n1", ["a"]),
+        ("spec.nodeName!=n1", ["b", "c"]),
+        ("spec.nodeName=", ["b", "c"]),
+        ("metadata.name=b", ["b"]),
+        ("status.phase=Pending,spec.nodeName=", ["b", "c"]),
+        ("status.phase=Running", []),
+        ("spec.schedulerName=ours", ["c"]),
+    ],
+)
+def test_fields_choose_pods(space: Space, selector: str, names: list[str]) -> None:
+    space.make("pods", pod("a", nodeName="n1"))
+    space.make("pods", pod("b"))
+    space.make("pods", pod("c", schedulerName="ours"))
+    assert space.names("pods", f"fieldSelector={quote(selector)}") == names
+
+
+def test_fields_choose_events(space: Space) -> None:
+    for name in ("a", "b"):
+        about = {"kind": "Pod", "name": name, "namespace": space.name}
+        event = {"metadata": {"name": f"{name}.1"}, "involvedObject": about, "reason": "Told", "type": "Normal"}
+        space.make("events", event)
+    assert space.names("events", f"fieldSelector={quote('involvedObject.name=a,involvedObject.kind=Pod')}") == ["a.1"]
+
+
+def test_a_field_that_can_not_choose_is_a_bad_request(space: Space) -> None:
+    error = space.refused("GET", f"{space.path('pods')}?fieldSelector=spec.hostname%3Dx")
+    assert error.status == 400
+    assert "field label not supported: spec.hostname" in error.message
+
+
+def test_a_list_comes_in_pages(space: Space) -> None:
+    for name in "abcde":
+        space.config(name)
+    names, rest, pages = [], "", 0
+    while pages == 0 or rest:
+        page = space.call("GET", f"{space.path('configmaps')}?{OURS}&limit=2&continue={quote(rest)}")
+        names += [found["metadata"]["name"] for found in page["items"]]
+        rest, pages = page["metadata"].get("continue", ""), pages + 1
+    assert (names, pages) == (list("abcde"), 3)
+
+
+def test_all_pages_show_the_state_of_the_first(space: Space) -> None:
+    for name in "abcd":
+        space.config(name, x="old")
+    first = space.call("GET", f"{space.path('configmaps')}?{OURS}&limit=2")
+    space.config("bb")
+    space.patch("configmaps", "c", {"data": {"x": "new"}})
+    space.call("DELETE", space.path("configmaps", "d"))
+    rest = quote(first["metadata"]["continue"])
+    second = space.call("GET", f"{space.path('configmaps')}?{OURS}&limit=5&continue={rest}")
+    assert [(found["metadata"]["name"], found["data"]["x"]) for found in second["items"]] == [
+        ("c", "old"),
+        ("d", "old"),
+    ]
+    assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+def test_a_token_that_the_server_did_not_make_is_a_bad_request(space: Space) -> None:
+    assert space.refused("GET", f"{space.path('configmaps')}?limit=1&continue=nonsense").status == 400
+
+
+def test_a_list_shows_the_version_that_is_asked_for_exactly(space: Space) -> None:
+    space.config("a")
+    version = space.call("GET", f"{space.path('configmaps')}?{OURS}")["metadata"]["resourceVersion"]
+    space.config("b")
+    query = f"{OURS}&resourceVersion={version}&resourceVersionMatch=Exact"
+    assert space.names("configmaps", query) == ["a"]
+
+
+def test_a_list_of_any_version_is_answered(space: Space) -> None:
+    space.config("a")
+    assert space.call("GET", f"{space.path('configmaps')}?resourceVersion=0")["kind"] == "ConfigMapList"
+
+
+def test_a_list_no_older_than_a_version_has_what_was_written_then(space: Space) -> None:
+    version = space.config("a")["metadata"]["resourceVersion"]
+    assert space.names("configmaps", f"{OURS}&resourceVersion={version}") == ["a"]
+
+
+def test_a_version_that_is_no_number_is_refused(space: Space) -> None:
+    assert space.refused("GET", f"{space.path('configmaps')}?resourceVersion=yesterday").status in {400, 422}

@@ -1,0 +1,65 @@
+"""Tables: what kubectl get shows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from linkwise.testing.conformance import gated, pod
+
+if TYPE_CHECKING:
+    from linkwise.testing.conformance import Space
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+def table(space: Space, path: str) -> dict[str, Any]:
+    status, data = space.api.raw("GET", path, accept=TABLE)
+    assert status == 200, data
+    return dict(json.loads(data))
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/api/v1/pods", ["Name", "Ready", "Status", "Restarts", "Age"]),
+        ("/api/v1/nodes", ["Name", "Status", "Roles", "Age", "Version"]),
+        ("/api/v1/events", ["Last Seen", "Type", "Reason", "Object", "Message"]),
+        ("/api/v1/namespaces", ["Name", "Status", "Age"]),
+        ("/api/v1/configmaps", ["Name", "Data", "Age"]),
+        ("/apis/apps/v1/deployments", ["Name", "Ready", "Up-to-date", "Available", "Age"]),
+        ("/apis/apps/v1/replicasets", ["Name", "Desired", "Current", "Ready", "Age"]),
+        ("/apis/batch/v1/jobs", ["Name", "Status", "Completions", "Duration", "Age"]),
+        ("/apis/coordination.k8s.io/v1/leases", ["Name", "Holder", "Age"]),
+        ("/apis/linkwise.dev/v1alpha1/deviceinventories", ["Name", "Mode", "Devices", "Healthy", "Enforced", "Age"]),
+    ],
+)
+def test_a_table_has_the_columns_that_people_know(space: Space, path: str, names: list[str]) -> None:
+    columns = table(space, path)["columnDefinitions"]
+    assert [column["name"] for column in columns if column["priority"] == 0] == names
+
+
+def test_a_row_tells_how_a_pod_is(space: Space) -> None:
+    space.make("pods", pod("a", nodeName="n1"))
+    space.make("pods", gated("b"))
+    rows = table(space, space.path("pods"))["rows"]
+    assert [row["cells"][:4] for row in rows] == [["a", "0/1", "Pending", "0"], ["b", "0/1", "SchedulingGated", "0"]]
+    assert rows[0]["cells"][6] == "n1"
+    assert rows[0]["object"]["kind"] == "PartialObjectMetadata"
+
+
+def test_one_object_is_a_table_as_well(space: Space) -> None:
+    space.config("a", x="1")
+    (row,) = table(space, space.path("configmaps", "a"))["rows"]
+    assert row["cells"][:2] == ["a", 1]
+
+
+def test_a_watch_tells_in_rows(space: Space) -> None:
+    space.config("a")
+    path = f"{space.path('configmaps')}?watch=1&labelSelector=ours"
+    with space.watch_all(path, TABLE) as lines:
+        first = next(lines)
+    assert (first["type"], first["object"]["kind"]) == ("ADDED", "Table")
+    assert first["object"]["rows"][0]["cells"][0] == "a"

@@ -1,0 +1,203 @@
+"""The store as those use it who run beside the server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from linkwise.embedded.deleting import DeleteOptions
+from linkwise.embedded.listing import Asked
+from linkwise.embedded.refusing import RefusedError
+from linkwise.embedded.store import Store
+from linkwise.testing.conformance import pod
+
+NOW = DeleteOptions(grace_period_seconds=0)
+
+
+def test_what_is_read_is_ones_own() -> None:
+    store = Store()
+    store.create("pods", pod("a"), "default")
+    store.get("pods", "a", "default").read()["spec"].clear()
+    assert store.get("pods", "a", "default").read()["spec"]["containers"]
+
+
+def test_what_is_read_can_be_changed_and_handed_back() -> None:
+    store = Store()
+    mine = store.create("pods", pod("a"), "default").read()
+    mine["metadata"]["labels"] = {"x": "y"}
+    store.update("pods", mine)
+    assert store.get("pods", "a", "default").labels == {"x": "y"}
+
+
+def test_what_another_one_changed_meanwhile_is_a_conflict() -> None:
+    store = Store()
+    mine = store.create("pods", pod("a"), "default").read()
+    store.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}}, "default")
+    with pytest.raises(RefusedError, match="the object has been modified"):
+        store.update("pods", mine | {"metadata": mine["metadata"] | {"labels": {"x": "z"}}})
+
+
+def test_the_same_seed_makes_the_same_names() -> None:
+    names = [Store(seed=7).create("configmaps", {"metadata": {"generateName": "x-"}}, "default").name for _ in "ab"]
+    assert names[0] == names[1]
+
+
+def test_the_clock_is_a_given_one() -> None:
+    made = Store(clock=lambda: 0.0).create("configmaps", {"metadata": {"name": "a"}}, "default")
+    assert made.read()["metadata"]["creationTimestamp"] == "1970-01-01T00:00:00Z"
+
+
+def test_a_watch_begins_with_what_is_there_and_goes_on() -> None:
+    async def story() -> list[tuple[str, str]]:
+        store, told = Store(), list[tuple[str, str]]()
+        store.create("pods", pod("a"), "default")
+        watch = store.watch("pods")
+        store.bind("a", "default", {"target": {"name": "n1"}})
+        store.delete("pods", "a", "default", NOW)
+        async for news in watch:
+            told.append((news.type, news.object["spec"].get("nodeName", "")))
+            if len(told) == 3:
+                watch.close()
+        return told
+
+    assert asyncio.run(story()) == [("ADDED", ""), ("MODIFIED", "n1"), ("DELETED", "n1")]
+
+
+def test_a_watch_sees_only_what_was_chosen() -> None:
+    async def story() -> list[str]:
+        store = Store()
+        watch = store.watch("pods", store.select("pods", fields="spec.nodeName="))
+        store.create("pods", pod("bound", nodeName="n1"), "default")
+        store.create("pods", pod("free"), "default")
+        watch.close()
+        return [news.stored.name async for news in watch]
+
+    assert asyncio.run(story()) == ["free"]
+
+
+def test_a_reader_that_is_too_slow_loses_its_watch() -> None:
+    async def story() -> bool:
+        store = Store()
+        watch = store.watch("configmaps")
+        for _ in range(40):
+            document = {"metadata": {"generateName": "x-"}, "data": {"x": "x" * (1 << 20)}}
+            store.create("configmaps", document, "default")
+        return watch.closed
+
+    assert asyncio.run(story())
+
+
+def test_versions_that_fell_out_of_the_log_are_gone() -> None:
+    store = Store(kept=3)
+    begin = store.version
+    for number in range(4):
+        store.create("configmaps", {"metadata": {"name": f"a{number}"}}, "default")
+    with pytest.raises(RefusedError, match="too old resource version") as caught:
+        store.watch("configmaps", version=begin)
+    assert (caught.value.code, caught.value.reason) == (410, "Expired")
+    assert len(store.watch("configmaps", version=begin + 1).take()) == 3
+
+
+def test_a_page_of_a_version_that_is_forgotten_is_gone() -> None:
+    store = Store(kept=3)
+    for number in range(3):
+        store.create("configmaps", {"metadata": {"name": f"a{number}"}}, "default")
+    rest = store.list("configmaps", asked=Asked(limit=1)).rest
+    for number in range(4):
+        store.patch("configmaps", "a1", {"data": {"x": str(number)}}, "default")
+    with pytest.raises(RefusedError, match="continue parameter is too old") as caught:
+        store.list("configmaps", asked=Asked(limit=1, rest=rest))
+    assert caught.value.code == 410
+
+
+def test_nothing_is_left_of_what_is_deleted() -> None:
+    store = Store(kept=50)
+    before = dict(store.shelves.places), dict(store.shelves.counts)
+    owner = store.create("jobs.batch", job("j"), "default")
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": owner.uid}
+    for number in range(200):
+        document = pod(f"p{number}", labels={"job": "j"})
+        document["metadata"]["ownerReferences"] = [reference]
+        store.create("pods", document, "default")
+        store.bind(f"p{number}", "default", {"target": {"name": "n1"}})
+    store.delete("jobs.batch", "j", "default")
+    store.collector.finish()
+    for stored in store.list("pods").items:
+        store.delete("pods", stored.name, stored.namespace, NOW)
+    assert (store.shelves.places, store.shelves.counts) == before
+    assert store.shelves.dependents == {}
+    assert len(store.shelves.shelf(store.resource("pods")).log) == 50
+
+
+def job(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"template": {"spec": {**pod("x")["spec"], "restartPolicy": "Never"}}}}
+
+
+def test_who_is_made_for_an_owner_that_is_gone_goes_too() -> None:
+    store = Store()
+    document = pod("a")
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "gone"}
+    document["metadata"]["ownerReferences"] = [reference]
+    store.create("pods", document, "default")
+    store.collector.finish()
+    assert store.find("pods", "a", "default") is None
+
+
+def test_nothing_new_comes_into_a_namespace_that_goes() -> None:
+    store = Store()
+    store.create("namespaces", {"metadata": {"name": "x"}})
+    store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["e.x/wait"]}}, "x")
+    store.delete("namespaces", "x")
+    with pytest.raises(RefusedError, match="because it is being terminated"):
+        store.create("configmaps", {"metadata": {"name": "b"}}, "x")
+    store.collector.finish()
+    store.patch("configmaps", "a", {"metadata": {"finalizers": None}}, "x")
+    store.collector.finish()
+    assert store.find("namespaces", "x") is None
+
+
+def test_another_version_of_a_kind_shows_the_same_objects() -> None:
+    store = Store()
+    versions = [{"name": name, "served": True, "storage": name == "v2"} for name in ("v1", "v2")]
+    spec = {"group": "e.x", "scope": "Cluster", "names": {"kind": "Thing", "plural": "things"}, "versions": versions}
+    store.create("customresourcedefinitions.apiextensions.k8s.io", {"metadata": {"name": "things.e.x"}, "spec": spec})
+    first = store.shelves.kinds.at("e.x", "v1", "things")
+    store.create(first, {"metadata": {"name": "a"}})
+    stored = store.get(first, "a")
+    assert stored.read()["apiVersion"] == "e.x/v2"
+    assert store.shown(first, stored).read()["apiVersion"] == "e.x/v1"
+
+
+def test_a_namespace_that_somebody_holds_waits_for_that_alone() -> None:
+    store = Store()
+    store.create("namespaces", {"metadata": {"name": "x", "finalizers": ["e.x/wait"]}})
+    store.delete("namespaces", "x")
+    store.collector.finish()
+    assert store.get("namespaces", "x").read()["status"]["phase"] == "Terminating"
+    store.patch("namespaces", "x", {"metadata": {"finalizers": None}})
+    store.collector.finish()
+    assert store.find("namespaces", "x") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "place"),
+    [
+        ("namespaces", {"metadata": {"name": "x"}, "spec": 5}, "spec"),
+        ("services", {"metadata": {"name": "x"}, "spec": {"ports": ["80"]}}, "spec.ports[0]"),
+        ("nodes", {"metadata": {"name": "x"}, "status": {"capacity": {"cpu": []}}}, "status.capacity[cpu]"),
+        (
+            "leases.coordination.k8s.io",
+            {"metadata": {"name": "x"}, "spec": {"holderIdentity": []}},
+            "spec.holderIdentity",
+        ),
+        ("priorityclasses.scheduling.k8s.io", {"metadata": {"name": "x"}, "value": True}, "value"),
+    ],
+)
+def test_a_field_of_another_type_is_told_with_its_place(kind: str, document: dict[str, Any], place: str) -> None:
+    store = Store()
+    with pytest.raises(RefusedError, match=re.escape(f"into field {place} of type")) as caught:
+        store.create(kind, document, "default")
+    assert caught.value.code == 400
