@@ -156,3 +156,44 @@ def test_a_gang_that_the_others_do_not_name_waits_for_them_and_is_planned_by_its
         "team/a": ("team/b",),
         "team/b": ("team/a",),
     }
+
+
+def one_sided(pod: PodView, *others: str) -> PodView:
+    words = {key: text for key, text in pod.annotations.items() if key != f"{GANG}groups"}
+    return replace(pod, annotations={**words, **({f"{GANG}groups": json.dumps(others)} if others else {})})
+
+
+def test_a_gang_that_does_not_name_another_never_waits_for_it() -> None:
+    broker = cluster(2)
+    alone = one_sided(member("b", 0))
+    broker.observe([alone], 1.0)
+    assert tried(broker, alone) == ["n0"]
+
+
+def test_a_gang_waits_for_one_that_it_names_and_is_planned_without_it_if_that_does_not_name_it() -> None:
+    broker = cluster(2)
+    broker.observe([member("a", 0)], 1.0)
+    assert tried(broker, member("a", 0)) == []
+    broker.observe([one_sided(member("b", 0))], 2.0)
+    answer = broker.filter(member("a", 0), names(broker), 2.0)
+    assert list(broker.state.groups.plans) == ["team/a"]
+    (told,) = [effect for effect in answer.effects if isinstance(effect, Event)]
+    assert (told.reason, told.name) == ("GangsApart", "a0")
+    assert "names team/b, which does not name the same gangs" in told.sentence
+
+
+def test_gangs_of_which_one_names_more_are_planned_one_by_one_and_an_explanation_says_so() -> None:
+    broker = cluster(2)
+    third = one_sided(member("c", 0), "team/a", "team/b", "team/c")
+    broker.observe([member("a", 0), one_sided(member("b", 0), "team/a", "team/b", "team/c"), third], 1.0)
+    assert len(tried(broker, member("a", 0))) == 1
+    told = broker.explain_group("team/a", 1.0)
+    assert told is not None
+    assert any("names team/b, which does not name the same gangs" in note for note in told.notes)
+
+
+def test_gangs_that_name_each_other_are_told_nothing() -> None:
+    broker = cluster(2)
+    broker.observe([member("a", 0), member("b", 0)], 1.0)
+    answer = broker.filter(member("a", 0), names(broker), 1.0)
+    assert not [effect for effect in answer.effects if isinstance(effect, Event)]

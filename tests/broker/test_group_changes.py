@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from linkwise.broker.effects import Event
 from linkwise.broker.sights import ClusterObject, PodGone
 from linkwise.model.views import PodView
 from linkwise.testing.boxes import Box, broker_of, device_pod, place
@@ -123,3 +124,13 @@ def test_a_pod_that_joins_a_group_waits_no_more_for_room_of_its_own() -> None:
     broker.observe([member], 1.0)
     assert broker.filter(member, ["n0"], 1.0).nodes == []
     assert woken(broker.observe([PodGone("uid-other")], 2.0)) == set()
+
+
+def test_pods_that_name_one_group_in_the_words_of_two_systems_are_one_group_and_told_so() -> None:
+    broker = broker_of(Box("n0"))
+    (gang,) = in_gang(device_pod("a"), least=1, name="bert", total=2)
+    other = replace(device_pod("b"), labels={"scheduling.x-k8s.io/pod-group": "bert"})
+    assert not broker.observe([gang], 0.0)
+    told = [effect for effect in broker.observe([other], 1.0) if isinstance(effect, Event)]
+    assert {(event.reason, event.name) for event in told} == {("SourcesDiffer", "a"), ("SourcesDiffer", "b")}
+    assert "default/bert in the words of koordinator and scheduler-plugins" in told[0].sentence

@@ -1,12 +1,14 @@
-"""Groups whose clock is set back: nothing lasts longer for it."""
+"""How long what groups hold lasts, also where the clock is set back."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from linkwise.broker.sights import PodGone
+from linkwise.dialects.groups_gang import WAITING
+from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.testing.boxes import Box, broker_of, device_pod, place
-from linkwise.testing.group_pods import in_group, woken
+from linkwise.testing.group_pods import in_gang, in_group, woken
 
 HOUR = 3600.0
 
@@ -62,3 +64,20 @@ def test_a_place_is_kept_no_longer_when_the_clock_is_set_back() -> None:
     assert [entry.pod for entry in broker.state.cluster.ledger.entries()] == ["uid-a/place"]
     broker.step(0.0)
     assert not list(broker.state.cluster.ledger.entries())
+
+
+def held_for(said: str, settings: GroupSettings) -> float | None:
+    broker = broker_of(Box("n0"), settings=PlacingSettings(group=settings))
+    pods = [
+        replace(pod, annotations={**pod.annotations, WAITING: said})
+        for pod in in_gang(device_pod("a"), device_pod("b"), least=2)
+    ]
+    broker.observe(pods, 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes
+    return broker.next_deadline()
+
+
+def test_a_plan_holds_for_as_long_as_its_gang_says_and_no_longer_than_any_may() -> None:
+    usual = GroupSettings()
+    assert [held_for(said, usual) for said in ("30s", "10m", "8760h")] == [60.0, 600.0, HOUR]
+    assert held_for("10m", GroupSettings(longest_hold=90.0)) == 90.0

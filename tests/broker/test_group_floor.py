@@ -7,16 +7,16 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.fleet import fleet_node
 from linkwise.model.settings import BandwidthSettings, PlacingSettings
-from linkwise.model.views import ContainerView, PodView
+from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.group_pods import in_gang, in_group
 from linkwise.vendors.profiles import profile
 
 FAST = 40.0
 
 
-def cluster(floor: float, machine: str = "dgx1-v100-measured") -> Broker:
+def cluster(floor: float) -> Broker:
     broker = Broker(PlacingSettings(bandwidth=BandwidthSettings(floor)))
-    broker.observe(fleet_node(profile(machine), "a"), 0.0)
+    broker.observe(fleet_node(profile("dgx1-v100-measured"), "a"), 0.0)
     return broker
 
 
@@ -25,18 +25,18 @@ def pod(number: int, devices: int) -> PodView:
     return PodView("default", f"g-{number}", f"u{number}", (box,), version=1)
 
 
-def speeds(broker: Broker, pods: list[PodView]) -> list[float | None]:
+def speeds(broker: Broker, pods: list[PodView]) -> list[float]:
     broker.observe(pods, 1.0)
     broker.filter(pods[0], ["a"], 1.0)
     told = broker.explain_group(pods[0].uid, 1.0)
     assert told is not None
-    return [member.bottleneck for member in told.members]
+    return [member.bottleneck or 0.0 for member in told.members]
 
 
 @pytest.mark.rule("001.best-effort")
 def test_a_member_gets_no_devices_that_are_slower_than_the_floor() -> None:
     broker = cluster(FAST)
-    assert speeds(broker, in_group(pod(0, 5))) == [None]
+    assert speeds(broker, in_group(pod(0, 5))) == [0.0]
     assert not broker.state.groups.plans
 
 
@@ -52,5 +52,10 @@ def test_a_floor_says_nothing_of_members_with_one_device() -> None:
 
 
 def test_where_nothing_is_known_of_links_no_pair_is_fast_enough() -> None:
-    told = speeds(cluster(FAST, "rtx3090-unlinked"), in_group(pod(0, 2)))
-    assert told == [None]
+    broker = Broker(PlacingSettings(bandwidth=BandwidthSettings(FAST)))
+    has = {"nvidia.com/gpu": "4", "cpu": "32", "pods": "9"}
+    broker.observe([NodeView("a", capacity=has, allocatable=has)], 0.0)
+    speeds(broker, in_group(pod(0, 2)))
+    assert not broker.state.groups.plans
+    speeds(broker, in_group(pod(1, 1), pod(2, 1), name="singles"))
+    assert len(broker.state.groups.plans) == 1

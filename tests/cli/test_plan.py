@@ -268,3 +268,15 @@ def test_a_mistake_in_the_cluster_names_file_and_place(linkwise: Linkwise, tmp_p
 def test_a_file_without_pods_is_a_mistake(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin="kind: Service\nmetadata: {name: web}\n")
     assert (shown.returncode, shown.stderr) == (2, "linkwise: standard input: nothing in it makes pods\n")
+
+
+def test_gangs_of_a_file_that_start_together_wait_for_each_other_and_not_for_ever(linkwise: Linkwise) -> None:
+    gang = "gang.scheduling.koordinator.sh/"
+    words = ", annotations: {" + gang + 'name: NAME, {g}min-available: "1", {g}groups: \'["default/a","default/b"]\'}'
+    one = pod("NAME-0", 4).replace(", labels: {}", words.replace("{g}", gang))
+    job = documents(*(one.replace("NAME", name) for name in ("a", "b")))
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", "--json", stdin=job)
+    assert [(found["key"], found["stage"]) for found in planned(shown)] == [
+        ("default/a", "fits"),
+        ("default/b", "fits"),
+    ]

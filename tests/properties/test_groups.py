@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-from math import inf
+from itertools import accumulate, permutations
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from linkwise.engine.groups.devices import share_out
 from linkwise.testing.group_enumeration import best_values
 from linkwise.testing.group_problems import Question, planned, problem_of, questions, values_of
+from linkwise.topology.bits import mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
 
 
@@ -19,7 +19,13 @@ from linkwise.topology.fabric import NEAR, fabric_of
 @settings(deadline=None, max_examples=400)
 @given(questions())
 def test_a_plan_is_as_good_as_the_best_of_all_plans_in_every_level(question: Question) -> None:
-    best = best_values(question.places, question.sizes, required=question.required, seed_order=question.seed_order)
+    best = best_values(
+        question.places,
+        question.sizes,
+        required=question.required,
+        seed_order=question.seed_order,
+        floor=question.floor,
+    )
     found, _ = planned(problem_of(question))
     assert (None if found is None else values_of(found)) == best
 
@@ -58,18 +64,17 @@ def test_a_large_group_of_equals_is_planned_like_a_small_one(question: Question)
 @settings(deadline=None, max_examples=200)
 @given(questions())
 def test_devices_of_a_node_are_shared_out_as_fast_as_can_be(question: Question) -> None:
-    place = question.places[0]
-    sizes = [size for size in question.sizes if size <= len(place.free)][:1] or [1]
+    place = question.places[0]._replace(most=99, path=())
+    rooms = accumulate(question.sizes)
+    sizes = [size for size, used in zip(question.sizes, rooms, strict=True) if used <= len(place.free)] or [1]
+    best = best_values([place], sizes, floor=question.floor) or best_values([place], sizes)
     fabric = fabric_of(place.values)
-    free, held = sum(1 << device for device in place.free), sum(1 << device for device in place.held)
-    shares = share_out(fabric, free, held, sizes)
-    union = sum(1 << device for share in shares for device in share)
-    best = max((fabric.bottleneck(mask | held) for mask in _subsets(place.free, sum(sizes))), default=inf)
-    assert fabric.bottleneck(union | held) >= NEAR * best
+    shares = share_out(fabric, mask_of(place.free), mask_of(place.held), sizes, question.floor)
+    union = [device for share in shares for device in share]
+    assert best is not None
     assert [len(share) for share in shares] == sizes
-
-
-def _subsets(devices: tuple[int, ...], count: int) -> list[int]:
-    from itertools import combinations  # noqa: PLC0415
-
-    return [sum(1 << device for device in chosen) for chosen in combinations(devices, count)]
+    assert len(set(union)) == len(union)
+    assert fabric.bottleneck(mask_of((*union, *place.held))) >= NEAR * best.bottleneck
+    assert min(fabric.bottleneck(mask_of(share)) for share in shares) >= max(
+        NEAR * best.member, min(question.floor, best.member)
+    )

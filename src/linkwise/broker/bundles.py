@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from linkwise.engine.groups.plan import Plan
     from linkwise.model.group import Group
 
-__all__ = ["begin", "bundled", "hold_together", "mates_of", "tie", "together"]
+__all__ = ["alternatives", "apart", "begin", "bundled", "hold_together", "mates_of", "tie", "together"]
 
 
 def mates_of(state: State, key: str) -> tuple[str, ...]:
@@ -39,6 +39,13 @@ def bundled(state: State, group: Group) -> Iterator[tuple[str, Gathered | None]]
                 yield name, gathered(state, key)
 
 
+def apart(state: State, group: Group) -> list[str]:
+    """The gangs that a group names and that do not name the same ones: they are planned without each other."""
+    bundle = state.groups.bundle(group.key)
+    found = ((name, other) for name, other in bundled(state, group) if other)
+    return sorted({name for name, other in found if state.groups.bundle(other.group.key) != bundle})
+
+
 def together(state: State, key: str) -> Gathered | None:
     """The group as it is planned: with all members of the gangs that start together with it, none of them left out."""
     keys = mates_of(state, key)
@@ -56,7 +63,11 @@ def begin(state: State, key: str, found: Gathered) -> Run:
     for mate in keys[1:]:
         # Nodes that did not work for one of them do not work for the plan.
         state.groups.avoided.setdefault(key, set()).update(state.groups.avoided.pop(mate, ()))
-    return Run(key, tuple(pod.uid for pod in found.waiting), _steps(state, keys, found))
+    return Run(
+        key,
+        tuple(pod.uid for pod in found.waiting),
+        _steps(state, [each for mate in keys if (each := gathered(state, mate))]),
+    )
 
 
 def hold_together(state: State, key: str, plan: Plan, now: float) -> bool:
@@ -116,16 +127,25 @@ def _joined(key: str, found: Sequence[Gathered]) -> Gathered:
     return replace(found[0], group=group, waiting=waiting, bound=bound, extra=())
 
 
-def _steps(state: State, keys: Sequence[str], found: Gathered) -> Generator[None, None, Plan | None]:
-    plan = yield from planning(state, found)
-    if plan is not None:
-        return plan
-    least = _joined(keys[0], [_fewest(each) for key in keys if (each := gathered(state, key))])
-    if len(least.waiting) == len(found.waiting):
-        return None
-    plan = yield from planning(state, least)
-    left = tuple(pod.uid for pod in found.waiting if pod not in least.waiting)
-    return replace(plan, missing=(*plan.missing, *left)) if plan else None
+def _steps(state: State, parts: Sequence[Gathered]) -> Generator[None, None, Plan | None]:
+    for found, left in alternatives(parts):
+        plan = yield from planning(state, found)
+        if plan is not None:
+            return replace(plan, missing=(*plan.missing, *left))
+    return None
+
+
+def alternatives(parts: Sequence[Gathered]) -> Iterator[tuple[Gathered, tuple[str, ...]]]:
+    """What gangs that start together may be planned as, the best first, and the UIDs of members that are left out."""
+    if len(parts) == 1:
+        yield parts[0], ()
+        return
+    key = parts[0].group.key
+    whole, least = _joined(key, parts), _joined(key, [_fewest(part) for part in parts])
+    yield whole, ()
+    left = tuple(pod.uid for pod in whole.waiting if pod not in least.waiting)
+    if left:
+        yield least, left
 
 
 def _fewest(found: Gathered) -> Gathered:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.bundles import mates_of, together
+from linkwise.broker.bundles import alternatives, apart, mates_of, together
 from linkwise.broker.explaining_short import explain_short
 from linkwise.broker.group_explanation import GroupExplanation, PlanLevel, RunnerUp
 from linkwise.broker.group_members import hosts_of, told_members
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_trying import Change, Trying
+from linkwise.broker.group_warnings import apart_text
 from linkwise.engine.explain import refusal
 from linkwise.engine.groups.comparing import best_of, compared
 from linkwise.model.verdict import Reason
@@ -79,7 +80,7 @@ def _begun(state: State, found: Gathered, stage: GroupStage) -> GroupExplanation
         mates=tuple(mate for mate in mates_of(state, group.key) if mate != group.key),
         policy=_policy(state, found),
         nodes=len(state.cluster.nodes),
-        notes=_notes(state, found),
+        notes=(*_notes(state, found), *filter(None, [apart_text(apart(state, group))])),
     )
 
 
@@ -100,7 +101,7 @@ def _planned(state: State, found: Gathered, told: GroupExplanation, plan: Plan |
     whole = together(state, found.group.key) or found
     trying = Trying(state, whole)
     if plan is None:
-        plan = trying.plan()
+        plan = trying.plan() or _of_fewer(state, found)
         told = replace(told, stage="fits" if plan else "short")
     told = _with_members(state, found, replace(told, network=trying.network), plan)
     if plan:
@@ -108,6 +109,15 @@ def _planned(state: State, found: Gathered, told: GroupExplanation, plan: Plan |
     if plan is None or told.count("left out"):
         told = explain_short(state, whole, trying, told)
     return replace(told, notes=(*told.notes, TOO_LONG)) if trying.cut else told
+
+
+def _of_fewer(state: State, found: Gathered) -> Plan | None:
+    """The plan of gangs that start together and do not fit with all members: with as many of each as must start."""
+    parts = [mate for key in mates_of(state, found.group.key) if (mate := gathered(state, key))]
+    for fewer, left in list(alternatives(parts))[1:]:
+        if plan := Trying(state, fewer).plan():
+            return replace(plan, missing=(*plan.missing, *left))
+    return None
 
 
 def _policy(state: State, found: Gathered) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.group_book import Gathered
-from linkwise.broker.group_planning import start
+from linkwise.broker.group_planning import gathered
+from linkwise.broker.plan_priority import imagined
 from linkwise.dialects.groups import group_of
 from linkwise.model.group import Group
 
@@ -18,15 +19,30 @@ if TYPE_CHECKING:
 
 __all__ = ["dry_plan"]
 
-FOREVER = 1 << 40
+FOREVER: Final = 1 << 40
 
 
 def dry_plan(state: State, pods: Sequence[PodView]) -> Plan | None:
-    """The plan for these pods as one group; None if too few of them fit."""
-    if not pods:
-        return None
-    known = [group for pod in pods if (group := group_of(pod)[0])]
-    group = known[0] if known else Group(f"{pods[0].namespace}/dry-run", "linkwise", len(pods))
-    run = start(state, group.key, Gathered(group, tuple(pods)))
-    run.advance(FOREVER)
-    return run.plan
+    """The plan for these pods as one group, beside those of it that are bound; None if too few of them fit."""
+    return imagined(state, _parts(state, pods), FOREVER) if pods else None
+
+
+def _parts(state: State, pods: Sequence[PodView]) -> list[Gathered]:
+    """The pods by the group that they say; who says none goes with the first."""
+    groups: dict[str, Group] = {}
+    waiting: dict[str, list[PodView]] = {}
+    said = [group_of(pod)[0] for pod in pods]
+    other = next(filter(None, said), Group(f"{pods[0].namespace}/dry-run", "linkwise", len(pods)))
+    for pod, named in zip(pods, said, strict=True):
+        group = named or other
+        if group.key not in groups:
+            groups[group.key] = state.groups.complete(pod, group)
+        waiting.setdefault(group.key, []).append(pod)
+    return [_gathered(state, group, waiting[key]) for key, group in groups.items()]
+
+
+def _gathered(state: State, group: Group, pods: Sequence[PodView]) -> Gathered:
+    known = gathered(state, group.key)
+    bound = known.bound if known else ()
+    there = {pod.uid for pod in bound}
+    return Gathered(group, tuple(pod for pod in pods if pod.uid not in there and not pod.node), bound)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.group_roll import Roll
 from linkwise.broker.pods import FINISHED
 from linkwise.dialects.pod_groups import gang_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from linkwise.broker.group_roll import Enrolled
     from linkwise.engine.groups.plan import Plan
     from linkwise.model.group import Group
     from linkwise.model.verdict import Grant, Reason
@@ -22,7 +22,6 @@ __all__ = ["Gathered", "GroupBook", "HeldPlan", "Short"]
 
 AT_ONCE: Final = 0.0
 """a time that is over"""
-_NUMBERS: Final = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class GroupBook:
     """by group the newest plan that was held or given up here: what is written of it does not hold again"""
     halved: dict[str, None] = field(default_factory=dict)
     """gangs of which it was said that they are stuck halfway"""
-    _members: dict[str, dict[str, tuple[PodView, Group]]] = field(default_factory=dict)
+    _members: dict[str, Roll] = field(default_factory=dict)
     _key_of: dict[str, str] = field(default_factory=dict)
     _generations: dict[str, int] = field(default_factory=dict)
     _titles: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -136,13 +135,12 @@ class GroupBook:
         self._key_of[pod.uid] = group.key
         self._gathered.pop(group.key, None)
         self.touched[group.key] = None
-        members = self._members.setdefault(group.key, {})
+        members = self._members.setdefault(group.key, Roll())
         if len(members) == 0:
             self._titles.setdefault(_title(group.key), {})[group.key] = None
             self.touched |= dict.fromkeys(self.of_that_name(group.key))
-        before = members.get(pod.uid)
+        before = members.put(pod, group)
         self._uncall(before)
-        members[pod.uid] = (pod, group)
         if (pod.node, pod.deleting) != ((before[0].node, before[0].deleting) if before else ("", False)):
             self._stir(group)
         keys = self._called.setdefault(gang_name(pod, group), {})
@@ -154,10 +152,10 @@ class GroupBook:
 
     def count_bound(self, key: str) -> None:
         """Note a gang of which enough members are bound: members that come later need not wait for each other."""
-        members = self._members.get(key, {})
-        group = self._said(members) if members else None
+        members = self._members.get(key)
+        group = self.complete(*members.first()) if members else None
         minimum = group.minimum if group and group.match_policy == "once-satisfied" else None
-        if minimum and sum(1 for pod, _ in members.values() if pod.node) >= minimum:
+        if minimum and members and members.bound >= minimum:
             self.satisfied.add(key)
             waited = (key, *(mate for name in self.bundle(key) for mate in self.named(name)))
             self.alarms |= {mate: AT_ONCE for mate in waited if mate not in self.plans}
@@ -171,7 +169,7 @@ class GroupBook:
             self._gathered.pop(key, None)
             self.touched[key] = None
             members = self._members[key]
-            lost = members.pop(uid)
+            lost = members.take(uid)
             self._uncall(lost)
             if members:
                 self._stir(lost[1])
@@ -219,11 +217,11 @@ class GroupBook:
             self._gathered[key] = self._gather(members)
         return self._gathered[key]
 
-    def _gather(self, members: Mapping[str, tuple[PodView, Group]]) -> Gathered:
-        group = self._said(members)
-        order = sorted(members.values(), key=lambda member: _order(*member))
-        leaving = tuple(pod for pod, _ in order if pod.deleting)
-        staying = [pod for pod, _ in order if not pod.deleting]
+    def _gather(self, members: Roll) -> Gathered:
+        group = self.complete(*members.first())
+        order = members.by_rank()
+        leaving = tuple(pod for pod in order if pod.deleting)
+        staying = [pod for pod in order if not pod.deleting]
         first, more = staying[: group.total], staying[group.total :] if group.total is not None else []
         bound, waiting = tuple(pod for pod in first if pod.node), tuple(pod for pod in first if not pod.node)
         return Gathered(group, waiting, bound, tuple(pod.uid for pod in more), leaving)
@@ -236,11 +234,7 @@ class GroupBook:
         """The groups that PodGroups and other gangs call so; empty text names none."""
         return sorted(self._called.get(name, ())) if name else []
 
-    def _said(self, members: Mapping[str, tuple[PodView, Group]]) -> Group:
-        """What the group is: as its first pod says, with what its PodGroup adds."""
-        return self.complete(*min(members.values(), key=lambda member: (member[0].created, member[0].uid)))
-
-    def _uncall(self, member: tuple[PodView, Group] | None) -> None:
+    def _uncall(self, member: Enrolled | None) -> None:
         if member is None:
             return
         name, key = gang_name(*member), member[1].key
@@ -251,13 +245,18 @@ class GroupBook:
         if not keys:
             del self._called[name]
 
+    def sources(self, key: str) -> list[str]:
+        """The systems in whose words members name their group."""
+        members = self._members.get(key)
+        return sorted({said.source for _, said in members.pods.values()}) if members else []
+
     def bundle(self, key: str) -> tuple[str, ...]:
         """The gangs that start together with a group, its own name among them; empty if it starts alone."""
         members = self._members.get(key)
-        group = self._said(members) if members else None
+        group = self.complete(*members.first()) if members else None
         if not members or group is None or not group.bundle:
             return ()
-        return tuple(sorted({*(gang_name(pod, said) for pod, said in members.values()), *group.bundle} - {""}))
+        return tuple(sorted({*(gang_name(pod, said) for pod, said in members.pods.values()), *group.bundle} - {""}))
 
     def next_generation(self, key: str) -> int:
         """How often the group was planned, this time included."""
@@ -282,17 +281,6 @@ class GroupBook:
         """The group was planned that often at least; how often it was."""
         self._generations[key] = max(number, self.generation(key))
         return self._generations[key]
-
-
-def _order(pod: PodView, group: Group) -> tuple[object, ...]:
-    """By rank, age and name, with numbers in names in their order: w-10 comes after w-2."""
-    return (group.rank is None, group.rank or 0, pod.created, _natural(pod.name), pod.uid)
-
-
-@lru_cache(maxsize=1 << 16)
-def _natural(name: str) -> tuple[tuple[str, int], ...]:
-    parts = _NUMBERS.split(name)
-    return tuple((text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True))
 
 
 def _title(key: str) -> str:

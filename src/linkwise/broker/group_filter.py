@@ -11,7 +11,7 @@ from linkwise.broker.bundles import mates_of
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_trial import try_now, wakes
-from linkwise.broker.group_trying import Trying
+from linkwise.broker.plan_priority import imagined
 from linkwise.broker.written_plans import give_up
 from linkwise.engine.choices import choices
 from linkwise.engine.explain import short_refusal
@@ -80,7 +80,8 @@ def _imagined(state: State, found: Gathered, pod: PodView, names: Sequence[str],
     refused = None if held else unready(state, found, now)
     if refused:
         return _refused(state, pod, names, refused)
-    plan = held.plan if held else Trying(state, found, state.settings.group.steps).plan()
+    parts = [mate for key in mates_of(state, found.group.key) if (mate := gathered(state, key))]
+    plan = held.plan if held else imagined(state, parts, state.settings.group.steps)
     if plan is None:
         return _refused(state, pod, names, Reason("001.fewest-nodes", len(found.waiting), kind="short"))
     return _planned(state, pod, plan, names)

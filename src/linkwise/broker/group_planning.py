@@ -134,8 +134,8 @@ def told_pods(state: State, plan: Plan) -> set[str]:
 
 def patience(state: State, group: Group | None) -> float:
     """For how long a plan of the group is held."""
-    least = state.settings.group.hold
-    return max(least, group.waiting_time) if group and group.minimum else least
+    least, most = state.settings.group.hold, state.settings.group.longest_hold
+    return max(least, min(group.waiting_time, most)) if group and group.minimum else least
 
 
 def still_free(state: State, uid: str, plan: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.demand import demand_of
@@ -12,10 +13,13 @@ from linkwise.broker.pods import holds_devices
 from linkwise.engine.ledger import is_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from linkwise.broker.group_trying import Trying
     from linkwise.broker.state import State
     from linkwise.broker.survey import Survey
     from linkwise.engine.ledger import Entry
+    from linkwise.model.node import Node
 
 __all__ = ["RoomForAll"]
 
@@ -36,7 +40,7 @@ class RoomForAll:
         self._stopped = [name for name in nodes.stopped if name in self._open]
         smallest = min((member.size for member in trying.members if member.size), default=1)
         # Where it is short, few nodes can take a member: only these and those that pods leave are looked at.
-        self._roomy = frozenset(name for name, node in trying.serving() if len(node.free()) >= smallest)
+        self._roomy = frozenset(name for name, node in trying.serving() if _room(node) >= smallest)
 
     def ever(self) -> bool:
         """Whether it would fit if all other pods were gone."""
@@ -48,11 +52,12 @@ class RoomForAll:
     def remedies(self) -> list[GroupRemedy]:
         """Single pods, the likeliest to end first; else some that are enough together and of which none is too many."""
         pods = self._candidates()
-        single = [uid for uid in pods if self._fits(frozenset({uid}))]
-        if single:
-            return [self._remedy((uid,)) for uid in sorted(single, key=self._likely)[:MOST_WAYS]]
-        together = self._together(pods)
-        return [self._remedy(together)] if together else []
+        single = (uid for uid in sorted(pods, key=self._likely) if self._fits(frozenset({uid})))
+        found: list[tuple[str, ...]] = [(uid,) for uid in islice(filter(self._alone, single), MOST_WAYS)]
+        together = () if found else self._together(pods)
+        if together and self._sure(together):
+            found = [together]
+        return list(map(self._remedy, found))
 
     def _together(self, pods: list[str]) -> tuple[str, ...]:
         """The first so many that are enough; of these those may stay whose end is not needed, the small ones first."""
@@ -71,7 +76,13 @@ class RoomForAll:
         return high if high <= len(pods) else 0
 
     def _fits(self, gone: frozenset[str]) -> bool:
-        return self._trying.whole(Change(gone=gone, only=self._roomy)) is not None
+        return self._trying.fits(Change(gone=gone, only=self._roomy))
+
+    def _alone(self, uid: str) -> bool:
+        return self._sure((uid,))
+
+    def _sure(self, gone: Iterable[str]) -> bool:
+        return self._trying.whole(Change(gone=frozenset(gone), only=self._roomy)) is not None
 
     def _candidates(self) -> list[str]:
         """Those that free most first, and of equals the likeliest to end."""
@@ -104,6 +115,10 @@ class RoomForAll:
     def _home(self, uid: str) -> str:
         entry, pod = self._state.cluster.ledger.get(uid), self._state.pod(uid)
         return entry.node if entry else pod.node if pod else ""
+
+
+def _room(node: Node) -> int:
+    return len(node.free()) - node.unattributed
 
 
 def _devices(entry: Entry) -> int:

@@ -11,6 +11,7 @@ from linkwise.broker.group_places import give_up_places
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_posing import minimum_of, takes_any_model
 from linkwise.broker.group_readiness import unready
+from linkwise.broker.group_warnings import bundle_warnings
 from linkwise.broker.plan_priority import give_way_to_group
 from linkwise.broker.written_plans import plan_annotations
 from linkwise.engine.groups.making import model_of
@@ -77,7 +78,7 @@ def _finished(state: State, key: str, now: float) -> Reason | None:
     if run.plan is None and state.groups.avoided.pop(key, set()):
         return try_now(state, key, found, now)  # better a node that did not work than none
     if run.plan is None:
-        run.plan = give_way_to_group(state, found, now)
+        run.plan = give_way_to_group(state, key, now)
     if run.plan is None and key in state.groups.missed:
         state.runs[key] = begin(state, key, found)
         return _PLANNING
@@ -87,7 +88,7 @@ def _finished(state: State, key: str, now: float) -> Reason | None:
     if not hold_together(state, key, run.plan, now):
         state.runs[key] = begin(state, key, found)
         return _PLANNING
-    state.late += tuple(plan_annotations(state, key))
+    state.late += (*plan_annotations(state, key), *(event for own in groups for event in bundle_warnings(state, own)))
     if run.plan.missing:
         _short(state, found, Reason("001.tolerant", kind="left out"), now)
     return None

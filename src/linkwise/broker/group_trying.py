@@ -13,7 +13,7 @@ from linkwise.broker.group_posing import posed
 from linkwise.broker.network import network_of
 from linkwise.broker.pods import holds_devices
 from linkwise.engine.groups.caps import Ground
-from linkwise.engine.groups.making import Site, Task, make_plan
+from linkwise.engine.groups.making import Making, Site, Task, make_plan
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.node import FREE
 
@@ -68,6 +68,7 @@ class Trying:
         self._task = task
         self._words = {member.wanted.word: member.wanted for member in task.members if member.wanted}
         self._sites = {site.node.name: site for site in sites}
+        self._making = Making(task, (), state.hosts)
         ledger = state.cluster.ledger
         self._own = frozenset(
             pod.uid for pod in found.waiting if (entry := ledger.get(pod.uid)) and entry.state == "PLANNED"
@@ -115,6 +116,10 @@ class Trying:
         members = self.members if change.members is None else change.members
         plan = self.plan(replace(change, members=members, minimum=len(members)))
         return None if plan is None or plan.missing else plan
+
+    def fits(self, change: Change) -> bool:
+        """Whether there may be a plan for all members: as quick as many questions need, and surer of a no than of a yes."""
+        return bool(self._done(self._making.all_fit(self._changed(change))))
 
     def serving(self) -> list[tuple[str, Node]]:
         """The nodes that have such devices at all, as they would be without the group's own plan."""

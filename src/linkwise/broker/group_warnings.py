@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkwise.broker.bundles import apart
 from linkwise.broker.effects import Event
 from linkwise.broker.group_readiness import schedulers_of
 from linkwise.dialects.groups import group_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from linkwise.broker.group_book import Gathered
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 
-__all__ = ["group_warnings"]
+__all__ = ["apart_text", "bundle_warnings", "group_warnings"]
 
 
 def group_warnings(state: State) -> list[Event]:
@@ -40,13 +41,33 @@ def group_warnings(state: State) -> list[Event]:
     return events
 
 
+def bundle_warnings(state: State, found: Gathered) -> list[Event]:
+    """A gang that is planned without others that it names, told when its plan is held."""
+    sentence = apart_text(apart(state, found.group))
+    pods = found.waiting if sentence else ()
+    return [Event("Warning", "GangsApart", sentence, pod.namespace, pod.name, pod.uid) for pod in pods]
+
+
+def apart_text(names: Sequence[str]) -> str:
+    """What is wrong with gangs that do not name the same ones; empty if there are none."""
+    if not names:
+        return ""
+    do = "does" if len(names) == 1 else "do"
+    return (
+        f"its gang names {' and '.join(names)}, which {do} not name the same gangs: it waits until "
+        "they are complete, and they are planned one by one; let all of them name each other"
+    )
+
+
 def _odd(state: State, key: str, found: Gathered) -> Iterator[tuple[tuple[str, str], str]]:
     """By pod and word a sentence."""
     others = [other for other in state.groups.of_that_name(key) if _twins(key, other)]
-    schedulers = schedulers_of(found)
+    schedulers, sources = schedulers_of(found), state.groups.sources(key)
     for pod in found.waiting:
         if len(schedulers) > 1:
             yield (pod.uid, "SchedulersDiffer"), f"members of its group wait for {' and '.join(schedulers)}; name one"
+        if len(sources) > 1:
+            yield (pod.uid, "SourcesDiffer"), _several_sources(key, sources)
         if others:
             yield (pod.uid, "OtherReplica"), _other_replica(found, others)
         if wrong_words := _wrong_words(state, pod):
@@ -71,6 +92,11 @@ def _twins(one: str, other: str) -> bool:
     """Whether two groups of the seed's differ in nothing but the number of their members."""
     mine, its = one.split("/"), other.split("/")
     return len(mine) == len(its) > 2 and mine[:2] == its[:2] and mine[3:] == its[3:]
+
+
+def _several_sources(key: str, sources: list[str]) -> str:
+    named = " and ".join(sources)
+    return f"pods name group {key} in the words of {named}: they are one group; rename one if they are two"
 
 
 def _other_replica(found: Gathered, others: list[str]) -> str:

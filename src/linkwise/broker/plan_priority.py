@@ -5,8 +5,10 @@ Source: contract koordinator, edge case 30.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from linkwise.broker.bundles import alternatives, mates_of
 from linkwise.broker.effects import Event
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_trying import Change, Trying
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index import Wanted
     from linkwise.model.views import PodView
 
-__all__ = ["give_way_to_group", "give_way_to_pod"]
+__all__ = ["give_way_to_group", "give_way_to_pod", "imagined"]
 
 
 def give_way_to_pod(state: State, pod: PodView, wanted: Wanted, names: Iterable[str], now: float) -> bool:
@@ -37,17 +39,38 @@ def give_way_to_pod(state: State, pod: PodView, wanted: Wanted, names: Iterable[
     return True
 
 
-def give_way_to_group(state: State, found: Gathered, now: float) -> Plan | None:
+def give_way_to_group(state: State, key: str, now: float) -> Plan | None:
     """A plan for a group that has no room otherwise; the plans that it takes devices of are let go."""
-    priority = max((pod.priority for pod in found.waiting), default=0)
-    plans = _breakable(state, priority)
-    if not plans:
-        return None
-    planned = frozenset(uid for key in plans for uid in state.groups.plans[key].plan.placements)
-    plan = Trying(state, found, state.settings.group.steps).plan(Change(gone=planned))
+    parts = [found for mate in mates_of(state, key) if (found := gathered(state, mate))]
+    plans = _lower(state, parts)
+    plan = _first_plan(state, parts, plans, state.settings.group.steps) if plans else None
     if plan is not None:
-        _let_go(state, _touched(state, plans, plan), found.waiting, now)
+        _let_go(state, _touched(state, plans, plan), [pod for found in parts for pod in found.waiting], now)
     return plan
+
+
+def imagined(state: State, parts: Sequence[Gathered], steps: int) -> Plan | None:
+    """The plan that a group, or gangs that start together, would get now; nothing is held or let go for it."""
+    plan = _first_plan(state, parts, (), steps)
+    plans = _lower(state, parts) if plan is None else []
+    return _first_plan(state, parts, plans, steps) if plans else plan
+
+
+def _first_plan(state: State, parts: Sequence[Gathered], plans: Iterable[str], steps: int) -> Plan | None:
+    """As if what these plans hold were free."""
+    planned = frozenset(uid for key in plans for uid in state.groups.plans[key].plan.placements)
+    for found, left in alternatives(parts):
+        plan = Trying(state, found, steps).plan(Change(gone=planned))
+        if plan is not None:
+            return replace(plan, missing=(*plan.missing, *left))
+    return None
+
+
+def _lower(state: State, parts: Sequence[Gathered]) -> list[str]:
+    """Plans that may be let go for a group, none of its own."""
+    own = {found.group.key for found in parts}
+    priority = max((pod.priority for found in parts for pod in found.waiting), default=0)
+    return [key for key in _breakable(state, priority) if key not in own]
 
 
 def _breakable(state: State, priority: int) -> list[str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.fleet import fleet_node
+from linkwise.dialects.groups import group_of
+from linkwise.dialects.pod_groups import gang_name
 from linkwise.errors import InputError
 from linkwise.vendors.profiles import profile
 from linkwise.wire.snapshot import decode_snapshot
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from linkwise.broker.inspecting import NodeInspection
     from linkwise.broker.sights import Sight
     from linkwise.cli.plan_pods import JobFile
+    from linkwise.model.views import PodView
 
 __all__ = ["Planned", "cluster_of", "plan_groups"]
 
@@ -51,10 +54,15 @@ def cluster_of(on: str | None, fleet: str | None) -> tuple[Broker, float]:
 def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
     """Each group on what those before it left."""
     broker.observe(job.objects, now)
-    for group in job.groups:
-        pods = [replace(pod, created=now + SOON * place) for place, pod in enumerate(group)]
+    groups = [[replace(pod, created=now + SOON * place) for place, pod in enumerate(group)] for group in job.groups]
+    for pods in groups:
         broker.observe(pods, now)
         uid = pods[0].uid
+        # Gangs that start together are not planned before all of them are there.
+        bundle = broker.state.groups.bundle(broker.state.groups.key_of(uid))
+        for others in groups if bundle else ():
+            if _gang(others[0]) in bundle:
+                broker.observe(others, now)
         # As a scheduler would: the first member that is tried brings the plan about, and it holds for those after.
         broker.filter(pods[0], sorted(broker.state.cluster.nodes), now)
         while broker.state.groups.key_of(uid) in broker.state.runs:
@@ -62,6 +70,11 @@ def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
         told = broker.explain_group(uid, now)
         if told:
             yield Planned(_as_asked(told), broker.inspect(None, now))
+
+
+def _gang(pod: PodView) -> str:
+    group, _ = group_of(pod)
+    return gang_name(pod, group) if group else ""
 
 
 def _as_asked(told: GroupExplanation) -> GroupExplanation:

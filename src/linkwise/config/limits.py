@@ -35,6 +35,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "placing.share.width": (0, 1),
     "placing.bandwidth.floor": (0, math.inf),
     "placing.group.hold": (1, 86_400),
+    "placing.group.longest_hold": (1, 86_400),
     "placing.group.grace": (0, 3600),
     "placing.group.window": (0, 3600),
     "placing.group.steps": (1, math.inf),

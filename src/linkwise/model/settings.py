@@ -51,6 +51,8 @@ class GroupSettings:
     """whether all members get devices of one model"""
     hold: float = 60.0  # seconds
     """for how long a plan holds devices that nobody was bound to"""
+    longest_hold: float = 3600.0  # seconds
+    """for how long a gang's plan holds them at most, however long the gang itself says that it waits"""
     grace: float = 5.0  # seconds
     """for how long the devices of a member that is gone are kept for the one that comes in its place"""
     window: float = 10.0  # seconds

@@ -41,10 +41,10 @@ class Values(NamedTuple):
 
 
 def best_values(
-    places: Sequence[Place], sizes: Sequence[int], *, required: int = 0, seed_order: bool = False
+    places: Sequence[Place], sizes: Sequence[int], *, required: int = 0, seed_order: bool = False, floor: float = 0.0
 ) -> Values | None:
     """The values of levels 2 to 7 that the best plans have; None if the group does not fit."""
-    plans = list(_plans(places, sizes, required))
+    plans = [plan for plan in _plans(places, sizes, required) if plan.member >= floor]
     if not plans:
         return None
     plans = _least(plans, lambda plan: (plan.nodes,))

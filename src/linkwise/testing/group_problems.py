@@ -26,6 +26,7 @@ class Question(NamedTuple):
     sizes: tuple[int, ...]
     required: int = 0
     seed_order: bool = False
+    floor: float = 0.0
 
 
 @st.composite
@@ -36,7 +37,9 @@ def questions(draw: st.DrawFn) -> Question:
     places = tuple(draw(_places(machines, levels, number)) for number in range(draw(st.integers(1, 4))))
     equal = draw(st.booleans())
     sizes = [draw(st.integers(1, 2))] * draw(st.integers(1, 4)) if equal else draw(_sizes)
-    return Question(places, tuple(sorted(sizes, reverse=True)), draw(st.integers(0, levels)), draw(st.booleans()))
+    floor = draw(st.sampled_from([0.0, 0.0, 50.5, 100.0]))
+    required, seed_order = draw(st.integers(0, levels)), draw(st.booleans())
+    return Question(places, tuple(sorted(sizes, reverse=True)), required, seed_order, floor)
 
 
 _sizes = st.lists(st.integers(1, 3), min_size=1, max_size=4)
@@ -83,6 +86,7 @@ def problem_of(question: Question) -> GroupProblem:
         levels,
         question.required,
         seed_order=question.seed_order,
+        floor=question.floor,
         together=lambda name, counts: sum(counts) <= most[name],
     )
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from linkwise.engine.groups.assigning import assigned, with_others
 from linkwise.engine.groups.caps import likeness, most, plain, together
 from linkwise.engine.groups.hosting import CountedHost
-from linkwise.engine.groups.hosts import PickedHost, UncertainHost, by_links, in_parts
+from linkwise.engine.groups.hosts import PickedHost, UncertainHost, in_parts
 from linkwise.engine.groups.plan import Plan
 from linkwise.engine.groups.planner import fits, outline
 from linkwise.engine.groups.problem import GroupProblem, MemberKind, Spot
+from linkwise.engine.groups.ways import alike, way_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from linkwise.engine.groups.plan import Member, Placement
     from linkwise.engine.groups.planner import Outline
     from linkwise.engine.groups.problem import Counts
+    from linkwise.engine.groups.ways import Way
     from linkwise.engine.index import Wanted
     from linkwise.engine.shapes import Shape
     from linkwise.model.node import Mode, Node
 
-__all__ = ["Site", "Task", "make_plan", "model_of"]
+__all__ = ["Making", "Site", "Task", "make_plan", "model_of"]
 
 AT_ONCE: Final = 200
 """nodes looked at between two steps"""
@@ -84,10 +86,12 @@ class Task:
 
 def make_plan(task: Task, sites: Sequence[Site], hosts: Hosts) -> Generator[None, None, Plan | None]:
     """The plan; None if too few members fit."""
-    return (yield from _Making(task, sites, hosts).run())
+    return (yield from Making(task, sites, hosts).run())
 
 
-class _Making:
+class Making:
+    """A group that is planned once, or asked again and again whether it fits where most of the nodes stay the same."""
+
     def __init__(self, task: Task, sites: Sequence[Site], hosts: Hosts) -> None:
         self._task = task
         self._hosts = hosts
@@ -97,7 +101,7 @@ class _Making:
         self._others = [member for member in members if not member.wanted]
         self._kinds: dict[Hashable, list[Member]] = {}
         for member in self._asking:
-            self._kinds.setdefault(_alike(member), []).append(member)
+            self._kinds.setdefault(alike(member), []).append(member)
         self._order = sorted(self._kinds, key=lambda kind: -self._kinds[kind][0].size)
         first = [self._kinds[kind][0] for kind in self._order]
         self._asked = [member.wanted for member in first if member.wanted]
@@ -105,23 +109,35 @@ class _Making:
             (member.size, member.demand, len(self._kinds[kind]))
             for kind, member in zip(self._order, first, strict=True)
         ]
+        self._smallest = min((wanted.ask.devices for wanted in self._asked if wanted.ask.devices), default=0)
         self._plain = all(plain(member.demand) for member in first)
         # What is the same for many nodes is worked out once.
-        self._ways: dict[tuple[frozenset[str] | None, Mode], _Way | None] = {}
+        self._ways: dict[tuple[frozenset[str] | None, Mode, bool], Way | None] = {}
         self._caps: dict[Hashable, Counts] = {}
         self._beside: dict[Hashable, bool] = {}
+        self._known: dict[str, tuple[Site, Spot | None]] = {}
+
+    @property
+    def _wanted(self) -> Counts:
+        return tuple(len(self._kinds[kind]) for kind in self._order)
 
     def run(self) -> Generator[None, None, Plan | None]:
+        """The plan; None if too few members fit."""
         if self._task.minimum > len(self._task.members):
             return None
         spots = yield from self._spots()
-        wanted = tuple(len(self._kinds[kind]) for kind in self._order)
-        plan = yield from self._planned(spots, wanted)
+        plan = yield from self._planned(spots, self._wanted)
         if plan is None and self._task.minimum < len(self._task.members):
             fewer = yield from self._those_that_fit(spots)
             enough = sum(fewer) + len(self._others) >= max(1, self._task.minimum)
             plan = (yield from self._planned(spots, fewer)) if enough and any(fewer) else None
         return plan
+
+    def all_fit(self, sites: Sequence[Site]) -> Generator[None, None, bool]:
+        """Whether all members fit on these nodes by all but their own samples of links; who gets what is left open."""
+        self._sites = {site.node.name: site for site in sites}
+        spots = yield from self._spots()
+        return not self._asking or (yield from fits(self._problem(spots, self._wanted)))
 
     def _planned(self, spots: tuple[Spot, ...], counts: Counts) -> Generator[None, None, Plan | None]:
         if not any(counts):
@@ -158,15 +174,21 @@ class _Making:
         for number, site in enumerate(self._sites.values()):
             if number % AT_ONCE == 0:
                 yield
-            if not self._task.fixed or self._task.mixed or site.model in self._task.fixed:
-                found.append(self._spot(site))
+            known = self._known.get(site.node.name)
+            if known is None or known[0] is not site:
+                known = self._known[site.node.name] = (site, self._spot(site))
+            found.append(known[1])
         return tuple(spot for spot in found if spot)
 
     def _spot(self, site: Site) -> Spot | None:
         """The node as a host; of members that are placed in different ways it takes those that are like the largest."""
-        asked = (site.served, site.node.mode)
+        if self._task.fixed and not self._task.mixed and site.model not in self._task.fixed:
+            return None
+        roomy = site.shape.free.bit_count() >= self._smallest
+        asked = (site.served, site.node.mode, roomy)
         if asked not in self._ways:
-            self._ways[asked] = _way_of([wanted for wanted in self._asked if site.serves(wanted)])
+            able = [wanted for wanted in self._asked if site.serves(wanted) and (roomy or in_parts(wanted))]
+            self._ways[asked] = way_of(able)
         way = self._ways[asked]
         if way is None:
             return None
@@ -186,10 +208,10 @@ class _Making:
             caps.append(most(demand, site.ground, limit))
         return tuple(caps)
 
-    def _host(self, site: Site, way: _Way) -> Host:
+    def _host(self, site: Site, way: Way) -> Host:
         if way.in_parts:
             return self._hosts.in_parts(site.node, site.shape, site.held, way.asked)
-        asks = {wanted.ask.devices: wanted for wanted in reversed(way.asked)}
+        asks = {wanted.ask.devices or 1: wanted for wanted in reversed(way.asked)}
         if not way.by_links:
             return PickedHost(site.node, asks)
         host = self._hosts.linked(site.node, site.shape, site.held)
@@ -217,7 +239,7 @@ class _Making:
         kept: Counter[Hashable] = Counter()
         full: set[Hashable] = set()
         for member in self._asking:
-            kind = _alike(member)
+            kind = alike(member)
             if kind in full:
                 continue
             kept[kind] += 1
@@ -240,39 +262,3 @@ class _Making:
         placements = with_others(self._sites, placements, self._asking, self._others)
         missing = tuple(member.pod for member in self._asking if member.pod not in placements)
         return Plan(placements, found.levels if found else (), found.region if found else (), missing)
-
-
-class _Way(NamedTuple):
-    """How members are placed, and which of them are: one host can't serve two ways."""
-
-    asked: list[Wanted]
-    in_parts: bool
-    by_links: bool
-
-
-def _way_of(asked: list[Wanted]) -> _Way | None:
-    """The way of the first, with all that share it."""
-    if not asked:
-        return None
-    policy, parts = asked[0].policy.name, in_parts(asked[0])
-    alike = [wanted for wanted in asked if (wanted.policy.name, in_parts(wanted)) == (policy, parts)]
-    return _Way(alike, parts, by_links(asked[0]))
-
-
-def _alike(member: Member) -> Hashable:
-    """Members that agree in this differ in nothing but their name."""
-    demand = member.demand
-    pods = (demand.apart, demand.together) if demand.apart or demand.together else ()
-    labels = tuple(sorted(demand.labels.items())) if pods else ()
-    return (
-        member.wanted.kind() if member.wanted else (),
-        demand.cpu,
-        demand.memory,
-        demand.ephemeral,
-        tuple(sorted(demand.selector.items())) if demand.selector else (),
-        demand.affinity,
-        demand.tolerations,
-        demand.ports,
-        str(pods) if pods else "",
-        labels,
-    )

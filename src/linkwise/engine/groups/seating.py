@@ -30,8 +30,9 @@ def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: 
     None for all where the devices of one would be slower than the floor, in GB/s.
     """
     asked = [member.wanted for member in members if member.wanted]
-    if asked and (in_parts(asked[0]) or by_links(asked[0])):
-        free = open_devices(node, asked, held) if in_parts(asked[0]) else [device.id for device in node.free()]
+    whole = [wanted for wanted in asked if not in_parts(wanted)]
+    if asked and (not whole or by_links(whole[0])):
+        free = [device.id for device in node.free()] if whole else open_devices(node, asked, held)
         devices = _by_links(node, free, held, [member.size for member in members], floor)
         if floor and any(len(own) > 1 and (slowest_pair(node, own) or 0.0) < floor for own in devices):
             return [None for _ in members]

@@ -1,0 +1,58 @@
+"""In which ways members are placed, and which of them are alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from linkwise.engine.groups.hosts import by_links, in_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from linkwise.engine.groups.plan import Member
+    from linkwise.engine.index import Wanted
+
+__all__ = ["Way", "alike", "way_of"]
+
+
+class Way(NamedTuple):
+    """How members are placed, and which of them are: one host can't serve two ways."""
+
+    asked: list[Wanted]
+    in_parts: bool
+    """whether all of them get parts of devices; beside others a part is of a device that is wholly free"""
+    by_links: bool
+
+
+def way_of(asked: list[Wanted]) -> Way | None:
+    """The way of the first that asks for whole devices, else of the first, with all that share it."""
+    if not asked:
+        return None
+    first = next((wanted for wanted in asked if not in_parts(wanted)), asked[0])
+    sharing = [wanted for wanted in asked if _share_a_node(first, wanted)]
+    return Way(sharing, in_parts(first), by_links(first))
+
+
+def _share_a_node(first: Wanted, wanted: Wanted) -> bool:
+    """Whether both are placed in one way, or parts beside whole devices that are handed out in the same mode."""
+    same = (wanted.policy.name, in_parts(wanted)) == (first.policy.name, in_parts(first))
+    return same or (by_links(first) and in_parts(wanted) and wanted.ask.mode == first.ask.mode)
+
+
+def alike(member: Member) -> Hashable:
+    """Members that agree in this differ in nothing but their name."""
+    demand = member.demand
+    pods = (demand.apart, demand.together) if demand.apart or demand.together else ()
+    labels = tuple(sorted(demand.labels.items())) if pods else ()
+    return (
+        member.wanted.kind() if member.wanted else (),
+        demand.cpu,
+        demand.memory,
+        demand.ephemeral,
+        tuple(sorted(demand.selector.items())) if demand.selector else (),
+        demand.affinity,
+        demand.tolerations,
+        demand.ports,
+        str(pods) if pods else "",
+        labels,
+    )
