@@ -306,3 +306,17 @@ def test_late_news_of_a_pod_whose_name_was_taken_are_ignored() -> None:
     new = replace(device_pod("a", uid="new"), version=7)
     broker = told([*BOX.sights(), new, bound(device_pod("a"), BOX, 0)])
     assert (used(broker), set(broker.state.cluster.pods)) == (set(), {"new"})
+
+
+def test_a_matrix_that_is_rejected_is_told_at_the_node_once_and_again_when_it_comes_back() -> None:
+    good = Box("n")
+    document = good.told().document
+    assert isinstance(document, dict)
+    bad = NodeObject("n", KIND, {**document, "spec": {**document["spec"], "links": [["X"], ["X", "X"]]}})
+    broker = broker_of(good)
+    first = [effect for effect in broker.observe([bad], NOW) if isinstance(effect, Event)]
+    assert [(event.reason, event.node) for event in first] == [("InventoryProblem", "n")]
+    assert "row 0" in first[0].sentence
+    assert broker.observe([bad], NOW) == ()
+    assert broker.observe([good.told()], NOW) == ()
+    assert len(broker.observe([bad], NOW)) == 1

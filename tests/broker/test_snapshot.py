@@ -107,7 +107,7 @@ REMEMBERED = {
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "known", "ledger", "_changed", "_moved"),
-        *("unready", "stocks", "index", "drift", "drifted", "problems", "_opened", "_restock", "_parse"),
+        *("unready", "stocks", "index", "drift", "drifted", "problems", "_opened", "_restock", "_parse", "odd"),
     },
     "state.cluster.shared": {
         "documents",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster_objects import ClusterObjects, document_of
 from linkwise.broker.pods import Pods, holds_devices
-from linkwise.broker.stock import stock_of
+from linkwise.broker.stock import kind_of, stock_of
 from linkwise.broker.wish import asks_for_devices, wish_of
 from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
@@ -60,6 +60,8 @@ class Cluster:
         """nodes where that changed since it was last emptied, and what disagreed before"""
         self.problems: dict[str, tuple[Problem, ...]] = {}
         """of pods, by UID"""
+        self.odd: dict[str, tuple[Problem, ...]] = {}
+        """nodes of which other things are wrong since it was last emptied, and what was wrong before"""
         self._changed: dict[str, Grant] = {}
         """what the record of a bound pod says now, where it said something else when it was first seen"""
         self._moved: dict[str, Drift] = {}
@@ -183,7 +185,9 @@ class Cluster:
         if view is None:
             return
         stock = self.stocks[name] = stock_of(view, self.documents(name))
-        if before and _kind(before) != _kind(stock):
+        if stock.problems != (before.problems if before else ()):
+            self.odd.setdefault(name, before.problems if before else ())
+        if before and kind_of(before) != kind_of(stock):
             self._opened.add(name)
 
     def _refresh(self, name: str) -> bool:
@@ -294,7 +298,3 @@ def _elsewhere(uid: str, seen: str, promised: str) -> Drift:
 def _claim(grant: Grant) -> tuple[object, ...]:
     return grant.offer.node, grant.offer.parts, grant.mode
 
-
-def _kind(stock: Stock) -> tuple[object, ...]:
-    """What decides whether a node serves an ask, beside what is free of it."""
-    return stock.words, stock.profile, stock.topology

@@ -73,6 +73,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
     restore_groups(state.groups, (*snapshot.pods, *(pod for pod in kept.asked if pod.uid not in seen)), kept.groups)
     state.cluster.settle()
     state.cluster.drifted.clear()  # none of it is news
+    state.cluster.odd.clear()
     state.late = tuple(map(_effect, kept.late))
 
 

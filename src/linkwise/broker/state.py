@@ -149,7 +149,7 @@ class State:
         wakes = [*self._wakes(dict.fromkeys((*gained, *self.pending.freed())), self.waiting.freed()), *wakes, *news]
         late, self.late = self.late, ()
         warned = group_warnings(self) if self.groups.touched or self.groups.alone else []
-        return (*late, *plans, *wakes, *warned, *self._drift_events())
+        return (*late, *plans, *wakes, *warned, *self._drift_events(), *self._node_events())
 
     def settle(self) -> None:
         """Work out what follows in the middle of a verb; whom that wakes is told with its answer."""
@@ -229,6 +229,16 @@ class State:
         for node, before in changed.items():
             new += [drift for drift in self.cluster.drift.get(node, ()) if drift not in before]
         return [Event("Warning", "Drift", drift_text(drift, self.name_of), node=drift.node) for drift in new]
+
+    def _node_events(self) -> list[Event]:
+        """What is wrong with what tells of a node, once when it appears: a matrix that is rejected, counts that differ."""
+        changed, self.cluster.odd = self.cluster.odd, {}
+        return [
+            Event("Warning", "InventoryProblem", f"{problem.key}: {problem.sentence}", node=node)
+            for node, before in changed.items()
+            for problem in (self.cluster.stocks[node].problems if node in self.cluster.stocks else ())
+            if problem not in before
+        ]
 
 
 def _says_the_same(one: PodView, other: PodView) -> bool:

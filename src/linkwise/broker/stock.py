@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Mode
     from linkwise.model.views import NodeView
 
-__all__ = ["stock_of"]
+__all__ = ["kind_of", "stock_of"]
 
 _BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
 ORDER: Final = (SOURCE, "koordinator", "ascend", "aliyun", "nvidia", "amd")
@@ -74,6 +74,11 @@ def stock_of(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Sto
         labels={word: text for source in reversed(sources) for word, text in source.facts.labels.items()},
         problems=tuple(dict.fromkeys(problems)),
     )
+
+
+def kind_of(stock: Stock) -> tuple[object, ...]:
+    """What decides whether a node serves an ask, beside what is free of it."""
+    return stock.words, stock.profile, stock.topology
 
 
 def _told(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:
