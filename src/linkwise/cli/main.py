@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 import click
 
 from linkwise import __version__
-from linkwise.errors import LinkwiseError
+from linkwise.errors import ClusterError, LinkwiseError
 
 # One line a command: its name, the file that holds it, and what the list of commands says about it.
 COMMANDS: Final = {
@@ -20,6 +20,11 @@ COMMANDS: Final = {
     "read": ("linkwise.cli.read", "What Linkwise understands of a manifest."),
     "replay": ("linkwise.cli.replay", "Where the waiting pods of a cluster would go, and why."),
     "plan": ("linkwise.cli.plan", "Where a group of pods would go as one, and why."),
+    "get": ("linkwise.cli.get", "Nodes, pods, devices or groups of a cluster, a line each."),
+    "describe": ("linkwise.cli.describe", "A node, pod or group of a cluster in full, with its links."),
+    "explain": ("linkwise.cli.explain", "Why a pod of a cluster waits, or is where it is."),
+    "inspect": ("linkwise.cli.inspect_memory", "Who has how much memory of which device, as gpushare prints it."),
+    "apply": ("linkwise.cli.apply", "Send manifests to a cluster."),
     "serve": ("linkwise.cli.serve", "The scheduler service: answers kube-scheduler for one cluster."),
     "config": ("linkwise.cli.config", "The settings of the service, and the file of its scheduler."),
     "manifests": ("linkwise.cli.cluster_manifests", "What a cluster needs so that the service may work in it."),
@@ -28,8 +33,11 @@ COMMANDS: Final = {
 }
 
 EXIT_OUTPUT: Final = 1
+EXIT_CLUSTER: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
+GPUSHARE: Final = "kubectl-inspect-gpushare"
+"""under this name the program is that plugin of kubectl: `kubectl inspect gpushare`"""
 
 
 class Commands(click.Group):
@@ -80,16 +88,19 @@ def main() -> None:
 
 
 def run() -> None:
-    """Run the command line; a mistake in the input ends with one sentence and exit code 2."""
+    """Run the command line; a mistake in the input ends with one sentence and exit code 2, a cluster's failure with 1."""
     try:
-        main(standalone_mode=False)
+        if os.path.basename(sys.argv[0]).startswith(GPUSHARE):  # noqa: PTH119 - pathlib is slow to import
+            main(["inspect", *sys.argv[1:]], prog_name="linkwise", standalone_mode=False)
+        else:
+            main(standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except LinkwiseError as error:
         click.echo(f"linkwise: {error}", err=True)
-        sys.exit(EXIT_INPUT)
+        sys.exit(EXIT_CLUSTER if isinstance(error, ClusterError) else EXIT_INPUT)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(EXIT_INTERRUPTED)
     except OSError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from linkwise.cli.cluster_options import cluster_flags
 from linkwise.cli.topology_source import load_source
 from linkwise.errors import InputError
 from linkwise.vendors.profiles import PROFILES
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Topology
 
 EXIT_INCOMPLETE: Final = 3
+NODE: Final = "node/"
 
 _EPILOG: Final = """\b
 Examples:
@@ -23,6 +25,7 @@ Examples:
   linkwise topo pasted.txt --svg links.svg
   linkwise topo --profile dgx1-v100
   npu-smi info -t topo | linkwise topo --json
+  linkwise topo node/gpu-7                 # a node of a cluster
 
 \b
 Texts that are read, whole, cut or pasted:
@@ -33,28 +36,44 @@ Texts that are read, whole, cut or pasted:
   our own machine files, as YAML or JSON
 
 \b
-Exit codes: 0 whole, 3 incomplete (what is there is shown, what is missing is named), 2 an error.
+Exit codes: 0 whole, 3 incomplete (what is there is shown, what is missing is named), 2 an error; of
+a node also 1: the cluster can't be reached, does not allow it, or has no such node.
 """
 
 
 @click.command("topo", epilog=_EPILOG)
-@click.argument("file", required=False)
+@click.argument("file", required=False, metavar="[FILE|node/NAME]")
 @click.option("--profile", type=click.Choice(list(PROFILES)), metavar="NAME", help="A machine known by name.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option("--svg", metavar="FILE", help="Draw the links; - is standard output.")
-def command(file: str | None, profile: str | None, *, as_json: bool, svg: str | None) -> None:
+@cluster_flags
+def command(  # noqa: PLR0913 - one a flag
+    file: str | None,
+    profile: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    as_json: bool,
+    svg: str | None,
+) -> None:
     """Show a machine's links: the matrix in colour, bandwidth, rings, and what looks wrong.
 
-    FILE is the output of a topology tool or a machine file; - or nothing is standard input.
+    FILE is the output of a topology tool or a machine file; - or nothing is standard input. node/NAME is a node of a
+    cluster, which is found as kubectl finds it.
     """
     if file is not None and profile is not None:
         raise InputError("FILE and --profile both name a machine: give one of them")
     if svg == "-" and as_json:
         raise InputError("--svg - and --json both write to standard output: give the picture a file")
-    source = load_source(file or (None if profile else "-"), profile)
+    if file and file.startswith(NODE) and not Path(file).exists():
+        from linkwise.cli.node_source import node_source  # noqa: PLC0415 - brings the client and all policies
+
+        source = node_source(file.removeprefix(NODE), kubeconfig, context)
+    else:
+        source = load_source(file or (None if profile else "-"), profile)
     topology = source.topology
     if svg is not None:
-        _draw(topology, profile or "", svg)
+        _draw(topology, profile or (file if file and file.startswith(NODE) else ""), svg)
     if as_json:
         from linkwise.cli.show_topology import topology_json  # noqa: PLC0415 - brings msgspec
 

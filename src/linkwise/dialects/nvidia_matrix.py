@@ -7,6 +7,7 @@ NVIDIA/k8s-device-plugin#465. Positions are indices: a node that lost a device i
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import TopologyError
@@ -34,6 +35,7 @@ def matrix_annotation(topology: Topology) -> str:
     return json.dumps(rows, separators=(",", ":"))
 
 
+@lru_cache(maxsize=1024)
 def read_matrix(text: str, size: int = 0) -> Topology | None:
     """The links that such an annotation tells, None if it is an empty list; TopologyError names the cell that is broken.
 

@@ -1,0 +1,93 @@
+"""Flags and words that commands about a cluster share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+__all__ = ["EXIT_CODES", "NotThereError", "cluster_flags", "form_flag", "kind_and_name", "namespace_flag"]
+
+EXIT_CODES: Final = """\b
+Exit codes: 0 done; 1 the cluster can't be reached, does not allow it, or has no such thing; 2 the
+words make no sense."""
+
+_KINDS: Final = {
+    "no": "node",
+    "po": "pod",
+    "dev": "device",
+    "pg": "group",
+    "podgroup": "group",
+}
+"""other words for a kind, as kubectl's short names"""
+
+
+class NotThereError(click.ClickException):
+    """The cluster has no such thing; the command ends with 1."""
+
+    def show(self, file: Any = None) -> None:  # noqa: ANN401 - as click has it
+        """One sentence, as of every mistake."""
+        click.echo(f"linkwise: {self.message}", file=file, err=file is None)
+
+
+def cluster_flags(function: Function) -> Function:
+    """Which cluster is meant."""
+    for flag in (
+        click.option("--context", metavar="NAME", help="The context of the kubeconfig; its current one if not given."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            help="The file that names the cluster; else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+        ),
+    ):
+        function = flag(function)
+    return function
+
+
+def namespace_flag(function: Function) -> Function:
+    """Whose pods are meant."""
+    return click.option("-n", "--namespace", metavar="NS", help="The namespace; that of the context if not given.")(
+        function
+    )
+
+
+def form_flag(*forms: str) -> Callable[[Function], Function]:
+    """How the answer is written."""
+    return click.option("-o", "--output", "form", type=click.Choice(forms), help="Another form of the answer.")
+
+
+def kind_and_name(words: Sequence[str], kinds: Sequence[str], *, whole: bool = True) -> tuple[str, str]:
+    """`pod/x`, `pod x` or, if `whole` is not wanted, `pods` alone; InputError says what may be asked for."""
+    known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+    if not words:
+        raise InputError(f"name what you ask for: {known}, such as {kinds[0]}/NAME")
+    kind, slash, name = words[0].partition("/")
+    rest = list(words[1:])
+    if slash and rest:
+        raise InputError(f"{words[0]} {rest[0]}: one thing at a time, please")
+    if not slash and rest:
+        name = rest.pop(0)
+    if rest:
+        raise InputError(f"{rest[0]}: one thing at a time, please")
+    kind = _kind(kind.lower(), kinds, known)
+    if (slash or whole) and not name:
+        raise InputError(f"which {kind}? Write {kind}/NAME")
+    return kind, name
+
+
+def _kind(word: str, kinds: Sequence[str], known: str) -> str:
+    found = next((kind for kind in kinds if word in {kind, f"{kind}s"}), _KINDS.get(word.removesuffix("s"), ""))
+    if found in kinds:
+        return found
+    from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
+
+    near = get_close_matches(word, kinds, n=1)
+    raise InputError(f"{word!r} is nothing to ask for: {known}" + (f"; did you mean {near[0]}?" if near else ""))

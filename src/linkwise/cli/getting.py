@@ -1,0 +1,91 @@
+"""Things of a cluster as tables, or as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from linkwise.cli.explained import print_data
+from linkwise.cli.get_groups import group_rows
+from linkwise.cli.get_nodes import device_rows, node_rows
+from linkwise.cli.get_pods import pod_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.cli.cluster_view import Seen
+    from linkwise.cli.rows import Row
+
+__all__ = ["Wanted", "show"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to show."""
+
+    kind: str
+    name: str
+    """of the only one, or of the node whose devices are meant; empty for all"""
+    namespace: str | None
+    """None for all"""
+
+
+def show(seen: Seen, wanted: Wanted, form: str | None) -> None:
+    """Rows, or the same as data."""
+    rows = _rows(seen, wanted)
+    if form in {"json", "yaml"}:
+        one = wanted.name and wanted.kind != "device"
+        documents: Any = [row.document for row in rows]
+        print_data(documents[0] if one else documents, form)
+        return
+    if not rows:
+        click.echo(_nothing(wanted), err=True)
+        return
+    Console(highlight=False, markup=False).print(_table(rows, wide=form == "wide"))
+
+
+def _rows(seen: Seen, wanted: Wanted) -> list[Row]:
+    match wanted.kind:
+        case "node":
+            return node_rows(seen, seen.node(wanted.name) if wanted.name else None)
+        case "device":
+            return device_rows(seen, seen.node(wanted.name) if wanted.name else None)
+        case "pod":
+            uid = seen.pod(wanted.namespace or seen.namespace, wanted.name) if wanted.name else ""
+            return pod_rows(seen, wanted.namespace, uid)
+        case _:
+            key = seen.group(wanted.namespace or seen.namespace, wanted.name) if wanted.name else ""
+            return group_rows(seen, wanted.namespace, key)
+
+
+def _nothing(wanted: Wanted) -> str:
+    match wanted.kind:
+        case "node" | "device":
+            return "no node has devices that are told of here"
+        case "pod":
+            what = "no pod asks for devices"
+        case _:
+            what = "no pods are placed as a group"
+    return f"{what}{f' in namespace {wanted.namespace}; -A looks into all' if wanted.namespace else ''}"
+
+
+def _table(rows: Sequence[Row], *, wide: bool) -> Table:
+    """Columns that say something of any row; those marked as wide only if they are wanted."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    first = rows[0].cells
+    names = [
+        name
+        for name, cell in first.items()
+        if (wide or not cell.wide) and (cell.always or any(row.cells[name].text for row in rows))
+    ]
+    for name in names:
+        table.add_column(name, overflow="fold", no_wrap=first[name].short)
+    for row in rows:
+        table.add_row(*(Text(row.cells[name].text or "-", row.cells[name].style) for name in names))
+    return table
