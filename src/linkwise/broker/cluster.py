@@ -297,4 +297,3 @@ def _elsewhere(uid: str, seen: str, promised: str) -> Drift:
 
 def _claim(grant: Grant) -> tuple[object, ...]:
     return grant.offer.node, grant.offer.parts, grant.mode
-
