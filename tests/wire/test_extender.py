@@ -38,8 +38,10 @@ def test_whole_nodes_are_read_by_name() -> None:
     assert args.names() == ["b"]
 
 
-def test_a_call_without_nodes_names_none() -> None:
-    assert decode_filter(body()).names() == []
+def test_a_call_without_nodes_is_refused_and_one_without_any_of_them_is_not() -> None:
+    with pytest.raises(InputError, match="neither NodeNames nor Nodes"):
+        decode_filter(body()).names()
+    assert decode_filter(body(NodeNames=[])).names() == []
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"NodeNames": []}', b'{"Pod": 3}', b"\xff", b"[" * 100_000])
