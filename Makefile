@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := partition filter rebuild conflicts plan calls
+BENCHES := partition filter rebuild conflicts plan calls embedded
 
 .PHONY: help setup demo test e2e check fix bench bench-cluster soak docs lock clean
 .DEFAULT_GOAL := help
@@ -40,8 +40,9 @@ bench: $(READY)  ## speed of choosing, filter, a start from nothing and clashes 
 bench-cluster: $(READY)  ## a real kube-scheduler with the service and without, and memory over 20,000 pods (about 15 minutes)
 	@code=0; for part in cluster memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
 
-soak: $(READY)  ## fuzz the readers of tool outputs, shake brokers (SECONDS=600)
+soak: $(READY)  ## fuzz the readers of tool outputs, shake brokers (SECONDS=600), then 50,000 pods on the embedded cluster
 	$(BIN)/python scripts/soak.py $(or $(SECONDS),600)
+	$(BIN)/python scripts/soak_embedded.py memory 50000
 
 docs: $(READY)  ## write the generated pages and pictures anew
 	$(BIN)/python scripts/docs.py

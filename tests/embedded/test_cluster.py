@@ -1,0 +1,189 @@
+"""Pods in the words of each of the five systems run in a cluster in one process, under the keys of their own system."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.embedded.cluster import EmbeddedCluster
+from linkwise.embedded.cluster_pace import Alarms, paced
+from linkwise.embedded.server import EmbeddedApi
+from linkwise.testing.bed_api import Api
+from linkwise.testing.bed_nodes import device_ids, machine
+from linkwise.testing.bed_objects import pod
+from linkwise.testing.bed_service_expected import by_links
+from linkwise.testing.embedded_bed import Bed, embedded
+from linkwise.vendors.profiles import profile
+
+if TYPE_CHECKING:
+    from linkwise.testing.bed_nodes import Told
+
+GPU = "nvidia.com/gpu"
+
+
+@pytest.mark.rule("000.story", "000.score")
+@embedded()
+async def test_of_two_nodes_of_eight_the_one_with_nvlink_gives_a_pair_with_the_most_links(bed: Bed) -> None:
+    await bed.nodes(*machine("with", "nvlink"), *machine("without", "pcie"))
+    granted = await bed.place("train", {GPU: 2})
+    assert granted.node == "with"
+    one, other = granted.positions(device_ids("with", "dgx1-v100"))
+    assert str(profile("dgx1-v100").topology.links[one][other]).startswith("NV2")
+    await bed.phase("train", "Running")
+    await bed.well()
+
+
+@pytest.mark.rule("000.score")
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 8])
+@embedded()
+async def test_a_pod_gets_the_best_set_that_a_node_has(bed: Bed, size: int) -> None:
+    await bed.nodes(*machine("a", "nvlink"))
+    granted = await bed.place("train", {GPU: size})
+    assert granted.positions(device_ids("a", "dgx1-v100")) == by_links(profile("dgx1-v100"), size, range(8))[1]
+
+
+@pytest.mark.rule("000.unknown")
+@embedded()
+async def test_a_node_without_a_matrix_is_used_last_and_used(bed: Bed) -> None:
+    await bed.nodes(*machine("dark", "switch", links=False), *machine("slow", "pcie"))
+    assert [(await bed.place(f"p{number}", {GPU: 4})).node for number in range(3)] == ["slow", "slow", "dark"]
+
+
+@pytest.mark.rule("000.skip")
+@embedded()
+async def test_a_pod_without_devices_is_neither_asked_about_nor_changed(bed: Bed) -> None:
+    await bed.nodes(*machine("a", "nvlink"))
+    await bed.place("train", {GPU: 1})
+    made = bed.create("web", {"cpu": "1"})
+    await bed.service.stop()
+    await bed.placed("web")  # nobody is there who could be asked
+    bound = bed.pod("web")
+    assert bound["metadata"].get("annotations") == made["metadata"].get("annotations")
+    assert {**bound["spec"], "nodeName": None} == {**made["spec"], "nodeName": None}
+    await bed.service.start(bed.cluster.api.kubeconfig())
+
+
+@pytest.mark.rule("002.whole")
+@embedded()
+async def test_no_device_of_a_full_node_is_given_twice(bed: Bed) -> None:
+    await bed.nodes(*machine("a", "nvlink"))
+    held = [(await bed.place(f"p{number}", {GPU: 1})).devices for number in range(8)]
+    assert {device for devices in held for device in devices} == set(device_ids("a", "dgx1-v100"))
+    bed.create("late", {GPU: 1})
+    assert await bed.refused("late") == f"0/1 nodes are available: 1 Insufficient {GPU}."
+    await bed.well()
+
+
+@pytest.mark.rule("002.pack")
+@embedded({"dgx1-v100": 3})
+async def test_single_asks_fill_used_nodes_so_that_a_large_one_still_fits(bed: Bed) -> None:
+    used = {(await bed.place(f"small-{number}", {GPU: 1})).node for number in range(8)}
+    assert len(used) == 1
+    assert (await bed.place("large", {GPU: 8})).node not in used
+
+
+@embedded({"dgx-a100": 1, "mi300": 1, "atlas-800": 1})
+async def test_pods_of_three_vendors_get_their_devices(bed: Bed) -> None:
+    for node, resource in {"dgx-a100-0": GPU, "mi300-0": "amd.com/gpu", "atlas-800-0": "huawei.com/Ascend910"}.items():
+        granted = await bed.place(node, {resource: 4})
+        assert (granted.node, len(granted.devices)) == (node, 4)
+    await bed.well()
+
+
+@embedded()
+async def test_devices_that_somebody_else_gave_are_counted_and_not_given_again(bed: Bed) -> None:
+    await bed.nodes(*machine("a", "nvlink"))
+    bed.create("theirs", {GPU: 3}, nodeName="a")
+    await bed.counted(1)
+    held = [(await bed.place(f"p{number}", {GPU: 1})).devices for number in range(5)]
+    assert len({device for devices in held for device in devices}) == 5
+    bed.create("late", {GPU: 1})
+    await bed.refused("late")
+
+
+@pytest.mark.rule("000.unknown", "002.bare-metal")
+@pytest.mark.parametrize("told", ["labels", "count"])
+@embedded()
+async def test_a_node_of_no_cloud_that_tells_no_links_is_used_by_count(bed: Bed, told: Told) -> None:
+    await bed.nodes(*machine("dark", "switch", told=told))
+    assert (await bed.place("train", {GPU: 4})).devices == ("#0", "#1", "#2", "#3")
+    assert "providerID" not in bed.store.get("nodes", "dark").read()["spec"]
+
+
+@pytest.mark.rule("002.describe")
+@embedded({"dgx1-v100": 1})
+async def test_what_kubectl_describe_asks_for_tells_devices_and_reasons(bed: Bed) -> None:
+    for name, size in (("given", 2), ("waiting", 7)):
+        bed.create(name, {GPU: size})
+    await bed.told("given", "DevicesChosen")
+    await bed.refused("waiting")
+    api, query = Api(bed.cluster.api.url, bed.cluster.api.token), "/api/v1/namespaces/default/events?fieldSelector="
+    about = {
+        name: await asyncio.to_thread(api.list, f"{query}involvedObject.name%3D{name}") for name in ("given", "waiting")
+    }
+    on_node = await asyncio.to_thread(api.list, "/api/v1/pods?fieldSelector=spec.nodeName%3Ddgx1-v100-0")
+    api.close()
+    assert any("devices 0, 3 of node dgx1-v100-0 by link-affinity" in one["message"] for one in about["given"])
+    assert any(f"Insufficient {GPU}" in one["message"] for one in about["waiting"])
+    assert [pod["spec"]["containers"][0]["resources"]["requests"][GPU] for pod in on_node] == ["2"]
+
+
+@embedded({"dgx1-v100": 2})
+async def test_a_service_that_is_killed_and_started_again_knows_all_that_it_knew(bed: Bed) -> None:
+    for number in range(4):
+        await bed.place(f"p{number}", {GPU: 2})
+    await bed.service.kill()
+    bed.create("late", {GPU: 4})
+    await bed.refused("late", "Post")
+    await bed.service.start(bed.cluster.api.kubeconfig())
+    await bed.placed("late")
+    await bed.well()
+
+
+def test_a_cluster_that_ends_leaves_nothing_running() -> None:
+    async def story() -> set[str]:
+        async with EmbeddedCluster({"dgx1-v100": 2}, api=EmbeddedApi(tls=False)) as cluster:
+            assert len(cluster.store.list("nodes").items) == 2
+        return {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+    assert asyncio.run(story()) == set()
+
+
+def test_without_a_service_pods_are_bound_all_the_same() -> None:
+    async def story() -> str:
+        async with EmbeddedCluster({"dgx1-v100": 1}, api=EmbeddedApi(tls=False)) as cluster:
+            cluster.store.create("pods", pod("default", "web", {GPU: 1}))
+            async for news in cluster.store.watch("pods"):
+                if node := news.stored.fields.get("spec.nodeName"):
+                    return node
+        return ""
+
+    assert asyncio.run(story()) == "dgx1-v100-0"
+
+
+def test_what_fails_inside_a_cluster_is_raised_when_it_ends() -> None:
+    async def story() -> None:
+        async with EmbeddedCluster({"dgx1-v100": 1}, api=EmbeddedApi(tls=False)) as cluster:
+            cluster.nodes.alarms.after(0.0, lambda: 1 // 0)  # type: ignore[arg-type]
+            await cluster.failed.wait()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(story())
+    assert caught.group_contains(ZeroDivisionError)
+
+
+def test_time_passes_faster_where_that_is_asked_for() -> None:
+    async def story() -> list[str]:
+        alarms, rung, over = Alarms(paced(1000.0)), list[str](), asyncio.Event()
+        running = asyncio.create_task(alarms.run())
+        alarms.after(30.0, over.set)
+        for name, seconds in (("second", 20.0), ("first", 10.0)):
+            alarms.after(seconds, partial(rung.append, name))
+        await over.wait()
+        running.cancel()
+        return rung
+
+    assert asyncio.run(asyncio.wait_for(story(), 5.0)) == ["first", "second"]

@@ -1,0 +1,105 @@
+"""Pods in Koordinator's words get the cards with the widest bottleneck, or a part of one, on the embedded cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.model.settings import BandwidthSettings, PlacingSettings
+from linkwise.testing.bed_nodes import device_ids, koordinator, machine
+from linkwise.testing.bed_service_expected import by_bottleneck
+from linkwise.testing.embedded_bed import Bed, embedded
+from linkwise.vendors.profiles import profile
+
+if TYPE_CHECKING:
+    from linkwise.testing.bed_service import Granted
+
+WORDS = "koordinator.sh/"
+MEASURED = profile("dgx1-v100-measured")
+IDS = device_ids("a", MEASURED)
+
+
+def numbers(granted: Granted) -> dict[str, list[str]]:
+    """What the seed's annotation says, by container."""
+    told = json.loads(granted.annotations["topology.scheduling.koordinator.sh/gpu"])
+    assert told["visibleGPUs"] == sorted({number for own in told["allocatedGPUs"].values() for number in own})
+    return dict(told["allocatedGPUs"])
+
+
+@pytest.mark.rule("001.single", "001.record", "001.device")
+@pytest.mark.parametrize("size", [1, 2, 4])
+@embedded()
+async def test_a_pod_gets_the_cards_with_the_widest_bottleneck_after_bad_samples_are_mended(
+    bed: Bed, size: int
+) -> None:
+    await bed.nodes(*koordinator("a"))
+    granted = await bed.place("train", {f"{WORDS}gpu": 100 * size})
+    _, expected = by_bottleneck(MEASURED, size, range(8))
+    assert granted.positions(IDS) == expected
+    assert numbers(granted) == {"0": [str(place) for place in expected]}
+
+
+@pytest.mark.rule("001.best-effort")
+@embedded()
+async def test_a_poor_set_is_given_rather_than_none(bed: Bed) -> None:
+    await bed.nodes(*koordinator("a", sick=[2, 3, 5, 6, 7]))
+    assert (await bed.place("train", {f"{WORDS}gpu": 300})).positions(IDS) == (0, 1, 4)
+
+
+@pytest.mark.rule("001.best-effort")
+@embedded(placing=PlacingSettings(bandwidth=BandwidthSettings(floor=40.0)))
+async def test_a_set_below_the_floor_is_refused_with_a_sentence(bed: Bed) -> None:
+    await bed.nodes(*koordinator("a", sick=[2, 3, 5, 6, 7]))
+    bed.create("train", {f"{WORDS}gpu": 300})
+    assert "1 the links are slower than the floor" in await bed.refused("train")
+
+
+@pytest.mark.rule("001.percent", "002.fractions")
+@embedded()
+async def test_parts_of_a_card_in_every_way_of_asking_lie_on_one_card_until_it_is_full(bed: Bed) -> None:
+    await bed.nodes(*koordinator("a"))
+    asks: list[dict[str, int | str]] = [
+        {"gpu": 30},
+        {"gpu-core": 20, "gpu-memory-ratio": 25},
+        {"gpu-memory": "4040Mi"},
+        {"gpu-memory-ratio": 20},
+    ]
+    for number, ask in enumerate(asks):
+        granted = await bed.place(f"p{number}", {f"{WORDS}{word}": amount for word, amount in ask.items()})
+        assert granted.devices == IDS[:1]
+    assert (await bed.place("late", {f"{WORDS}gpu": 10})).devices != IDS[:1]
+    await bed.well()
+
+
+@pytest.mark.rule("001.percent")
+@embedded()
+async def test_percents_that_make_no_sense_are_refused_with_a_sentence(bed: Bed) -> None:
+    await bed.nodes(*koordinator("a"))
+    bed.create("odd", {f"{WORDS}gpu": 150})
+    assert "above 100 only whole cards can be had" in await bed.refused("odd")
+
+
+@pytest.mark.rule("004.mode", "002.whole")
+@embedded()
+async def test_cards_that_a_node_has_under_two_names_are_not_given_under_both(bed: Bed) -> None:
+    await bed.nodes(*koordinator("a", whole=True))
+    await bed.place("whole", {"nvidia.com/gpu": 6})
+    bed.create("percent", {f"{WORDS}gpu": 300})
+    assert "the node hands out devices in another way" in await bed.refused("percent")
+    await bed.gone("whole")
+    assert len((await bed.placed("percent")).devices) == 3
+
+
+@embedded({"dgx1-v100/percent": 1})
+async def test_a_simulated_machine_hands_out_percents(bed: Bed) -> None:
+    assert (await bed.place("part", {f"{WORDS}gpu": 50})).node == "dgx1-v100-percent-0"
+    await bed.well()
+
+
+@embedded()
+async def test_a_machine_without_devices_of_that_kind_is_told_apart_from_one_that_is_full(bed: Bed) -> None:
+    await bed.nodes(*koordinator("a"), *machine("b", "nvlink"))
+    bed.create("odd", {f"{WORDS}gpu": 900})
+    assert await bed.refused("odd") == f"0/2 nodes are available: 2 Insufficient {WORDS}gpu."

@@ -1,0 +1,215 @@
+"""Pods that belong together go through the embedded cluster: planned as one, and gangs whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from linkwise.embedded.faults import Fault
+from linkwise.model.settings import GroupSettings, PlacingSettings
+from linkwise.testing.bed_nodes import device_ids, koordinator, machine
+from linkwise.testing.embedded_bed import Bed, embedded
+from linkwise.vendors.profiles import profile
+
+if TYPE_CHECKING:
+    from linkwise.testing.bed_service import Granted
+
+GPU: Final = "nvidia.com/gpu"
+MEASURED: Final = "dgx1-v100-measured"
+PREFIX: Final = "gputopology.scheduling.koordinator.sh"
+GANG: Final = "gang.scheduling.koordinator.sh"
+
+
+def words(name: str, members: int, *, gang: bool = False) -> dict[str, Any]:
+    """What a member says of its group."""
+    said: dict[str, Any] = {"labels": {f"{PREFIX}/name": name, f"{PREFIX}/replica": str(members)}}
+    if gang:
+        said["annotations"] = {f"{GANG}/name": name, f"{GANG}/min-available": str(members)}
+    return said
+
+
+def create_group(bed: Bed, name: str, members: int, limits: dict[str, int | str], *, gang: bool = False) -> None:
+    for number in range(members):
+        bed.create(f"{name}-{number}", limits, **words(name, members, gang=gang))
+
+
+async def placed_group(bed: Bed, name: str, members: int) -> list[Granted]:
+    return [await bed.placed(f"{name}-{number}") for number in range(members)]
+
+
+def bottleneck(positions: set[int]) -> float:
+    """By the measured matrix alone: the slower direction of the slowest pair."""
+    matrix = profile(MEASURED).topology.bandwidth
+    assert matrix is not None
+    return min(min(matrix[a][b], matrix[b][a]) for a, b in combinations(sorted(positions), 2))
+
+
+def holds(bed: Bed) -> list[tuple[str, str]]:
+    """Node and state of all that the service has promised."""
+    return [(entry.node, entry.state) for entry in bed.service.broker.state.cluster.ledger.entries()]
+
+
+@pytest.mark.rule("001.group", "001.members", "001.record", "001.device")
+@embedded()
+async def test_two_pods_of_two_get_four_cards_of_one_machine_at_the_corrected_bottleneck(bed: Bed) -> None:
+    await bed.nodes(*koordinator("host04"))
+    create_group(bed, "train", 2, {"koordinator.sh/gpu": 200})
+    ids = device_ids("host04", MEASURED)
+    first, second = (set(found.positions(ids)) for found in await placed_group(bed, "train", 2))
+    assert sorted([sorted(first), sorted(second)]) == [[0, 3], [1, 2]]
+    assert bottleneck(first | second) == pytest.approx(48.33)
+    assert min(bottleneck(first), bottleneck(second)) == pytest.approx(96.25)
+    await bed.well()
+
+
+@pytest.mark.rule("001.fewest-nodes", "001.steer")
+@embedded({"dgx1-v100-measured": 3})
+async def test_four_pods_of_four_take_two_machines_of_three(bed: Bed) -> None:
+    create_group(bed, "big", 4, {GPU: 4})
+    assert len({found.node for found in await placed_group(bed, "big", 4)}) == 2
+    await bed.well()
+
+
+@pytest.mark.rule("001.siblings", "001.members")
+@embedded({"dgx1-v100-measured": 2})
+async def test_siblings_are_bound_by_one_plan(bed: Bed) -> None:
+    create_group(bed, "job", 8, {GPU: 2})
+    records = [json.loads(found.annotations["linkwise.dev/grant"]) for found in await placed_group(bed, "job", 8)]
+    assert {(record["plan"], record["generation"]) for record in records} == {("default/job/8", 1)}
+
+
+OTHER_WORDS: Final[dict[str, dict[str, Any]]] = {
+    "koordinator": {"annotations": {f"{GANG}/name": "job", f"{GANG}/min-available": "2"}},
+    "kueue": {
+        "labels": {"kueue.x-k8s.io/pod-group-name": "job"},
+        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
+    },
+    "volcano": {
+        "annotations": {"scheduling.k8s.io/group-name": "job", "scheduling.volcano.sh/group-min-member": "2"},
+    },
+}
+
+
+@pytest.mark.rule("001.group", "001.gang")
+@pytest.mark.parametrize("system", sorted(OTHER_WORDS))
+@embedded({"dgx1-v100-measured": 1})
+async def test_groups_in_the_words_of_other_systems_start_together(bed: Bed, system: str) -> None:
+    bed.create("job-0", {GPU: 2}, **OTHER_WORDS[system])
+    await bed.refused("job-0")
+    assert bed.bound() == set()
+    assert holds(bed) == []
+    bed.create("job-1", {GPU: 2}, **OTHER_WORDS[system])
+    assert len(await placed_group(bed, "job", 2)) == 2
+
+
+@pytest.mark.rule("001.gang")
+@embedded({"dgx1-v100-measured": 1})
+async def test_a_gang_that_does_not_fit_holds_nothing_and_is_placed_whole_when_it_does(bed: Bed) -> None:
+    await bed.place("blocker", {GPU: 1})
+    create_group(bed, "gang", 2, {GPU: 4}, gang=True)
+    for number in range(2):
+        await bed.refused(f"gang-{number}")
+    await bed.place("passer-by", {GPU: 7})  # which it could not if anything were held
+    assert bed.bound() == {"blocker", "passer-by"}
+    bed.delete("blocker", "passer-by")
+    assert len({found.node for found in await placed_group(bed, "gang", 2)}) == 1
+    await bed.well()
+
+
+@pytest.mark.rule("001.gang")
+@embedded({"dgx1-v100-measured": 3})
+async def test_of_gangs_that_compete_each_is_placed_whole_and_the_others_wait(bed: Bed) -> None:
+    for number in range(2):
+        for name in ("red", "blue", "green"):
+            bed.create(f"{name}-{number}", {GPU: 8}, **words(name, 2, gang=True))
+    for _ in range(3):
+        await bed.until(lambda: len(bed.bound()) == 2, "one gang is placed")
+        assert len({name.partition("-")[0] for name in bed.bound()}) == 1
+        bed.delete(*bed.bound())
+        await bed.until(lambda: not bed.bound() or len(bed.bound()) == 2, "it is gone")
+
+
+@pytest.mark.rule("001.gang-words")
+@embedded({"dgx1-v100-measured": 1})
+async def test_a_gang_that_says_other_than_its_group_is_told_both(bed: Bed) -> None:
+    said = words("train", 2)
+    said["annotations"] = {f"{GANG}/name": "trian", f"{GANG}/min-available": "3"}
+    bed.create("train-0", {GPU: 2}, **said)
+    sentence = await bed.told("train-0", "GroupWords")
+    assert "'trian'" in sentence
+    assert "'train'" in sentence
+
+
+@pytest.mark.rule("001.tolerant")
+@embedded({"dgx1-v100-measured": 1}, placing=PlacingSettings(group=GroupSettings(window=0.1)))
+async def test_without_a_gang_members_that_fit_run_first(bed: Bed) -> None:
+    create_group(bed, "loose", 3, {GPU: 4})
+    await bed.until(lambda: len(bed.bound()) == 2, "two of three fit")
+    (late,) = {"loose-0", "loose-1", "loose-2"} - bed.bound()
+    await bed.refused(late)
+    bed.delete(min(bed.bound()))
+    await bed.placed(late)
+    await bed.well()
+
+
+@pytest.mark.rule("001.hold", "001.siblings", "001.steer")
+@embedded({"dgx1-v100-measured": 1})
+async def test_what_a_plan_holds_for_a_member_that_is_late_is_nobody_elses(bed: Bed) -> None:
+    await hold_for_one_who_is_late(bed, {GPU: 4})
+    bed.create("single", {GPU: 4})
+    await bed.refused("single")
+    let_in(bed)
+    await bed.placed("pair-1")
+    assert "single" not in bed.bound()
+    await bed.well()
+
+
+@pytest.mark.rule("001.hold")
+@embedded({"dgx1-v100-measured": 1}, placing=PlacingSettings(group=GroupSettings(hold=1.5)))
+async def test_a_plan_that_nobody_carries_out_ends_and_its_devices_are_somebody_elses(bed: Bed) -> None:
+    await hold_for_one_who_is_late(bed, {GPU: 4})
+    bed.create("single", {GPU: 4})
+    await bed.refused("single")
+    await bed.placed("single")
+    await bed.told("pair-1", "PlanExpired")
+    await bed.well()
+
+
+@pytest.mark.rule("001.replan")
+@pytest.mark.parametrize("end", ["removed", "silent"])
+@embedded({"dgx1-v100-measured": 3})
+async def test_a_member_whose_planned_node_ends_is_planned_anew_beside_those_that_are_bound(bed: Bed, end: str) -> None:
+    first = await hold_for_one_who_is_late(bed, {GPU: 8})
+    (planned,) = {node for node, _ in holds(bed)} - {first.node}
+    (bed.cluster.nodes.remove if end == "removed" else bed.cluster.nodes.silence)(planned)
+    await bed.told("pair-1", "PlanBroken")
+    let_in(bed)
+    assert (await bed.placed("pair-1")).node not in {first.node, planned}
+    await bed.well()
+
+
+@pytest.mark.rule("001.replan")
+@embedded()
+async def test_a_group_whose_planned_node_lets_nobody_in_is_planned_anew_for_all(bed: Bed) -> None:
+    await bed.nodes(*machine("best", "measured"), *machine("other", "pcie"))
+    bed.cluster.api.faults.add(Fault("answer", on="POST", path="/binding$", code=403, times=8))
+    create_group(bed, "train", 2, {GPU: 2})
+    found = await placed_group(bed, "train", 2)
+    assert len({one.node for one in found}) == 1
+    await bed.well()
+
+
+async def hold_for_one_who_is_late(bed: Bed, limits: dict[str, int | str]) -> Granted:
+    """A group of two, the second of which waits for a volume that is not there; what the first was given."""
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    bed.create("pair-1", limits, **words("pair", 2), volumes=[volume])
+    await bed.refused("pair-1", 'persistentvolumeclaim "data" not found')
+    return await bed.place("pair-0", limits, **words("pair", 2))
+
+
+def let_in(bed: Bed) -> None:
+    """Make the volume that a pair's second member waits for."""
+    bed.store.create("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": {}}, "default")

@@ -1,0 +1,86 @@
+"""Chips of Ascend 910 machines are given ring by ring, on the embedded cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.testing.bed_nodes import ascend
+from linkwise.testing.embedded_bed import Bed, embedded
+
+if TYPE_CHECKING:
+    from linkwise.testing.bed_service import Granted
+
+NPU = "huawei.com/Ascend910"
+
+
+def chips(granted: Granted) -> tuple[int, ...]:
+    """What Huawei's annotation says."""
+    return tuple(int(chip.removeprefix("Ascend910-")) for chip in granted.annotations[NPU].split(","))
+
+
+async def use(bed: Bed, node: str, *used: int) -> None:
+    """Chips that pods of somebody else have."""
+    for chip in used:
+        holds = {NPU: f"Ascend910-{chip}", "predicate-time": str(chip + 1)}
+        bed.create(f"{node}-{chip}", {NPU: 1}, nodeName=node, annotations=holds)
+    await bed.counted(len(used))
+
+
+@pytest.mark.rule("003.ring", "003.record")
+@pytest.mark.parametrize("size", [1, 2, 4])
+@embedded()
+async def test_up_to_four_chips_come_from_one_ring_and_are_written_in_huaweis_words(bed: Bed, size: int) -> None:
+    await bed.nodes(*ascend("a"))
+    await use(bed, "a", 0, 1)
+    granted = await bed.place("train", {NPU: size})
+    assert len({chip // 4 for chip in chips(granted)}) == 1
+    assert len(chips(granted)) == size
+    assert int(granted.annotations["predicate-time"]) > 10**18
+
+
+@pytest.mark.rule("003.faulty")
+@embedded()
+async def test_a_sound_machine_comes_before_one_with_a_faulty_chip_and_that_chip_is_not_given(bed: Bed) -> None:
+    await bed.nodes(*ascend("sound"), *ascend("faulty", sick=[7]))
+    assert [(await bed.place(f"p{number}", {NPU: 4})).node for number in range(2)] == ["sound", "sound"]
+    assert chips(await bed.place("p2", {NPU: 4})) == (0, 1, 2, 3)
+    bed.create("p3", {NPU: 4})
+    await bed.refused("p3")
+
+
+@pytest.mark.rule("003.count")
+@pytest.mark.parametrize("size", [3, 5, 6, 7])
+@embedded()
+async def test_a_count_that_no_ring_has_is_refused_with_a_sentence(bed: Bed, size: int) -> None:
+    await bed.nodes(*ascend("a"))
+    bed.create("odd", {NPU: size})
+    assert await bed.refused("odd") == "0/1 nodes are available: 1 so many devices can't be asked for."
+    assert f"{size} devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8" in await bed.explained("odd")
+
+
+@pytest.mark.rule("003.predicate", "003.ring")
+@embedded()
+async def test_enough_chips_in_no_one_ring_are_not_given_and_both_rings_are_told(bed: Bed) -> None:
+    await bed.nodes(*ascend("a"))
+    await use(bed, "a", 0, 1, 2, 4, 5, 6)
+    bed.create("pair", {NPU: 2})
+    assert "1 enough devices are idle, but not in one place" in await bed.refused("pair")
+    assert "ring 0 has 1 idle, ring 1 has 1 idle" in await bed.explained("pair")
+
+
+@pytest.mark.rule("003.between", "002.release")
+@embedded()
+async def test_chips_of_a_pod_that_is_leaving_are_given_away_when_its_containers_have_stopped(bed: Bed) -> None:
+    await bed.nodes(*ascend("a"))
+    slow = {"sim.linkwise.dev/stop-seconds": "0.6"}
+    first = await bed.place("old", {NPU: 8}, annotations=slow, terminationGracePeriodSeconds=30)
+    await bed.phase("old", "Running")
+    bed.delete("old")
+    bed.create("new", {NPU: 8})
+    await bed.refused("new")
+    assert bed.pod("old")["status"]["phase"] == "Running"
+    assert (await bed.placed("new")).devices == first.devices
+    assert bed.store.find("pods", "old", "default") is None
+    await bed.well()

@@ -1,0 +1,38 @@
+"""Some hundred pods under everything that can go wrong: nothing is sold twice, and in the end nobody is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from linkwise.testing.embedded_bed import Bed, embedded
+from linkwise.testing.embedded_chaos import CROWDED, FLEET, Chaos
+from linkwise.testing.embedded_checks import everybody_runs_or_is_told_why, nothing_is_sold_twice
+
+
+@embedded(FLEET)
+async def test_whatever_happens_nothing_is_sold_twice_and_everybody_runs_or_is_told_why(bed: Bed) -> None:
+    chaos = Chaos(bed, seed=1)
+    await chaos.run(250)
+    assert chaos.made >= 250
+
+
+@embedded(CROWDED)
+async def test_where_many_wait_whatever_happens_nobody_waits_in_vain(bed: Bed) -> None:
+    chaos = Chaos(bed, seed=2)
+    await chaos.run(250)
+    assert chaos.made >= 250
+
+
+@embedded(FLEET)
+async def test_a_device_that_two_pods_say_they_have_is_noticed(bed: Bed) -> None:
+    granted = await bed.place("first", {"nvidia.com/gpu": 1})
+    bed.create("second", {"nvidia.com/gpu": 1}, nodeName=granted.node, annotations=dict(granted.annotations))
+    with pytest.raises(AssertionError, match="has several pods"):
+        nothing_is_sold_twice(bed.store)
+
+
+@embedded()
+async def test_a_pod_that_nobody_explains_is_noticed(bed: Bed) -> None:
+    bed.create("lost", {"nvidia.com/gpu": 1}, scheduler="nobody")
+    with pytest.raises(AssertionError, match="default/lost on no node"):
+        everybody_runs_or_is_told_why(bed.store)
