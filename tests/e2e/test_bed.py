@@ -74,16 +74,18 @@ def test_the_scheduler_goes_on_after_the_api_server_was_killed(own_cluster: OwnC
 
 def test_the_scheduler_runs_with_the_configuration_it_is_given(cluster: Cluster, namespace: str) -> None:
     (nobody,) = free_ports(1)
-    cluster.create([node("gpu-1", {GPU: 8}), pod(namespace, "train", {GPU: 1}, scheduler="e2e")])
+    cluster.create([node("gpu-1", {GPU: 8})])
     cluster.scheduler.run(cluster.scheduling(f"http://127.0.0.1:{nobody}", names=["e2e"]))
-    wait_for(lambda: "connection refused" in " ".join(cluster.events(namespace, "train")), 10, "the extender is asked")
+    cluster.create([pod(namespace, "train", {GPU: 1}, scheduler="e2e")])
+    wait_for(lambda: "connection refused" in " ".join(cluster.events(namespace, "train")), 30, "the extender is asked")
     cluster.scheduler.run(cluster.scheduling(names=["e2e"]))
-    assert cluster.wait_bound(namespace, "train")["spec"]["nodeName"] == "gpu-1"
+    assert cluster.wait_bound(namespace, "train", 30)["spec"]["nodeName"] == "gpu-1"
 
 
 def test_clearing_leaves_neither_pods_nor_nodes(own_cluster: OwnCluster) -> None:
     own_cluster.create([node("cpu-1")])
     own_cluster.apply(DEPLOYMENT)
-    wait_for(lambda: len(own_cluster.api.list("/api/v1/pods")) == 3, 10, "the controllers make three pods")
+    wait_for(lambda: len(own_cluster.api.list("/api/v1/pods")) == 3, 30, "the controllers make three pods")
     own_cluster.clear()
-    assert own_cluster.api.list("/api/v1/pods") + own_cluster.api.list("/api/v1/nodes") == []
+    what = "a controller that was making a pod has noticed"
+    wait_for(lambda: not own_cluster.api.list("/api/v1/pods") + own_cluster.api.list("/api/v1/nodes"), 20, what)
