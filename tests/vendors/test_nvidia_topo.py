@@ -309,3 +309,9 @@ def test_published_texts_read_as_people_read_them(shared: Path) -> None:
         assert [*reading.nics] == entry.get("nics", [*reading.nics]), entry["file"]
         assert cpus(reading) == entry.get("cpu_affinity", cpus(reading)), entry["file"]
         assert numa(reading) == entry.get("numa_affinity", numa(reading)), entry["file"]
+
+
+def test_a_last_row_that_lost_its_cells_and_its_column_is_missed() -> None:
+    reading = read("\tGPU0\nGPU0\tX\nGPU10\t")
+    assert (reading.status, reading.devices) == ("incomplete", ("GPU0",))
+    assert reading.problems == ("the text ends with GPU10, which the header lacks",)

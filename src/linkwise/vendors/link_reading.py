@@ -155,6 +155,9 @@ class _Draft:
         lacking = [name for name in self.devices if name not in header.devices]
         if lacking:
             return [f"the header lacks {', '.join(lacking)}"]
+        ending = self.table.ending
+        if ending and not any(name.startswith(ending) for name in header.devices):
+            return [f"the text ends with {ending}, which the header lacks"]
         return [] if self.fits else ["the header does not fit the rows"]
 
     def row_problems(self) -> list[str]:

@@ -73,6 +73,8 @@ class LinkTable:
     rows: dict[str, Row] = field(default_factory=dict)
     nics: list[str] = field(default_factory=list)
     """names of the NIC rows"""
+    ending: str = ""
+    """the name, whole or cut, that the text ends with below its rows: one more device of which nothing is told"""
 
     def codes(self) -> Iterator[str]:
         """The link codes of all rows."""
@@ -90,6 +92,8 @@ def tables(text: str, names: Names) -> Iterator[LinkTable]:
         started = table.header is not None or bool(table.rows)
         last = start > len(text)
         row = _row(line, names, inside=started, last=last) or (None if last else _cut_row(line, names, table))
+        if last and row is None and (cut := _cut_row(line, names, table)):
+            table.ending = cut.name
         header = None if row else _header(line, names)
         if header or (row and row.name in table.rows) or _LEGEND.match(line):
             if started:
