@@ -2,79 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
 from linkwise.broker.stock import ORDER, VENDORS, stock_of
 from linkwise.dialects.registry import DIALECTS
-from linkwise.model.node import Node
-from linkwise.model.views import NodeView
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from linkwise.model.stock import Stock
-
-NVIDIA, AMD, ASCEND, MEMORY, COUNT = (
-    "nvidia.com/gpu",
-    "amd.com/gpu",
-    "huawei.com/Ascend910",
-    "aliyun.com/gpu-mem",
-    "aliyun.com/gpu-count",
+from linkwise.testing.stock_words import (
+    AMD,
+    ASCEND,
+    COUNT,
+    GFD,
+    MEMORY,
+    NVIDIA,
+    card,
+    cards,
+    ids,
+    inventory,
+    keys,
+    listed,
+    node,
+    stock,
+    words_of,
 )
-TOPOLOGY = "linkwise.dev/gpu-topology"
-GFD = {"nvidia.com/gpu.product": "A100", "nvidia.com/gpu.memory": "40960"}
+
 GIB = 2**30
-
-
-def node(amounts: dict[str, str], allocatable: dict[str, str] | None = None, **words: Mapping[str, str]) -> NodeView:
-    return NodeView("n1", capacity=amounts, allocatable=amounts if allocatable is None else allocatable, **words)  # type: ignore[arg-type]
-
-
-def inventory(*devices: dict[str, object], allocations: object = (), **spec: object) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "n1"},
-        "spec": {"devices": list(devices), **spec},
-        "status": {"allocations": list(allocations)},  # type: ignore[call-overload]
-    }
-
-
-def listed(index: int, **fields: object) -> dict[str, object]:
-    return {"uuid": f"GPU-{index}", "index": index, "healthy": True, **fields}
-
-
-def card(minor: int, **fields: object) -> dict[str, object]:
-    resources = {"koordinator.sh/gpu-memory": "16Gi", "koordinator.sh/gpu-memory-ratio": 100}
-    return {"type": "gpu", "id": f"GPU-{minor}", "minor": minor, "health": True, "resources": resources, **fields}
-
-
-def cards(*devices: dict[str, object], matrix: str = "", **fields: object) -> dict[str, Any]:
-    told = {"topologies": {"gpu": [{"name": "bandwidth", "topology": matrix}]}} if matrix else {}
-    return {"spec": {"devices": list(devices), **told}, **fields}
-
-
-def stock(view: NodeView, **objects: Mapping[str, object]) -> Stock:
-    found = stock_of(view, objects)
-    assert all(problem.where == "node n1" for problem in found.problems)
-    assert [device.index for device in found.devices] == sorted(device.index for device in found.devices)
-    return found
-
-
-def keys(found: Stock) -> list[str]:
-    return [problem.key for problem in found.problems]
-
-
-def words_of(found: Stock) -> set[str]:
-    """The dialects alone."""
-    return {word for word in found.words if "/" not in word}
-
-
-def ids(found: Stock) -> list[str]:
-    return [device.id for device in found.devices]
 
 
 def test_every_dialect_has_its_place_in_the_order_and_its_vendor() -> None:
@@ -252,7 +204,7 @@ def test_what_the_inventory_saw_in_use_counts_before_the_device_object() -> None
 
 
 @pytest.mark.parametrize("enforced", [True, False])
-def test_the_inventory_says_whether_our_agent_hands_out_the_devices(enforced: bool) -> None:  # noqa: FBT001
+def test_the_inventory_says_whether_our_agent_hands_out_the_devices(*, enforced: bool) -> None:
     assert stock(node({}), DeviceInventory=inventory(listed(0), enforced=enforced)).enforced == enforced
 
 
@@ -287,7 +239,7 @@ def test_a_vendor_that_has_nothing_left_leaves_the_node_to_the_other() -> None:
 
 
 @pytest.mark.parametrize(("count", "right"), [("1", False), ("2", True), ("3", True), ("4", False), ("0", True)])
-def test_an_inventory_that_counts_otherwise_than_kubelet_is_a_problem(count: str, right: bool) -> None:  # noqa: FBT001
+def test_an_inventory_that_counts_otherwise_than_kubelet_is_a_problem(count: str, *, right: bool) -> None:
     told = inventory(listed(0), listed(1), listed(2, healthy=False))
     assert keys(stock(node({NVIDIA: count}), DeviceInventory=told)) == ([] if right else [NVIDIA])
 
@@ -295,161 +247,6 @@ def test_an_inventory_that_counts_otherwise_than_kubelet_is_a_problem(count: str
 def test_problems_of_all_dialects_are_told_once() -> None:
     found = stock(node({NVIDIA: "x", AMD: "y"}), DeviceInventory=inventory(listed(0), mode="odd"))
     assert keys(found) == ["DeviceInventory", NVIDIA, AMD]
-
-
-def matrix(count: int, link: str = "NV2") -> str:
-    return json.dumps([["X" if i == j else link for j in range(count)] for i in range(count)])
-
-
-def test_links_of_one_source_and_bandwidth_of_another_are_joined() -> None:
-    view = node({NVIDIA: "2"}, annotations={TOPOLOGY: matrix(2)})
-    found = stock(view, Device=cards(card(0), card(1), matrix="[[0,48],[47,0]]")).topology
-    assert found is not None
-    assert found.devices == ("GPU-0", "GPU-1")
-    assert (found.links[0][1], found.bandwidth) == ("NV2", ((0, 48), (47, 0)))
-
-
-def test_rows_that_stand_in_another_order_are_joined_by_device() -> None:
-    rows, links = ["GPU-2", "GPU-0", "GPU-1"], [["X", "NV1", "SYS"], ["NV1", "X", "PHB"], ["SYS", "PHB", "X"]]
-    told = inventory(*map(listed, range(3)), rows=rows, links=links, rings=[[0, 1]])
-    device = cards(*map(card, range(3)), matrix="[[0,1,2],[3,0,4],[5,6,0]]")
-    found = stock(node({}), DeviceInventory=told, Device=device).topology
-    assert found is not None
-    assert (found.links[0][2], found.links[0][1], found.links[1][2]) == ("NV1", "PHB", "SYS")
-    assert (found.bandwidth[0], found.rings) == ((0, 1, 2), ((2, 0),))
-
-
-def test_a_source_that_has_both_is_taken_as_it_is() -> None:
-    rows = {"links": [["X", "NV1"], ["NV1", "X"]], "bandwidth": [[0, 9], [9, 0]]}
-    view = node({NVIDIA: "2"}, annotations={TOPOLOGY: matrix(2)})
-    device = cards(card(0), card(1), matrix="[[0,48],[47,0]]")
-    found = stock(view, DeviceInventory=inventory(listed(0), listed(1), **rows), Device=device).topology
-    assert found is not None
-    assert (found.links[0][1], found.bandwidth[0][1]) == ("NV1", 9)
-
-
-def test_a_topology_of_other_devices_than_these_is_dropped_and_said() -> None:
-    told = inventory(listed(0), rows=["GPU-0", "GPU-1"], links=[["X", "NV1"], ["NV1", "X"]])
-    found = stock(node({}), DeviceInventory=told)
-    assert (found.topology, keys(found)) == (None, ["DeviceInventory"])
-    assert "2 devices are told and the node has 1" in found.problems[0].sentence
-    fewer = stock(node({NVIDIA: "3"}, annotations={TOPOLOGY: matrix(3)}), Device=cards(card(0), card(1)))
-    assert (fewer.topology, keys(fewer)) == (None, [TOPOLOGY])
-
-
-def test_a_matrix_under_ids_of_its_own_is_that_of_the_devices_in_index_order() -> None:
-    device = cards(card(0, id="GPU-cut"), card(1, id="GPU-off"), matrix="[[0,48],[47,0]]")
-    found = stock(node({}), DeviceInventory=inventory(listed(0), listed(1)), Device=device)
-    assert Node("n1", found.devices, topology=found.topology).positions() == {"GPU-0": 0, "GPU-1": 1}
-
-
-def test_a_source_that_does_not_know_all_devices_is_not_joined() -> None:
-    told = inventory(listed(0), listed(1), rows=["GPU-0", "GPU-old"], links=[["X", "NV1"], ["NV1", "X"]])
-    found = stock(node({}), DeviceInventory=told, Device=cards(card(0), card(1), matrix="[[0,48],[47,0]]")).topology
-    assert found is not None
-    assert (found.devices, found.bandwidth) == (("GPU-0", "GPU-old"), ())
-
-
-TEXTS = st.sampled_from(["0", "1", "2", "8", "-1", "1.5", "16Gi", "1e999", "9" * 30, "", "x", "{}", "[]", "[[", "true"])
-MATRICES = st.sampled_from([matrix(1), matrix(2), matrix(8), "[[0,1],[2,0]]", "[[0,1],[2]]"])
-AMOUNTS = st.dictionaries(
-    st.sampled_from([NVIDIA, AMD, ASCEND, MEMORY, COUNT, "huawei.com/npu", "koordinator.sh/gpu", "cpu"]),
-    TEXTS,
-    max_size=4,
-)
-LABELS = st.dictionaries(
-    st.sampled_from(
-        [*GFD, "nvidia.com/gpu.count", "nvidia.com/gpu.replicas", "amd.com/gpu.vram", "gpushare", "accelerator-type"]
-    ),
-    TEXTS | st.text(max_size=4),
-    max_size=4,
-)
-ANNOTATIONS = st.dictionaries(
-    st.sampled_from([TOPOLOGY, ASCEND, f"{ASCEND}-Unhealthy", f"{ASCEND}-Fault", "huawei.com/npu.base-device-infos"]),
-    TEXTS | MATRICES | st.text(max_size=4) | st.just("Ascend910-0,Ascend910-1"),
-    max_size=3,
-)
-WORDS = st.sampled_from(
-    [
-        "metadata",
-        "spec",
-        "status",
-        "devices",
-        "uuid",
-        "index",
-        "minor",
-        "id",
-        "type",
-        "healthy",
-        "health",
-        "memory",
-        "unit",
-        "mode",
-        "rows",
-        "links",
-        "bandwidth",
-        "rings",
-        "facts",
-        "unhealthy",
-        "allocations",
-        "data",
-        "gpus",
-        "resources",
-        "topologies",
-        "gpu",
-        "topology",
-        "name",
-        "DeviceInfoCfg",
-        "podUID",
-        "entries",
-        "minors",
-        "profile",
-    ]
-)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | MATRICES | st.sampled_from(["gpu", "n1", "%"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
-    max_leaves=10,
-)
-LISTED = st.builds(listed, st.integers(0, 3), memory=st.integers(0, 200) | JSON, healthy=st.booleans() | JSON)
-CARDS = st.builds(card, st.integers(0, 3), id=st.sampled_from(["GPU-0", "GPU-1", "", "#7"]) | JSON, health=JSON)
-INVENTORIES = st.builds(
-    lambda devices, spec: inventory(*devices, **spec),
-    st.lists(LISTED, max_size=3),
-    st.dictionaries(
-        st.sampled_from(["mode", "unit", "rows", "links", "bandwidth", "rings", "facts", "profile"]),
-        JSON
-        | st.sampled_from(["share", "percent", "MiB", "%"])
-        | st.sampled_from([[["X", "NV1"], ["NV1", "X"]], [[0, 5], [5, 0]]]),
-    ),
-)
-OBJECTS = st.fixed_dictionaries(
-    {},
-    optional={
-        "DeviceInventory": INVENTORIES | JSON,
-        "Device": st.builds(lambda found, text: cards(*found, matrix=text), st.lists(CARDS, max_size=3), MATRICES)
-        | JSON,
-        "ConfigMap/unhealthy-gpu-n1": JSON,
-        "ConfigMap/mindx-dl-deviceinfo-n1": JSON,
-    },
-)
-
-
-@given(AMOUNTS, AMOUNTS, LABELS, ANNOTATIONS, OBJECTS)
-def test_nothing_that_a_node_or_an_object_holds_raises(
-    capacity: dict[str, str],
-    allocatable: dict[str, str],
-    labels: dict[str, str],
-    annotations: dict[str, str],
-    objects: dict[str, Any],
-) -> None:
-    found = stock(node(capacity, allocatable, labels=labels, annotations=annotations), **objects)
-    assert len(set(ids(found))) == len(found.devices)
-    assert found.sick >= 0
-    assert found.topology is None or len(found.topology.devices) == len(found.devices)
-    assert sum(bool(found.words & vendor) for vendor in VENDORS) <= 1
-    assert all(device.memory > 0 for device in found.devices) or "koordinator" not in found.words or found.mode != "any"
-    assert stock_of(replace(node(capacity, allocatable), labels=labels, annotations=annotations), objects) == found
 
 
 def test_a_chip_of_another_name_is_another_resource() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 
 from linkwise import Offer
 from linkwise.dialects.koordinator import Koordinator
+from linkwise.model.ask import Ask
 from linkwise.model.node import Node, Use
 from linkwise.model.verdict import Part
 from linkwise.model.views import ContainerView, NodeView, PodView
@@ -22,7 +23,6 @@ from linkwise.testing.machines import M2
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from linkwise.model.ask import Ask
     from linkwise.model.node_facts import NodeFacts
 
 DIALECT = Koordinator()
@@ -38,7 +38,7 @@ def card(minor: object, **fields: object) -> dict[str, object]:
     return {"type": "gpu", "id": f"GPU-{minor}", "minor": minor, "health": True, "resources": resources, **fields}
 
 
-def matrix(text: object) -> dict[str, object]:
+def matrix(text: object) -> dict[str, list[object]]:
     return {"gpu": [{"name": "bandwidth", "topology": text}]}
 
 
@@ -82,8 +82,9 @@ def test_the_seeds_machine_serves_whole_cards_and_parts(seed: dict[str, Any]) ->
     assert facts is not None
 
     def ask(amount: str, word: str = "gpu") -> Ask:
-        found: Any = DIALECT.ask(PodView("a", "p", "u", (ContainerView("main", {f"koordinator.sh/{word}": amount}),)))
-        return found  # type: ignore[no-any-return]
+        found = DIALECT.ask(PodView("a", "p", "u", (ContainerView("main", {f"koordinator.sh/{word}": amount}),)))
+        assert isinstance(found, Ask)
+        return found
 
     ids = [device.id for device in facts.devices]
     node = Node("host04", facts.devices, {ids[6]: Use(60, 60)}, facts.topology, mode=facts.mode)
@@ -149,7 +150,7 @@ def test_whatever_stands_on_the_diagonal_is_not_read(diagonal: str) -> None:
 
 
 def test_two_matrices_are_none() -> None:
-    twice = {"gpu": matrix("[[0]]")["gpu"] * 2}  # type: ignore[operator]
+    twice = {"gpu": matrix("[[0]]")["gpu"] * 2}
     facts = read([card(0)], topologies=twice)
     assert (facts.topology, told(facts)) == (None, ["Device spec.topologies.gpu"])
     assert read([card(0)], topologies={"gpu": [{"name": "latency", "topology": "?"}]}).problems == ()
@@ -167,7 +168,7 @@ def test_two_matrices_are_none() -> None:
         ({"conditions": [{"type": "Warm", "status": "False"}]}, True),
     ],
 )
-def test_a_card_is_healthy_only_if_it_is_said_to_be(fields: dict[str, object], healthy: bool) -> None:  # noqa: FBT001
+def test_a_card_is_healthy_only_if_it_is_said_to_be(fields: dict[str, object], *, healthy: bool) -> None:
     assert read([card(0, **fields)]).devices[0].healthy == healthy
 
 

@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from linkwise.testing import bed_running
 from linkwise.testing.bed_given import GivenCluster
 from linkwise.testing.bed_own import OwnCluster
 from linkwise.testing.bed_proxy import Line
+from linkwise.testing.bed_running import printed
 from linkwise.testing.bed_scheduler import Serve
 from linkwise.testing.bed_service import Placing
 
@@ -80,9 +82,9 @@ def serve(cluster: Cluster) -> Iterator[Callable[..., Serve]]:
     """Makes services of the user linkwise, to be started; whichever run in the end are ended."""
     made: list[Serve] = []
 
-    def make(**settings: object) -> Serve:
+    def make(**settings: Any) -> Serve:  # noqa: ANN401 - as Serve has them
         settings = {"name": f"serve-{len(made)}", **settings}
-        made.append(Serve(cluster.kubeconfig("linkwise"), cluster.folder, **settings))  # type: ignore[arg-type]
+        made.append(Serve(cluster.kubeconfig("linkwise"), cluster.folder, **settings))
         return made[-1]
 
     yield make
@@ -121,18 +123,8 @@ def line(kubernetes: Cluster) -> Iterator[Line]:
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
     """The same once for all tests of a file: clearing the cluster between them leaves its role."""
-    role = printed("manifests", "rbac", "--user", "linkwise", "--name", "e2e-answering")
-    kubernetes.apply(role, "kube-system")
-    made = Serve(kubernetes.kubeconfig("linkwise"), kubernetes.folder, name="serve-answering")
-    try:
-        made.start()
-        way = ["--kubeconfig", str(kubernetes.kubeconfig("scheduler")), "--no-leader-elect"]
-        kubernetes.scheduler.run(printed("config", "scheduler", "--url", made.url, "--default-scheduler", *way))
+    with bed_running.answering(kubernetes, "answering") as made:
         yield made
-    finally:
-        kubernetes.scheduler.stop()
-        made.stop()
-        kubernetes.kubectl("delete", "--filename", "-", stdin=role)
 
 
 @pytest.fixture
@@ -146,11 +138,6 @@ def placing(answering: Serve, cluster: Cluster) -> Placing:
     found = Placing(cluster, answering)
     found.empty()
     return found
-
-
-def printed(*words: str) -> str:
-    """What the command line prints."""
-    return subprocess.run([sys.executable, "-m", "linkwise", *words], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.hookimpl(wrapper=True)

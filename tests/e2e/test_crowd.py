@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.testing import bed_running
 from linkwise.testing.bed_checks import all_is_well, claims, nothing_is_sold_twice, records_are_whole
 from linkwise.testing.bed_nodes import gpushare, koordinator, machine
-from linkwise.testing.bed_objects import device_definition, pod
+from linkwise.testing.bed_objects import pod
 from linkwise.testing.bed_process import wait_for
+from linkwise.testing.bed_running import answering_for_koordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,13 +35,8 @@ ROOM.update({f"k{number}": 8 for number in range(4)})
 
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
-    """With Koordinator's kind of objects, which is looked for when the service starts."""
-    kubernetes.define(device_definition())
-    try:
-        with bed_running.answering(kubernetes, "crowd") as serve:
-            yield serve
-    finally:
-        kubernetes.undefine(device_definition())
+    with answering_for_koordinator(kubernetes, "crowd") as serve:
+        yield serve
 
 
 @pytest.mark.rule("002.whole", "002.fractions", "004.one-card", level="R")

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from linkwise.testing import bed_running
 from linkwise.testing.bed_checks import all_is_well
 from linkwise.testing.bed_nodes import device_ids, koordinator, machine
-from linkwise.testing.bed_objects import device_definition
 from linkwise.testing.bed_process import wait_for
 from linkwise.testing.bed_refusing import binds_refused
+from linkwise.testing.bed_running import answering_for_koordinator
 from linkwise.vendors.profiles import profile
 
 if TYPE_CHECKING:
@@ -32,13 +31,8 @@ GANG: Final = "gang.scheduling.koordinator.sh"
 
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
-    """With Koordinator's kind of objects, which is looked for when the service starts."""
-    kubernetes.define(device_definition())
-    try:
-        with bed_running.answering(kubernetes, "groups") as serve:
-            yield serve
-    finally:
-        kubernetes.undefine(device_definition())
+    with answering_for_koordinator(kubernetes, "groups") as serve:
+        yield serve
 
 
 @pytest.fixture

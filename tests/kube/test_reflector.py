@@ -2,103 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from linkwise.broker.sights import NodeGone, PodGone, PodsListed
-from linkwise.kube.reflector import AbsentError, ForbiddenError, Reflector
+from linkwise.kube.reflector import AbsentError, ForbiddenError
 from linkwise.kube.settings import WatchSettings
-from linkwise.kube.sources import NODES, PODS, SOURCES
-from linkwise.model.views import NodeView, PodView
-from linkwise.testing.scripted_api import FakeTime, Reply, ScriptedApi, line, listed, play, until
+from linkwise.kube.sources import NODES, SOURCES
+from linkwise.model.views import PodView
+from linkwise.testing.followed import GONE, LIST, WATCH, Seen, follow, node, pod
+from linkwise.testing.scripted_api import Reply, ScriptedApi, line, listed, play
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from linkwise.broker.sights import Sight
     from linkwise.kube.connection import Connection
-    from linkwise.kube.sources import Source
-
-GONE = Reply(410, {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
-
-
-def pod(name: str, version: int = 1, node: str = "") -> dict[str, Any]:
-    meta = {"name": name, "namespace": "team", "uid": f"u-{name}", "resourceVersion": str(version)}
-    return {"metadata": meta, "spec": {"nodeName": node} if node else {}}
-
-
-def node(name: str, version: int = 1) -> dict[str, Any]:
-    return {"metadata": {"name": name, "resourceVersion": str(version)}}
-
-
-class Seen:
-    """Follows one source in the background and keeps what it shows."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        source: Source = PODS,
-        settings: WatchSettings | None = None,
-        known: Callable[[], set[str]] | None = None,
-    ) -> None:
-        self.batches: list[list[Sight]] = []
-        self.time = FakeTime()
-        self.reflector = Reflector(
-            connection=connection,
-            source=source,
-            sink=self.batches.append,
-            settings=settings or WatchSettings(),
-            timing=self.time.timing,
-            known=known,
-            path=f"/api/v1/{source.resource}",
-        )
-        self.task = asyncio.create_task(self.reflector.run())
-
-    @property
-    def sights(self) -> list[Sight]:
-        return [sight for batch in self.batches for sight in batch]
-
-    def names(self) -> list[str]:
-        return [sight.name for sight in self.sights if isinstance(sight, PodView | NodeView)]
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        await until(lambda: self.task.done() or holds())
-        if self.task.done():
-            await self.task
-
-    async def end(self) -> None:
-        self.task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self.task
-
-
-def follow(
-    scripts: Mapping[str, tuple[Reply, ...]],
-    holds: Callable[[Seen, ScriptedApi], object],
-    source: Source = PODS,
-    settings: WatchSettings | None = None,
-    known: Callable[[], set[str]] | None = None,
-) -> tuple[Seen, ScriptedApi]:
-    """Follow a source until something holds."""
-
-    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[Seen, ScriptedApi]:
-        for asked, replies in scripts.items():
-            api.script(asked, *replies)
-        seen = Seen(connection, source, settings, known)
-        try:
-            await seen.until(lambda: holds(seen, api))
-        finally:
-            await seen.end()
-        return seen, api
-
-    return play(scenario)
-
-
-LIST, WATCH = "GET /api/v1/pods", "WATCH /api/v1/pods"
 
 
 def test_a_list_is_read_page_by_page_to_its_end() -> None:
@@ -209,54 +129,6 @@ def test_repeated_events_are_handed_on_as_they_are() -> None:
     assert seen.names() == ["a", "a"]
 
 
-def test_a_line_that_is_no_event_lets_everything_be_listed_anew() -> None:
-    watch = Reply(pieces=(line("ADDED", pod("a", 2)), b"<html>oops</html>\n"), ending="open")
-    seen, api = follow({LIST: (listed(),), WATCH: (watch,)}, lambda _, api: len(api.asked("WATCH")) == 2)
-    assert (len(api.asked("GET")), seen.names(), seen.reflector.stats.errors["garbage"]) == (2, ["a"], 1)
-
-
-def test_a_list_that_is_none_is_asked_for_again() -> None:
-    lists = (Reply(200, b"<html>a proxy</html>"), listed(pod("a")))
-    seen, _ = follow({LIST: lists}, lambda _, api: api.asked("WATCH"))
-    assert (seen.names(), seen.reflector.stats.errors["failed"]) == (["a"], 1)
-
-
-def test_one_pod_that_cannot_be_read_stops_no_other() -> None:
-    broken = pod("b") | {"spec": {"containers": 7}}
-    seen, _ = follow({LIST: (listed(pod("a"), broken, pod("c")),)}, lambda _, api: api.asked("WATCH"))
-    assert seen.names() == ["a", "c"]
-    assert "containers" in seen.reflector.stats.unreadable["team/b"]
-
-
-def test_a_pod_that_cannot_be_read_is_not_told_as_gone() -> None:
-    broken = pod("b") | {"spec": {"containers": 7}}
-    seen, _ = follow({LIST: (listed(pod("a"), broken),)}, lambda _, api: api.asked("WATCH"))
-    assert seen.sights[-1] == PodsListed(frozenset({"u-a", "u-b"}))
-
-
-def test_a_bound_pod_that_cannot_be_read_still_holds_its_devices() -> None:
-    wants = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
-    broken = pod("b") | {"spec": {"nodeName": "n1", "containers": [wants], "tolerations": 7}}
-    seen, _ = follow({LIST: (listed(broken),)}, lambda _, api: api.asked("WATCH"))
-    shown = seen.sights[0]
-    assert isinstance(shown, PodView)
-    assert (shown.node, shown.containers[0].limits) == ("n1", {"nvidia.com/gpu": "2"})
-    assert "counted on node n1" in seen.reflector.stats.unreadable["team/b"]
-
-
-def test_an_object_without_a_name_lets_nobody_be_told_as_gone() -> None:
-    seen, _ = follow({LIST: (listed(pod("a"), {"metadata": {"name": 7}}),)}, lambda _, api: api.asked("WATCH"))
-    assert seen.names() == ["a"]
-    assert not [sight for sight in seen.sights if isinstance(sight, PodsListed)]
-
-
-def test_what_could_not_be_read_is_forgotten_when_it_can_be() -> None:
-    broken = pod("b") | {"spec": {"containers": 7}}
-    watch = Reply(pieces=(line("MODIFIED", pod("b", 2)),), ending="open")
-    seen, _ = follow({LIST: (listed(broken),), WATCH: (watch,)}, lambda seen, _: seen.names())
-    assert seen.reflector.stats.unreadable == {}
-
-
 def test_nodes_that_went_while_nobody_watched_are_told_as_gone() -> None:
     lists = (listed(node("n1"), node("n2")), listed(node("n2")))
     scripts = {"GET /api/v1/nodes": lists, "WATCH /api/v1/nodes": (GONE,)}
@@ -315,16 +187,6 @@ def test_nodes_are_not_lost_because_a_server_says_that_there_is_no_such_kind() -
 def test_what_is_not_allowed_is_said_with_verb_and_resource() -> None:
     with pytest.raises(ForbiddenError, match="may not list pods: no you; grant list and watch"):
         follow({LIST: (Reply(403, {"message": "no you"}),)}, lambda _, __: False)
-
-
-def test_what_the_sink_raises_is_not_hidden() -> None:
-    async def scenario(api: ScriptedApi, connection: Connection) -> None:
-        api.script(LIST, listed(pod("a")))
-        reflector = Reflector(connection=connection, source=PODS, sink=lambda _: 1 // 0, path="/api/v1/pods")  # type: ignore[arg-type]
-        await reflector.run()
-
-    with pytest.raises(ZeroDivisionError):
-        play(scenario)
 
 
 def test_a_server_that_is_not_there_is_waited_for() -> None:

@@ -1,26 +1,20 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from linkwise import Offer, Reason, Reject, Topology
 from linkwise.model.topology import numbered
 from linkwise.policies.link_affinity import LinkAffinity
+from linkwise.testing import nodes
 from linkwise.testing.machines import BRIDGED, DGX1, M1, STORY_000
 from linkwise.testing.nodes import ask, node
 from linkwise.topology.inferred import inferred_links
 from linkwise.vendors.profiles import profile
 
 POLICY = LinkAffinity()
-
-
-def offered(size: int, **fields: object) -> Offer:
-    offer = POLICY.pick(ask(size), node(**fields))  # type: ignore[arg-type]  # fields of a builder
-    assert isinstance(offer, Offer)
-    return offer
-
-
-def score(size: int, **fields: object) -> tuple[int, ...]:
-    return POLICY.score(ask(size), node(**fields), offered(size, **fields))  # type: ignore[arg-type]
+offered, score = partial(nodes.offered, POLICY), partial(nodes.score, POLICY)
 
 
 @pytest.mark.rule("000.story")

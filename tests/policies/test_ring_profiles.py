@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,16 +14,19 @@ from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES, ring_pro
 from linkwise.policies.spans import SPANS
 from linkwise.testing.nodes import ask, node
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 POLICY = RingAffinity()
 
 
-def devices(profile: str, size: int, idle: object, count: int = 16) -> tuple[int, ...] | None:
-    found = POLICY.pick(ask(size), node(count, free=idle, profile=profile))  # type: ignore[arg-type]  # any iterable
+def devices(profile: str, size: int, idle: Iterable[int], count: int = 16) -> tuple[int, ...] | None:
+    found = POLICY.pick(ask(size), node(count, free=idle, profile=profile))
     return tuple(int(device[1:]) for device in found.devices) if isinstance(found, Offer) else None
 
 
-def score(profile: str, size: int, idle: object, count: int = 16) -> tuple[int, ...]:
-    found = node(count, free=idle, profile=profile)  # type: ignore[arg-type]  # any iterable
+def score(profile: str, size: int, idle: Iterable[int], count: int = 16) -> tuple[int, ...]:
+    found = node(count, free=idle, profile=profile)
     offer = POLICY.pick(ask(size), found)
     assert isinstance(offer, Offer)
     return POLICY.score(ask(size), found, offer)

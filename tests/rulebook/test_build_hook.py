@@ -1,25 +1,32 @@
 """The wheel is built with the record of its checkout."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 from runpy import run_path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from linkwise.rulebook.record import decode, scanned
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def hook(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a class that only its path names
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def hook() -> Iterator[Any]:
+    """The hook, in a process that outlives it: where modules are looked for is put back as it was."""
+    before = [*sys.path]
     made = run_path(str(ROOT / "hatch_build.py"))["RecordHook"]
-    return made(str(ROOT), {}, None, None, "", "wheel")
+    yield made(str(ROOT), {}, None, None, "", "wheel")
+    sys.path[:] = before
 
 
-def test_a_wheel_carries_the_record(hook: Any) -> None:  # noqa: ANN401 - as above
+def test_a_wheel_carries_the_record(hook: Any) -> None:  # noqa: ANN401 - a class that only its path names
     data: dict[str, Any] = {"force_include": {}}
     hook.initialize("standard", data)
     ((written, inside),) = data["force_include"].items()

@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from linkwise.testing.bed_objects import device_definition
 from linkwise.testing.bed_scheduler import Serve
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from linkwise.testing.bed_cluster import Cluster
 
-__all__ = ["answering", "printed"]
+__all__ = ["answering", "answering_for_koordinator", "printed"]
 
 
 @contextmanager
@@ -37,6 +38,17 @@ def answering(
         cluster.scheduler.stop()
         serve.stop()
         cluster.kubectl("delete", "--ignore-not-found", "--filename", "-", stdin=role)
+
+
+@contextmanager
+def answering_for_koordinator(cluster: Cluster, name: str) -> Iterator[Serve]:
+    """The same with Koordinator's kind of objects, which is looked for when the service starts."""
+    cluster.define(device_definition())
+    try:
+        with answering(cluster, name) as serve:
+            yield serve
+    finally:
+        cluster.undefine(device_definition())
 
 
 def printed(*words: str) -> str:

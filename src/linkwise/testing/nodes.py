@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
+from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from linkwise.model.node import Mode
     from linkwise.model.topology import Topology
+    from linkwise.policies.policy import Policy
 
-__all__ = ["ask", "node", "share_ask", "share_node"]
+__all__ = ["ask", "node", "offered", "score", "share_ask", "share_node"]
 
 
 def ask(*devices: int, namespace: str = "default", profile: str = "") -> Ask:
@@ -68,6 +70,19 @@ def share_node(  # noqa: PLR0913 - a builder
         if room < memory or i in owner or i in core
     }
     return Node(name, devices, used, mode=mode)
+
+
+def offered(policy: Policy, size: int, **fields: Any) -> Offer:  # noqa: ANN401 - as `node` has them
+    """What one node offers to an ask for so many whole devices; it must."""
+    found = policy.pick(ask(size), node(**fields))
+    if isinstance(found, Offer):
+        return found
+    raise AssertionError(f"refused: {found}")
+
+
+def score(policy: Policy, size: int, **fields: Any) -> tuple[int, ...]:  # noqa: ANN401 - same
+    """How good that offer is."""
+    return policy.score(ask(size), node(**fields), offered(policy, size, **fields))
 
 
 def _renamed(topology: Topology | None) -> Topology | None:
