@@ -7,9 +7,11 @@ pods, nodes and inventories are seen, and a start with many thousands of them do
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster_objects import ClusterObjects, document_of
+from linkwise.broker.holdings import elsewhere, untold
 from linkwise.broker.pods import Pods, holds_devices
 from linkwise.broker.stock import kind_of, stock_of
 from linkwise.broker.wish import asks_for_devices, wish_of
@@ -60,14 +62,16 @@ class Cluster:
         """nodes where that changed since it was last emptied, and what disagreed before"""
         self.problems: dict[str, tuple[Problem, ...]] = {}
         """of pods, by UID"""
-        self.odd: dict[str, tuple[Problem, ...]] = {}
-        """nodes of which other things are wrong since it was last emptied, and what was wrong before"""
+        self.restocked: dict[str, Stock | None] = {}
+        """nodes of which people should be told since it was last emptied, and what they had before"""
         self._changed: dict[str, Grant] = {}
         """what the record of a bound pod says now, where it said something else when it was first seen"""
         self._moved: dict[str, Drift] = {}
         self._restock: dict[str, None] = {}
         self._opened: set[str] = set()
         """nodes that may serve what they did not before, whatever is free of them"""
+        self._gained: set[str] = set()
+        """nodes that have more room than before, of which nobody was told yet"""
 
     @property
     def pods(self) -> Mapping[str, PodView]:
@@ -160,33 +164,40 @@ class Cluster:
                 self._read(pod)
         self.ledger.restore(kept.entries, kept.serial)
         self._changed = dict(kept.changed)
-        self._moved = {uid: _elsewhere(uid, seen, promised) for uid, (seen, promised) in kept.moved.items()}
+        self._moved = {uid: elsewhere(uid, seen, promised) for uid, (seen, promised) in kept.moved.items()}
         self._restock = dict.fromkeys((*self.nodes, *self.objects))
 
     def unsettled(self) -> bool:
         """Whether something was seen or promised from which nothing was worked out yet."""
-        return bool(self._restock or self.ledger.touched)
+        return bool(self._restock or self.ledger.touched or self._gained)
 
     def settle(self) -> list[str]:
         """Work out what follows from all that was seen and promised; the nodes that have more room than before."""
-        if not self._restock and not self.ledger.touched:
+        if not self.unsettled():
             return []
-        restock, self._restock = self._restock, {}
-        for name in restock:
+        self.settle_some(len(self._restock))
+        touched, self.ledger.touched = self.ledger.touched, set()
+        found = self._gained | self._opened | {name for name in sorted(touched) if self._refresh(name)}
+        self._opened, self._gained = set(), set()
+        return sorted(found)
+
+    def settle_some(self, nodes: int) -> bool:
+        """The same for so many nodes of which something new is told; whether more of them are left."""
+        for name in list(islice(self._restock, nodes)):
+            del self._restock[name]
             self._join(name)
-        touched = sorted({*restock, *self.ledger.touched})
-        self.ledger.touched.clear()
-        gained = {name for name in touched if self._refresh(name)}
-        opened, self._opened = self._opened, set()
-        return [name for name in touched if name in gained or name in opened]
+            self.ledger.touched.discard(name)
+            if self._refresh(name):
+                self._gained.add(name)
+        return bool(self._restock)
 
     def _join(self, name: str) -> None:
         view, before = self.nodes.get(name), self.stocks.pop(name, None)
         if view is None:
             return
         stock = self.stocks[name] = stock_of(view, self.documents(name))
-        if stock.problems != (before.problems if before else ()):
-            self.odd.setdefault(name, before.problems if before else ())
+        if stock.problems if before is None else (before.problems, before.devices) != (stock.problems, stock.devices):
+            self.restocked.setdefault(name, before)
         if before and kind_of(before) != kind_of(stock):
             self._opened.add(name)
 
@@ -211,8 +222,8 @@ class Cluster:
         if found != before:
             self.drifted.setdefault(name, before)
             self.drift[name] = found
-        if not found:
-            self.drift.pop(name, None)
+            if not found:
+                del self.drift[name]
 
     def has(self, entry: Entry) -> bool:
         """Whether the node still has the devices of a promise."""
@@ -258,9 +269,9 @@ class Cluster:
             return
         else:
             if known and known.node != view.node:
-                self._moved[view.uid] = _elsewhere(view.uid, view.node, known.node)
+                self._moved[view.uid] = elsewhere(view.uid, view.node, known.node)
             ask = wish.ask if wish else None
-            entry = Entry(grant or _nowhere(view, wish), "ASSIGNED", view.namespace, view.created, ask)
+            entry = Entry(grant or untold(view, wish), "ASSIGNED", view.namespace, view.created, ask)
         same = known and known.state in _SEEN and (known.grant, known.untold) == (entry.grant, entry.untold)
         if not same or view.deleting:
             self.ledger.seen(entry, leaving=view.deleting)
@@ -278,21 +289,11 @@ class Cluster:
         """What a bound pod was given, or what it wants; a record tells all that matters."""
         held = held_by(view)
         grant = held.grant if held.grant and held.grant.offer.parts else None  # a record of nothing tells nothing
-        wish = self.wish(view) if grant is None else None
+        wish = None if grant else self.wish(view)
         self.problems.pop(view.uid, None)
         if held.problems or (wish and wish.problems):
             self.problems[view.uid] = (*held.problems, *(wish.problems if wish else ()))
         return grant, wish
-
-
-def _nowhere(view: PodView, wish: Wish | None) -> Grant:
-    """The grant of a pod without a record."""
-    mode = wish.ask.mode if wish and wish.ask else "whole"
-    return Grant(view.uid, wish.policy if wish else "", Offer(view.node, ()), mode=mode)
-
-
-def _elsewhere(uid: str, seen: str, promised: str) -> Drift:
-    return Drift("elsewhere", seen, (uid,), (), (promised,))
 
 
 def _claim(grant: Grant) -> tuple[object, ...]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.engine.drift import Drift
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.usage import Usage, usage_of
 from linkwise.model.node import FREE, Use
-from linkwise.model.verdict import Part
+from linkwise.model.verdict import Grant, Offer, Part
 
 if TYPE_CHECKING:
+    from linkwise.broker.wish import Wish
     from linkwise.engine.ledger import Entry
     from linkwise.model.stock import Stock
+    from linkwise.model.views import PodView
 
-__all__ = ["held_alone", "parts_held"]
+__all__ = ["elsewhere", "held_alone", "parts_held", "untold"]
 
 
 def held_alone(stock: Stock, entry: Entry) -> Usage:
@@ -49,3 +52,14 @@ def parts_held(stock: Stock, entry: Entry) -> tuple[Part, ...]:
     if {device for part in recorded for device in part.devices if device in known} == set(used):
         return recorded
     return tuple(Part("", (device,), use.share, use.core) for device, use in used.items())
+
+
+def untold(view: PodView, wish: Wish | None) -> Grant:
+    """The grant of a bound pod without a record: nobody knows which devices it has."""
+    mode = wish.ask.mode if wish and wish.ask else "whole"
+    return Grant(view.uid, wish.policy if wish else "", Offer(view.node, ()), mode=mode)
+
+
+def elsewhere(uid: str, seen: str, promised: str) -> Drift:
+    """A pod is on another node than the one it was promised."""
+    return Drift("elsewhere", seen, (uid,), (), (promised,))

@@ -39,15 +39,14 @@ class Pods:
 
     def is_news(self, view: PodView) -> bool:
         """Whether a view tells something: not of a pod that is gone, and not how one was before."""
-        known = self.views.get(view.uid)
-        other = self.namesake(view)
+        uid, known, other = view.uid, self.views.get(view.uid), self.namesake(view)
         late = (known and 0 < view.version < known.version) or (other and _before(view, other))
-        return bool(view.uid) and view.uid not in self.gone and not late
+        return bool(uid) and not late and uid not in self.gone
 
     def namesake(self, view: PodView) -> PodView | None:
         """Another pod of the same name: of two the older one is gone, though the watch may not have said so."""
-        uid = self._named.get((view.namespace, view.name), view.uid)
-        return self.views.get(uid) if uid != view.uid else None
+        uid = self._named.get((view.namespace, view.name))
+        return self.views.get(uid) if uid is not None and uid != view.uid else None
 
     def uid_of(self, namespace: str, name: str) -> str:
         """The UID of the pod that has the name now; empty if there is none."""
@@ -55,14 +54,18 @@ class Pods:
 
     def put(self, view: PodView) -> None:
         """The pod as it is now."""
-        known = self.views.get(view.uid)
+        uid, node = view.uid, view.node
+        known = self.views.get(uid)
         if known:
             self._leave(known)
-        self.views[view.uid] = view
-        self._named[view.namespace, view.name] = view.uid
-        if view.node:
-            self._loads.pop(view.node, None)
-            self._on.setdefault(view.node, {})[view.uid] = view
+        self.views[uid] = view
+        self._named[view.namespace, view.name] = uid
+        if node:
+            self._loads.pop(node, None)
+            on_node = self._on.get(node)
+            if on_node is None:
+                on_node = self._on[node] = {}
+            on_node[uid] = view
 
     def drop(self, uid: str) -> None:
         """The pod is gone."""

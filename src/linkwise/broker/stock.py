@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from linkwise.broker.stock_devices import Source
+    from linkwise.dialects.dialect import Dialect
     from linkwise.model.device import Device
     from linkwise.model.node import Mode
     from linkwise.model.views import NodeView
@@ -84,9 +85,15 @@ def kind_of(stock: Stock) -> tuple[object, ...]:
 def _told(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:
     """What each dialect tells, in the order of truth."""
     keys = (*view.capacity, *view.allocatable, *view.labels, *view.annotations, *objects)
-    domains = {key.partition("/")[0] for key in keys}
-    facts = [_BY_NAME[name].node(view, objects) for name in ORDER if not domains.isdisjoint(_BY_NAME[name].domains)]
+    facts = [dialect.node(view, objects) for dialect in _named_by(keys)]
     return {told.source: told for told in facts if told is not None}
+
+
+@lru_cache(maxsize=1024)
+def _named_by(keys: tuple[str, ...]) -> tuple[Dialect, ...]:
+    """The dialects that any of these belongs to, in the order of truth; nodes of one kind have the same keys."""
+    domains = {key.partition("/")[0] for key in keys}
+    return tuple(_BY_NAME[name] for name in ORDER if not domains.isdisjoint(_BY_NAME[name].domains))
 
 
 def _spoken(view: NodeView, told: Mapping[str, NodeFacts], problems: list[Problem]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from linkwise.model.device import Device
@@ -38,8 +39,11 @@ def matched(told: Sequence[NodeFacts]) -> tuple[Source, ...]:
 def joined(sources: Sequence[Source]) -> tuple[Device, ...]:
     """The devices in index order, with what others tell where the first is silent; memory is left as it is."""
     first = next((source for source in sources if source.twins), None)
-    found = [_filled(_told_of(device, sources)) for device in first.facts.devices] if first else []
-    return tuple(sorted(found, key=lambda device: device.index))
+    if first is None:
+        return ()
+    others = [source for source in sources if source is not first and source.twins]
+    found = [_filled(device, _told_of(device, others)) for device in first.facts.devices]
+    return tuple(sorted(found, key=attrgetter("index")))
 
 
 def measured(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tuple[Device, ...], str]:
@@ -102,9 +106,8 @@ def _told_of(device: Device, sources: Iterable[Source]) -> list[Device]:
     return [source.twins[device.id] for source in sources if device.id in source.twins]
 
 
-def _filled(told: Sequence[Device]) -> Device:
-    device = told[0]
-    for twin in told[1:]:
+def _filled(device: Device, told: Sequence[Device]) -> Device:
+    for twin in told:
         if _counted(twin) and twin.healthy and (device.model or not twin.model):
             continue
         device = Device(

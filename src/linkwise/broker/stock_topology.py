@@ -50,7 +50,8 @@ def _as_many(facts: NodeFacts, devices: Sequence[Device], where: str, problems: 
 
 def _named(topology: Topology, devices: Sequence[Device]) -> Topology:
     """With the names of the devices in index order, where it knows none of them by a name of its own."""
-    known = any(place is not None for place in _places(topology, devices))
+    names = set(topology.devices)
+    known = any(device.id in names or f"#{device.index}" in names for device in devices)
     return topology if known else replace(topology, devices=tuple(device.id for device in devices))
 
 

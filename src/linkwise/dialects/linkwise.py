@@ -15,6 +15,7 @@ from linkwise.dialects.dialect import Dialect, Held, where_pod
 from linkwise.dialects.fields import Fields, Report, json_value, shown
 from linkwise.dialects.linkwise_inventory import KIND, SOURCE, inventory_facts
 from linkwise.errors import InputError
+from linkwise.model.quick import quick
 from linkwise.model.verdict import Grant, Offer, Part
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ _GRANT: Final = re.compile(
 )
 """a grant exactly as we write it"""
 _EACH_PART: Final = re.compile(_PART)
+_MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
+_quick_part, _quick_offer, _quick_grant = quick(Part), quick(Offer), quick(Grant)
 _FINISHED: Final = {"Succeeded", "Failed"}
 
 
@@ -137,20 +140,21 @@ def _as_written(text: str, pod: PodView) -> Grant | None:
     if found is None:
         return None
     generation, said, node, plan, owner, policy = found.groups()[-6:]
-    mode = next((mode for mode in _MODES if mode == said[1:-1]), None)
+    mode = _MODE_OF.get(said[1:-1])
     parts = tuple([_written_part(*part) for part in _EACH_PART.findall(found[1])])
     if mode is None or owner[1:-1] != pod.uid or pod.node not in ("", node[1:-1]):
         return None
     amounts = any(part.share or part.core for part in parts)
     fits = mode == "percent" or amounts == (mode == "share")
-    once = len({part.container for part in parts}) == len(parts)
+    once = len(parts) == 1 or len({part.container for part in parts}) == len(parts)
     if not fits or not once or any(len(set(part.devices)) < len(part.devices) for part in parts):
         return None
-    return Grant(pod.uid, policy[1:-1], Offer(pod.node or node[1:-1], parts), plan[1:-1], int(generation), mode)
+    offer = _quick_offer(pod.node or node[1:-1], parts)
+    return _quick_grant(pod.uid, policy[1:-1], offer, plan[1:-1], int(generation), mode)
 
 
 def _written_part(container: str, core: str, devices: str, share: str) -> Part:
-    return Part(container[1:-1], tuple(devices[1:-1].split('","')), int(share), int(core))
+    return _quick_part(container[1:-1], tuple(devices[1:-1].split('","')), int(share), int(core))
 
 
 def plan_of(pod: PodView) -> tuple[MemberPlan | None, tuple[Problem, ...]]:

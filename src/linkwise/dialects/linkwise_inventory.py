@@ -31,8 +31,9 @@ _FIELDS: Final = ("uuid", "index", "minor", "busID", "model", "memory", "healthy
 """of a device as our agent writes it"""
 _PLAIN: Final = frozenset(_FIELDS)
 _quick_device: Final = quick(Device)
+_quick_facts: Final = quick(NodeFacts)
 _in_order: Final = itemgetter(*_FIELDS)
-_KINDS: Final = (str, int, int, str, str, int, bool)
+_KINDS: Final = [{str}, {int}, {int}, {str}, {str}, {int}, {bool}]
 _ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
 
 
@@ -45,17 +46,11 @@ def inventory_facts(raw: object, node: str = "") -> NodeFacts:
         return NodeFacts(SOURCE, problems=tuple(report.problems))
     spec.unknown(_SPEC)
     devices = _devices(spec)
-    return NodeFacts(
-        source=SOURCE,
-        devices=devices,
-        topology=topology_of(spec, devices),
-        profile=spec.text("profile", "") or "",
-        mode=_mode(spec),
-        unit=spec.text("unit", "") or "",
-        labels=_labels(spec),
-        allocations=_allocations(root),
-        problems=tuple(report.problems),
-    )
+    topology = topology_of(spec, devices)
+    profile, mode, unit = spec.text("profile", "") or "", _mode(spec), spec.text("unit", "") or ""
+    labels, allocations = _labels(spec), _allocations(root)
+    problems = tuple(report.problems)  # the last: reading makes them
+    return _quick_facts(SOURCE, devices, topology, profile, mode, unit, labels, allocations, problems)
 
 
 def inventory_enforced(raw: object) -> bool:
@@ -145,22 +140,19 @@ def _plain_devices(raw: object) -> dict[str, Device] | None:
     """
     if not isinstance(raw, list):
         return None
-    found: dict[str, Device] = {}
-    indices: set[int] = set()
-    for entry in raw:
-        if type(entry) is not dict or entry.keys() != _PLAIN:
-            return None
-        values = _in_order(entry)
-        if tuple(map(type, values)) != _KINDS:
-            return None
-        uuid, index, minor, bus, model, memory, healthy = values
-        if not uuid or not f"{uuid}{bus}{model}".isprintable():
-            return None
-        if min(index, minor, memory) < 0 or max(index, minor, memory) >= 2**63:
-            return None
-        found[uuid] = _quick_device(uuid, index, minor, None, bus, model, memory, healthy)
-        indices.add(index)
-    return found if len(found) == len(raw) == len(indices) else None
+    if not raw or not all(type(entry) is dict and entry.keys() == _PLAIN for entry in raw):
+        return None
+    rows = list(map(_in_order, raw))
+    columns = list(zip(*rows, strict=True))
+    if [set(map(type, column)) for column in columns] != _KINDS:
+        return None
+    uuids, indices, minors, buses, models, memories, _ = columns
+    numbers = (*indices, *minors, *memories)
+    if min(numbers) < 0 or max(numbers) >= 2**63 or not "".join((*uuids, *buses, *models)).isprintable():
+        return None
+    if "" in uuids or len(set(uuids)) < len(rows) or len(set(indices)) < len(rows):
+        return None
+    return {row[0]: _quick_device(row[0], row[1], row[2], None, *row[3:]) for row in rows}
 
 
 def _device(entry: Fields) -> Device | None:

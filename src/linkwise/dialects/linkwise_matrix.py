@@ -79,14 +79,24 @@ def _link(cell: object, i: int, j: int) -> Link:
 
 
 def _bandwidth(value: object) -> Matrix:
+    plain = _plain_rows(value)
+    if plain is not None:
+        return plain
     rows = _matrix(value, "bandwidth")
-    if set(map(type, chain.from_iterable(rows))) <= {int, float}:
-        return whole_matrix(rows, "bandwidth")
     for i, row in enumerate(rows):
         for j, cell in enumerate(row):
             if i != j and not isinstance(cell, int | float):
                 raise TopologyError(f"bandwidth row {i} column {j} is {shown(cell)}, a number is expected")
     return whole_matrix(rows, "bandwidth")
+
+
+def _plain_rows(value: object) -> Matrix | None:
+    """The rows if they are a square of numbers of 0 or more, as nearly all are; a topology checks the rest of them."""
+    if type(value) is not list or set(map(type, value)) != {list} or set(map(len, value)) != {len(value)}:
+        return None
+    cells = list(chain.from_iterable(value))
+    plain = set(map(type, cells)) <= {int, float} and min(cells) >= 0
+    return tuple(map(tuple, value)) if plain else None
 
 
 def _rings(value: object) -> tuple[tuple[int, ...], ...]:

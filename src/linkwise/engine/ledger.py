@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.errors import LedgerError
 from linkwise.model.entry import Entry, Outcome, State
+from linkwise.model.quick import quick
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -59,6 +60,8 @@ TABLE: Final[Mapping[tuple[State | None, Happening], State | None]] = {
     ("RELEASING", "gone"): None,
 }
 
+_entry: Final = quick(Entry)
+
 
 class Ledger:
     """At most one entry a pod, by UID; `touched` names the nodes whose entries changed since it was last emptied."""
@@ -80,7 +83,8 @@ class Ledger:
 
     def on(self, node: str) -> list[Entry]:
         """The entries of a node, the oldest pod first: an order that does not depend on when they were seen."""
-        return sorted(self._by_node.get(node, {}).values(), key=lambda entry: (entry.created, entry.pod))
+        found = list(self._by_node.get(node, {}).values())
+        return sorted(found, key=lambda entry: (entry.created, entry.pod)) if len(found) > 1 else found
 
     def plan(self, entries: Sequence[Entry], told: Collection[str] = ()) -> None:
         """Promise devices to the members of a plan, to all of them or to none; `told` as for a single promise."""
@@ -128,7 +132,7 @@ class Ledger:
         known = self._entries.get(entry.pod)
         serial = known.serial if known else 0
         where = (entry.namespace, entry.created, entry.untold)
-        return self._set(Entry(entry.grant, state or "ASSIGNED", *where, serial, entry.open, "written"))
+        return self._set(_entry(entry.grant, state or "ASSIGNED", *where, serial, entry.open, "written"))
 
     def gone(self, pod: str) -> bool:
         """Let go of what a pod had; false if it had nothing."""
@@ -198,12 +202,13 @@ class Ledger:
                 raise LedgerError(f"device {device} of {node} would be promised to {' and '.join(pods)}")
 
     def _set(self, entry: Entry) -> Entry:
-        self._remove(entry.pod)
-        self._entries[entry.pod] = entry
-        self._by_node.setdefault(entry.node, {})[entry.pod] = entry
+        pod, node = entry.pod, entry.node
+        self._remove(pod)
+        self._entries[pod] = entry
+        self._by_node.setdefault(node, {})[pod] = entry
         if entry.expires is not None:
-            self._ending[entry.pod] = entry.expires
-        self.touched.add(entry.node)
+            self._ending[pod] = entry.expires
+        self.touched.add(node)
         return entry
 
     def _remove(self, pod: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from linkwise.topology.canonical import canonical
+from linkwise.topology.canonical import canonical_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -93,7 +93,7 @@ class Shapes:
             return None
         if self._exact:
             return topology.links, topology.bandwidth
-        return topology.links or canonical(topology)
+        return topology.links or canonical_pairs(topology)
 
 
 def _same(one: object, other: object) -> bool:

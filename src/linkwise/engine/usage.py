@@ -7,11 +7,13 @@ which they were seen. Order of truth: what the agent saw, then what is recorded 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.drift import Drift
 from linkwise.engine.ledger import is_whole
 from linkwise.model.node import FREE, Node, Use
+from linkwise.model.quick import quick
 from linkwise.model.verdict import Part
 from linkwise.policies.memory_share import shares_on
 
@@ -38,6 +40,9 @@ class Usage:
     unattributed_core: int = 0
     mode: Mode = "any"
     drift: tuple[Drift, ...] = ()
+
+
+_usage: Final = quick(Usage)
 
 
 def usage_of(stock: Stock, entries: Sequence[Entry], ended: Collection[str] = ()) -> Usage:
@@ -80,8 +85,16 @@ def node_after(node: Node, offer: Offer, namespace: str, mode: Mode) -> Node:
 
 
 def _more(use: Use, part: Part, namespace: str | None) -> Use:
+    if use is FREE and namespace is not None:
+        return _first_use(part.share, part.core, namespace)
     names = use.namespaces | {namespace} if namespace is not None else use.namespaces
     return Use(use.share + part.share, use.core + part.core, use.whole or is_whole(part), names)
+
+
+@lru_cache(maxsize=4096)
+def _first_use(share: int, core: int, namespace: str) -> Use:
+    """Of a device that was free; most uses are, and many are equal."""
+    return Use(share, core, not (share or core), frozenset({namespace}))
 
 
 class _Count:
@@ -90,7 +103,6 @@ class _Count:
     def __init__(self, stock: Stock) -> None:
         self._stock = stock
         self._ids = {device.id: device for device in stock.devices}
-        self._by_index = {f"#{device.index}": device.id for device in stock.devices}
         self._used: dict[str, Use] = {}
         self._claims: dict[str, dict[str, bool]] = {}
         """by device the pods that claim it, and whether each was seen there"""
@@ -129,7 +141,7 @@ class _Count:
             elif use.share > self._ids[device].memory > 0 or use.core > 100:
                 self._report("oversold", pods, [device])
         mode = self._mode(entries)  # the last: it may take all that is left
-        return Usage(self._used, self._devices, self._share, self._core, mode, tuple(self._drift))
+        return _usage(self._used, self._devices, self._share, self._core, mode, tuple(self._drift))
 
     def _mode(self, entries: Sequence[Entry]) -> Mode:
         """The inventory decides, else the first grant."""
@@ -149,7 +161,9 @@ class _Count:
 
     def id(self, device: str) -> str:
         """The device's id; records of other systems hold only its index."""
-        return device if device in self._ids else self._by_index.get(device, device)
+        if device in self._ids:
+            return device
+        return next((known.id for known in self._stock.devices if f"#{known.index}" == device), device)
 
     def _recorded(self, entry: Entry) -> list[Part]:
         parts = entry.grant.offer.parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Use:
 
 
 FREE: Final = Use()
+_INDEX: Final = attrgetter("index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Node:
 
     def __post_init__(self) -> None:
         """Put the devices in index order; a tuple that is in order stays the same one, by which others know it again."""
-        ordered = tuple(sorted(self.devices, key=lambda device: device.index))
+        ordered = tuple(sorted(self.devices, key=_INDEX))
         if ordered != self.devices:
             object.__setattr__(self, "devices", ordered)
 
@@ -75,6 +77,8 @@ class Node:
         if self.topology is None:
             return {}
         known = {name: position for position, name in enumerate(self.topology.devices)}
+        if list(known) == [device.id for device in self.devices]:
+            return known
         found = {device.id: known.get(device.id, known.get(f"#{device.index}")) for device in self.devices}
         return {name: position for name, position in found.items() if position is not None}
 

@@ -16,7 +16,7 @@ from linkwise.topology.mend import mended_pairs, symmetric
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
 
-__all__ = ["canonical", "classes"]
+__all__ = ["canonical", "canonical_pairs", "classes"]
 
 GAP: Final = 0.8
 """a value below this part of the next larger one begins a new class"""
@@ -26,16 +26,17 @@ STEPS: Final = 12
 
 def canonical(topology: Topology) -> Matrix:
     """One value for every pair: its link kind's, or its class's; empty where neither links nor samples are known."""
-    count = len(topology.devices)
+    known = topology.links or topology.bandwidth
+    return symmetric(canonical_pairs(topology), len(topology.devices)) if known else ()
+
+
+def canonical_pairs(topology: Topology) -> tuple[float, ...]:
+    """The same for the pairs alone, row after row."""
     if topology.links:
-        pairs = combinations(range(count), 2)
-        found = [link_value(min(topology.links[i][j], topology.links[j][i])) for i, j in pairs]
-    elif topology.bandwidth:
-        values, _ = mended_pairs(topology.bandwidth)
-        found = list(map(classes(values).__getitem__, values))
-    else:
-        return ()
-    return symmetric(found, count)
+        pairs = combinations(range(len(topology.devices)), 2)
+        return tuple([link_value(min(topology.links[i][j], topology.links[j][i])) for i, j in pairs])
+    values, _ = mended_pairs(topology.bandwidth)
+    return tuple(map(classes(values).__getitem__, values))
 
 
 def classes(values: list[float]) -> dict[float, float]:

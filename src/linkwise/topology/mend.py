@@ -8,16 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, combinations
+from operator import itemgetter, lt
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import UNKNOWN_LINK
 from linkwise.topology.link_value import link_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix
+
+    _Cells = Callable[[Sequence[float]], tuple[float, ...]]
 
 __all__ = ["Mended", "mend", "mended_pairs", "symmetric"]
 
@@ -45,14 +48,15 @@ def mended_pairs(
     """The same for the pairs alone, row after row, and those that are suspect."""
     pairs, above, below = _places(len(samples))
     flat = list(chain.from_iterable(samples))
-    there, back = [flat[place] for place in above], [flat[place] for place in below]
+    there, back = above(flat), below(flat)
     # rule 001.bottleneck: of both directions of a pair, the slower.
     values, faster = list(map(min, there, back)), list(map(max, there, back))
     # rule 001.suspect: reported, and not used.
-    wrong = [
-        number for number, (slow, fast) in enumerate(zip(values, faster, strict=True)) if slow < SUSPECT_BELOW * fast
-    ]
-    believed = {pair: values[n] for n, pair in enumerate(pairs) if n not in wrong} if wrong and links else {}
+    suspect = list(map(lt, values, [SUSPECT_BELOW * fast for fast in faster]))
+    if True not in suspect:
+        return values, ()
+    wrong = [number for number, bad in enumerate(suspect) if bad]
+    believed = {pair: values[n] for n, pair in enumerate(pairs) if not suspect[n]} if links else {}
     for number in wrong:
         values[number] = _usual(pairs[number], links, believed) or faster[number]
     return values, tuple([pairs[number] for number in wrong])
@@ -65,10 +69,16 @@ def symmetric(values: Sequence[float], count: int) -> Matrix:
 
 
 @lru_cache(maxsize=64)
-def _places(count: int) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...], tuple[int, ...]]:
-    """The pairs of so many devices, and where both of their directions stand in a matrix, row after row."""
+def _places(count: int) -> tuple[tuple[tuple[int, int], ...], _Cells, _Cells]:
+    """The pairs of so many devices, and what takes both of their directions from a matrix, row after row."""
     pairs = tuple(combinations(range(count), 2))
-    return pairs, tuple(i * count + j for i, j in pairs), tuple(j * count + i for i, j in pairs)
+    return pairs, _cells([i * count + j for i, j in pairs]), _cells([j * count + i for i, j in pairs])
+
+
+def _cells(places: list[int]) -> _Cells:
+    if len(places) > 1:
+        return itemgetter(*places)  # of one place it would make no tuple
+    return lambda flat: tuple(flat[place] for place in places)
 
 
 @lru_cache(maxsize=64)
