@@ -167,3 +167,18 @@ def test_a_node_that_was_never_seen_is_not_explained_and_the_others_are_data() -
     assert runner.broker.explain_node("b", 0.0) is None
     data = json.loads(json.dumps(asdict(explained(runner))))
     assert (data["decided"], data["devices"]["idle"], data["sizes"]) == ("node", 6, [1, 2, 3, 4, 5, 6])
+
+
+@pytest.mark.rule("001.suspect")
+def test_pairs_with_a_bad_sample_are_named_with_what_is_counted() -> None:
+    assert [line for line in lines(one_node("dgx1-v100-measured")) if "bad sample" in line] == [
+        "between devices 0 and 4: 15.77 GB/s one way and 5 the other; a bad sample, 15.77 is counted",
+        "between devices 1 and 4: 4.64 GB/s one way and 16.81 the other; a bad sample, 16.81 is counted",
+    ]
+
+
+def test_of_many_bad_samples_the_rest_is_counted() -> None:
+    found = explained(one_node("dgx1-v100-measured"))
+    told = explanation_lines(replace(found, suspects=found.suspects[:1] * 9))
+    assert "1 more pair has a bad sample: measure the node again" in told
+    assert sum("GB/s one way" in line for line in told) == 8

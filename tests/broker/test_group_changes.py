@@ -134,3 +134,28 @@ def test_pods_that_name_one_group_in_the_words_of_two_systems_are_one_group_and_
     told = [effect for effect in broker.observe([other], 1.0) if isinstance(effect, Event)]
     assert {(event.reason, event.name) for event in told} == {("SourcesDiffer", "a"), ("SourcesDiffer", "b")}
     assert "default/bert in the words of koordinator and scheduler-plugins" in told[0].sentence
+
+
+def test_a_pod_too_many_that_becomes_a_member_waits_no_longer_alone() -> None:
+    broker = broker_of(Box("n0"))
+    place(broker, device_pod("other", 2), "n0")
+    first, second, extra = in_group(device_pod("a"), device_pod("b"), device_pod("c"), total=2)
+    broker.observe([first, second, extra], 0.0)
+    assert broker.filter(extra, ["n0"], 1.0).nodes == []
+    assert [found.pod for found in broker.state.waiting.pods()] == [extra.uid]
+    broker.observe([PodGone(second.uid), PodGone("uid-other")], 2.0)
+    assert broker.filter(first, ["n0"], 2.0).nodes == ["n0"]
+    assert broker.state.waiting.pods() == []
+
+
+def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
+    broker = broker_of(Box("n0"))
+    place(broker, device_pod("other", 2), "n0")
+    alone = device_pod("a")
+    broker.observe([alone], 0.0)
+    assert broker.filter(alone, ["n0"], 1.0).nodes == []
+    assert woken(broker.observe([replace(one, version=9) for one in in_group(alone, device_pod("b"))], 2.0)) == {
+        "a",
+        "b",
+    }
+    assert broker.state.waiting.pods() == []

@@ -18,6 +18,7 @@ from linkwise.vendors.profiles import profile
 
 if TYPE_CHECKING:
     from linkwise.broker.answers import FilterAnswer
+    from linkwise.model.node import Mode
 
 NODES = ["a", "b"]
 
@@ -31,10 +32,10 @@ def member(
     return PodView("default", f"g-{number}", f"u{number}", (box,), labels, words, created=float(number), version=1)
 
 
-def cluster(settings: GroupSettings | None = None, modes: tuple[str, ...] = ("whole", "whole")) -> Broker:
+def cluster(settings: GroupSettings | None = None, modes: tuple[Mode, ...] = ("whole", "whole")) -> Broker:
     broker = Broker(PlacingSettings(group=settings or GroupSettings()))
     for name, mode in zip(NODES, modes, strict=True):
-        broker.observe(fleet_node(profile("dgx1-v100-measured"), name, mode=mode), 0.0)  # type: ignore[arg-type]
+        broker.observe(fleet_node(profile("dgx1-v100-measured"), name, mode=mode), 0.0)
     return broker
 
 

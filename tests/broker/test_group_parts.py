@@ -63,3 +63,12 @@ def test_a_part_beside_whole_devices_needs_a_device_of_its_own() -> None:
     broker.observe(pods, 1.0)
     assert not broker.filter(pods[0], ["n0"], 1.0).nodes
     assert not broker.state.groups.plans
+
+
+def test_parts_stay_away_from_nodes_of_which_nobody_knows_what_is_taken() -> None:
+    broker = cluster("n0", "n1")
+    stranger = replace(pod("stranger", 700), node="n0", phase="Running")
+    broker.observe([stranger], 1.0)  # no record tells which seven devices it has
+    pods = in_gang(pod("whole", 100), pod("part", 30), least=2)
+    broker.observe(pods, 1.0)
+    assert placed(broker, pods[1], ["n0", "n1"])[0] == "n1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.fleet import fleet_node
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 GPU, MEMORY, COUNT = "nvidia.com/gpu", "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
 
-def pod(name: str, resource: str, count: int = 1, **fields: str) -> PodView:
+def pod(name: str, resource: str, count: int = 1, **fields: Any) -> PodView:  # noqa: ANN401 - any field of a view
     containers = (ContainerView("main", limits={resource: str(count)}),)
-    return replace(PodView("team", name, name, containers, version=1), **fields)  # type: ignore[arg-type]
+    return replace(PodView("team", name, name, containers, version=1), **fields)
 
 
 def shared(name: str = "a", *pods: PodView) -> Runner:

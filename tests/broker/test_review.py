@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from linkwise.broker.broker import Broker
@@ -15,9 +17,9 @@ from linkwise.vendors.profiles import profile
 NOW = 100.0
 
 
-def pod(name: str, devices: int = 1, **fields: object) -> PodView:
+def pod(name: str, devices: int = 1, **fields: Any) -> PodView:  # noqa: ANN401 - any field of a view
     containers = (ContainerView("main", limits={"nvidia.com/gpu": str(devices)}),)
-    return PodView("default", name, f"uid-{name}", containers, version=1, **fields)  # type: ignore[arg-type]
+    return PodView("default", name, f"uid-{name}", containers, version=1, **fields)
 
 
 def broker_of(*names: str, settings: PlacingSettings | None = None) -> Broker:

@@ -107,7 +107,19 @@ REMEMBERED = {
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "known", "ledger", "_changed", "_moved"),
-        *("unready", "stocks", "index", "drift", "drifted", "problems", "_opened", "_restock", "_parse", "odd"),
+        *(
+            "unready",
+            "stocks",
+            "index",
+            "drift",
+            "drifted",
+            "problems",
+            "_opened",
+            "_gained",
+            "_restock",
+            "_parse",
+            "restocked",
+        ),
     },
     "state.cluster.shared": {
         "documents",
@@ -123,7 +135,7 @@ REMEMBERED = {
 
 OF_GROUPS = {
     *("plans", "satisfied", "first_seen", "short", "alarms", "rests", "refused", "avoided", "places", "told"),
-    *("written", "touched", "past", "halved", "_generations"),
+    *("written", "touched", "past", "halved", "evicting", "evicted", "_generations"),
     *("checked", "homes", "problems", "_gathered", "reopened", "missed"),
     *("complete", "empty", "alone", "_members", "_key_of", "_titles", "_called"),
 }

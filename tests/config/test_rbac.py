@@ -48,6 +48,17 @@ def test_what_is_written_are_binds_events_and_annotations() -> None:
     }
 
 
+def test_nobody_may_be_evicted_unless_that_is_asked_for() -> None:
+    eviction = ("", "", "pods/eviction", "create")
+    assert eviction not in allowed()
+    assert allowed(evict=True) - allowed() == {eviction}
+
+
+def test_evictions_are_not_left_out_but_not_asked_for() -> None:
+    with pytest.raises(InputError, match="no such feature: evict"):
+        rbac_yaml(without=["evict"])
+
+
 def test_every_object_of_groups_and_networks_may_be_read() -> None:
     groups = {group for _, group, _, verb in allowed() if verb == "watch"}
     assert {kind.partition(".")[2] for kind in READ} <= groups
@@ -76,7 +87,7 @@ def test_pods_are_not_patched_where_neither_waking_nor_plans_are_wanted() -> Non
 
 
 def test_every_feature_is_told_above_its_rules() -> None:
-    text = rbac_yaml().replace("\n  # ", " ")
+    text = rbac_yaml(evict=True).replace("\n  # ", " ")
     assert [name for name, feature in FEATURES.items() if f"{name}: {feature.why}" not in text] == []
 
 

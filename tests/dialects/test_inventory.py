@@ -84,8 +84,8 @@ def with_field(name: str, value: object) -> dict[str, object]:
     return raw | {"spec": spec | {name: value}}
 
 
-@given(facts(), st.booleans())
-def test_an_inventory_that_is_written_is_read_back_as_it_was(told: NodeFacts, enforced: bool) -> None:  # noqa: FBT001
+@given(told=facts(), enforced=st.booleans())
+def test_an_inventory_that_is_written_is_read_back_as_it_was(told: NodeFacts, *, enforced: bool) -> None:
     raw = json.loads(json.dumps(inventory_object("n1", told, enforced=enforced), allow_nan=False))
     assert inventory_facts(raw) == told
     assert inventory_enforced(raw) is enforced

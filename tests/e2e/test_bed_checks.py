@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -35,7 +35,7 @@ class Told(Api):
         return False
 
 
-def bound(name: str, limits: dict[str, int | str], there: str, devices: list[str], **other: Any) -> Raw:  # noqa: ANN401
+def bound(name: str, limits: dict[str, int | str], there: str, devices: list[str], **other: object) -> Raw:
     """A bound pod with a record of these devices, which may say other than it should."""
     share = int(limits.get(MEMORY, 0))
     part = {"core": 0, "devices": devices, "share": share}

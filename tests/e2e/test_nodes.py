@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from linkwise.model.stock import Stock
     from linkwise.testing.bed_api import Raw
     from linkwise.testing.bed_cluster import Cluster
+    from linkwise.testing.bed_nodes import ChipsTold
 
 
 def stocked(cluster: Cluster, things: list[Raw]) -> Stock:
@@ -81,8 +82,8 @@ def test_a_sick_device_of_every_system_is_known(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("told", ["config map", "annotation"])
-def test_ascend_chips_are_told_in_both_ways(cluster: Cluster, told: str) -> None:
-    stock = stocked(cluster, ascend("n1", told=told, used=[0]))  # type: ignore[arg-type]
+def test_ascend_chips_are_told_in_both_ways(cluster: Cluster, told: ChipsTold) -> None:
+    stock = stocked(cluster, ascend("n1", told=told, used=[0]))
     assert (stock.profile, len(stock.devices), stock.problems) == ("module", 8, ())
     assert stock.labels["free"] == "#1,#2,#3,#4,#5,#6,#7"
 

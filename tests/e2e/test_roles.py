@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from linkwise.testing.bed_nodes import device_ids, gpushare, machine
 from linkwise.testing.bed_objects import pod
 from linkwise.testing.bed_own import OwnCluster
 from linkwise.testing.bed_process import Process, wait_for
+from linkwise.testing.bed_running import printed
 from linkwise.testing.bed_scheduler import Serve
 from linkwise.testing.bed_service import Placing
 
@@ -44,7 +44,7 @@ THEIR_RULES = [
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]},
 ]
 """the ClusterRole of GPU share's own extender"""
-THEIR_POLICY = {
+THEIR_POLICY: Raw = {
     "kind": "Policy",
     "apiVersion": "v1",
     "extenders": [
@@ -60,10 +60,6 @@ THEIR_POLICY = {
 }
 
 
-def printed(*words: str) -> str:
-    return subprocess.run([sys.executable, "-m", "linkwise", *words], capture_output=True, text=True, check=True).stdout
-
-
 # the role of GPU share
 
 
@@ -76,7 +72,7 @@ def theirs(cluster: Cluster) -> Iterator[Serve]:
     environment = {"PORT": str(made.port), "LOG_LEVEL": "warn"}
     made.process = Process("serve-theirs", words, cluster.folder, environment)
     (extender,) = THEIR_POLICY["extenders"]
-    policy = {**THEIR_POLICY, "extenders": [{"urlPrefix": f"{made.url}/gpushare-scheduler", **extender}]}  # type: ignore[dict-item]
+    policy = {**THEIR_POLICY, "extenders": [{"urlPrefix": f"{made.url}/gpushare-scheduler", **extender}]}
     path = write_json(cluster.folder / "policy.json", policy)
     way = ["--default-scheduler", "--no-leader-elect", "--kubeconfig", str(cluster.kubeconfig("scheduler"))]
     try:
@@ -245,13 +241,13 @@ def drift_twice(placing: Placing, namespace: str, inventory: Raw) -> None:
     for held in (other, [], other):
         placing.cluster.api.patch(path, {"status": {"allocations": [{"podUID": uid, "devices": held}] if held else []}})
         placing.seen([inventory])
-        wait_for(lambda held=held: told_drift(placing) == bool(held), 5, f"drift with {held}")  # type: ignore[misc]
+        wait_for(partial(drift_is, placing, told=bool(held)), 5, f"drift with {held}")
     wait_for(lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "told again")
 
 
-def told_drift(placing: Placing) -> bool:
+def drift_is(placing: Placing, *, told: bool) -> bool:
     lines = [line for line in placing.text("/metrics").splitlines() if line.startswith("linkwise_drift{")]
-    return any(float(line.rsplit(" ", 1)[1]) for line in lines)
+    return told == any(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
 def meet_a_conflict(placing: Placing, namespace: str) -> None:

@@ -129,3 +129,21 @@ def test_enough_chips_in_no_one_ring_are_not_given_and_both_rings_are_told(placi
     placing.create(namespace, "pair", {NPU: 2})
     assert "enough devices are idle, but not in one place" in placing.refused(namespace, "pair")
     assert "ring 0 has 1 idle, ring 1 has 1 idle" in placing.explain(namespace, "pair")
+
+
+@pytest.mark.rule("003.one-pod", level="R")
+def test_a_job_of_up_to_eight_chips_must_be_one_pod(placing: Placing) -> None:
+    words = {"scheduling.k8s.io/group-name": "job", "scheduling.volcano.sh/group-min-member": "2"}
+    namespace = tell(placing, {"a": idle(4, 4), "b": idle(4, 4)})
+    for number in range(2):
+        placing.create(namespace, f"p{number}", {NPU: 4}, annotations=words)
+    assert "small job must be one pod" in placing.refused(namespace, "p1", "small job")
+
+
+@pytest.mark.rule("003.one-pod", level="R")
+def test_a_job_of_sixteen_chips_has_eight_a_pod(placing: Placing) -> None:
+    words = {"scheduling.k8s.io/group-name": "job", "scheduling.volcano.sh/group-min-member": "2"}
+    namespace = tell(placing, {"a": idle(4, 4), "b": idle(4, 4)})
+    for number in range(2):
+        placing.create(namespace, f"p{number}", {NPU: 8}, annotations=words)
+    assert {placing.placed(namespace, f"p{number}").node for number in range(2)} == {"a", "b"}

@@ -12,6 +12,7 @@ from linkwise.testing.bed_service_expected import by_links
 from linkwise.vendors.profiles import profile
 
 if TYPE_CHECKING:
+    from linkwise.testing.bed_nodes import ChipsTold, Told
     from linkwise.testing.bed_service import Placing
 
 GPU = "nvidia.com/gpu"
@@ -24,10 +25,10 @@ NUMBERS = tuple(f"#{number}" for number in range(8))
 @pytest.mark.parametrize(("told", "names"), [("inventory", device_ids("a", "dgx1-v100")), ("annotation", NUMBERS)])
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_links_are_read_from_an_inventory_and_from_an_annotation(
-    placing: Placing, told: str, names: tuple[str, ...], size: int
+    placing: Placing, told: Told, names: tuple[str, ...], size: int
 ) -> None:
     namespace = placing.namespace()
-    placing.nodes(*machine("a", "nvlink", told=told), *machine("b", "pcie", told="labels"))  # type: ignore[arg-type]
+    placing.nodes(*machine("a", "nvlink", told=told), *machine("b", "pcie", told="labels"))
     granted = placing.place(namespace, "train", {GPU: size})
     assert (granted.node, granted.positions(names)) == ("a", by_links(profile("dgx1-v100"), size, range(8))[1])
     decides = "(expected: the node's device plugin decides)"
@@ -36,9 +37,9 @@ def test_links_are_read_from_an_inventory_and_from_an_annotation(
 
 @pytest.mark.rule("000.unknown", "002.bare-metal")
 @pytest.mark.parametrize("told", ["labels", "count"])
-def test_a_node_that_tells_no_links_is_used_by_count_after_the_others(placing: Placing, told: str) -> None:
+def test_a_node_that_tells_no_links_is_used_by_count_after_the_others(placing: Placing, told: Told) -> None:
     namespace = placing.namespace()
-    placing.nodes(*machine("dark", "switch", told=told), *machine("slow", "pcie"))  # type: ignore[arg-type]
+    placing.nodes(*machine("dark", "switch", told=told), *machine("slow", "pcie"))
     held = [placing.place(namespace, f"p{number}", {GPU: 4}) for number in range(4)]
     assert [granted.node for granted in held] == ["slow", "slow", "dark", "dark"]
     assert [granted.devices for granted in held[2:]] == [NUMBERS[:4], NUMBERS[4:]]
@@ -66,8 +67,8 @@ def test_cards_shared_by_memory_are_read_from_an_inventory(placing: Placing) -> 
 
 
 @pytest.mark.parametrize("told", ["config map", "annotation"])
-def test_chips_are_read_in_both_ways_of_huaweis_plugin(placing: Placing, told: str) -> None:
-    placing.nodes(*ascend("a", told=told, sick=[0, 1]))  # type: ignore[arg-type]
+def test_chips_are_read_in_both_ways_of_huaweis_plugin(placing: Placing, told: ChipsTold) -> None:
+    placing.nodes(*ascend("a", told=told, sick=[0, 1]))
     granted = placing.place(placing.namespace(), "train", {NPU: 2})
     assert granted.annotations[NPU] == "Ascend910-2,Ascend910-3"
 

@@ -71,7 +71,7 @@ def test_nobody_waits_long_for_a_pod_that_is_deleted(  # noqa: PLR0913, PLR0917 
     record_property("longest", f"{max(waited):.3f}")
     record_property("median", f"{median(waited):.3f}")
     wakes = placing.metric('linkwise_effects_total{effect="wake",result="written"}')
-    print(f"longest {max(waited):.3f} s, median {median(waited):.3f} s, {rounds} rounds, lag {lag} s, {wakes} wakes")  # noqa: T201
+    print(f"longest {max(waited):.3f} s, median {median(waited):.3f} s, {rounds} rounds, lag {lag} s, {wakes} wakes")  # noqa: T201 - what the run measured
     assert max(waited) <= LONGEST
     all_is_well(placing)
 

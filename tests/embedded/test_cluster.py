@@ -131,6 +131,17 @@ async def test_what_kubectl_describe_asks_for_tells_devices_and_reasons(bed: Bed
     assert [pod["spec"]["containers"][0]["resources"]["requests"][GPU] for pod in on_node] == ["2"]
 
 
+@embedded({"dgx1-v100": 1})
+async def test_idle_devices_behind_full_cpus_are_explained(bed: Bed) -> None:
+    cpus = int(bed.store.get("nodes", "dgx1-v100-0").read()["status"]["allocatable"]["cpu"])
+    await bed.place("web", {"cpu": cpus - 1})
+    bed.create("train", {GPU: 2, "cpu": 4})
+    assert await bed.refused("train") == "0/1 nodes are available: 1 Insufficient cpu."
+    told = await bed.explained("train")
+    assert "node dgx1-v100-0 has the devices and lacks 3 cpu" in told
+    assert f"it fits on node dgx1-v100-0 when pod default/web ({cpus - 1} cpu) ends" in told
+
+
 @embedded({"dgx1-v100": 2})
 async def test_a_service_that_is_killed_and_started_again_knows_all_that_it_knew(bed: Bed) -> None:
     for number in range(4):
@@ -165,9 +176,12 @@ def test_without_a_service_pods_are_bound_all_the_same() -> None:
 
 
 def test_what_fails_inside_a_cluster_is_raised_when_it_ends() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
     async def story() -> None:
         async with EmbeddedCluster({"dgx1-v100": 1}, api=EmbeddedApi(tls=False)) as cluster:
-            cluster.nodes.alarms.after(0.0, lambda: 1 // 0)  # type: ignore[arg-type]
+            cluster.nodes.alarms.after(0.0, fail)
             await cluster.failed.wait()
 
     with pytest.raises(ExceptionGroup) as caught:

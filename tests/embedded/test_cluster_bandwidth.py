@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.broker.explanation_text import explanation_lines
 from linkwise.model.settings import BandwidthSettings, PlacingSettings
 from linkwise.testing.bed_nodes import device_ids, koordinator, machine
 from linkwise.testing.bed_service_expected import by_bottleneck
@@ -103,3 +104,19 @@ async def test_a_machine_without_devices_of_that_kind_is_told_apart_from_one_tha
     await bed.nodes(*koordinator("a"), *machine("b", "nvlink"))
     bed.create("odd", {f"{WORDS}gpu": 900})
     assert await bed.refused("odd") == f"0/2 nodes are available: 2 Insufficient {WORDS}gpu."
+
+
+@pytest.mark.rule("001.suspect")
+@embedded()
+async def test_a_bad_sample_is_told_at_its_node_and_the_kind_of_the_link_counts_instead(bed: Bed) -> None:
+    node, inventory = machine("a", "nvlink", sick=[1, 2, 5, 6, 7])
+    samples = [list(row) for row in MEASURED.topology.bandwidth]
+    samples[0][3], samples[3][0] = 5.0, 400.0  # of one kind with 0-6 and 1-2, which have 96 or so
+    inventory["spec"]["bandwidth"] = samples
+    await bed.nodes(node, inventory)
+    granted = await bed.place("train", {"nvidia.com/gpu": 2}, annotations={"linkwise.dev/policy": "bandwidth"})
+    assert granted.positions(device_ids("a", "dgx1-v100")) == (0, 3)
+    told = bed.service.broker.explain_node("a", bed.service.now())
+    assert told is not None
+    sentence = "between devices 0 and 3: 5 GB/s one way and 400 the other; a bad sample, 96.25 is counted"
+    assert sentence in explanation_lines(told)

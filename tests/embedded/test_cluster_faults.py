@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 import pytest
 
@@ -96,8 +96,10 @@ async def test_a_slow_server_slows_everything_and_breaks_nothing(bed: Bed) -> No
 
 @pytest.mark.parametrize("fault", ["repeat", "cut", "expire"])
 @embedded(FLEET)
-async def test_watches_that_repeat_break_off_or_expire_are_taken_up_again(bed: Bed, fault: str) -> None:
-    bed.cluster.api.faults.add(Fault(fault, on="WATCH", chance=0.3, times=20))  # type: ignore[arg-type]
+async def test_watches_that_repeat_break_off_or_expire_are_taken_up_again(
+    bed: Bed, fault: Literal["repeat", "cut", "expire"]
+) -> None:
+    bed.cluster.api.faults.add(Fault(fault, on="WATCH", chance=0.3, times=20))
     await crowd(bed)
     bed.delete("p0", "p1")
     await bed.place("late", {GPU: 4})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.model.settings import PlacingSettings
 from linkwise.testing.bed_nodes import ascend
 from linkwise.testing.embedded_bed import Bed, embedded
 
@@ -60,6 +61,16 @@ async def test_a_count_that_no_ring_has_is_refused_with_a_sentence(bed: Bed, siz
     assert f"{size} devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8" in await bed.explained("odd")
 
 
+@pytest.mark.rule("003.count")
+@pytest.mark.parametrize("size", [9, 12, 16])
+@embedded()
+async def test_more_chips_than_a_machine_has_are_not_asked_for_in_one_pod(bed: Bed, size: int) -> None:
+    await bed.nodes(*ascend("a"))
+    bed.create("large", {NPU: size})
+    await bed.refused("large")
+    assert f"{size} devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8" in await bed.explained("large")
+
+
 @pytest.mark.rule("003.predicate", "003.ring")
 @embedded()
 async def test_enough_chips_in_no_one_ring_are_not_given_and_both_rings_are_told(bed: Bed) -> None:
@@ -84,3 +95,38 @@ async def test_chips_of_a_pod_that_is_leaving_are_given_away_when_its_containers
     assert (await bed.placed("new")).devices == first.devices
     assert bed.store.find("pods", "old", "default") is None
     await bed.well()
+
+
+def of_a_job(pods: int) -> dict[str, dict[str, str]]:
+    """Volcano's words on each of so many pods that start together."""
+    words = {"scheduling.k8s.io/group-name": "job", "scheduling.volcano.sh/group-min-member": str(pods)}
+    return {"annotations": {**words, "volcano.sh/task-spec": "worker"}}
+
+
+@pytest.mark.rule("003.one-pod")
+@embedded()
+async def test_a_job_of_up_to_eight_chips_must_be_one_pod(bed: Bed) -> None:
+    await bed.nodes(*ascend("a"), *ascend("b"))
+    for number in range(2):
+        bed.create(f"p{number}", {NPU: 4}, **of_a_job(2))
+    assert "a small job must be one pod" in await bed.refused("p1", "small job")
+    assert "8 devices are asked for by 2 pods; up to 8 must be one pod" in await bed.explained("p0")
+    assert bed.bound() == set()
+
+
+@pytest.mark.rule("003.one-pod")
+@embedded()
+async def test_a_job_of_more_than_eight_chips_has_eight_a_pod(bed: Bed) -> None:
+    await bed.nodes(*ascend("a"), *ascend("b"))
+    for number in range(2):
+        bed.create(f"p{number}", {NPU: 8}, **of_a_job(2))
+    assert {(await bed.placed(f"p{number}")).node for number in range(2)} == {"a", "b"}
+
+
+@pytest.mark.rule("003.one-pod")
+@embedded(placing=PlacingSettings(job_shape="per-pod"))
+async def test_per_pod_lets_a_small_job_have_several_pods(bed: Bed) -> None:
+    await bed.nodes(*ascend("a"))
+    for number in range(2):
+        bed.create(f"p{number}", {NPU: 4}, **of_a_job(2))
+    assert [(await bed.placed(f"p{number}")).node for number in range(2)] == ["a", "a"]

@@ -48,13 +48,17 @@ async def test_a_deployment_runs_as_many_pods_as_it_says(bed: Bed) -> None:
     await bed.well()
 
 
+async def scaled(bed: Bed, count: int) -> None:
+    await bed.until(lambda: len(bed.pods()) == count, "it is scaled")
+
+
 @embedded({"dgx1-v100": 1})
 async def test_a_deployment_is_scaled_up_and_down(bed: Bed) -> None:
     deploy(bed, 1)
     await ready(bed, 1)
     for count in (4, 2):
         bed.store.patch("deployments.apps", "web", {"spec": {"replicas": count}}, "default")
-        await bed.until(lambda count=count: len(bed.pods()) == count, "it is scaled")  # type: ignore[misc]
+        await scaled(bed, count)
         await ready(bed, count)
     await bed.well()
 

@@ -84,7 +84,7 @@ def test_a_write_that_does_not_land_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize(("landed", "node"), [(True, "n1"), (False, "")])
-def test_a_reset_ends_the_connection_before_or_after_the_write(landed: bool, node: str) -> None:  # noqa: FBT001
+def test_a_reset_ends_the_connection_before_or_after_the_write(node: str, *, landed: bool) -> None:
     async def story(api: EmbeddedApi, connection: Connection) -> str:
         api.store.create("pods", pod("a"), "default")
         api.faults.add(Fault("reset", on="WRITE", landed=landed))
@@ -234,7 +234,7 @@ async def _lines(connection: Connection, path: str) -> bytes:
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_watch_goes_on_after_a_restart_unless_history_is_lost(lost: bool) -> None:  # noqa: FBT001
+def test_a_watch_goes_on_after_a_restart_unless_history_is_lost(*, lost: bool) -> None:
     async def story(api: EmbeddedApi, connection: Connection) -> bytes:
         version = api.store.version
         api.store.create("configmaps", {"metadata": {"name": "a"}}, "default")

@@ -101,8 +101,8 @@ def test_a_p2p_text_cut_anywhere_gives_no_wrong_value(matrix: Matrix, data: st.D
 
 
 @settings(deadline=None)
-@given(st.sampled_from(["->", "<-", "<->"]), matrices(), st.booleans())
-def test_what_nvbandwidth_prints_is_read_back(arrow: str, matrix: Matrix, bare: bool) -> None:  # noqa: FBT001
+@given(arrow=st.sampled_from(["->", "<-", "<->"]), matrix=matrices(), bare=st.booleans())
+def test_what_nvbandwidth_prints_is_read_back(arrow: str, matrix: Matrix, *, bare: bool) -> None:
     rows = [[None if bare and i == j else cell for j, cell in enumerate(row)] for i, row in enumerate(matrix)]
     reading = nvbandwidth.read(clean(nvbandwidth_text({READ: (arrow, rows)})))
     kept = tuple(tuple(cell or 0.0 for cell in row) for row in rows)
@@ -121,11 +121,9 @@ def test_an_nvbandwidth_text_cut_anywhere_gives_no_wrong_value(matrix: Matrix, d
 
 
 @settings(deadline=None, max_examples=300)
-@given(link_tables(), st.data(), st.booleans())
+@given(written=link_tables(), data=st.data(), by_bus=st.booleans())
 def test_amd_tables_cut_anywhere_give_no_wrong_link(
-    written: dict[str, list[list[str]]],
-    data: st.DataObject,
-    by_bus: bool,  # noqa: FBT001
+    written: dict[str, list[list[str]]], data: st.DataObject, *, by_bus: bool
 ) -> None:
     codes = written["Link Type"]
     if by_bus:

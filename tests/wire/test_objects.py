@@ -209,6 +209,25 @@ def test_a_pod_has_stopped_when_all_that_began_has_ended(status: dict[str, objec
     assert not pod_view({"status": status}).stopped
 
 
+@pytest.mark.parametrize(
+    ("status", "begun"),
+    [
+        ({}, False),
+        ({"containerStatuses": []}, False),
+        ({"containerStatuses": [WAITS, WAITS], "initContainerStatuses": [WAITS]}, False),
+        ({"containerStatuses": [WAITS, {"lastState": {}, "restartCount": 0, "started": False}]}, False),
+        ({"containerStatuses": [WAITS, RUNS]}, True),
+        ({"containerStatuses": [ENDED]}, True),
+        ({"containerStatuses": [WAITS], "initContainerStatuses": [RUNS]}, True),
+        ({"containerStatuses": [{**WAITS, "lastState": ENDED["state"]}]}, True),
+        ({"containerStatuses": [{**WAITS, "restartCount": 1}]}, True),
+        ({"initContainerStatuses": [ENDED]}, True),
+    ],
+)
+def test_a_pod_has_begun_when_any_container_has_run(status: dict[str, object], *, begun: bool) -> None:
+    assert pod_view({"status": status}).begun is begun
+
+
 def test_a_nomination_and_amounts_of_the_whole_pod_are_read() -> None:
     pod = pod_view({"spec": {"resources": {"requests": {"cpu": 2}}}, "status": {"nominatedNodeName": "n1"}})
     assert (pod.requests, pod.nominated) == ({"cpu": "2"}, "n1")

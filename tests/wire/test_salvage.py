@@ -47,10 +47,10 @@ def test_an_amount_that_is_none_is_left_for_the_dialect_to_report() -> None:
     assert view.containers[0].limits == {"nvidia.com/gpu": "[1]"}
 
 
-def test_it_does_not_count_as_being_deleted() -> None:
+def test_it_does_not_count_as_being_deleted_and_counts_as_begun() -> None:
     view = salvaged_pod(pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}, phase=7))
     assert view
-    assert not view.deleting
+    assert (view.deleting, view.begun) == (False, True)
 
 
 @pytest.mark.parametrize("broken", [b"{", b"7", pod(spec={"nodeName": ""}), pod(metadata={"uid": 7})])

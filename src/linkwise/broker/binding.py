@@ -80,7 +80,7 @@ def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effe
     follows = state.cluster.ledger.outcome(bound.uid, bound.serial, ended)
     if follows and ended == "refused":
         state.pending.failed(bound.uid, [bound.node])
-        bind_refused(state, bound)
+        bind_refused(state, bound, now)
     effects = state.turn(now)
     told = ended == "written" and (follows or _seen_first(state, bound))
     return (*effects, _placed(state, bound, bound.grant)) if told else effects

@@ -18,6 +18,7 @@ from linkwise.broker.filtering import filter_nodes, prioritize
 from linkwise.broker.group_asking import dry_plan
 from linkwise.broker.group_trial import advance_plans
 from linkwise.broker.group_upkeep import next_alarm
+from linkwise.broker.half_bound import evictable
 from linkwise.broker.inspecting import inspect
 from linkwise.broker.preferred import preferred
 from linkwise.broker.snapshot import restore, take
@@ -141,6 +142,10 @@ class Broker:
             self.state.cluster.ledger.outcome(uid, entry.serial, "refused")
         return self.state.turn(now)
 
+    def prepare(self, nodes: int) -> bool:
+        """Work out what follows from what was seen of so many nodes; whether more are left."""
+        return self.state.cluster.settle_some(nodes)
+
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
         """Work ahead for so many steps: whatever is due, then tables that have not caught up."""
         effects = self.state.turn(now)
@@ -150,6 +155,10 @@ class Broker:
     def unanswered(self) -> tuple[Effect, ...]:
         """Whom to wake when everything was listed: pods that wait and never asked here, since others may have refused them."""
         return unanswered(self.state)
+
+    def evictable(self, uid: str) -> int | None:
+        """The version of a pod whose eviction was asked for, asked at the last moment; None if it is not wanted any more."""
+        return evictable(self.state, uid)
 
     def snapshot(self, now: float) -> Snapshot:
         """All that answers depend on, as a value."""

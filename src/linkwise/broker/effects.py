@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.verdict import Grant
 
-__all__ = ["Annotate", "Bind", "Effect", "Event", "Wake"]
+__all__ = ["Annotate", "Bind", "Effect", "Event", "Evict", "Wake"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +67,14 @@ class Annotate:
         return {key: text for key, text in {**before, **self.annotations}.items() if text is not None}
 
 
-Effect = Bind | Wake | Event | Annotate
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Send a bound pod away of which no container has run; the UID guards against a pod of the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+    sentence: str
+
+
+Effect = Bind | Wake | Event | Annotate | Evict

@@ -15,6 +15,7 @@ from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_trying import Change, Trying
 from linkwise.broker.group_warnings import apart_text
+from linkwise.broker.half_bound import stuck_text
 from linkwise.engine.explain import refusal
 from linkwise.engine.groups.comparing import best_of, compared
 from linkwise.model.verdict import Reason
@@ -40,7 +41,7 @@ def explain_group(state: State, key: str, now: float) -> GroupExplanation | None
     if found is None:
         return None
     stage, reason = group_stage(state, found, now)
-    told = _begun(state, found, stage)
+    told = _begun(state, found, stage, now)
     held = state.groups.plans.get(key)
     if reason:
         told = _waiting(state, told, reason)
@@ -69,8 +70,9 @@ def group_stage(state: State, found: Gathered, now: float) -> tuple[GroupStage, 
     return "short" if first in state.groups.short else "fits", None
 
 
-def _begun(state: State, found: Gathered, stage: GroupStage) -> GroupExplanation:
+def _begun(state: State, found: Gathered, stage: GroupStage, now: float) -> GroupExplanation:
     group = found.group
+    odd = filter(None, [stuck_text(state, found, now), apart_text(apart(state, group))])
     return GroupExplanation(
         group.key,
         group.source,
@@ -80,7 +82,7 @@ def _begun(state: State, found: Gathered, stage: GroupStage) -> GroupExplanation
         mates=tuple(mate for mate in mates_of(state, group.key) if mate != group.key),
         policy=_policy(state, found),
         nodes=len(state.cluster.nodes),
-        notes=(*_notes(state, found), *filter(None, [apart_text(apart(state, group))])),
+        notes=(*_notes(state, found), *odd),
     )
 
 

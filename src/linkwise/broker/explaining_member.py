@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.explaining_group import group_stage
 from linkwise.broker.group_planning import gathered
+from linkwise.broker.half_bound import stuck_text
 from linkwise.engine.explain import refusal
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ def as_member(state: State, told: Explanation, now: float) -> Explanation:
     found = gathered(state, key) if key else None
     if found is None or told.uid in found.extra:
         return told
-    told = replace(told, group=key, standing=_standing(state, found, told, now))
+    stuck = stuck_text(state, found, now) if told.node else ""
+    notes = (*told.notes, stuck) if stuck else told.notes
+    told = replace(told, group=key, standing=_standing(state, found, told, now), notes=notes)
     waiting = told.state in {"waiting", "fits"} or (told.state == "no devices" and not told.node)
     if not waiting or _goes_alone(state, key, told):
         return told

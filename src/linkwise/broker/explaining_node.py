@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.demand import capacity_of
 from linkwise.broker.inspecting import inspect
-from linkwise.broker.node_explanation import NodeExplanation
+from linkwise.broker.node_explanation import NodeExplanation, Suspect
 from linkwise.engine.drift import drift_text
 from linkwise.engine.feasibility import all_unfit
 from linkwise.engine.index import Wanted
@@ -14,8 +14,11 @@ from linkwise.engine.why import why_chosen
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.demand import Demand
 from linkwise.model.verdict import Offer
+from linkwise.topology.fabric import fabric_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from linkwise.broker.state import State
     from linkwise.engine.why_set import Choice
     from linkwise.model.node import AskMode, Node
@@ -46,6 +49,7 @@ def explain_node(state: State, name: str) -> NodeExplanation | None:
         _largest(state, node, served),
         state.settings.share.within == "any",
         all_unfit(SMALL_POD, view, capacity_of(view), cluster.load(name)),
+        tuple(_suspects(node)),
         tuple(drift_text(drift, state.name_of) for drift in cluster.drift.get(name, ())),
         tuple(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
     )
@@ -62,6 +66,19 @@ def _served(state: State, node: Node) -> list[int]:
 def _largest(state: State, node: Node, served: list[int]) -> Choice | None:
     offer = _offer(state, node, served[-1]) if served else None
     return why_chosen(_wanted(state, node, served[-1]), node, offer.devices) if isinstance(offer, Offer) else None
+
+
+def _suspects(node: Node) -> Iterator[Suspect]:
+    """Pairs whose samples are not believed."""
+    topology = node.topology
+    if topology is None or not topology.bandwidth:
+        return
+    # rule 001.suspect: who looks at the node is told what was measured, and what is counted instead.
+    fabric, samples, positions = fabric_of(topology.bandwidth, topology.links), topology.bandwidth, node.positions()
+    at = {positions[device.id]: device.index for device in node.devices if device.id in positions}
+    for one, other in fabric.suspects:
+        if one in at and other in at:
+            yield Suspect((at[one], at[other]), samples[one][other], samples[other][one], fabric.values[one][other])
 
 
 def _offer(state: State, node: Node, size: int) -> Offer | None:

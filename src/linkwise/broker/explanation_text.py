@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.against_text import LASTS, against_line
-from linkwise.broker.amounts import ask_text, difference_text, names_text, part_text, terms_text
+from linkwise.broker.amounts import ask_text, count_text, difference_text, names_text, part_text, terms_text
 from linkwise.broker.explanation import Explanation
 from linkwise.broker.group_explanation import GroupExplanation
 from linkwise.broker.group_text import group_lines
@@ -170,6 +170,8 @@ def _chosen(choice: Choice | None) -> Iterator[str]:
 def _elsewhere(told: Explanation) -> Iterator[str]:
     if told.other:
         yield _other(told.other)
+    elif told.fitting and not told.rank:  # it could not be given its own devices now
+        yield f"{count_text(told.fitting, 'other node')} could take it now"
     elif told.against:
         yield f"no other node could take it; {against_line(told.against[0])}"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.group_book import Gathered
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.plan_priority import imagined
-from linkwise.dialects.groups import group_of
+from linkwise.broker.wish import group_said
 from linkwise.model.group import Group
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _parts(state: State, pods: Sequence[PodView]) -> list[Gathered]:
     """The pods by the group that they say; who says none goes with the first."""
     groups: dict[str, Group] = {}
     waiting: dict[str, list[PodView]] = {}
-    said = [group_of(pod)[0] for pod in pods]
+    said = [group_said(pod, by_owner=state.settings.group.by_owner)[0] for pod in pods]
     other = next(filter(None, said), Group(f"{pods[0].namespace}/dry-run", "linkwise", len(pods)))
     for pod, named in zip(pods, said, strict=True):
         group = named or other

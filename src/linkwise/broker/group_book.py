@@ -105,6 +105,10 @@ class GroupBook:
     """by group the newest plan that was held or given up here: what is written of it does not hold again"""
     halved: dict[str, None] = field(default_factory=dict)
     """gangs of which it was said that they are stuck halfway"""
+    evicting: dict[str, float] = field(default_factory=dict)
+    """gangs that are stuck halfway, and when their bound members are evicted"""
+    evicted: dict[str, None] = field(default_factory=dict)
+    """pods whose eviction was asked for"""
     _members: dict[str, Roll] = field(default_factory=dict)
     _key_of: dict[str, str] = field(default_factory=dict)
     _generations: dict[str, int] = field(default_factory=dict)
@@ -132,6 +136,7 @@ class GroupBook:
             return
         if self._key_of.get(pod.uid, group.key) != group.key:
             self.lose(pod.uid)
+            self.alarms[group.key] = AT_ONCE  # what it was told of the other group says nothing of this one
         self._key_of[pod.uid] = group.key
         self._gathered.pop(group.key, None)
         self.touched[group.key] = None
@@ -191,10 +196,14 @@ class GroupBook:
             del self._titles[_title(key)]
         self.touched |= dict.fromkeys(titled)
         self.satisfied.discard(key)
-        for book in (self.first_seen, self.short, self.alarms, self.rests, self.avoided):
+        for book in (self.first_seen, self.short, self.alarms, self.rests, self.avoided, self.evicting):
             book.pop(key, None)
         for other in (self.written, self.past, self.halved, self._generations):
             other.pop(key, None)
+
+    def under_way(self) -> bool:
+        """Whether time alone may change something."""
+        return bool(self.plans or self.alarms or self.evicting)
 
     def key_of(self, uid: str) -> str:
         """The group that the pod belongs to; empty if it is alone."""

@@ -21,7 +21,19 @@ if TYPE_CHECKING:
     from linkwise.engine.groups.plan import Plan
     from linkwise.model.group import Group
 
-__all__ = ["Run", "gathered", "hold", "patience", "planning", "prolong", "release", "start", "still_free", "told_pods"]
+__all__ = [
+    "Run",
+    "gathered",
+    "hold",
+    "patience",
+    "planning",
+    "prolong",
+    "release",
+    "resting",
+    "start",
+    "still_free",
+    "told_pods",
+]
 
 SITES_AT_ONCE: Final = 5000
 """nodes let go of between two steps"""
@@ -90,6 +102,8 @@ def hold(state: State, key: str, plan: Plan, now: float, generation: int | None 
         entries.append(Entry(grant, "PLANNED", pod.namespace, pod.created, expires=expires))
     # rule 001.hold: a complete plan counts as taken for everybody else, for a limited time.
     ledger.plan(entries, told_pods(state, plan))
+    for entry in entries:
+        state.waiting.remove(entry.pod)  # one that was a pod too many before waited for room of its own
     priority = max((pod.priority for uid in plan.placements if (pod := state.pod(uid))), default=0)
     book.plans[key] = HeldPlan(plan, key, generation, expires, priority)
     book.short.pop(key, None)
@@ -136,6 +150,14 @@ def patience(state: State, group: Group | None) -> float:
     """For how long a plan of the group is held."""
     least, most = state.settings.group.hold, state.settings.group.longest_hold
     return max(least, min(group.waiting_time, most)) if group and group.minimum else least
+
+
+def resting(state: State, key: str, now: float) -> bool:
+    """Whether the group is not planned for a while; once that is over it is, also where the clock is set back."""
+    times, until = state.groups.rests.get(key, (0, 0.0))
+    if until <= now and key in state.groups.rests:
+        state.groups.rests[key] = (times, 0.0)
+    return now < until
 
 
 def still_free(state: State, uid: str, plan: Plan) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.bundles import bundled
+from linkwise.broker.job_shapes import misshapen
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ __all__ = ["incomplete", "mixed_schedulers", "schedulers_of", "unready"]
 
 def unready(state: State, found: Gathered, now: float) -> Reason | None:
     """Why a group is not planned yet; None if it can be."""
-    return mixed_schedulers(found) or incomplete(state, found, now) or _alone(state, found, now)
+    return (
+        mixed_schedulers(found) or incomplete(state, found, now) or misshapen(state, found) or _alone(state, found, now)
+    )
 
 
 def incomplete(state: State, found: Gathered, now: float) -> Reason | None:

@@ -97,7 +97,7 @@ class RoomForAll:
     def _likely(self, uid: str) -> tuple[object, ...]:
         """Pods being deleted, then the lowest priority, the oldest."""
         pod = self._state.pod(uid)
-        return (not pod.deleting, pod.priority, pod.created, uid) if pod else (True, 0, 0.0, uid)
+        return (not pod.deleting, pod.priority, pod.created, self._state.name_of(uid)) if pod else (True, 0, 0.0, uid)
 
     def _remedy(self, pods: tuple[str, ...]) -> GroupRemedy:
         return GroupRemedy("pods end", tuple(map(self._leaver, pods)), tuple(map(self._home, pods)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.group_book import HeldPlan, Short
-from linkwise.dialects.groups import group_of, may_have_group
+from linkwise.broker.wish import group_said
 from linkwise.engine.groups.plan import Placement, Plan
 from linkwise.engine.groups.planner import Level
 from linkwise.model.snapshot_groups import GroupsKept, LevelKept, PlacementKept, PlanKept, ShortKept, ToldKept
@@ -40,6 +40,8 @@ def groups_kept(book: GroupBook, running: Iterable[str], now: float) -> GroupsKe
             for key, said in sorted(book.told.items())
         },
         halved=tuple(sorted(book.halved)),
+        evicting=dict(sorted(book.evicting.items())),
+        evicted=tuple(sorted(book.evicted)),
         written=tuple(book.written),
         touched=tuple(book.touched),
         past=dict(sorted(book.past.items())),
@@ -47,11 +49,10 @@ def groups_kept(book: GroupBook, running: Iterable[str], now: float) -> GroupsKe
     )
 
 
-def restore_groups(book: GroupBook, pods: Iterable[PodView], kept: GroupsKept) -> None:
+def restore_groups(book: GroupBook, pods: Iterable[PodView], kept: GroupsKept, *, by_owner: bool) -> None:
     """Make a new book what the snapshot holds; none of it is news."""
     for pod in pods:
-        if may_have_group(pod):
-            book.see(pod, group_of(pod)[0])
+        book.see(pod, group_said(pod, by_owner=by_owner)[0])
     book.plans = {plan.group: _held(plan) for plan in kept.plans}
     book.short = {short.group: Short(short.reason, short.members, short.until) for short in kept.short}
     book.satisfied = set(kept.satisfied)
@@ -60,6 +61,7 @@ def restore_groups(book: GroupBook, pods: Iterable[PodView], kept: GroupsKept) -
     book.avoided = {key: set(nodes) for key, nodes in kept.avoided.items()}
     book.told = {key: {(found.pod, found.word): found.sentence for found in said} for key, said in kept.told.items()}
     book.halved, book.written = dict.fromkeys(kept.halved), dict.fromkeys(kept.written)
+    book.evicting, book.evicted = dict(kept.evicting), dict.fromkeys(kept.evicted)
     book.touched = dict.fromkeys(kept.touched)
     book.past = dict(kept.past)
     for key, number in kept.generations.items():

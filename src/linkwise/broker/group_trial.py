@@ -8,10 +8,11 @@ from linkwise.broker.bundles import begin, hold_together, mates_of, together
 from linkwise.broker.effects import Wake
 from linkwise.broker.group_book import Short
 from linkwise.broker.group_places import give_up_places
-from linkwise.broker.group_planning import gathered
+from linkwise.broker.group_planning import gathered, resting
 from linkwise.broker.group_posing import minimum_of, takes_any_model
 from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_warnings import bundle_warnings
+from linkwise.broker.half_bound import note_stuck
 from linkwise.broker.plan_priority import give_way_to_group
 from linkwise.broker.written_plans import plan_annotations
 from linkwise.engine.groups.making import model_of
@@ -34,7 +35,7 @@ def try_now(state: State, key: str, found: Gathered, now: float) -> Reason | Non
     for mate in mates:
         state.groups.give_up_written(mate)  # what was planned before is planned anew
     members = tuple(pod.uid for pod in found.waiting)
-    if now < state.groups.rests.get(key, (0, now))[1]:
+    if resting(state, key, now):
         return Reason("001.hold", kind="resting")
     known = state.groups.short.get(key)
     if known and known.members == members and now < known.until:
@@ -83,6 +84,8 @@ def _finished(state: State, key: str, now: float) -> Reason | None:
         state.runs[key] = begin(state, key, found)
         return _PLANNING
     if run.plan is None:
+        for own in groups:
+            note_stuck(state, own, now)
         return _short(state, found, _why_short(state, found), now).reason
     state.settle()
     if not hold_together(state, key, run.plan, now):

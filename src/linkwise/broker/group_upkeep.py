@@ -9,9 +9,9 @@ from zlib import crc32
 from linkwise.broker.bundles import mates_of
 from linkwise.broker.effects import Event
 from linkwise.broker.group_places import unclaimed
-from linkwise.broker.group_planning import gathered, patience, prolong, told_pods
+from linkwise.broker.group_planning import gathered, patience, prolong, resting, told_pods
 from linkwise.broker.group_trial import wakes
-from linkwise.broker.half_bound import half_bound
+from linkwise.broker.half_bound import evictions, half_bound
 from linkwise.broker.written_plans import give_up
 from linkwise.engine.ledger import Entry
 
@@ -39,18 +39,18 @@ def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
         waiting = {pod.uid for pod in found.waiting} if found else set()
         _without_the_gone(state, held, waiting)
         if found is None or not _to_do(state, key, held):
-            effects += [*_carried_out(state, key), *half_bound(state, found)]
+            effects += [*_carried_out(state, key), *half_bound(state, found, now)]
             continue
         if not waiting & held.plan.placements.keys():
             continue  # the last binds are under way
         broken = _broken(state, key, waiting, changed) or _too_few(state, found, held)
         if broken:
-            effects += _let_go(state, found, "PlanBroken", broken)
+            effects += _let_go(state, found, "PlanBroken", broken, now)
             effects += wakes(state, key)
         elif held.expires <= now:
-            effects += _let_go(state, found, "PlanExpired", "nobody carried it out in time")
+            effects += _let_go(state, found, "PlanExpired", "nobody carried it out in time", now)
             _rest(state, mates_of(state, key)[0], now)
-    return (*effects, *_due(state, now))
+    return (*effects, *evictions(state, now), *_due(state, now))
 
 
 def _keep_to_the_clock(state: State, now: float) -> None:
@@ -60,6 +60,9 @@ def _keep_to_the_clock(state: State, now: float) -> None:
         book.alarms[key] = now
         if key in book.rests:
             book.rests[key] = (book.rests[key][0], now)
+    for key, due in book.evicting.items():
+        found = book.gather(key)
+        book.evicting[key] = min(due, now + patience(state, found.group if found else None))
     for key, held in book.plans.items():
         if held.expires > now + state.settings.group.hold:
             _shorten(state, key, held, now)
@@ -120,7 +123,7 @@ def _without_the_gone(state: State, held: HeldPlan, waiting: set[str]) -> None:
     ledger.drop([uid for uid in gone if (entry := ledger.get(uid)) and entry.state == "PLANNED"])
 
 
-def _let_go(state: State, found: Gathered, word: str, sentence: str) -> list[Event]:
+def _let_go(state: State, found: Gathered, word: str, sentence: str, now: float) -> list[Event]:
     held = state.groups.plans[found.group.key]
     mates = [mate for key in held.mates if key in state.groups.plans and (mate := gathered(state, key))]
     give_up(state, found.group.key)
@@ -131,7 +134,8 @@ def _let_go(state: State, found: Gathered, word: str, sentence: str) -> list[Eve
     told += [
         Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid) for mate in mates for pod in mate.waiting
     ]
-    return [*told, *(event for each in (found, *mates) for event in half_bound(state, each))]
+    over = word == "PlanExpired"
+    return [*told, *(event for each in (found, *mates) for event in half_bound(state, each, now, over=over))]
 
 
 def _rest(state: State, key: str, now: float) -> None:
@@ -148,13 +152,15 @@ def _due(state: State, now: float) -> list[Wake]:
     due = [key for key, time in state.groups.alarms.items() if time <= now]
     for key in due:
         del state.groups.alarms[key]
+        resting(state, key, now)  # what it waited for may be over
     return [wake for key in due for wake in wakes(state, key)]
 
 
 def next_alarm(state: State) -> float | None:
     """When something is due here, if nothing happens before."""
-    times = (*state.groups.alarms.values(), *(held.expires for held in state.groups.plans.values()))
-    return min(times, default=None)
+    book = state.groups
+    evicting = [due for key, due in book.evicting.items() if key not in book.plans]
+    return min((*book.alarms.values(), *(held.expires for held in book.plans.values()), *evicting), default=None)
 
 
 def _too_few(state: State, found: Gathered, held: HeldPlan) -> str:
@@ -201,9 +207,10 @@ def bound_by_plan(state: State, uid: str, now: float) -> None:
         prolong(state, each, now)
 
 
-def bind_refused(state: State, bound: Bind) -> None:
+def bind_refused(state: State, bound: Bind, now: float) -> None:
     """A member could not be bound: its devices are held for it as before; after some tries another node is looked for."""
     key = state.groups.key_of(bound.uid)
+    state.groups.touched |= {key: None} if key else {}
     held, pod = state.groups.plans.get(key), state.pod(bound.uid)
     if held is None or pod is None or bound.grant is None or state.cluster.ledger.get(bound.uid):
         return
@@ -216,7 +223,7 @@ def bind_refused(state: State, bound: Bind) -> None:
     found = gathered(state, key)
     state.groups.avoided.setdefault(key, set()).add(bound.node)
     if found:
-        told = _let_go(state, found, "PlanBroken", f"pod {pod.name} could not be bound to node {bound.node}")
+        told = _let_go(state, found, "PlanBroken", f"pod {pod.name} could not be bound to node {bound.node}", now)
         state.late += (*told, *wakes(state, key))
 
 

@@ -10,7 +10,17 @@ if TYPE_CHECKING:
     from linkwise.engine.why_set import Choice
     from linkwise.model.verdict import Reason
 
-__all__ = ["NodeExplanation"]
+__all__ = ["NodeExplanation", "Suspect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Two devices between which one direction was measured so much slower than the other that it is not believed."""
+
+    devices: tuple[int, int]  # indices
+    there: float  # GB/s
+    back: float  # GB/s
+    counted: float  # GB/s
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +43,6 @@ class NodeExplanation:
     """whether pods of different namespaces may share a device"""
     stops: tuple[Reason, ...] = ()
     """what would keep a small pod off whatever devices are idle"""
+    suspects: tuple[Suspect, ...] = ()
     drift: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()

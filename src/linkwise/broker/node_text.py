@@ -23,6 +23,8 @@ _MARKS: Final = {
     "leaving": ", being deleted",
     "unknown": ", which is not known",
 }
+_SUSPECTS: Final = 8
+"""pairs that are told one by one; whoever has more has a matrix to measure again"""
 
 
 def node_lines(told: NodeExplanation) -> list[str]:
@@ -37,6 +39,7 @@ def node_lines(told: NodeExplanation) -> list[str]:
         *_by_device(told),
         *_nobody_knows_where(told),
         *_could_take(told),
+        *_suspects(told),
         *told.drift,
         *told.problems,
     ]
@@ -95,6 +98,18 @@ def _could_take(told: NodeExplanation) -> Iterator[str]:
         idle = f"{count_text(told.devices.idle, 'device')} {'is' if told.devices.idle == 1 else 'are'} idle"
         why = "; ".join(map(refusal, told.stops))
         yield f"{idle}, but not even a pod of 1 cpu and 1 GiB could go there: {why}"
+
+
+def _suspects(told: NodeExplanation) -> Iterator[str]:
+    for pair in told.suspects[:_SUSPECTS]:
+        one, other = pair.devices
+        yield (
+            f"between devices {one} and {other}: {pair.there:g} GB/s one way and {pair.back:g} the other; "
+            f"a bad sample, {pair.counted:g} is counted"
+        )
+    more = len(told.suspects) - _SUSPECTS
+    if more > 0:
+        yield f"{count_text(more, 'more pair')} {'has' if more == 1 else 'have'} a bad sample: measure the node again"
 
 
 def _sizes(told: NodeExplanation) -> Iterator[str]:

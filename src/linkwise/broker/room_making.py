@@ -35,7 +35,7 @@ SHOWN: Final = 3
 _WHOLE: Final = 1 << 60
 """what comes free with a whole device: enough"""
 _Likely = tuple[bool, int, float, str]
-"""not being deleted, priority, when it was made, UID: the lowest first"""
+"""not being deleted, priority, when it was made, name: the lowest first"""
 _UNLIKELY: Final[_Likely] = (True, 1 << 40, 0.0, "")
 _AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral": "ephemeral"}
 
@@ -137,7 +137,7 @@ class RoomMaking:
         pod = self.state.pod(uid)
         if pod is None:
             return (True, 0, 0.0, uid)
-        return (not pod.deleting, pod.priority, pod.created, uid)
+        return (not pod.deleting, pod.priority, pod.created, self.state.name_of(uid))
 
     def _leaver(self, node: str, uid: str) -> Leaver:
         entry, pod = self.state.cluster.ledger.get(uid), self.state.pod(uid)

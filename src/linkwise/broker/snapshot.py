@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.effects import Annotate, Event, Wake
+from linkwise.broker.effects import Annotate, Event, Evict, Wake
 from linkwise.broker.group_snapshot import groups_kept, restore_groups
 from linkwise.broker.sights import ClusterObject, NodeObject
 from linkwise.engine.pending import Attempts, Pending
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot", "restore", "sights_of", "take"]
 
-_EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {"Wake": Wake, "Event": Event, "Annotate": Annotate}
+_EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {
+    "Wake": Wake,
+    "Event": Event,
+    "Annotate": Annotate,
+    "Evict": Evict,
+}
 """those that no verb must hand out at once"""
 
 
@@ -70,10 +75,11 @@ def restore(state: State, snapshot: Snapshot) -> None:
     state.waiting.restore(kept.woken, kept.passed, kept.left)
     state.writer.restore(kept.times)
     seen = {pod.uid for pod in snapshot.pods}
-    restore_groups(state.groups, (*snapshot.pods, *(pod for pod in kept.asked if pod.uid not in seen)), kept.groups)
+    pods = (*snapshot.pods, *(pod for pod in kept.asked if pod.uid not in seen))
+    restore_groups(state.groups, pods, kept.groups, by_owner=state.settings.group.by_owner)
     state.cluster.settle()
     state.cluster.drifted.clear()  # none of it is news
-    state.cluster.odd.clear()
+    state.cluster.restocked.clear()
     state.late = tuple(map(_effect, kept.late))
 
 

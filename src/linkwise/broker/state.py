@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster import Cluster
 from linkwise.broker.demand import capacity_of, demand_of
 from linkwise.broker.effects import Event, Wake
-from linkwise.broker.group_book import GroupBook
+from linkwise.broker.group_book import AT_ONCE, GroupBook
 from linkwise.broker.group_news import node_changed, objects_changed
 from linkwise.broker.group_places import keep_places, note_empty
 from linkwise.broker.group_upkeep import keep_plans_true, wake_groups
 from linkwise.broker.group_warnings import group_warnings
+from linkwise.broker.half_bound import note_halves
+from linkwise.broker.node_news import node_news
 from linkwise.broker.pods import FINISHED
 from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
+from linkwise.broker.unseen import forget_unseen
+from linkwise.broker.wish import group_said, wish_of
 from linkwise.broker.writing import Writer
 from linkwise.broker.written_plans import note_written, take_up_plans
-from linkwise.dialects.groups import group_of, may_have_group
 from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.drift import drift_text
 from linkwise.engine.feasibility import unfit
@@ -100,19 +103,27 @@ class State:
             return
         if before:  # a name is free only when its pod is gone
             self._lose_pod(before.uid)
-        if may_have_group(pod) or self.groups.key_of(pod.uid):
-            group, problems = group_of(pod)
+        group, problems = group_said(pod, by_owner=self.settings.group.by_owner)
+        if group or problems or self.groups.key_of(pod.uid):
+            if group and not new and not self.groups.key_of(pod.uid):
+                self._join_group(pod.uid, group.key)
             self.groups.see(pod, group)
             note_empty(self, self.groups.key_of(pod.uid), pod.uid, held)
             note_written(self, pod)
             if group is None and problems and new and not pod.node:
                 self.groups.alone[pod.uid] = "; ".join(f"{found.key}: {found.sentence}" for found in problems)
-        if pod.node or pod.deleting or pod.phase in FINISHED:
+        if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in self.asked):
             self.forget(pod.uid)
+
+    def _join_group(self, uid: str, key: str) -> None:
+        """A pod that was alone is a member now: it waits no longer for room of its own, but for its group."""
+        self.waiting.remove(uid)
+        self.groups.alarms[key] = AT_ONCE
 
     def _lose_pod(self, uid: str) -> None:
         if uid:
             held, key = self.cluster.ledger.get(uid), self.groups.lose(uid)
+            self.groups.evicted.pop(uid, None)
             self.cluster.lose_pod(uid)
             note_empty(self, key, uid, held)
             self.forget(uid)
@@ -135,6 +146,7 @@ class State:
 
     def turn(self, now: float) -> tuple[Effect, ...]:
         """Work out what follows from what was seen, promised and over by now."""
+        forget_unseen(self)
         self.pending.expire(now, self.settings.pending)
         if self.groups.empty or self.groups.places:
             keep_places(self, now)
@@ -142,14 +154,15 @@ class State:
         news = objects_changed(self) if self.cluster.shared.renewed or self.cluster.shared.moved else []
         if self.groups.written:
             take_up_plans(self, now)
-        plans = keep_plans_true(self, now) if self.groups.plans or self.groups.alarms else ()
+        note_halves(self, now)
+        plans = keep_plans_true(self, now) if self.groups.under_way() else ()
         gained += self.cluster.settle()
         # No group was refused for the sake of what others were offered.
         wakes = wake_groups(self) if gained or self.groups.reopened else []
         wakes = [*self._wakes(dict.fromkeys((*gained, *self.pending.freed())), self.waiting.freed()), *wakes, *news]
         late, self.late = self.late, ()
         warned = group_warnings(self) if self.groups.touched or self.groups.alone else []
-        return (*late, *plans, *wakes, *warned, *self._drift_events(), *self._node_events())
+        return (*late, *plans, *wakes, *warned, *self._drift_events(), *node_news(self.cluster))
 
     def settle(self) -> None:
         """Work out what follows in the middle of a verb; whom that wakes is told with its answer."""
@@ -191,7 +204,7 @@ class State:
         known = self._wishes.get(pod.uid)
         if known and (known[0] is pod or _says_the_same(known[0], pod)):
             return known[1]
-        wish = self.cluster.wish(pod)
+        wish = wish_of(pod, self.settings.policies, by_owner=self.settings.group.by_owner)
         if pod.uid and not pod.node:
             self._wishes[pod.uid] = (pod, wish)
             if len(self._wishes) > WISHES:
@@ -229,16 +242,6 @@ class State:
         for node, before in changed.items():
             new += [drift for drift in self.cluster.drift.get(node, ()) if drift not in before]
         return [Event("Warning", "Drift", drift_text(drift, self.name_of), node=drift.node) for drift in new]
-
-    def _node_events(self) -> list[Event]:
-        """What is wrong with what tells of a node, once when it appears: a matrix that is rejected, counts that differ."""
-        changed, self.cluster.odd = self.cluster.odd, {}
-        return [
-            Event("Warning", "InventoryProblem", f"{problem.key}: {problem.sentence}", node=node)
-            for node, before in changed.items()
-            for problem in (self.cluster.stocks[node].problems if node in self.cluster.stocks else ())
-            if problem not in before
-        ]
 
 
 def _says_the_same(one: PodView, other: PodView) -> bool:

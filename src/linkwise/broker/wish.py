@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from linkwise.broker.policy_table import policy_of
+from linkwise.dialects.groups import group_of, may_have_group, owner_group
 from linkwise.dialects.registry import DIALECTS, understand
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from linkwise.model.problem import Problem
     from linkwise.model.views import PodView
 
-__all__ = ["Wish", "asks_for_devices", "wish_of"]
+__all__ = ["Wish", "asks_for_devices", "group_said", "wish_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,22 @@ class Wish:
         return None if self.ask else next((found for found in self.problems if _owned(found.key)), None)
 
 
-def wish_of(pod: PodView, by_resource: Mapping[str, str]) -> Wish:
-    """What the pod says; `by_resource` is the administrator's choice of policies."""
+def wish_of(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool = False) -> Wish:
+    """What the pod says; `by_resource` and `by_owner` are the administrator's choice of policies and of groups."""
     said = understand(pod)
+    group = group_said(pod, by_owner=True)[0] if by_owner else said.group
     if said.ask is None:
-        return Wish(said.dialect, None, "", said.group, said.problems)
-    policy, wrong = policy_of(pod, said.dialect, said.ask, in_group=said.group is not None, by_resource=by_resource)
+        return Wish(said.dialect, None, "", group, said.problems)
+    policy, wrong = policy_of(pod, said.dialect, said.ask, in_group=group is not None, by_resource=by_resource)
     problems = (*said.problems, wrong) if wrong else said.problems
-    return Wish(said.dialect, said.ask, policy, said.group, problems)
+    return Wish(said.dialect, said.ask, policy, group, problems)
+
+
+def group_said(pod: PodView, *, by_owner: bool) -> tuple[Group | None, tuple[Problem, ...]]:
+    """The group of a pod, and what is wrong with its words; its owner counts where it says nothing and wants devices."""
+    if may_have_group(pod):
+        return group_of(pod)
+    return (owner_group(pod), ()) if by_owner and pod.owner and asks_for_devices(pod) else (None, ())
 
 
 def asks_for_devices(pod: PodView) -> bool:

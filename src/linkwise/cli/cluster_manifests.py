@@ -16,10 +16,12 @@ Examples:
   linkwise manifests rbac | kubectl apply -f -
   linkwise manifests rbac --without plans --without network
   linkwise manifests rbac --user linkwise-test     for a service outside the cluster
+  linkwise manifests rbac --evict                  also evict members of gangs that are stuck halfway
 
 \b
 Features that can be left out: events, wake, plans, inventories, koordinator, configmaps, groups,
 network. Each takes its rules with it, and nothing else. The namespace of the account must be there.
+Without --evict the service may not evict anybody; placing.group.evict_half_bound needs it.
 """
 
 
@@ -42,8 +44,9 @@ def crd() -> None:
 @click.option("--namespace", default="linkwise-system", show_default=True, help="Where the service runs.")
 @click.option("--user", metavar="NAME", default="", help="Bind the roles to this user, and print no account.")
 @click.option("--without", multiple=True, metavar="FEATURE", help="Leave a feature out; may be given more than once.")
-def rbac(name: str, namespace: str, user: str, without: tuple[str, ...]) -> None:
+@click.option("--evict", is_flag=True, help="Let the service evict bound members of gangs that are stuck halfway.")
+def rbac(name: str, namespace: str, user: str, without: tuple[str, ...], *, evict: bool) -> None:
     """Print the account of the service and its roles: exactly what it uses, with the feature that each rule is for."""
     from linkwise.config.rbac import rbac_yaml  # noqa: PLC0415 - brings yaml
 
-    click.echo(rbac_yaml(name=name, namespace=namespace, user=user, without=without), nl=False)
+    click.echo(rbac_yaml(name=name, namespace=namespace, user=user, without=without, evict=evict), nl=False)

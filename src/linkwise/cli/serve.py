@@ -49,7 +49,7 @@ def command(  # noqa: PLR0913, PLR0917 - one a flag
 
     The service follows nodes, pods and inventories, chooses nodes and devices for pods that ask for accelerators, and
     binds each pod in one write that holds its node and its devices. It stops on SIGTERM after the binds that are under
-    way.
+    way, and at once on a second one.
     """
     from linkwise.cli.serving import serve  # noqa: PLC0415 - brings the server, the client and all policies
     from linkwise.config.loading import load  # noqa: PLC0415 - brings PyYAML

@@ -40,6 +40,7 @@ __all__ = ["Serving", "serve"]
 log: Final = logging.getLogger("linkwise.serve")
 
 LOOK: Final = 0.05  # seconds between two looks at whether everything was listed
+LISTING: Final = 60.0  # seconds in which everything is listed, where the cluster can be reached
 
 
 def serve(settings: ServeSettings, kubeconfig: Path | None, context: str | None) -> None:
@@ -76,8 +77,8 @@ class Serving:
         self._timing = timing = timing or Timing()
         self._settings = settings
         self._connection = connection
-        self._performer = Performer(connection, _performing(settings.kube), timing)
         broker = Broker(settings.placing, parse_json)
+        self._performer = Performer(connection, _performing(settings.kube), timing, evictable=broker.evictable)
         self._service = Service(broker, self._performer, Counting(), clock=clock or Steady())
         self._watching = Watching(
             connection,
@@ -89,6 +90,7 @@ class Serving:
         self._service.counting.registry.register(Gauges(self._service, self._follows, self._effects, self._notes))
         self._server = Server(application(self._service, self._waits_for, self._notes, settings.debug.token))
         self._stopping = asyncio.Event()
+        self._hurried = asyncio.Event()
 
     @property
     def ready(self) -> bool:
@@ -101,7 +103,9 @@ class Serving:
         return self._service.broker
 
     def stop(self) -> None:
-        """Take no more asks, let binds that are under way end, and end."""
+        """Take no more asks, let binds that are under way end, and end; told a second time, end at once."""
+        if self._stopping.is_set():
+            self._hurried.set()
         self._stopping.set()
 
     async def run(self, door: socket.socket) -> None:
@@ -120,24 +124,44 @@ class Serving:
         }
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            await self._end_in_time(parts)
         except asyncio.CancelledError:
             await self._cut_short(parts)
             raise
-        await self._end(parts)
         for task in ended:
             if error := task.exception():
                 raise error
 
     async def _live(self) -> None:
         """Answer once everything was listed, until the end."""
-        while not self._watching.synced and not self._stopping.is_set():  # noqa: ASYNC110 - time alone may do it
+        begun = self._timing.clock()
+        while not self._watching.synced and not self._stopping.is_set():
+            if not gc.isenabled() and self._timing.clock() - begun >= LISTING:
+                gc.enable()  # trying again and again to reach a cluster leaves garbage behind
             await asyncio.sleep(LOOK)
         if not self._stopping.is_set():
+            await self._service.prepare()
             self._service.start()
         await self._stopping.wait()
 
-    async def _end(self, parts: set[asyncio.Task[None]]) -> None:
+    async def _end_in_time(self, parts: set[asyncio.Task[None]]) -> None:
+        """End in order, unless somebody is in a hurry."""
         self._stopping.set()  # also where a part failed: nobody is told that it is ready any more
+        ending, hurried = asyncio.create_task(self._end(parts)), asyncio.create_task(self._hurried.wait())
+        try:
+            await asyncio.wait({ending, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            cut = ending.cancel()
+            hurried.cancel()
+            await asyncio.gather(ending, hurried, return_exceptions=True)
+        if cut:
+            log.warning("told to stop a second time: it stops at once")
+            await self._cut_short(parts)
+            log.info("stopped")
+        else:
+            ending.result()
+
+    async def _end(self, parts: set[asyncio.Task[None]]) -> None:
         log.info("stopping: binds that are under way end first")
         left = await self._service.drain(self._settings.http.drain)
         if left:
@@ -175,7 +199,8 @@ class Serving:
 
     def _notes(self) -> Sequence[str]:
         """What a person should look at, though the service answers."""
-        return (*self._watching.problems, *self._performer.problems)
+        own = (self._service.trouble,) if self._service.trouble else ()
+        return (*self._watching.problems, *self._performer.problems, *own)
 
     def _follows(self) -> Mapping[str, Follow]:
         now = self._timing.now()

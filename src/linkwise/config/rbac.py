@@ -36,6 +36,8 @@ class Feature:
     rules: tuple[Rule, ...]
     namespace: str = ""
     """where the rules hold; empty for the whole cluster"""
+    asked: bool = False
+    """whether it is there only for who asks for it"""
 
 
 FEATURES: Final[Mapping[str, Feature]] = {
@@ -55,6 +57,11 @@ FEATURES: Final[Mapping[str, Feature]] = {
     ),
     "plans": Feature(
         "Write plans of groups on their members (placing.group.write_plans).", (Rule(_CORE, ("pods",), ("patch",)),)
+    ),
+    "evict": Feature(
+        "Evict bound members of gangs that are stuck halfway (placing.group.evict_half_bound).",
+        (Rule(_CORE, ("pods/eviction",), ("create",)),),
+        asked=True,
     ),
     "inventories": Feature("Devices as our own agent tells them.", (Rule(("linkwise.dev",), ("deviceinventories",)),)),
     "koordinator": Feature("Devices as Koordinator tells them.", (Rule(("scheduling.koordinator.sh",), ("devices",)),)),
@@ -87,16 +94,25 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ),
     ),
 }
-OPTIONAL: Final = tuple(name for name in FEATURES if name != "extender")
+OPTIONAL: Final = tuple(name for name, feature in FEATURES.items() if name != "extender" and not feature.asked)
 
 
 def rbac_yaml(
-    *, name: str = "linkwise", namespace: str = "linkwise-system", user: str = "", without: Collection[str] = ()
+    *,
+    name: str = "linkwise",
+    namespace: str = "linkwise-system",
+    user: str = "",
+    without: Collection[str] = (),
+    evict: bool = False,
 ) -> str:
-    """Roles and bindings of all features but some, for a service account, or for a user of that name."""
+    """Roles and bindings of all features but some, for a service account, or for a user of that name.
+
+    Evictions are among them only if asked for.
+    """
     if strange := [feature for feature in without if feature not in OPTIONAL]:
         raise InputError(f"no such feature: {', '.join(strange)}; there are {', '.join(OPTIONAL)}")
-    chosen = {key: feature for key, feature in FEATURES.items() if key not in without}
+    wanted = {*OPTIONAL, "extender", *(["evict"] if evict else [])} - set(without)
+    chosen = {key: feature for key, feature in FEATURES.items() if key in wanted}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     texts = []
     if user:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from linkwise.model.problem import Problem
     from linkwise.model.views import PodView
 
-__all__ = ["KEYS", "NAME", "REPLICA", "group_of", "may_have_group"]
+__all__ = ["KEYS", "NAME", "REPLICA", "group_of", "may_have_group", "owner_group"]
 
 NAME: Final = "gputopology.scheduling.koordinator.sh/name"
 REPLICA: Final = "gputopology.scheduling.koordinator.sh/replica"
@@ -62,6 +62,9 @@ RANKS: Final = (
 JOB_RANKS: Final = ("jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-index")
 JOB_SIZE: Final = 1_000_000
 """more pods than one job of a set has: the job counts before the place in it"""
+
+EVERYWHERE: Final = ("DaemonSet", "Node")
+"""owners whose pods have their nodes already"""
 
 _LAST_NUMBER: Final = re.compile(r"(?:.*[^0-9])?([0-9]{1,9})", re.DOTALL)
 
@@ -85,6 +88,15 @@ def group_of(pod: PodView) -> tuple[Group | None, tuple[Problem, ...]]:
     if group is not None:
         group = replace(group, rank=_rank(words))
     return group, tuple(words.problems)
+
+
+def owner_group(pod: PodView) -> Group | None:
+    """The group of all pods that one owner made, of whom none says anything about groups."""
+    if pod.owner is None or not pod.owner.uid or pod.owner.kind in EVERYWHERE:
+        return None
+    words = Words(pod)
+    # The name is for people; the UID tells a new job from an old one.
+    return Group(words.key(f"{pod.owner.name}.{pod.owner.uid}"), "owner", rank=_rank(words))
 
 
 def _seed(words: Words) -> Group | None:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.effects import Annotate, Wake
 from linkwise.kube.binding import pod_path
 from linkwise.kube.connection import MERGE
+from linkwise.kube.in_line import Line
 from linkwise.kube.timing import Bucket
 from linkwise.wire.api_writes import annotations_patch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.kube.attempts import Attempts, Given
+    from linkwise.kube.attempts import Given
 
 __all__ = ["WOKEN", "Annotator", "Waker", "timestamp"]
 
-log = logging.getLogger(__name__)
-
 WOKEN: Final = "linkwise.dev/woken"
 """its value says when; any change of a waiting pod makes the scheduler try it again"""
-_GONE: Final = (404, 409)
 
 
 def timestamp(now: float) -> str:
@@ -37,73 +32,12 @@ def timestamp(now: float) -> str:
 Told = TypeVar("Told", Wake, Annotate)
 
 
-@dataclass(slots=True)
-class _Patches(Generic[Told]):
-    """Patches pods, several at once, each begun in the order in which it was told; one pod is patched once at a time.
+class _Patches(Line[Told]):
+    """Patches annotations of pods."""
 
-    A write that hangs, behind a webhook of its namespace for one, so holds up no other.
-    """
-
-    word: ClassVar[str]
-    """what pods are afterwards"""
-    attempts: Attempts
-    done: Counter[str] = field(default_factory=Counter)
-    """by end: written, gone, failed"""
-    trouble: str = ""
-    hurried: bool = False
-    """whether the rate no longer counts"""
-    _line: dict[str, Told] = field(default_factory=dict)
-    _sending: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _idle: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def queued(self) -> int:
-        """How many are not done yet."""
-        return len(self._line) + len(self._sending)
-
-    async def drained(self) -> None:
-        """Wait until nothing is in line."""
-        if self.queued:
-            await self._idle.wait()
-
-    def _put(self, effect: Told) -> None:
-        self._line[effect.uid] = effect
-        self._idle.clear()
-        self._news.set()
-
-    async def _run(self, at_once: int, bucket: Bucket | None = None) -> None:
-        try:
-            while True:
-                await self._news.wait()
-                uid = self._next(at_once)
-                if uid is None:
-                    self._news.clear()
-                    continue
-                if bucket and not self.hurried:
-                    await bucket.take()
-                self._sending[uid] = asyncio.create_task(self._write(self._line.pop(uid)))
-        finally:
-            for task in self._sending.values():
-                task.cancel()
-
-    def _next(self, at_once: int) -> str | None:
-        """Who is to be patched now; None as long as nobody can be."""
-        if len(self._sending) >= at_once:
-            return None
-        return next((uid for uid in self._line if uid not in self._sending), None)
-
-    async def _write(self, effect: Told) -> None:
-        try:
-            patch = annotations_patch(effect.uid, self._annotations(effect))
-            given = await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
-        finally:
-            del self._sending[effect.uid]
-            self._news.set()
-            if not self.queued:
-                self._idle.set()
-        what = f"pod={effect.namespace}/{effect.name} is not {self.word}"
-        self.trouble = _count(self.done, given, what, self.trouble)
+    async def _send(self, effect: Told) -> Given:
+        patch = annotations_patch(effect.uid, self._annotations(effect))
+        return await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
 
     def _annotations(self, effect: Told) -> Mapping[str, str | None]:
         raise NotImplementedError
@@ -146,22 +80,3 @@ class Annotator(_Patches[Annotate]):
 
     def _annotations(self, effect: Annotate) -> Mapping[str, str | None]:
         return effect.annotations
-
-
-def _count(done: Counter[str], given: Given, what: str, before: str) -> str:
-    """Count how a write ended; the trouble that there is now, which is told once."""
-    if given.done or _is_gone(given):
-        done["written" if given.done else "gone"] += 1
-        return ""
-    done["failed"] += 1
-    sentence = given.sentence
-    if given.status == 403:
-        sentence += "; grant patch on pods (`linkwise manifests rbac` prints the role)"
-    if sentence != before:
-        log.warning("%s: %s", what, sentence)
-    return sentence
-
-
-def _is_gone(given: Given) -> bool:
-    """Whether the pod is gone, or is another one by now: a patch with another UID is no conflict, but invalid."""
-    return given.status in _GONE or (given.status == 422 and "metadata.uid" in given.sentence)

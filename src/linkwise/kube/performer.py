@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from linkwise.broker.effects import Annotate, Event, Wake
+from linkwise.broker.effects import Annotate, Event, Evict, Wake
 from linkwise.kube.attempts import Attempts
 from linkwise.kube.binding import Binder, Ended
 from linkwise.kube.events import Reporter
+from linkwise.kube.evicting import Evictor
 from linkwise.kube.patching import Annotator, Waker
 from linkwise.kube.settings import PerformSettings
 from linkwise.kube.timing import Timing
@@ -37,9 +38,12 @@ class Performer:
     timing: Timing = field(default_factory=Timing)
     may_bind: Callable[[], bool] = lambda: True
     """asked before every bind is sent: only one replica may write"""
+    evictable: Callable[[str], int | None] = lambda _: 0
+    """asked before every eviction is sent: by UID the pod's version, None if it is not to be evicted any more"""
     binder: Binder = field(init=False)
     waker: Waker = field(init=False)
     annotator: Annotator = field(init=False)
+    evictor: Evictor = field(init=False)
     reporter: Reporter = field(init=False)
     _closed: bool = False
     _late: Counter[str] = field(default_factory=Counter)
@@ -49,16 +53,21 @@ class Performer:
         attempts = Attempts(self.connection, self.settings, self.timing)
         self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
         self.waker, self.annotator, self.reporter = Waker(attempts), Annotator(attempts), Reporter(attempts)
+        self.evictor = Evictor(attempts, version_of=self.evictable)
+
+    @property
+    def _parts(self) -> tuple[Waker, Annotator, Evictor, Reporter]:
+        return (self.waker, self.annotator, self.evictor, self.reporter)
 
     @property
     def queued(self) -> int:
         """Effects that were told and are not done."""
-        return self.waker.queued + self.annotator.queued + self.reporter.queued
+        return sum(part.queued for part in self._parts)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What a person should look at, as sentences."""
-        return tuple(part.trouble for part in (self.waker, self.annotator, self.reporter) if part.trouble)
+        return tuple(part.trouble for part in self._parts if part.trouble)
 
     @property
     def stats(self) -> Mapping[str, Mapping[str, int]]:
@@ -67,6 +76,7 @@ class Performer:
             "bind": dict[str, int](self.binder.ended.items()),
             "wake": self.waker.done,
             "annotate": self.annotator.done,
+            "evict": self.evictor.done,
             "event": self.reporter.done,
             "late": self._late,
         }
@@ -79,7 +89,7 @@ class Performer:
         """Find out what became of a bind of unknown outcome; takes as long as it must."""
         return await self.binder.settle(effect)
 
-    def tell(self, effects: Iterable[Wake | Annotate | Event]) -> None:
+    def tell(self, effects: Iterable[Wake | Annotate | Evict | Event]) -> None:
         """Carry these out soon; what is told after the end is counted and dropped."""
         for effect in effects:
             if self._closed:
@@ -88,6 +98,8 @@ class Performer:
                 self.waker.tell(effect)
             elif isinstance(effect, Annotate):
                 self.annotator.tell(effect)
+            elif isinstance(effect, Evict):
+                self.evictor.tell(effect)
             elif isinstance(effect, Event):
                 self.reporter.tell(effect)
             else:
@@ -107,10 +119,10 @@ class Performer:
     async def close(self) -> None:
         """Send what is in line, as far as that is done in a few seconds, then stop."""
         self._start()
-        self._closed = self.waker.hurried = self.reporter.hurried = True
+        self._closed = self.waker.hurried = self.evictor.hurried = self.reporter.hurried = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.closing):
-                await asyncio.gather(self.waker.drained(), self.annotator.drained(), self.reporter.drained())
+                await asyncio.gather(*(part.drained() for part in self._parts))
         if self.queued:
             log.warning("%d effects were not sent before the end", self.queued)
         self._stop()
@@ -118,7 +130,7 @@ class Performer:
 
     def _start(self) -> None:
         if not self._tasks:
-            self._tasks = [asyncio.create_task(part.run()) for part in (self.waker, self.annotator, self.reporter)]
+            self._tasks = [asyncio.create_task(part.run()) for part in self._parts]
 
     def _stop(self) -> None:
         for task in self._tasks:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkwise.errors import InputError
-from linkwise.kube.sources import PODS
+from linkwise.kube.sources import PODS, Seen
 from linkwise.wire.watching import Head, head_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from linkwise.broker.sights import Sight
     from linkwise.kube.sources import Source
 
-__all__ = ["Name", "Reading", "Stats"]
+    Told = tuple[str, Sight]
+    """what people call an object, and what it says"""
+
+__all__ = ["Name", "Reading", "Stats", "Told"]
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +45,11 @@ class Stats:
     heard_at: float = 0.0
     """when the server last sent a whole list or anything on a watch, in seconds since the epoch"""
     errors: Counter[str] = field(default_factory=Counter)
-    """by kind: expired, failed, garbage, unreadable"""
+    """by kind: expired, failed, garbage, unreadable, poison"""
     trouble: str = ""
     """why it is not followed now; empty if it is"""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """objects that could not be read as they are now, and why"""
+    """objects that could not be read, or not be taken in, as they are now, and why"""
 
 
 class Reading:
@@ -60,14 +63,14 @@ class Reading:
         self._shown: dict[Name, Head] = {}
         """of all but pods, which the broker knows by UID"""
 
-    def listed(self, document: msgspec.Raw) -> tuple[Name, Sight | None]:
+    def listed(self, document: msgspec.Raw) -> tuple[Name, Told | None]:
         """An object of a list: which one it is, and what it says if that counts."""
         head = self._head(document)
         if head is None:
             return "", None
         return head.uid if self._source is PODS else _shown(head), self._there(document, head)
 
-    def changed(self, document: msgspec.Raw, *, gone: bool) -> tuple[str, Sight | None]:
+    def changed(self, document: msgspec.Raw, *, gone: bool) -> tuple[str, Told | None]:
         """An object of a watch: its version, and what the change means if that counts."""
         head = self._head(document)
         if head is None:
@@ -77,20 +80,27 @@ class Reading:
         self._stats.unreadable.pop(_shown(head), None)
         shown = self._shown.pop(_shown(head), None)
         counts = self._source is PODS or shown is not None
-        return head.resource_version, self._source.gone(head) if counts else None
+        return head.resource_version, (_shown(head), self._source.gone(head)) if counts else None
 
-    def missing(self, names: Collection[Name]) -> list[Sight]:
+    def missing(self, names: Collection[Name]) -> list[Told]:
         """What it means that of all that was shown only these are there."""
         lost = [name for name in self._shown if name not in names]
         for name in lost:
             self._stats.unreadable.pop(name, None)
-        return [self._source.gone(self._shown.pop(name)) for name in lost]
+        return [(name, self._source.gone(self._shown.pop(name))) for name in lost]
 
-    def _there(self, document: msgspec.Raw, head: Head) -> Sight | None:
+    def refused(self, name: str, error: Exception) -> None:
+        """What an object says could not be taken in, which is a fault of ours: the rest goes on without it."""
+        self._stats.errors["poison"] += 1
+        wrong = f"it can't be taken in, which is a fault of Linkwise: {_fault(error)}"
+        if self._stats.unreadable.get(name) != wrong:
+            log.error("resource=%s name=%s %s", self._source.name, name, wrong, exc_info=error)
+        self._stats.unreadable[name] = wrong
+
+    def _there(self, document: msgspec.Raw, head: Head) -> Told | None:
         if not self._source.counts(head):
             return None
-        seen = self._source.there(document, head)
-        name = _shown(head)
+        seen, name = self._seen(document, head), _shown(head)
         if seen.wrong:
             self._stats.errors["unreadable"] += 1
             if self._stats.unreadable.get(name) != seen.wrong:
@@ -100,7 +110,14 @@ class Reading:
             self._stats.unreadable.pop(name, None)
         if self._source is not PODS and seen.sight is not None:
             self._shown[name] = head
-        return seen.sight
+        return (name, seen.sight) if seen.sight is not None else None
+
+    def _seen(self, document: msgspec.Raw, head: Head) -> Seen:
+        try:
+            return self._source.there(document, head)
+        except Exception as error:  # one object that nobody thought of must not stop all others
+            log.exception("resource=%s name=%s", self._source.name, _shown(head))
+            return Seen(None, _fault(error))
 
     def _head(self, document: msgspec.Raw) -> Head | None:
         try:
@@ -119,3 +136,7 @@ class Reading:
 
 def _shown(head: Head) -> str:
     return f"{head.namespace}/{head.name}" if head.namespace else head.name
+
+
+def _fault(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from linkwise.broker.sights import Sight
     from linkwise.kube.connection import Connection
     from linkwise.kube.exchange import Exchange
+    from linkwise.kube.reading import Told
     from linkwise.kube.sources import Source
     from linkwise.wire.watching import RawPage, Status
 
@@ -37,6 +38,7 @@ _STEADY: Final = 1.0  # s
 """a watch that lasted so long was a good one, though nothing happened"""
 _LATE: Final = 30.0  # s
 """after a watch should have ended, until it is taken for dead"""
+_LIST: Final = "(the list as a whole)"
 _SEEN: Final = ("ADDED", "MODIFIED", "DELETED")
 
 
@@ -76,7 +78,7 @@ class Reflector:
         self._backoff = Backoff(self.timing)
 
     async def run(self) -> None:
-        """List and watch; ends only with AbsentError or ForbiddenError, or with what the sink raises."""
+        """List and watch; ends only with AbsentError or ForbiddenError. What the sink can't take in is left out, and told."""
         while True:
             try:
                 if not self._version or self._is_stale():
@@ -93,8 +95,7 @@ class Reflector:
 
     def lose_all(self) -> None:
         """The kind is not served any more: nothing of it is there."""
-        if sights := self._reading.missing(frozenset()):
-            self.sink(sights)
+        self._hand_on(self._reading.missing(frozenset()))
 
     def _is_stale(self) -> bool:
         resync = self.settings.resync
@@ -122,13 +123,13 @@ class Reflector:
         while True:
             page = await self._page(rest)
             for start in range(0, len(page.items), self.settings.slice):
-                sights = []
+                told = []
                 for document in page.items[start : start + self.settings.slice]:
-                    name, sight = self._reading.listed(document)
+                    name, says = self._reading.listed(document)
                     found.add(name)
-                    if sight is not None:
-                        sights.append(sight)
-                self._hand_on(sights)
+                    if says is not None:
+                        told.append(says)
+                self._hand_on(told)
                 await asyncio.sleep(0)
             rest = page.rest
             if not rest:
@@ -157,7 +158,8 @@ class Reflector:
             return
         # Who became known since the list was asked for may be newer than the list: that tells nothing of them.
         newer = frozenset(self.known()) - before if self.known else frozenset()
-        self._hand_on([PodsListed(frozenset(found) | newer if newer else frozenset(found))])
+        self.stats.unreadable.pop(_LIST, None)
+        self._hand_on([(_LIST, PodsListed(frozenset(found) | newer if newer else frozenset(found)))])
 
     async def _watch(self) -> None:
         settings, begin = self.settings, self.timing.clock()
@@ -193,20 +195,20 @@ class Reflector:
 
     def _take(self, lines: list[bytes]) -> None:
         """Hand on what these lines say; if one is none, all before it."""
-        sights: list[Sight] = []
+        told: list[Told] = []
         try:
             for line in lines:
-                self._take_line(line, sights)
+                self._take_line(line, told)
         finally:
-            self._hand_on(sights)
+            self._hand_on(told)
 
-    def _take_line(self, line: bytes, sights: list[Sight]) -> None:
+    def _take_line(self, line: bytes, told: list[Told]) -> None:
         try:
             change = change_of(line)
             if change.type in _SEEN:
-                version, sight = self._reading.changed(change.document, gone=change.type == "DELETED")
-                if sight is not None:
-                    sights.append(sight)
+                version, says = self._reading.changed(change.document, gone=change.type == "DELETED")
+                if says is not None:
+                    told.append(says)
             elif change.type == "BOOKMARK":
                 version = head_of(change.document).resource_version
             else:
@@ -218,10 +220,21 @@ class Reflector:
         self.stats.events += 1
         self._version = version or self._version
 
-    def _hand_on(self, sights: list[Sight]) -> None:
-        if sights:
-            self.stats.objects += len(sights)
-            self.sink(sights)
+    def _hand_on(self, told: list[Told]) -> None:
+        self.stats.objects += len(told)
+        try:
+            if told:
+                self.sink([sight for _, sight in told])
+        except Exception as error:  # noqa: BLE001 - whatever it is: one object must not end the service
+            log.warning("resource=%s %d objects are taken in one by one: %r", self.source.name, len(told), error)
+            for name, sight in told:  # who is shown twice as the same changes nothing
+                self._hand_on_alone(name, sight)
+
+    def _hand_on_alone(self, name: str, sight: Sight) -> None:
+        try:
+            self.sink([sight])
+        except Exception as error:  # noqa: BLE001 - as above
+            self._reading.refused(name, error)
 
     def _refused(self, verb: str, status: int, said: Status) -> ClusterError:
         if status == 410 or said.reason in {"Expired", "Gone"}:

@@ -60,5 +60,11 @@ class PerformSettings:
     """events that may wait; more are dropped and counted"""
     events_known: int = 4096
     """events that are remembered, so that equal ones are counted up"""
+    evicting: int = 4
+    """so many pods are evicted at once"""
+    evictions: float = 5.0  # a second
+    evictions_burst: int = 20
+    evict_tries: int = 12
+    """of an eviction that a disruption budget forbids, or that the server fails to do; a minute lies between the last ones"""
     closing: float = 3.0  # s
     """to send what is left"""

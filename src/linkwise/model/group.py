@@ -26,7 +26,7 @@ class Group:
     key: str
     """namespace, name, and what else tells it apart from a group of the same name"""
     source: str
-    """whose convention says so: koordinator, kubernetes, volcano, kai, kueue, scheduler-plugins"""
+    """whose convention says so: koordinator, kubernetes, volcano, kai, kueue, scheduler-plugins; or owner"""
     total: int | None = None
     """how many members it has; None if that is not said"""
     minimum: int | None = None

@@ -61,6 +61,10 @@ class GroupSettings:
     """of planning in one filter; past them the pod is told that its group is being planned"""
     write_plans: bool = False
     """whether a plan is written on its members when it is held, for whoever starts anew"""
+    by_owner: bool = False
+    """whether pods that ask for devices and name no group are one group with the other pods of their owner, a job for one"""
+    evict_half_bound: bool = False
+    """whether bound members of a strict gang are evicted when the others found no place in time and none has begun to run"""
 
 
 @dataclass(frozen=True, slots=True)

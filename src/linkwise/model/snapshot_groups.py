@@ -102,3 +102,7 @@ class GroupsKept:
     """the newest plan that was held or given up here"""
     generations: Mapping[str, int] = field(default_factory=dict)
     """how often each was planned"""
+    evicting: Mapping[str, float] = field(default_factory=dict)
+    """gangs that are stuck halfway, and when their bound members are evicted"""
+    evicted: tuple[str, ...] = ()
+    """pods whose eviction was asked for"""

@@ -146,6 +146,8 @@ class PodView:
     """being deleted, and its containers have ended"""
     nominated: str = ""
     """the node where room is being made for it"""
+    begun: bool = False
+    """whether a container of it has run"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,12 @@ class Counting:
         )
         self._binds = Counter(
             "linkwise_binds",
-            "Binds by outcome: written, refused, unknown; conflict if the devices were gone before anything was sent.",
+            "Binds by outcome: written, refused, unknown; before anything was sent, conflict if the node or the devices can't"
+            " be had any more, unseen if the pod is not known.",
             ["outcome"],
             registry=self.registry,
         )
-        for outcome in ("written", "refused", "unknown", "conflict"):
+        for outcome in ("written", "refused", "unknown", "conflict", "unseen"):
             self._binds.labels(outcome)
         build = Gauge("linkwise_build_info", "The version that runs.", ["version"], registry=self.registry)
         build.labels(__version__).set(1)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from linkwise.topology.mend import mended_pairs
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
     from linkwise.model.node import Node
+    from linkwise.model.topology import Topology
     from linkwise.serve.service import Service
 
 __all__ = ["Follow", "Gauges"]
@@ -55,13 +58,17 @@ class Gauges(Collector):
         self._follows = follows
         self._tasks = tasks
         self._notes = notes
+        self._odd: dict[str, tuple[Topology, int]] = {}
+        """by node its matrix, and how many pairs of it are not believed"""
 
     def collect(self) -> Iterable[Metric]:
         """All of them."""
         yield from self._cluster()
         yield from self._watches()
         told = CounterMetricFamily(
-            "linkwise_effects", "Wakes, events and annotations by what became of them.", labels=["effect", "result"]
+            "linkwise_effects",
+            "Wakes, annotations, evictions and events by what became of them.",
+            labels=["effect", "result"],
         )
         for (effect, result), count in sorted(self._tasks().items()):
             told.add_metric([effect, result], count)
@@ -86,6 +93,7 @@ class Gauges(Collector):
         for kind, count in sorted(kinds.items()):
             drift.add_metric([kind], count)
         yield drift
+        yield self._suspects()
         for name, text, value in (
             ("linkwise_nodes", "Nodes that are known.", len(cluster.nodes)),
             ("linkwise_grants", "Pods that hold devices, or were promised some.", len(list(cluster.ledger.entries()))),
@@ -98,6 +106,28 @@ class Gauges(Collector):
             ("linkwise_plans", "Groups whose plan holds devices.", len(state.groups.plans)),
         ):
             yield GaugeMetricFamily(name, text, value)
+
+    def _suspects(self) -> Metric:
+        # rule 001.suspect: who looks at the fleet is told which nodes were measured oddly.
+        told = GaugeMetricFamily(
+            "linkwise_suspect_pairs",
+            "Pairs of devices whose bandwidth samples are not believed, by node; only nodes that have some.",
+            labels=["node"],
+        )
+        nodes = self._service.broker.state.cluster.index.nodes
+        measured = {name: found for name, node in nodes.items() if (found := node.topology) and found.bandwidth}
+        # A matrix is looked through once: whoever asks every few seconds must not hold up the answers to schedulers.
+        self._odd = {name: self._counted(name, found) for name, found in measured.items()}
+        for name, (_, count) in sorted(self._odd.items()):
+            if count:
+                told.add_metric([name], count)
+        return told
+
+    def _counted(self, name: str, topology: Topology) -> tuple[Topology, int]:
+        known = self._odd.get(name)
+        if known and known[0] is topology:
+            return known
+        return topology, len(mended_pairs(topology.bandwidth or (), topology.links)[1])
 
     def _watches(self) -> Iterator[Metric]:
         lag = GaugeMetricFamily(

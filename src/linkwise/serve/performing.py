@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.effects import Annotate, Bind, Event, Wake
+    from linkwise.broker.effects import Annotate, Bind, Event, Evict, Wake
     from linkwise.engine.ledger import Outcome
 
 __all__ = ["Ended", "Performer"]
@@ -38,6 +38,6 @@ class Performer(Protocol):
         """Find out what became of a bind that is unknown; it takes as long as that takes."""
         ...
 
-    def tell(self, effects: Iterable[Wake | Annotate | Event]) -> None:
+    def tell(self, effects: Iterable[Wake | Annotate | Evict | Event]) -> None:
         """Take in what may be done later and does not hold up any answer."""
         ...

@@ -34,6 +34,8 @@ log: Final = logging.getLogger(__name__)
 
 STEPS: Final = 4
 """steps of planning and of filling tables between two looks at what else there is to do"""
+NODES: Final = 50
+"""nodes that are worked out at the start between two looks at what else there is to do"""
 LOOK: Final = 0.5  # seconds
 """after which the loop looks whether something is due, though nobody told it so"""
 
@@ -62,6 +64,8 @@ class Service:
         self.clock: Final = clock
         self.synced = False
         """whether all there is was listed, so that answers can be given"""
+        self.trouble = ""
+        """why nothing is planned or woken now, though asks are answered; empty if all goes well"""
         self._performer: Final = performer
         self._leads: Final = leads
         self._news: Final = asyncio.Event()
@@ -79,8 +83,13 @@ class Service:
         self._carry_out(self.broker.observe(sights, self.clock()))
         self._news.set()
 
+    async def prepare(self) -> None:
+        """Everything was listed: work out what follows, and let whoever probes be answered meanwhile."""
+        while self.broker.prepare(NODES):  # noqa: ASYNC110 - it works, and waits for nothing
+            await asyncio.sleep(0)
+
     def start(self) -> None:
-        """Everything was listed: work out what follows, and answer from now on."""
+        """Answer from now on."""
         begun = time.perf_counter()
         self._carry_out(self.broker.step(self.clock()))
         self._carry_out(self.broker.unanswered())
@@ -153,7 +162,7 @@ class Service:
         self._carry_out(effect for effect in answer.effects if not isinstance(effect, Bind))
         self._news.set()
         if answer.error:
-            self.counting.bind("conflict")
+            self.counting.bind("conflict" if self.broker.state.pod(uid) else "unseen")
             log.info("bind refused uid=%s node=%s reason=%r", uid, node, answer.error)
             return answer.error
         for effect in bound:
@@ -207,12 +216,24 @@ class Service:
             due = self.broker.next_deadline() if self.synced and self._leads() else None
             wait = LOOK if due is None else due - self.clock()
             if wait <= 0:
-                self._carry_out(self.broker.step(self.clock(), STEPS))
-                await asyncio.sleep(0)
+                await asyncio.sleep(0 if self._stepped() else LOOK)
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(wait, LOOK)):
                     await self._news.wait()
+
+    def _stepped(self) -> bool:
+        """Some steps; what fails in them is told and tried again, for asks can be answered all the same."""
+        try:
+            self._carry_out(self.broker.step(self.clock(), STEPS))
+        except Exception as error:
+            wrong = f"what is due can't be worked out, which is a fault of Linkwise: {type(error).__name__}: {error}"
+            if wrong != self.trouble:
+                log.exception("%s", wrong)
+            self.trouble = wrong
+            return False
+        self.trouble = ""
+        return True
 
     async def drain(self, seconds: float) -> int:
         """Take no more asks, and let binds that are under way end; how many did not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
@@ -11,6 +12,7 @@ from linkwise.broker.explanation_text import explanation_lines
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_trying import Trying
+from linkwise.broker.half_bound import has_begun
 from linkwise.dialects.linkwise import PLAN, plan_of
 from linkwise.model.views import PodView
 from linkwise.testing.boxes import binds
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from linkwise.broker.answers import BindAnswer, FilterAnswer
+    from linkwise.broker.effects import Evict
     from linkwise.broker.group_book import Gathered, HeldPlan
     from linkwise.broker.sights import Sight
     from linkwise.broker.state import State
@@ -35,6 +38,8 @@ class GroupChecks(Checks):
         super().__init__(world)
         self.refused: dict[str, tuple[PodView | None, int]] = {}
         """members that were told to wait and not woken since, as they were, with the plan that held then"""
+        self.evicted: set[str] = set()
+        """pods whose eviction was asked for, and is still wanted"""
 
     @property
     def state(self) -> State:
@@ -49,6 +54,7 @@ class GroupChecks(Checks):
         self._nothing_else_is_planned()
         self._the_book_is_true()
         self._nobody_waits_in_vain()
+        self._nobody_is_bound_in_vain()
 
     def _holds(self, key: str, held: HeldPlan) -> None:
         """A plan is whole, of members that are there, in time, and its devices are to be had."""
@@ -110,12 +116,55 @@ class GroupChecks(Checks):
     def _the_book_is_true(self) -> None:
         """Groups are made of the pods that are known, and nothing is kept of those that are gone."""
         book, keys = self.state.groups, set(self.state.groups.keys())
-        for name in ("plans", "satisfied", "first_seen", "short", "alarms", "rests", "avoided", "written", "places"):
+        for name in (
+            "plans",
+            "satisfied",
+            "first_seen",
+            "short",
+            "alarms",
+            "rests",
+            "avoided",
+            "written",
+            "places",
+            "evicting",
+        ):
             kept = set(getattr(book, name)) - keys
             must(not kept, f"{name} are kept of {kept}, of which nobody is there")
         must(set(book.generations()) <= keys, "generations are kept of groups of which nobody is there")
         for uid in book.refused:
             must(book.key_of(uid), f"{uid} is in no group and its refusals are counted")
+        must(book.evicted.keys() <= self.state.cluster.pods.keys(), "evictions are remembered of pods that are gone")
+
+    def evicts(self, effect: Evict) -> None:
+        """Only members of a strict gang that is stuck are evicted, once, where that is allowed and none has begun."""
+        found, pod = self._group_of(effect.uid), self.state.cluster.pods.get(effect.uid)
+        must(self.state.settings.group.evict_half_bound, f"{effect.uid} is evicted, and nobody may be")
+        must(effect.uid not in self.evicted, f"{effect.uid} is evicted twice")
+        self.evicted.add(effect.uid)
+        must(found and pod and pod.node and not pod.deleting, f"{effect.uid} is evicted and is not bound in a gang")
+        if found:
+            group = found.group
+            must(group.minimum is not None and group.strict, f"{effect.uid} is evicted and is in no strict gang")
+            must(len(found.bound) < (group.minimum or 0), f"{effect.uid} is evicted, and its gang has started")
+            begun = [each.uid for each in found.bound if has_begun(each)]
+            must(not begun, f"{effect.uid} is evicted, and {begun} of its gang have begun to run")
+
+    def _nobody_is_bound_in_vain(self) -> None:
+        """A gang that is stuck halfway has a time at which that ends, where evictions are allowed."""
+        book = self.state.groups
+        for key in book.keys() if self.state.settings.group.evict_half_bound else ():
+            found = gathered(self.state, key)
+            if found and key not in book.plans and (bound := self._evictable(found)):
+                told = all(pod.uid in book.evicted for pod in bound)
+                must(told or key in book.evicting, f"{key} is stuck halfway, and nothing will change that")
+                must(book.evicting.get(key, inf) > self._world.now, f"{key} is stuck halfway after its time")
+
+    def _evictable(self, found: Gathered) -> list[PodView]:
+        group, known = found.group, self.state.cluster.pods
+        started = group.key in self.state.groups.satisfied or len(found.bound) >= (group.minimum or 0)
+        if not group.strict or group.match_policy == "only-waiting" or started or any(map(has_begun, found.bound)):
+            return []
+        return [pod for pod in found.bound if pod.uid in known and known[pod.uid].node]
 
     def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer, *, quiet: bool) -> None:
         """What a member is offered can be had, and who is refused is told why."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.effects import Evict
+from linkwise.broker.half_bound import has_begun
 from linkwise.dialects.linkwise import PLAN
 from linkwise.model.settings import GroupSettings, PlacingSettings
+from linkwise.testing.broker_checks import must
 from linkwise.testing.broker_machine import MOVES, World
-from linkwise.testing.cluster_moves import one_of
+from linkwise.testing.cluster_moves import OURS, one_of
 from linkwise.testing.group_checks import GroupChecks
-from linkwise.testing.group_moves import GROUP_MOVES
+from linkwise.testing.group_moves import GROUP_MOVES, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from linkwise.broker.effects import Effect
     from linkwise.model.views import PodView
     from linkwise.testing.cluster_moves import Move
 
@@ -25,8 +30,13 @@ SETTINGS: Final = (
     GroupSettings(write_plans=True),
     GroupSettings(write_plans=True, steps=3),
     GroupSettings(models="any", steps=1, order="seed"),
+    GroupSettings(evict_half_bound=True, by_owner=True, hold=10.0, longest_hold=10.0),
+    GroupSettings(evict_half_bound=True, write_plans=True, steps=3, hold=10.0, longest_hold=20.0),
 )
 LONG: Final = 700.0  # seconds; longer than any plan holds and any group rests
+SOON: Final = 30.0  # seconds; longer than a gang waits where evictions are allowed
+STRICT: Final = ((1, 1, 0), (3, 1, 0), (4, 1, 0))
+"""what makes gangs that must start as a whole"""
 ROUNDS: Final = 5
 
 
@@ -38,7 +48,41 @@ class GroupWorld(World):
     moves: ClassVar[Mapping[str, Move]] = {}
 
     def __init__(self, families: int, nodes: int, settings: int) -> None:
+        self.evicts: list[Evict] = []
+        """evictions that are not carried out yet"""
         super().__init__(families, nodes, PlacingSettings(group=SETTINGS[settings % len(SETTINGS)]))
+
+    def take(self, effects: Iterable[Effect]) -> None:
+        """Effects go out."""
+        effects = tuple(effects)
+        super().take(effects)
+        evicts = [effect for effect in effects if isinstance(effect, Evict)]
+        for effect in evicts:
+            self.checks.evicts(effect)
+        self.evicts += evicts
+
+    def restart(self, a: int, b: int, c: int) -> None:
+        """The same; evictions that were asked for may be carried out before."""
+        while self.evicts:
+            self.evict(a, b, c)
+        self.checks.evicted.clear()
+        super().restart(a, b, c)
+
+    def evict(self, a: int, b: int, c: int) -> None:
+        """An eviction is asked for, unless it is not wanted any more; it may be lost, and the pod may come back."""
+        effect = one_of(self.evicts, a)
+        if effect is None:
+            return
+        self.evicts.remove(effect)
+        version, pod = self.broker.evictable(effect.uid), self.api.pods.get(effect.uid)
+        if version is None:
+            self.checks.evicted.discard(effect.uid)
+        if b % 5 and version is not None and pod and pod.version == version:
+            must(not has_begun(pod), f"{pod.uid} is evicted and has begun to run")
+            self.api.put(replace(pod, deleting=True))
+            if c % 2:
+                again = replace(pod, uid=f"u{self.next_number()}", node="", annotations=_own(pod))
+                self.api.put(replace(again, name=f"again-{again.uid}"))
 
     def place(self, a: int, b: int, c: int) -> None:
         """All members of a group are tried as they should be, and perhaps not all of them bound."""
@@ -51,6 +95,18 @@ class GroupWorld(World):
                 self._try(pod)
         if c % 3:
             self.see(self.api.deliver_all())
+
+    def halve(self, a: int, b: int, c: int) -> None:
+        """A gang is made, one member of a group is placed, and the time of the others passes."""
+        GROUP_MOVES["group"](self, *STRICT[c % len(STRICT)])
+        self.see(self.api.deliver_all())
+        pod = one_of([pod for pod in self.api.unbound() if self._group(pod) and not pod.deleting and not pod.gates], a)
+        if pod:
+            self._try(pod)
+            if b % 4 == 0:
+                begin(self, a, b, c)
+            self.see(self.api.deliver_all())
+            self.now += SOON
 
     def _group(self, pod: PodView) -> str:
         return self.broker.state.groups.key_of(pod.uid)
@@ -81,6 +137,8 @@ class GroupWorld(World):
     def settle(self, _a: int, _b: int, _c: int) -> None:
         """Everything that is under way ends, and all that wait are tried for as long as it takes."""
         for _ in range(ROUNDS):
+            while self.evicts:
+                self.evict(0, 1, 0)
             for flight in list(self.flights):
                 if flight.landed is None:
                     flight.landed = self.api.bind(flight.bound)
@@ -96,12 +154,20 @@ class GroupWorld(World):
         self.checks.settled()
 
 
+def _own(pod: PodView) -> dict[str, str]:
+    """The annotations of a pod that its maker wrote."""
+    return {key: text for key, text in pod.annotations.items() if key not in OURS and key != PLAN}
+
+
 GROUP_WORLD_MOVES: Final[dict[str, Move]] = {
     "group": GROUP_MOVES["group"],
     "place": GroupWorld.place,  # type: ignore[dict-item]
     **MOVES,
     **GROUP_MOVES,
     "compare": GroupWorld.compare,  # type: ignore[dict-item]
+    "restart": GroupWorld.restart,  # type: ignore[dict-item]
+    "halve": GroupWorld.halve,  # type: ignore[dict-item]
+    "evict": GroupWorld.evict,  # type: ignore[dict-item]
     "settle": GroupWorld.settle,  # type: ignore[dict-item]
 }
 GroupWorld.moves = GROUP_WORLD_MOVES

@@ -11,7 +11,7 @@ from linkwise.dialects.groups_conventions import KUEUE, KUEUE_TOTAL, SCHEDULER_P
 from linkwise.dialects.groups_gang import GROUPS, MINIMUM, MODE, NAME as GANG, POLICY, TOTAL
 from linkwise.dialects.linkwise import PLAN
 from linkwise.dialects.pod_groups import KINDS
-from linkwise.model.views import ContainerView, PodView
+from linkwise.model.views import ContainerView, Owner, PodView
 from linkwise.testing.cluster_moves import ASKS, MOST_PODS, OURS, one_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linkwise.testing.broker_machine import World
     from linkwise.testing.cluster_moves import Move
 
-__all__ = ["GROUP_MOVES", "SPACES"]
+__all__ = ["GROUP_MOVES", "SPACES", "begin"]
 
 SPACES: Final = ("default", "team")
 VOLCANO: Final = "scheduling.volcano.sh/group-name"
@@ -65,6 +65,7 @@ SAID: Final = (
     Said(2, {SCHEDULER_PLUGINS: "g"}),
     _gang("broken", 2, least="many"),
     _gang("only", 2, least="2", policy="only-waiting"),
+    Said(2),
 )
 PODGROUPS: Final = (
     (KINDS["volcano"], "v", {"spec": {"minMember": 2}}),
@@ -108,6 +109,7 @@ def _member(world: World, said: Said, space: str, ask: int, c: int) -> None:
         scheduler="other" if c % 37 == 36 else "",
         gates=(GATE,) if c % 17 == 16 else (),
         scheduling_group=said.pointer,
+        owner=Owner("Job", "job", f"job-{c % 3}") if c % 2 else None,
     )
     world.api.put(pod)
 
@@ -158,6 +160,13 @@ def write(world: World, a: int, b: int, c: int) -> None:
             world.api.annotate(note)
 
 
+def begin(world: World, a: int, _b: int, _c: int) -> None:
+    """A container of a bound pod begins to run."""
+    bound = [pod for pod in world.api.pods.values() if pod.node and not pod.begun and not pod.deleting]
+    if pod := one_of(bound, a):
+        world.api.put(replace(pod, begun=True))
+
+
 GROUP_MOVES: Final[dict[str, Move]] = {
     "group": make_group,
     "join": join,
@@ -166,4 +175,5 @@ GROUP_MOVES: Final[dict[str, Move]] = {
     "pod group": pod_group,
     "relabel": relabel,
     "cordon": cordon,
+    "begin": begin,
 }

@@ -1,4 +1,4 @@
-"""What is written to the API server, as JSON: bindings, patches of annotations, events."""
+"""What is written to the API server, as JSON: bindings, patches of annotations, evictions, events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["About", "annotations_patch", "binding", "count_patch", "event"]
+__all__ = ["About", "annotations_patch", "binding", "count_patch", "event", "eviction"]
 
 COMPONENT: Final = "linkwise"
 _LONGEST: Final = 1024
@@ -40,6 +40,13 @@ def binding(name: str, uid: str, node: str, annotations: Mapping[str, str]) -> b
 def annotations_patch(uid: str, annotations: Mapping[str, str | None]) -> bytes:
     """A merge patch that writes annotations, or takes those away that are None; a pod with another UID refuses it."""
     return _encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
+
+
+def eviction(namespace: str, name: str, uid: str, version: int) -> bytes:
+    """Sends a pod away, unless it is another one by now, or has changed since that version; 0 is any."""
+    seen = {"resourceVersion": str(version)} if version else {}
+    meta, options = {"namespace": namespace, "name": name}, {"preconditions": {"uid": uid, **seen}}
+    return _encode({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options})
 
 
 def event(name: str, about: About, words: tuple[str, str, str], count: int, time: str) -> bytes:

@@ -188,6 +188,7 @@ class ContainerStatus(Struct):
 
     state: ContainerState | None = None
     last_state: ContainerState | None = None
+    restart_count: int = 0
 
 
 class PodStatus(Struct):

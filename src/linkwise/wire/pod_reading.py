@@ -50,35 +50,37 @@ def view_of(pod: PodObject) -> PodView:
     nodes = affinity.node_affinity.required if affinity and affinity.node_affinity else None
     claims = status.extended_resource_claim_status
     deleting = meta.deletion_timestamp is not None
+    # In the order of the fields: with their names this takes half as long again, and a start makes fifty thousand views.
     return _pod(
-        namespace=one(meta.namespace),
-        name=meta.name or meta.generate_name,
-        uid=meta.uid,
-        containers=_containers(spec),
-        labels=labels_of(meta),
-        annotations=annotations_of(meta),
-        node=one(spec.node_name) if spec.node_name else "",
-        phase=one(status.phase) if status.phase else "Pending",
-        created=seconds(meta.creation_timestamp),
-        deleting=deleting,
-        priority=spec.priority or 0,
-        scheduler=one(spec.scheduler_name) if spec.scheduler_name else "",
-        gates=tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),
-        scheduling_group=_scheduling_group(spec),
-        owner=_owner(meta.owner_references) if meta.owner_references else None,
-        node_selector=same_texts(tuple(spec.node_selector.items())) if spec.node_selector else NOTHING,
-        tolerations=_tolerations(spec.tolerations) if spec.tolerations else (),
-        claims=tuple([claim.name for claim in spec.resource_claims]) if spec.resource_claims else (),
-        overhead=texts(spec.overhead) if spec.overhead else NOTHING,
-        hosted_by_claims=_hosted_by_claims(claims) if claims else (),
-        requests=texts(spec.resources.requests) if spec.resources else NOTHING,
-        affinity=_node_terms(nodes.node_selector_terms or ()) if nodes else None,
-        ports=_ports(spec),
-        apart=_pod_terms(affinity.pod_anti_affinity, meta) if affinity and affinity.pod_anti_affinity else (),
-        together=_pod_terms(affinity.pod_affinity, meta) if affinity and affinity.pod_affinity else (),
-        version=version(meta),
-        stopped=deleting and _stopped(status),
-        nominated=one(status.nominated_node_name) if status.nominated_node_name else "",
+        one(meta.namespace),
+        meta.name or meta.generate_name,
+        meta.uid,
+        _containers(spec),
+        labels_of(meta),
+        annotations_of(meta),
+        one(spec.node_name) if spec.node_name else "",
+        one(status.phase) if status.phase else "Pending",
+        seconds(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
+        deleting,
+        spec.priority or 0,
+        one(spec.scheduler_name) if spec.scheduler_name else "",
+        tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),
+        _scheduling_group(spec) if spec.scheduling_group or spec.workload_ref else "",
+        _owner(meta.owner_references) if meta.owner_references else None,
+        same_texts(tuple(spec.node_selector.items())) if spec.node_selector else NOTHING,
+        _tolerations(spec.tolerations) if spec.tolerations else (),
+        tuple([claim.name for claim in spec.resource_claims]) if spec.resource_claims else (),
+        texts(spec.overhead) if spec.overhead else NOTHING,
+        _hosted_by_claims(claims) if claims else (),
+        texts(spec.resources.requests) if spec.resources else NOTHING,
+        _node_terms(nodes.node_selector_terms or ()) if nodes else None,
+        _ports(spec),
+        _pod_terms(affinity.pod_anti_affinity, meta) if affinity and affinity.pod_anti_affinity else (),
+        _pod_terms(affinity.pod_affinity, meta) if affinity and affinity.pod_affinity else (),
+        version(meta),
+        deleting and _stopped(status),
+        one(status.nominated_node_name) if status.nominated_node_name else "",
+        _has_begun(status),
     )
 
 
@@ -197,9 +199,18 @@ def _stopped(status: PodStatus) -> bool:
     return bool(status.container_statuses) and all(map(_ended, (*(status.container_statuses or ()), *begun)))
 
 
+def _has_begun(status: PodStatus) -> bool:
+    """Whether any container has run, one that runs before the others included."""
+    if status.container_statuses and any(map(_begun, status.container_statuses)):
+        return True
+    return bool(status.init_container_statuses) and any(map(_begun, status.init_container_statuses or ()))
+
+
 def _begun(found: ContainerStatus) -> bool:
     state, before = found.state, found.last_state
-    return bool((state and (state.running or state.terminated)) or (before and before.terminated))
+    now = state is not None and (state.running is not None or state.terminated is not None)
+    # A kubelet that starts anew may have lost the last state, and still counts.
+    return now or found.restart_count > 0 or (before is not None and before.terminated is not None)
 
 
 def _ended(found: ContainerStatus) -> bool:

@@ -29,7 +29,7 @@ _CONTAINERS: Final = ("initContainers", "containers")
 def salvaged_pod(data: bytes | msgspec.Raw) -> PodView | None:
     """The view of a bound pod by as much as can be read; None if it is not bound, or has no UID that can be read.
 
-    It never counts as being deleted: what its containers do may be what can't be read.
+    It never counts as being deleted, and always as begun: what its containers do may be what can't be read.
     """
     try:
         document = decode_as(data, Document)
@@ -42,12 +42,13 @@ def salvaged_pod(data: bytes | msgspec.Raw) -> PodView | None:
     for words in ("annotations", "labels"):
         kept[words] = {key: value for key, value in _part(meta, words).items() if isinstance(value, str)}
     held: Document = {"nodeName": spec["nodeName"]} | {name: _containers(spec.get(name)) for name in _CONTAINERS}
-    phase = {"phase": status["phase"]} if isinstance(status.get("phase"), str) else {}
+    told: Document = {"phase": status["phase"]} if isinstance(status.get("phase"), str) else {}
+    told["containerStatuses"] = [{"state": {"running": {}}}]
     try:
-        return pod_view({"metadata": kept, "spec": held, "status": phase})
+        return pod_view({"metadata": kept, "spec": held, "status": told})
     except InputError:
         del kept[_CREATED]  # all that is left to be wrong; the pod counts as old
-        return pod_view({"metadata": kept, "spec": held, "status": phase})
+        return pod_view({"metadata": kept, "spec": held, "status": told})
 
 
 def _part(document: Document, name: str) -> Document:

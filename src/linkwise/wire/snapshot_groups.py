@@ -159,6 +159,8 @@ class GroupsRecord(Strict, frozen=True):
     touched: tuple[str, ...] = ()
     past: dict[str, int] = msgspec.field(default_factory=dict)
     generations: dict[str, int] = msgspec.field(default_factory=dict)
+    evicting: dict[str, float] = msgspec.field(default_factory=dict)
+    evicted: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, kept: GroupsKept) -> GroupsRecord:
@@ -182,6 +184,8 @@ class GroupsRecord(Strict, frozen=True):
             kept.touched,
             dict(kept.past),
             dict(kept.generations),
+            dict(kept.evicting),
+            kept.evicted,
         )
 
     def value(self) -> GroupsKept:
@@ -205,4 +209,6 @@ class GroupsRecord(Strict, frozen=True):
             self.touched,
             self.past,
             self.generations,
+            self.evicting,
+            self.evicted,
         )

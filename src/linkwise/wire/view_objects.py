@@ -116,10 +116,17 @@ def _pod_status(view: PodView) -> Object:
         {
             "phase": view.phase,
             "nominatedNodeName": view.nominated,
-            "containerStatuses": [{"state": {"terminated": {}}}] if view.stopped else [],
+            "containerStatuses": _statuses(view),
             "extendedResourceClaimStatus": _told({"requestMappings": hosted}),
         }
     )
+
+
+def _statuses(view: PodView) -> list[Object]:
+    """What containers do; a pod that has stopped has begun."""
+    if view.stopped:
+        return [{"state": {"terminated": {}}}]
+    return [{"state": {"running": {}}}] if view.begun else []
 
 
 def _containers(view: PodView) -> tuple[list[Object], list[Object]]:

@@ -112,7 +112,7 @@ class Making:
         self._smallest = min((wanted.ask.devices for wanted in self._asked if wanted.ask.devices), default=0)
         self._plain = all(plain(member.demand) for member in first)
         # What is the same for many nodes is worked out once.
-        self._ways: dict[tuple[frozenset[str] | None, Mode, bool], Way | None] = {}
+        self._ways: dict[tuple[frozenset[str] | None, Mode, bool, bool], Way | None] = {}
         self._caps: dict[Hashable, Counts] = {}
         self._beside: dict[Hashable, bool] = {}
         self._known: dict[str, tuple[Site, Spot | None]] = {}
@@ -185,10 +185,10 @@ class Making:
         if self._task.fixed and not self._task.mixed and site.model not in self._task.fixed:
             return None
         roomy = site.shape.free.bit_count() >= self._smallest
-        asked = (site.served, site.node.mode, roomy)
+        asked = (site.served, site.node.mode, roomy, not site.shape.unattributed)
         if asked not in self._ways:
             able = [wanted for wanted in self._asked if site.serves(wanted) and (roomy or in_parts(wanted))]
-            self._ways[asked] = way_of(able)
+            self._ways[asked] = way_of(able, certain=not site.shape.unattributed)
         way = self._ways[asked]
         if way is None:
             return None

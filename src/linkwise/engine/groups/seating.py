@@ -25,15 +25,18 @@ __all__ = ["seated", "takes"]
 
 
 def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0) -> list[Offer | None]:
-    """An offer for each member, in their order; the node must have room for all of them.
+    """An offer for each member, in their order.
 
-    None for all where the devices of one would be slower than the floor, in GB/s.
+    None for all where there are too few devices, or those of one would be slower than the floor, in GB/s.
     """
     asked = [member.wanted for member in members if member.wanted]
     whole = [wanted for wanted in asked if not in_parts(wanted)]
     if asked and (not whole or by_links(whole[0])):
         free = [device.id for device in node.free()] if whole else open_devices(node, asked, held)
-        devices = _by_links(node, free, held, [member.size for member in members], floor)
+        sizes = [member.size for member in members]
+        if sum(sizes) > len(free):
+            return [None for _ in members]
+        devices = _by_links(node, free, held, sizes, floor)
         if floor and any(len(own) > 1 and (slowest_pair(node, own) or 0.0) < floor for own in devices):
             return [None for _ in members]
         return [_offer(node, member, own) for member, own in zip(members, devices, strict=True)]

@@ -24,19 +24,25 @@ class Way(NamedTuple):
     by_links: bool
 
 
-def way_of(asked: list[Wanted]) -> Way | None:
-    """The way of the first that asks for whole devices, else of the first, with all that share it."""
+def way_of(asked: list[Wanted], *, certain: bool = True) -> Way | None:
+    """The way of the first that asks for whole devices, else of the first, with all that share it.
+
+    Args:
+        asked: what the node could serve alone.
+        certain: whether it is known which of its devices are taken.
+    """
     if not asked:
         return None
     first = next((wanted for wanted in asked if not in_parts(wanted)), asked[0])
-    sharing = [wanted for wanted in asked if _share_a_node(first, wanted)]
+    sharing = [wanted for wanted in asked if _share_a_node(first, wanted, certain=certain)]
     return Way(sharing, in_parts(first), by_links(first))
 
 
-def _share_a_node(first: Wanted, wanted: Wanted) -> bool:
+def _share_a_node(first: Wanted, wanted: Wanted, *, certain: bool) -> bool:
     """Whether both are placed in one way, or parts beside whole devices that are handed out in the same mode."""
     same = (wanted.policy.name, in_parts(wanted)) == (first.policy.name, in_parts(first))
-    return same or (by_links(first) and in_parts(wanted) and wanted.ask.mode == first.ask.mode)
+    # Whole devices can be counted where nobody knows which are taken; a part must be of one that surely is not.
+    return same or (certain and by_links(first) and in_parts(wanted) and wanted.ask.mode == first.ask.mode)
 
 
 def alike(member: Member) -> Hashable:

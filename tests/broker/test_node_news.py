@@ -1,0 +1,48 @@
+"""What people are told when devices stop working."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.effects import Event
+from linkwise.testing.boxes import Box, broker_of, device_pod, place
+
+if TYPE_CHECKING:
+    from linkwise.broker.broker import Broker
+
+NOW = 100.0
+BOX = Box("n", count=4)
+SICK = replace(BOX, sick=frozenset({0}))
+
+
+def told(broker: Broker, box: Box) -> list[Event]:
+    return [effect for effect in broker.observe(box.sights(), NOW) if isinstance(effect, Event)]
+
+
+def test_a_device_that_stops_working_is_told_at_its_node_and_at_the_pod_that_has_it() -> None:
+    broker = broker_of(BOX)
+    place(broker, device_pod("a", 4), "n")
+    at_node, at_pod = told(broker, SICK)
+    assert (at_node.reason, at_node.node) == ("DeviceFailed", "n")
+    assert at_node.sentence == "device 0 (n-d0) stopped working; 3 of 4 do"
+    assert (at_pod.reason, at_pod.name, at_pod.uid) == ("DeviceFailed", "a", "uid-a")
+    assert at_pod.sentence == "device 0 (n-d0) of node n, which this pod has, stopped working"
+
+
+def test_pods_on_other_devices_of_the_node_hear_nothing() -> None:
+    broker = broker_of(replace(BOX, allocations={"uid-a": ("n-d2",)}))
+    place(broker, device_pod("a", 1), "n")
+    gone = told(broker, replace(SICK, allocations={"uid-a": ("n-d2",)}))
+    assert [event.name for event in gone if event.reason == "DeviceFailed"] == [""]
+
+
+def test_a_failed_device_is_told_once_and_that_it_works_again_too() -> None:
+    broker = broker_of(BOX)
+    assert len(told(broker, SICK)) == 1
+    assert told(broker, SICK) == []
+    assert [event.sentence for event in told(broker, BOX)] == ["device 0 (n-d0) works again; 4 of 4 do"]
+
+
+def test_a_node_that_is_first_seen_with_a_failed_device_is_no_news() -> None:
+    assert told(broker_of(), SICK) == []

@@ -1,0 +1,60 @@
+"""How the service begins where there is no cluster to read yet, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.cli.serving import LISTING, Serving
+from linkwise.config.settings import ServeSettings
+from linkwise.embedded.faults import Fault
+from linkwise.kube.timing import Timing
+from linkwise.serve.listening import listen
+from linkwise.testing.embedded_bed import Bed, embedded
+from linkwise.testing.embedded_service import EmbeddedService
+from linkwise.testing.scripted_api import play, until
+
+if TYPE_CHECKING:
+    from linkwise.kube.connection import Connection
+    from linkwise.testing.scripted_api import ScriptedApi
+
+SLOW = replace(EmbeddedService.QUICK, bind_timeout=100.0)
+
+
+@embedded({"dgx1-v100": 1}, kube=SLOW)
+async def test_a_service_that_is_told_to_stop_twice_does_not_wait_for_binds(bed: Bed) -> None:
+    bed.cluster.api.faults.add(Fault("hang", on="POST", path="/binding$", times=0))
+    bed.create("train", {"nvidia.com/gpu": 2})
+    await bed.until(lambda: any(fault["done"] for fault in bed.cluster.api.faults.shown()), "a bind is under way")
+    first = asyncio.create_task(bed.service.stop())
+    await bed.pause(0.05)
+    assert not first.done()
+    async with asyncio.timeout(5.0):  # a drain may take 20 seconds
+        await bed.service.stop()
+        await first
+    bed.cluster.api.faults.clear()
+    await bed.service.start(bed.cluster.api.kubeconfig())
+    await bed.placed("train")
+
+
+def test_garbage_is_collected_again_where_the_cluster_cannot_be_listed_for_long() -> None:
+    async def story(api: ScriptedApi, connection: Connection) -> None:
+        del api  # it has neither pods nor nodes
+        minutes = itertools.count(step=LISTING / 4)
+        timing = Timing(clock=lambda: next(minutes), sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
+        serving, door = Serving(ServeSettings(), connection, timing=timing), listen("127.0.0.1", 0)
+        running = asyncio.create_task(serving.run(door))
+        await until(gc.isenabled)
+        assert not serving.ready
+        serving.stop()
+        await running
+        door.close()
+
+    gc.disable()
+    try:
+        play(story)
+    finally:
+        gc.enable()

@@ -1,0 +1,57 @@
+"""The service goes on where something in it fails, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from linkwise.broker.broker import Broker
+from linkwise.serve.counting import Counting
+from linkwise.serve.service import Service
+from linkwise.testing.boxes import Box, broker_of
+from linkwise.testing.scripted_api import until
+from linkwise.testing.served import Recorder, Served
+
+if TYPE_CHECKING:
+    from linkwise.broker.effects import Effect
+
+
+class Stumbling(Broker):
+    """Has always something to do, and fails at it as often as it is told to."""
+
+    fails = 1
+
+    def next_deadline(self) -> float | None:
+        return 0.0
+
+    def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
+        del now, budget
+        if self.fails:
+            self.fails -= 1
+            raise KeyError("a word that nobody thought of")
+        return ()
+
+
+def test_a_step_that_fails_is_told_and_tried_again() -> None:
+    async def story() -> tuple[str, str]:
+        service = Service(Stumbling(), Recorder(), Counting(), clock=lambda: 1.0)
+        service.synced = True
+        running = asyncio.create_task(service.run())
+        await until(lambda: service.trouble or running.done())
+        first = service.trouble
+        await until(lambda: not service.trouble or running.done())
+        running.cancel()
+        return first, service.trouble
+
+    first, last = asyncio.run(story())
+    assert "a word that nobody thought of" in first
+    assert last == ""
+
+
+def test_a_bind_of_a_pod_that_nobody_has_seen_is_counted_apart() -> None:
+    with Served(broker_of(Box("a"))) as served:
+        body = {"PodName": "p", "PodNamespace": "default", "PodUID": "made-up", "Node": "a"}
+        assert "not seen yet" in served.post("/bind", body).json["Error"]
+        counted = served.get("/metrics").text
+    assert 'linkwise_binds_total{outcome="unseen"} 1.0' in counted
+    assert 'linkwise_binds_total{outcome="conflict"} 0.0' in counted

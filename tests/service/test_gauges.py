@@ -1,0 +1,33 @@
+"""Numbers that are looked up when Prometheus asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.fleet import fleet_node
+from linkwise.broker.sights import NodeGone
+from linkwise.testing.served import Served
+from linkwise.vendors.profiles import profile
+
+
+def suspects(served: Served) -> list[str]:
+    return [line for line in served.get("/metrics").text.splitlines() if line.startswith("linkwise_suspect_pairs")]
+
+
+@pytest.mark.rule("001.suspect")
+def test_nodes_with_samples_that_are_not_believed_are_named_with_how_many() -> None:
+    broker = Broker()
+    broker.observe([*fleet_node(profile("dgx1-v100-measured"), "odd"), *fleet_node(profile("dgx1-v100"), "fine")], 0.0)
+    with Served(broker) as served:
+        assert suspects(served) == ['linkwise_suspect_pairs{node="odd"} 2.0']
+
+
+def test_a_node_that_is_gone_or_measured_anew_is_named_no_more() -> None:
+    broker = Broker()
+    for name in ("one", "other"):
+        broker.observe(fleet_node(profile("dgx1-v100-measured"), name), 0.0)
+    with Served(broker) as served:
+        assert len(suspects(served)) == 2
+        broker.observe([NodeGone("one"), *fleet_node(profile("dgx1-v100"), "other")], 1.0)
+        assert suspects(served) == []
