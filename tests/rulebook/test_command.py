@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from linkwise.cli.main import main
 from linkwise.rulebook import table
 
-KEYS = ["id", "statement", "status", "proven", "missing", "where", "tests"]
+KEYS = ["id", "statement", "status", "proven", "missing", "waits_for", "where", "tests"]
 
 
 def rules(*arguments: str) -> Result:
@@ -33,6 +33,10 @@ def test_one_rule_is_shown_in_full() -> None:
     made = rules("003.groups").stdout
     assert made.startswith("003.groups  priority groups A to D")
     assert all(f"\n  {name}  " in made for name in ("status", "proven", "where", "tests"))
+
+
+def test_a_rule_that_is_not_done_names_the_part_it_waits_for() -> None:
+    assert "  status  not yet: real component; waits for node agent\n" in rules("002.detect").stdout
 
 
 def test_tables_fit_80_columns_and_cut_nothing() -> None:

@@ -9,6 +9,7 @@ RING = RuleStatus(
     status="not yet",
     proven=("L",),
     missing=("R",),
+    waits_for=("rings", "a ring of rings"),
     where=("src/linkwise/topology/rings.py:3", "src/linkwise/topology/rings.py:9", "docs/rings.md:3"),
     tests=("tests/topology/test_rings.py::test_ring",),
 )
@@ -23,13 +24,17 @@ def test_a_row_shows_levels_listed_and_proven() -> None:
     assert row(RING)[:4] == ["`003.ring`", "one ring", "L R", "L"]
 
 
+def test_what_a_rule_waits_for_is_named() -> None:
+    assert row(RING)[4] == "rings, a ring of rings"
+
+
 def test_places_are_links_without_lines_each_file_once() -> None:
     links = ["[topology/rings.py](../src/linkwise/topology/rings.py)", "[docs/rings.md](rings.md)"]
-    assert row(RING)[4] == "<br>".join(links)
+    assert row(RING)[5] == "<br>".join(links)
 
 
 def test_tests_are_links_to_their_files() -> None:
-    assert row(RING)[5] == "[test_ring](../tests/topology/test_rings.py)"
+    assert row(RING)[6] == "[test_ring](../tests/topology/test_rings.py)"
 
 
 def test_each_system_has_its_heading() -> None:

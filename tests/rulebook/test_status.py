@@ -31,6 +31,13 @@ def test_a_rule_proven_at_some_levels_names_the_others() -> None:
     assert made.sentence() == "not yet: real component"
 
 
+def test_a_rule_that_is_not_done_names_what_it_waits_for() -> None:
+    rules = [Rule("003.ring", "one ring", ("R",))]
+    (made,) = join(rules, Record((CODE,), ()), {"003.ring": ("node agent", "doctor")})
+    assert made.waits_for == ("node agent", "doctor")
+    assert made.sentence() == "not yet: real component; waits for node agent and doctor"
+
+
 def test_a_test_without_a_mark_proves_nothing() -> None:
     assert status("L", LIBRARY).missing == ("L",)
 

@@ -40,8 +40,8 @@ def command(pattern: str, *, as_json: bool) -> None:
     """Show what the five systems ask for, and where it is done and proven.
 
     PATTERN is a rule id or the beginning of one. A rule is done when a mark in the code and a test name it at
-    every level it must be proven at; until then it is "not yet", with the levels that are missing: library,
-    embedded cluster, real component, documentation.
+    every level it must be proven at; until then it is "not yet", with the levels that are missing (library,
+    embedded cluster, real component, documentation) and the part of Linkwise that it waits for.
     """
     chosen = _chosen(status.current(), pattern)
     if as_json:
@@ -94,8 +94,8 @@ def _print_tables(chosen: tuple[RuleStatus, ...]) -> None:
 
 def _table(rules: tuple[RuleStatus, ...], id_width: int) -> Table:
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - as above
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
 
     made = Table(box=SIMPLE_HEAD, expand=True, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     made.add_column("id", width=id_width)

@@ -12,10 +12,11 @@ INTRO = f"""\
 # The rules
 
 Everything the five systems ask for, by id, with the places that do it and the tests that prove it.
+A rule that is not proven at every level names the part of Linkwise that it waits for.
 `linkwise rules` prints the same with line numbers.
 Levels: {", ".join(f"{level} {name}" for level, name in LEVELS.items())}.
 """
-HEAD = "| id | rule | levels | proven | where | tests |\n|---|---|---|---|---|---|"
+HEAD = "| id | rule | levels | proven | waits for | where | tests |\n|---|---|---|---|---|---|---|"
 
 
 def rules_page() -> str:
@@ -43,6 +44,7 @@ def _row(rule: RuleStatus) -> str:
         rule.statement,
         " ".join(levels),
         " ".join(rule.proven) or "not yet",
+        ", ".join(rule.waits_for),
         "<br>".join(_link(file.removeprefix("src/linkwise/"), file) for file in files),
         "<br>".join(_link(test.rpartition("::")[2], test.partition("::")[0]) for test in rule.tests),
     )

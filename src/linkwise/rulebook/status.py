@@ -1,10 +1,11 @@
 """Joins the table of rules with what is marked and proven: which rules are done, and what the others lack."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from linkwise.rulebook import record, table
+from linkwise.rulebook.parts import parts_by_rule
 from linkwise.rulebook.record import Record
 from linkwise.rulebook.table import LEVELS, Rule
 
@@ -18,24 +19,29 @@ class RuleStatus:
     status: Literal["done", "not yet"]
     proven: tuple[str, ...]
     missing: tuple[str, ...]
+    waits_for: tuple[str, ...]
+    """parts of the product that it can't be done without, and that are not there yet"""
     where: tuple[str, ...]
     tests: tuple[str, ...]
 
     def sentence(self) -> str:
-        """`done`, or `not yet` with the names of the levels that are missing."""
+        """`done`, or `not yet` with the names of the levels that are missing and of what it waits for."""
         if self.status == "done":
             return "done"
-        return f"not yet: {', '.join(LEVELS[level] for level in self.missing)}"
+        levels = ", ".join(LEVELS[level] for level in self.missing)
+        return f"not yet: {levels}" + (f"; waits for {' and '.join(self.waits_for)}" if self.waits_for else "")
 
 
 def current() -> tuple[RuleStatus, ...]:
     """Every rule of the Linkwise that is running."""
-    return join(table.rules(), record.load())
+    return join(table.rules(), record.load(), parts_by_rule())
 
 
-def join(rules: Iterable[Rule], known: Record) -> tuple[RuleStatus, ...]:
-    """The status of each rule, in the order given."""
-    return tuple(_status(rule, known) for rule in rules)
+def join(
+    rules: Iterable[Rule], known: Record, parts: Mapping[str, tuple[str, ...]] | None = None
+) -> tuple[RuleStatus, ...]:
+    """The status of each rule, in the order given; `parts` are what rules wait for."""
+    return tuple(_status(rule, known, (parts or {}).get(rule.id, ())) for rule in rules)
 
 
 def tally(statuses: Iterable[RuleStatus]) -> dict[str, tuple[int, int]]:
@@ -46,7 +52,7 @@ def tally(statuses: Iterable[RuleStatus]) -> dict[str, tuple[int, int]]:
     return {level: (proven[level], proven[level] + missing[level]) for level in LEVELS}
 
 
-def _status(rule: Rule, known: Record) -> RuleStatus:
+def _status(rule: Rule, known: Record, parts: tuple[str, ...]) -> RuleStatus:
     where = tuple(mark.place for mark in known.marks if mark.rule == rule.id)
     proofs = [proof for proof in known.proofs if proof.rule == rule.id]
     tested = {proof.level for proof in proofs}
@@ -58,6 +64,7 @@ def _status(rule: Rule, known: Record) -> RuleStatus:
         status="not yet" if missing else "done",
         proven=proven,
         missing=missing,
+        waits_for=parts,
         where=where,
         tests=tuple(dict.fromkeys(proof.test for proof in proofs)),
     )

@@ -1,0 +1,52 @@
+"""What each rule that is not done waits for: the part of the product that is still to come, in words of its users.
+
+A rule that is done stands here no more; a test sees to it that none is left and none is missing.
+"""
+
+from typing import Final
+
+__all__ = ["WAITING", "parts_by_rule"]
+
+WAITING: Final = {
+    "node agent": (
+        "000.publish",
+        "000.agree",
+        "001.report",
+        "001.environment",
+        "002.inventory",
+        "002.detect",
+        "002.nodes",
+        "002.libraries",
+        "002.flags",
+        "002.usage",
+        "004.count",
+        "004.report",
+        "004.allocate",
+        "004.environment",
+    ),
+    "admission webhook": ("002.name", "002.access", "003.valid-job"),
+    "Volcano extender": (
+        "003.valid-job",
+        "003.order",
+        "003.allocate",
+        "003.in-session",
+        "003.config",
+    ),
+    "access control": ("002.access",),
+    "taint for stranded devices": ("002.stranded",),
+    "NUMA alignment": ("002.affinity",),
+    "version matching": ("002.versions",),
+    "vendor-agnostic asks": ("002.agnostic",),
+    "doctor": ("004.trouble",),
+    "guides and sample scripts": ("002.documents",),
+}
+"""the rules by the part they wait for; a rule may wait for several"""
+
+
+def parts_by_rule(waiting: dict[str, tuple[str, ...]] = WAITING) -> dict[str, tuple[str, ...]]:
+    """The same the other way round: what each rule waits for."""
+    found: dict[str, tuple[str, ...]] = {}
+    for part, rules in waiting.items():
+        for rule in rules:
+            found[rule] = (*found.get(rule, ()), part)
+    return found
