@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCHES := partition filter rebuild conflicts plan calls embedded
 
-.PHONY: help setup demo test e2e check fix bench bench-cluster soak docs lock clean
+.PHONY: help setup demo up test e2e check fix bench bench-cluster soak docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -15,8 +15,11 @@ $(READY): requirements.lock pyproject.toml scripts/setup.sh
 
 setup: $(READY)  ## make .venv with the locked requirements
 
-demo: $(READY)  ## a guided tour of real choices (ARGS=--once: check every promise and end)
+demo: $(READY)  ## a guided tour on a cluster of its own, until Ctrl-C (ARGS=--once: check every promise and end)
 	@$(BIN)/linkwise demo $(ARGS)
+
+up: $(READY)  ## a cluster to try things on, until Ctrl-C (ARGS="--nodes 5000", ARGS=--help)
+	@$(BIN)/linkwise up $(ARGS)
 
 test: $(READY)  ## all tests that need nothing but Python
 	$(BIN)/pytest --numprocesses auto $(ARGS)

@@ -44,10 +44,3 @@ def test_help_imports_nothing_slow() -> None:
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for slow in ("'rich'", "'msgspec'", "'yaml'", "'linkwise.topology"):
         assert slow not in shown.stdout
-
-
-def test_the_demo_keeps_its_promises(linkwise: Linkwise) -> None:
-    shown = linkwise("demo", "--once")
-    assert shown.returncode == 0, shown.stdout
-    assert "All 9 promises held." in shown.stdout
-    assert max(map(len, shown.stdout.splitlines())) <= 80

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,8 +44,8 @@ spec:
 """
 
 
-def read(linkwise: Linkwise, text: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(linkwise("read", "-f", "-", "--json", stdin=text).stdout)
+def read(linkwise: Linkwise, text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(linkwise("read", "-f", "-", "--json", stdin=text).stdout)
     return found
 
 
@@ -67,7 +67,7 @@ def test_a_volcano_job_is_read_task_by_task(linkwise: Linkwise) -> None:
         "team-a",
     )
     assert ps["asks"] == {}
-    assert worker["group"]["minimum"] == 2  # type: ignore[index]
+    assert worker["group"]["minimum"] == 2
 
 
 def test_what_every_node_would_refuse_is_a_problem(linkwise: Linkwise) -> None:
@@ -80,7 +80,7 @@ def test_what_every_node_would_refuse_is_a_problem(linkwise: Linkwise) -> None:
 
 def test_a_problem_in_the_second_task_stands_there(linkwise: Linkwise) -> None:
     second = VCJOB.replace("[{name: ps}]", "[{name: ps, resources: {limits: {huawei.com/Ascend910: x}}}]")
-    problem = read(linkwise, second)[1]["problems"][0]  # type: ignore[index]
+    problem = read(linkwise, second)[1]["problems"][0]
     assert problem["line"] == 16
 
 
@@ -137,7 +137,7 @@ def test_objects_that_make_no_pods_are_said_to_ask_for_nothing(linkwise: Linkwis
 def test_a_node_is_told_by_every_dialect_that_knows_it(linkwise: Linkwise) -> None:
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"nvidia.com/gpu": "8"}}}
     (entry,) = read(linkwise, json.dumps(node))
-    assert [facts["source"] for facts in entry["facts"]] == ["nvidia"]  # type: ignore[attr-defined]
+    assert [facts["source"] for facts in entry["facts"]] == ["nvidia"]
 
 
 def test_a_list_is_opened_and_lines_stay_right(linkwise: Linkwise) -> None:

@@ -1,46 +1,41 @@
-"""`linkwise demo`: a guided tour of real choices; every promise it makes is checked while it is told."""
+"""`linkwise demo`: a guided tour on a cluster of its own; every promise it makes is checked while it is told."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+WIDEST: Final = 100
+"""columns; longer lines are hard to read"""
 
-    from rich.console import Console
+_EPILOG: Final = """\b
+Examples:
+  linkwise demo
+  linkwise demo --once > tour.txt      # no colours, no line over 80 columns
 
-EXIT_BROKEN: Final = 1
+\b
+On a terminal it waits for Enter between two stories. At the end it offers a question to ask the cluster,
+which runs on until Ctrl-C, also where the output goes to a file; with --once it ends by itself.
+
+\b
+Exit codes: 0 all promises held; 1 one did not, or --once was cut short.
+"""
 
 
-@click.command("demo", epilog="\b\nExample:\n  linkwise demo --once | less -R")
+@click.command("demo", epilog=_EPILOG)
 @click.option("--once", is_flag=True, help="End after the tour; exit 1 if a promise of it did not hold.")
 def command(*, once: bool) -> None:
-    """Walk through real choices on real machines, in colour.
+    """Walk through seven stories on a cluster that runs in this process.
 
-    Nothing is needed: no cluster, no GPU. The machines are those that the designs behind Linkwise describe.
+    Nothing is needed: no Kubernetes, no GPU. The machines and the pods are those that the designs behind Linkwise
+    describe; what you see is read from the running cluster, beside what a link-blind scheduler would have done.
     """
-    del once  # the tour has nothing to keep serving yet, so that it always ends
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and --help does not need it
+    from linkwise.cli.tour.guiding import guide  # noqa: PLC0415 - brings rich, the cluster and the service
+    from linkwise.cli.tour.stories import STORIES  # noqa: PLC0415 - same
+    from linkwise.cli.tour.telling import Output  # noqa: PLC0415 - same
 
-    from linkwise.cli.tour import STOPS  # noqa: PLC0415 - same
-
-    console = Console(highlight=False)
-    broken = [title for number, (title, stop) in enumerate(STOPS, 1) if not _visit(console, number, title, stop)]
-    console.print()
-    if broken:
-        console.print(f"[bold red]{len(broken)} promises did not hold:[/] {'; '.join(broken)}")
-        sys.exit(EXIT_BROKEN)
-    console.print(f"[bold green]All {len(STOPS)} promises held.[/] Now ask something yourself:")
-    console.print("  linkwise pick --profile dgx1-v100 --size 4 --available 0-2,4-6 --required 6")
-
-
-def _visit(console: Console, number: int, title: str, stop: Callable[[Console], bool]) -> bool:
-    console.print()
-    console.rule(f"[bold]{number}. {title}[/]", align="left")
-    held = stop(console)
-    if not held:
-        console.print("[bold red]This promise did not hold.[/]")
-    return held
+    console = Output(highlight=False)
+    console.width = min(console.width, WIDEST)
+    sys.exit(guide(console, STORIES, once=once))

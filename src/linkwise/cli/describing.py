@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,6 +15,7 @@ from linkwise.broker.explanation_text import explanation_lines
 from linkwise.broker.group_explanation import GroupExplanation
 from linkwise.broker.inspecting import Holder
 from linkwise.broker.node_explanation import NodeExplanation
+from linkwise.cli.bars import bar
 from linkwise.cli.explained import explain_thing
 from linkwise.cli.get_nodes import device_state, holder_text
 from linkwise.cli.links import links_text, rings_of
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from linkwise.cli.cluster_view import Seen
 
 __all__ = ["describe"]
-
-BAR: Final = 20
-"""signs of a bar that is full"""
-FULL, EMPTY = "#", "."
 
 
 def describe(seen: Seen, kind: str, name: str, namespace: str) -> None:
@@ -136,8 +133,7 @@ def _devices(node: NodeInspection, only: Collection[int] | None = None) -> Table
 
 def _bar(device: InspectedDevice) -> Text:
     part = 1.0 if device.whole else device.share / device.memory if device.memory else 0.0
-    signs = min(BAR, max(round(part * BAR), int(part > 0)))
-    return Text(FULL * signs, "cyan") + Text(EMPTY * (BAR - signs), "dim")
+    return bar(part)
 
 
 def _links(console: Console, seen: Seen, name: str, own: Collection[int], open_ones: Collection[int]) -> None:

@@ -85,7 +85,7 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "model": Cell(device.model),
         "health": Cell("works" if device.healthy else "broken", "" if device.healthy else "red", short=True),
         "state": Cell(state, style, short=True),
-        "pods": Cell(", ".join(holder_text(pod, node.unit) for pod in device.pods)),
+        "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))),
     }
     return Row(cells, {"node": node.name, "unit": node.unit, **plain(device)})
 

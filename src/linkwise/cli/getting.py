@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from linkwise.cli.rows import Row
 
 __all__ = ["Wanted", "show"]
+
+SPARE: Final = ("policy", "group", "age")
+"""columns of which a narrow terminal shows as many as it can, the last of these first"""
+_GAP: Final = 2
+"""between two columns"""
+_TEXT: Final = 16
+"""columns that a sentence needs at least to be read"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,9 @@ def show(seen: Seen, wanted: Wanted, form: str | None) -> None:
     if not rows:
         click.echo(_nothing(wanted), err=True)
         return
-    Console(highlight=False, markup=False).print(_table(rows, wide=form == "wide"))
+    console = Console(highlight=False, markup=False)
+    console.width = max(console.width, _least(table := _table(rows, console.width, wide=form == "wide")))
+    console.print(table)
 
 
 def _rows(seen: Seen, wanted: Wanted) -> list[Row]:
@@ -75,17 +84,31 @@ def _nothing(wanted: Wanted) -> str:
     return f"{what}{f' in namespace {wanted.namespace}; -A looks into all' if wanted.namespace else ''}"
 
 
-def _table(rows: Sequence[Row], *, wide: bool) -> Table:
-    """Columns that say something of any row; those marked as wide only if they are wanted."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+def _table(rows: Sequence[Row], width: int, *, wide: bool) -> Table:
+    """Columns that say something of any row; those marked as wide only if they are wanted, spare ones if they fit."""
     first = rows[0].cells
     names = [
         name
         for name, cell in first.items()
         if (wide or not cell.wide) and (cell.always or any(row.cells[name].text for row in rows))
     ]
+    spare = [] if wide else [name for name in SPARE if name in names]
+    while _least(table := _of_columns(rows, names)) > width and spare:
+        names.remove(spare.pop(0))
+    return table
+
+
+def _of_columns(rows: Sequence[Row], names: Sequence[str]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name in names:
-        table.add_column(name, overflow="fold", no_wrap=first[name].short)
+        longest = max(len(name), *(len(row.cells[name].text) for row in rows))
+        least = longest if rows[0].cells[name].short else min(longest, _TEXT)
+        table.add_column(name, overflow="fold", no_wrap=rows[0].cells[name].short, min_width=least)
     for row in rows:
         table.add_row(*(Text(row.cells[name].text or "-", row.cells[name].style) for name in names))
     return table
+
+
+def _least(table: Table) -> int:
+    """The width below which something would be cut; there lines run on, as kubectl's do."""
+    return sum((column.min_width or 0) + _GAP for column in table.columns)

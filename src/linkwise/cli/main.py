@@ -14,6 +14,8 @@ from linkwise.errors import ClusterError, LinkwiseError
 
 # One line a command: its name, the file that holds it, and what the list of commands says about it.
 COMMANDS: Final = {
+    "up": ("linkwise.cli.up", "A cluster to try, on this machine alone: no Kubernetes, no GPU."),
+    "example": ("linkwise.cli.example", "Small manifests to try on it."),
     "demo": ("linkwise.cli.demo", "A guided tour of real choices, in colour."),
     "pick": ("linkwise.cli.pick", "Which devices of a machine would be chosen, and why."),
     "topo": ("linkwise.cli.topo", "What a topology tool printed, read and shown."),
@@ -80,7 +82,7 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="\b\nStart here:\n  linkwise demo\n  linkwise pick --help",
+    epilog="\b\nStart here:\n  linkwise up\n  linkwise demo\n  linkwise pick --help",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="linkwise")
 def main() -> None:

@@ -107,7 +107,9 @@ def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
     except InputError as error:
         path, _, said = str(error).partition(": ")
         raise _mistake(file, manifest, template, path if said else "", str(error)) from error
-    view = replace(view, node="", phase="Pending", gates=(), version=0, deleting=False, stopped=False, nominated="")
+    view = replace(
+        view, node="", phase="Pending", gates=(), version=0, deleting=False, stopped=False, nominated="", begun=False
+    )
     view = replace(view, name=view.name.rstrip("-"))
     wish = wish_of(view, {})
     if broken := wish.broken:

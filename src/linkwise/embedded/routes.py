@@ -140,7 +140,7 @@ class Objects:
             watch=watch,
             faults=self._faults,
             line=self._line(exchange, resource),
-            seconds=float(seconds) if seconds.isdecimal() and int(seconds) else random.uniform(*_LONGEST),  # noqa: S311
+            seconds=float(seconds) if seconds.isdecimal() and int(seconds) else random.uniform(*_LONGEST),  # noqa: S311 - no secret
             bookmarks=self._bookmarks if exchange.flag("allowWatchBookmarks") else 0.0,
             version=lambda: self._store.version,
             ending=self.ending,

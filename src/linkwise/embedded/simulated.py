@@ -85,7 +85,7 @@ class SimulatedNodes:
             kind = self._store.shelves.kinds.of(document["apiVersion"], document["kind"])
             if kind is None:
                 raise ClusterError(f"{document['kind']} of {document['apiVersion']} is not served")
-            self._store.create(kind, document)
+            self._store.create(kind, self._dated(document) if document["kind"] == "Node" else document)
             name = name or document["metadata"]["name"]
         return name
 
@@ -131,6 +131,13 @@ class SimulatedNodes:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(follow(self._store, "pods", self._hear), name="kubelets")
             tasks.create_task(self.alarms.run(), name="kubelets later")
+
+    def _dated(self, node: Raw) -> Raw:
+        """A node whose conditions say since when they are so, as kubelet's do and kubectl shows."""
+        now, status = self._store.shelves.now, node.get("status") or {}
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+        dated = [{**times, **condition} for condition in status.get("conditions") or ()]
+        return {**node, "status": {**status, "conditions": dated}}
 
     def _hear(self, news: News) -> None:
         if news.type != "DELETED":

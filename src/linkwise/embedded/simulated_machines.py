@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.shelf import Raw
     from linkwise.model.node import Mode
 
-__all__ = ["fleet_objects", "machine_objects", "node_names"]
+__all__ = ["addresses_of", "fleet_objects", "machine_objects", "node_names"]
 
 _MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
 _NAME: Final = "name-of-a-node"
@@ -38,7 +38,7 @@ def fleet_objects(fleet: Mapping[str, int]) -> Iterator[list[Raw]]:
         whole = msgspec.json.encode(machine_objects(machine, _NAME))
         for name in node_names(machine, count):
             made: list[Raw] = msgspec.json.decode(whole.replace(_NAME.encode("ascii"), name.encode("ascii")))
-            made[0]["status"]["addresses"] = _addresses(name)
+            made[0]["status"]["addresses"] = addresses_of(name)
             yield made
 
 
@@ -80,7 +80,7 @@ def _told(node: Raw) -> Raw:
     node["metadata"]["labels"] |= {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     node["status"] |= {
         "conditions": [{"type": "Ready", "status": "True", "reason": reason, "message": message}],
-        "addresses": _addresses(name),
+        "addresses": addresses_of(name),
         "nodeInfo": {
             "kubeletVersion": f"v0.0.0-linkwise-{__version__}",
             "osImage": "simulated",
@@ -97,7 +97,8 @@ def _told(node: Raw) -> Raw:
     return node
 
 
-def _addresses(name: str) -> list[Raw]:
+def addresses_of(name: str) -> list[Raw]:
+    """Where a node is reached, which is nowhere."""
     number = zlib.crc32(name.encode())
     return [
         {"type": "InternalIP", "address": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"},

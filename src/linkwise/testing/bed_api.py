@@ -73,7 +73,7 @@ class Api:
             if error.status != 404 or not missing_ok:
                 raise
 
-    def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:  # noqa: ANN401
+    def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:  # noqa: ANN401 - JSON
         """Any request; ApiError if it is refused."""
         status, content = self.raw(method, path, None if body is None else json.dumps(body).encode(), kind)
         answer = json.loads(content) if content[:1] in {b"{", b"["} else {"message": content.decode(errors="replace")}

@@ -64,7 +64,7 @@ class Cluster:
     def kubectl(self, *words: str, user: str = "admin", stdin: str = "") -> str:
         """What kubectl prints; AssertionError with its complaint if it fails."""
         command = [str(self.programs / "kubectl"), f"--kubeconfig={self.kubeconfig(user)}", *words]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - our own words
         if done.returncode:
             raise AssertionError(f"kubectl {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout

@@ -41,6 +41,9 @@ KINDS: Final = {
 Told = Literal["inventory", "annotation", "labels", "count"]
 """what tells of the devices: our agent, an annotation with the links, GPU Feature Discovery, or kubelet's count alone"""
 
+ChipsTold = Literal["config map", "annotation"]
+"""where Huawei's device plugin tells of its chips"""
+
 GIB: Final = 1024  # MiB
 
 
@@ -116,7 +119,7 @@ def gpushare(name: str, cards: int = 4, memory: int = 22, *, sick: Collection[in
 def ascend(
     name: str,
     *,
-    told: Literal["config map", "annotation"] = "config map",
+    told: ChipsTold = "config map",
     used: Collection[int] = (),
     sick: Collection[int] = (),
     count: int = 8,

@@ -95,7 +95,7 @@ class _Reaper:
     @staticmethod
     def _started() -> subprocess.Popen[str]:
         command = [sys.executable, "-I", "-S", "-c", _REAPER]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)  # noqa: S603
+        return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)  # noqa: S603 - our own words
 
     def _tell(self, line: str) -> None:
         pipe = self._process.stdin

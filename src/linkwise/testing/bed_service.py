@@ -92,7 +92,7 @@ class Placing:
         """Make a pod; further words are those of `pod`."""
         return self.cluster.api.create(pod(namespace, name, limits, **more))
 
-    def place(self, namespace: str, name: str, limits: Mapping[str, int | str] | None = None, **more: Any) -> Granted:  # noqa: ANN401
+    def place(self, namespace: str, name: str, limits: Mapping[str, int | str] | None = None, **more: Any) -> Granted:  # noqa: ANN401 - same
         """Make a pod and wait until it has a node: what it was given."""
         self.create(namespace, name, limits, **more)
         return self.placed(namespace, name)

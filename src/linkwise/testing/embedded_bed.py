@@ -79,7 +79,7 @@ class Bed:
         made = pod(more.pop("namespace", "default"), name, limits, **more)
         return self.store.create("pods", made).read()
 
-    async def place(self, name: str, limits: Mapping[str, int | str] | None = None, **more: Any) -> Granted:  # noqa: ANN401
+    async def place(self, name: str, limits: Mapping[str, int | str] | None = None, **more: Any) -> Granted:  # noqa: ANN401 - same
         """Make a pod and wait until it has a node: what it was given."""
         self.create(name, limits, **more)
         return await self.placed(name, more.get("namespace", "default"))

@@ -48,7 +48,7 @@ class EmbeddedThread:
     def do(self, work: Callable[[EmbeddedApi], Any]) -> Any:  # noqa: ANN401 - whatever the work gives
         """The same for what does not wait."""
 
-        async def done() -> Any:  # noqa: ANN401
+        async def done() -> Any:  # noqa: ANN401 - same
             return work(self.server)
 
         return self.on_loop(done())

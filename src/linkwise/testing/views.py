@@ -45,7 +45,7 @@ PORTS: Final = st.builds(
     HostPort,
     st.integers(1, 65535),
     st.sampled_from(["TCP", "UDP"]),
-    st.sampled_from(["0.0.0.0", "10.0.0.1"]),  # noqa: S104
+    st.sampled_from(["0.0.0.0", "10.0.0.1"]),  # noqa: S104 - what a pod may say; nothing listens
 )
 
 
@@ -76,6 +76,7 @@ def pod_views(draw: st.DrawFn) -> PodView:
     )
     lasting = any(not found.init or found.sidecar for found in containers)
     deleting = draw(st.booleans())
+    stopped = deleting and draw(st.booleans())
     return PodView(
         namespace=draw(NAMES),
         name=draw(NAMES),
@@ -103,8 +104,9 @@ def pod_views(draw: st.DrawFn) -> PodView:
         apart=_several(draw, POD_TERMS),
         together=_several(draw, POD_TERMS),
         version=draw(VERSIONS),
-        stopped=deleting and draw(st.booleans()),
+        stopped=stopped,
         nominated=draw(WORDS),
+        begun=stopped or draw(st.booleans()),
     )
 
 

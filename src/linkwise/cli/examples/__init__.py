@@ -1,0 +1,46 @@
+"""Small manifests to try; the comment at the top of each says what it shows."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from itertools import takewhile
+from typing import Final
+
+from linkwise.errors import InputError
+
+__all__ = ["NAMES", "example", "examples"]
+
+NAMES: Final = (
+    "link-pair",
+    "group",
+    "whole-device",
+    "ascend-pair",
+    "gpu-mem",
+    "three-chips",
+    "amd-four",
+    "too-many",
+)
+"""in the order in which a newcomer meets them"""
+
+
+def example(name: str) -> str:
+    """The manifest of that name; InputError with a near name if there is none."""
+    if name not in NAMES:
+        from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
+
+        near = get_close_matches(name, NAMES, n=1)
+        raise InputError(
+            f"no example {name!r}; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}")
+        )
+    return files(__package__ or "").joinpath(f"{name}.yaml").read_text("utf-8")
+
+
+def examples() -> dict[str, str]:
+    """All names, each with what it shows: the first sentence of its comment."""
+    return {name: _summary(example(name)) for name in NAMES}
+
+
+def _summary(text: str) -> str:
+    comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    sentence = " ".join(line.removeprefix("#").strip() for line in comment)
+    return sentence.partition(". ")[0].rstrip(".") + "."

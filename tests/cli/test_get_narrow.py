@@ -1,0 +1,43 @@
+"""Tables on terminals that are too narrow for them."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from linkwise.cli.getting import SPARE, _least, _table
+from linkwise.cli.rows import Cell, Row
+
+CELLS = {
+    "pod": Cell("trainer-of-a-large-model", short=True),
+    "node": Cell("dgx1-v100-percent-0", short=True),
+    "policy": Cell("link-affinity"),
+    "group": Cell("research", short=True),
+    "age": Cell("12s", short=True),
+    "why": Cell("too few devices are free on all of the nodes"),
+}
+
+
+def shown(width: int, *, wide: bool = False) -> str:
+    """As `linkwise get` prints it."""
+    table = _table([Row(CELLS, {})], width, wide=wide)
+    console = Console(file=io.StringIO(), width=max(width, _least(table)), highlight=False)
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_spare_columns_are_left_out_one_after_the_other() -> None:
+    left_out = [[name for name in SPARE if name not in shown(width).splitlines()[0]] for width in (120, 90, 76, 65)]
+    assert left_out == [[], ["policy"], ["policy", "group"], list(SPARE)]
+
+
+def test_names_are_never_cut_and_lines_run_on_instead() -> None:
+    text = shown(30)
+    assert all(CELLS[name].text in text for name in ("pod", "node"))
+    assert len(text.splitlines()[0].rstrip()) > 30
+
+
+def test_whoever_wants_to_see_more_sees_all_columns() -> None:
+    assert all(name in shown(30, wide=True).splitlines()[0] for name in CELLS)

@@ -1,0 +1,116 @@
+"""Every command of the tutorial on `linkwise up` is run, on such a cluster, and prints what the page says."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import yaml
+from click.testing import CliRunner
+
+from linkwise.cli.fleet import MODES, MOST, fleet_of
+from linkwise.cli.main import main
+from linkwise.embedded import simulated_pods, simulated_wishes
+from linkwise.testing.pages import blocks, examples
+from linkwise.testing.tried_cluster import TriedCluster
+
+if TYPE_CHECKING:
+    from linkwise.testing.pages import Example
+
+DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+TUTORIAL: Final = (DOCS / "tutorial/a-cluster-to-try.md").read_text("utf-8")
+HOW_TO: Final = (DOCS / "how-to/try-a-fleet.md").read_text("utf-8")
+LOOKS: Final = re.compile(r"linkwise (get|describe|explain) ")
+SECONDS: Final = 20.0
+"""in which a pod is placed, started or stopped, however busy the machine is"""
+
+
+def printed(cluster: TriedCluster, command: str) -> str:
+    """What a command prints; of kubectl, which differs by its version, only that it works."""
+    if command == "linkwise up":
+        said = cluster.printed.replace(str(cluster.kubeconfig), "...")
+        said = re.sub(r"(?<=127\.0\.0\.1:)\d+", "...", re.sub(r"in \d+\.\d s", "in 0.3 s", said))
+    elif command.startswith("kubectl"):
+        said = ""
+        if shutil.which("kubectl"):
+            cluster.shell(command)
+        else:
+            do_as_kubectl(cluster, *shlex.split(command)[1:])
+    else:
+        said = piped(cluster, command)
+    return "\n".join(line.rstrip() for line in said.rstrip("\n").splitlines())
+
+
+def piped(cluster: TriedCluster, command: str) -> str:
+    """What a line of linkwise and sed prints; ours are run in this process, where starting them costs nothing."""
+    said = ""
+    for part in command.split(" | "):
+        program, *words = shlex.split(part)
+        if program == "linkwise":
+            shown = CliRunner(env={**cluster.environment, "FORCE_COLOR": None}).invoke(main, words, input=said)
+            gc.enable()  # commands that end soon do without
+            assert shown.exception is None, f"$ {part}\n{shown.output}{shown.exception}"
+            said = shown.output
+        else:
+            said = subprocess.run([program, *words], input=said, capture_output=True, text=True, check=True).stdout
+    return said
+
+
+def do_as_kubectl(cluster: TriedCluster, verb: str, kind: str, name: str, *words: str) -> None:
+    """The same by the API, for those who have no kubectl."""
+    with contextlib.closing(cluster.api()) as api:
+        if (verb, kind) == ("delete", "pod"):
+            api.delete(f"/api/v1/namespaces/default/pods/{name}", missing_ok=False)
+        elif (verb, kind) == ("annotate", "node"):
+            notes = dict(word.split("=", 1) for word in words)
+            api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": notes}})
+        else:
+            raise ValueError(f"kubectl {verb} {kind} is not known here")
+
+
+def becomes(cluster: TriedCluster, example: Example) -> str:
+    """What a command prints; one that only looks may look again until what was begun is done."""
+    end = time.monotonic() + SECONDS
+    found = printed(cluster, example.command)
+    while LOOKS.match(example.command) and found != example.output and time.monotonic() < end:
+        found = printed(cluster, example.command)
+    return found
+
+
+def wait_for_the_next_second() -> None:
+    """Objects are dated by the second, and what is told of them is in that order; nobody types this fast."""
+    time.sleep(1.0 - time.time() % 1.0)
+
+
+def test_every_command_of_the_tutorial_prints_what_the_page_says(tmp_path: Path) -> None:
+    count = 0
+    with TriedCluster(tmp_path) as cluster, contextlib.chdir(tmp_path):
+        for block in blocks(TUTORIAL):
+            if block.file:
+                (tmp_path / block.file).write_text(block.text, "utf-8")
+            for example in examples(block.text) if block.text.startswith("$ ") else ():
+                if " apply " in example.command:
+                    wait_for_the_next_second()
+                assert becomes(cluster, example) == example.output, f"$ {example.command}"
+                count += 1
+    assert count > 20
+
+
+def test_the_fleet_of_the_page_is_one(tmp_path: Path) -> None:
+    (block,) = [found for found in blocks(HOW_TO) if found.file == "fleet.yaml"]
+    (tmp_path / "fleet.yaml").write_text(block.text, "utf-8")
+    assert fleet_of(str(tmp_path / "fleet.yaml")) == yaml.safe_load(block.text)["nodes"]
+
+
+def test_every_mode_limit_and_annotation_of_a_simulation_is_told() -> None:
+    words = [f"`dgx1-v100/{mode}`" for mode in MODES]
+    words += [f"`{key}`" for key in (simulated_pods.SECONDS, simulated_pods.EXIT_CODE, simulated_pods.STOP_SECONDS)]
+    words += [f"`{key}`" for key in (simulated_wishes.DEAD, simulated_wishes.SILENT)]
+    assert [word for word in [*words, f"{MOST:,} is the most"] if word not in HOW_TO] == []
