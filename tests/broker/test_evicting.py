@@ -140,6 +140,15 @@ def test_whoever_starts_anew_finds_gangs_that_are_stuck() -> None:
     assert evicted(broker.step(1600.0)) == ["u0"]
 
 
+@pytest.mark.parametrize("limits", [{"cpu": "1"}, {"nvidia.com/gpu": "1"}])
+def test_a_gang_that_was_never_planned_here_is_left_to_its_own_scheduler(limits: dict[str, str]) -> None:
+    broker = Broker(half_bound().state.settings)
+    theirs = replace(member(0), containers=(ContainerView("main", limits=limits),), scheduler="other", node="n0")
+    broker.observe([*fleet_node(profile("dgx1-v100"), "n0"), theirs], 1.0)
+    assert broker.next_deadline() is None
+    assert evicted(broker.step(5000.0)) == []
+
+
 def test_a_clock_that_is_set_back_makes_nobody_wait_longer() -> None:
     broker = half_bound()
     broker.observe([PodGone("u1")], 5000.0)
@@ -190,6 +199,24 @@ def test_a_gang_that_is_stuck_again_is_evicted_again() -> None:
     broker.observe([PodGone("u0"), replace(member(0), uid="u0-again", node="n0")], 602.0)
     effects = broker.step(602.0 + 600.0)
     assert evicted(effects) == ["u0-again"]
+
+
+def test_an_eviction_that_is_given_up_is_asked_for_again_when_the_gang_has_waited_once_more() -> None:
+    broker = half_bound()
+    broker.step(OVER)
+    broker.not_evicted("u0", 700.0)
+    assert broker.next_deadline() == 1300.0
+    assert evicted(broker.step(1299.0)) == []
+    assert evicted(broker.step(1300.0)) == ["u0"]
+
+
+def test_an_eviction_that_is_given_up_is_not_asked_for_again_once_the_pod_has_begun_or_is_gone() -> None:
+    for change in (lambda broker: [first(broker, begun=True)], lambda _: [PodGone("u0")]):
+        broker = half_bound()
+        broker.step(OVER)
+        broker.observe(change(broker), 650.0)
+        broker.not_evicted("u0", 700.0)
+        assert evicted(broker.step(5000.0)) == []
 
 
 def test_explanations_tell_what_becomes_of_a_gang_that_is_stuck() -> None:

@@ -159,3 +159,14 @@ def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
         "b",
     }
     assert broker.state.waiting.pods() == []
+
+
+def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> None:
+    broker = broker_of(Box("n0", count=4))
+    pods = in_gang(device_pod("a"), device_pod("b"), least=2)
+    broker.observe(pods, 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == ["n0"]
+    strangers = replace(device_pod("stranger", 3), node="n0", version=1)
+    effects = broker.observe([strangers], 1.0)
+    assert "PlanBroken" in {effect.reason for effect in effects if isinstance(effect, Event)}
+    assert not broker.state.groups.plans

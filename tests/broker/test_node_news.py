@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event
+from linkwise.broker.sights import NodeObject
+from linkwise.dialects.linkwise_inventory import KIND
 from linkwise.testing.boxes import Box, broker_of, device_pod, place
 
 if TYPE_CHECKING:
@@ -46,3 +48,21 @@ def test_a_failed_device_is_told_once_and_that_it_works_again_too() -> None:
 
 def test_a_node_that_is_first_seen_with_a_failed_device_is_no_news() -> None:
     assert told(broker_of(), SICK) == []
+
+
+class Poison(dict[str, object]):
+    """An object of which nobody thought."""
+
+    def get(self, key: str, default: object = None) -> object:
+        raise RuntimeError(f"no {key}, not even {default}")
+
+
+def test_a_node_that_cannot_be_worked_out_is_told_and_takes_nobody_until_it_can_be() -> None:
+    broker, pod = broker_of(BOX, Box("other", count=4)), device_pod("a", 1)
+    (event,) = broker.observe([NodeObject("n", KIND, Poison())], NOW)
+    assert isinstance(event, Event)
+    assert (event.reason, event.node) == ("InventoryProblem", "n")
+    assert "a fault of Linkwise: RuntimeError" in event.sentence
+    assert broker.filter(pod, ["n", "other"], NOW).nodes == ["other"]
+    broker.observe(BOX.sights(), NOW)
+    assert "n" in broker.filter(pod, ["n"], NOW).nodes

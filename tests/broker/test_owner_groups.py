@@ -51,3 +51,12 @@ def test_pods_of_one_owner_are_planned_together_and_wait_for_nobody() -> None:
     assert nodes in ([["n0"], ["n0"]], [["n1"], ["n1"]])
     kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(0.0))))
     assert kept.state.groups.keys() == ["team/train.uid-a"]
+
+
+def test_a_pod_that_gets_an_owner_wants_what_a_member_wants() -> None:
+    orphan = replace(job_pod(0), owner=None)
+    broker = owned(orphan)
+    alone = broker.state.wish(orphan)
+    adopted = broker.state.wish(job_pod(0))
+    assert (alone.group, adopted.group and adopted.group.source) == (None, "owner")
+    assert alone.policy != adopted.policy

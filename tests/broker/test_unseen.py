@@ -30,6 +30,16 @@ def test_who_is_seen_or_promised_something_is_kept_and_of_the_others_the_newest(
     assert {refused.pod for refused in broker.state.waiting.pods()} <= set(kept)
 
 
+def test_the_few_that_are_left_when_most_were_promised_something_are_kept() -> None:
+    broker, pods = broker_of(Box("n", count=8)), [device_pod(f"p{n}") for n in range(9)]
+    for pod in pods:
+        broker.filter(pod, ["n"], 1.0)
+    for pod in pods[:6]:
+        assert broker.bind(pod.uid, "n", 1.0).error == ""
+    forget_unseen(broker.state, most=8)
+    assert len(broker.state.asked) == 9
+
+
 def test_made_up_members_leave_their_group() -> None:
     broker = broker_of(Box("n", count=2))
     for number in range(4):

@@ -46,7 +46,7 @@ def test_pods_that_ask_for_devices_tell_why_they_wait(cluster: AskedCluster) -> 
     found = rows(cluster, "pods")
     assert set(found) - {"pod"} - {name for name in found if "─" in name} == {"huge", "share", "w-0", "w-1"}
     assert found["huge"][:3] == ["waiting", "-", "16 asked"]
-    assert found["huge"][-1] == "the node has no such devices (2); too few devices are free (2)"
+    assert found["huge"][-1] == "too few devices are free (2); the node has no such devices (2)"
     assert found["share"][:4] == ["starting", "s", "6 GiB of {1}", "memory-share"]
     assert found["w-0"][4] == "llm"
 

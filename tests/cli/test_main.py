@@ -34,6 +34,12 @@ def test_the_version_is_told(linkwise: Linkwise) -> None:
     assert __version__ in linkwise("--version").stdout
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_what_the_shell_closed_is_not_missed(closed: str) -> None:
+    program = f"'{sys.executable}' -m linkwise example link-pair {closed}"
+    assert subprocess.run(["/bin/sh", "-c", program], capture_output=True, check=False).returncode == 0
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_get_a_completion_script(linkwise: Linkwise, shell: str) -> None:
     assert "_LINKWISE_COMPLETE" in linkwise("completion", shell).stdout

@@ -53,6 +53,9 @@ def test_every_profile_and_every_way_to_hand_out_is_a_fleet_and_told_in_the_help
         ("dgx1-v100=", "--fleet: dgx1-v100: how many? Write PROFILE=COUNT"),
         ("dgx1-v100=-1", "'-1' is no number of nodes; it is 1 or more"),
         ("dgx1-v100=0", "'0' is no number of nodes; it is 1 or more"),
+        ("dgx1-v100=9999999999", f"9999999999 nodes are more than {MOST}, which is the most"),
+        ("dgx1-v100=1,,p40-share=1", "--fleet: a machine profile is missing in"),
+        ("dgx1=1", "--fleet: dgx1: no such machine profile; did you mean dgx1-v100?"),
         ("dgx1-v100=1,dgx1-v100=2", "--fleet: dgx1-v100: it stands there twice"),
         ("dgx1-v100/parts=1", "'parts' is no way to hand out devices; there are whole, share, percent"),
         ("p40-share/whole=1", "its devices are shared by memory, and not otherwise"),
@@ -164,6 +167,18 @@ def test_only_what_is_ours_or_is_told_to_be_overwritten_is_overwritten(tmp_path:
         check(theirs, force=False)
     with pytest.raises(InputError, match="it is a folder"):
         check(tmp_path, force=True)
+
+
+def test_a_link_that_leads_nowhere_is_somebody_elses(tmp_path: Path) -> None:
+    (link := tmp_path / "config").symlink_to(tmp_path / "not mounted")
+    with pytest.raises(InputError, match="config is there, and `linkwise up` did not write it"):
+        check(link, force=False)
+
+
+def test_what_is_no_ordinary_file_is_never_overwritten(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "config")
+    with pytest.raises(InputError, match="it is no ordinary file"):
+        check(pipe, force=True)
 
 
 def left_behind(parent: Path, *, age: float) -> Path:

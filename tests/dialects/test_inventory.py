@@ -207,6 +207,16 @@ def test_a_pod_listed_twice_has_what_both_entries_say() -> None:
     assert len(read.problems) == 2
 
 
+@pytest.mark.parametrize(
+    "odd", [-1, 1e13, float("inf"), float("nan"), 16**500, None], ids=["-1", "much", "inf", "nan", "huge", "none"]
+)
+def test_whatever_stands_for_a_device_with_itself_is_not_read(odd: object) -> None:
+    spec = {"devices": [{"uuid": "a", "index": 0}, {"uuid": "b", "index": 1}], "bandwidth": [[0, 5], [6, odd]]}
+    topology = inventory_facts({"spec": spec}).topology
+    assert topology
+    assert topology.bandwidth == ((0, 5), (6, 0))
+
+
 @pytest.mark.parametrize("name", ["devices", "links", "bandwidth", "rings", "rows", "facts", "mode", "deviceCount"])
 @pytest.mark.parametrize("nest", [0, 1, 2, 3])
 def test_a_number_that_can_t_be_printed_is_a_problem_like_any_other(name: str, nest: int) -> None:

@@ -28,11 +28,12 @@ DENIED = Reply(403, {"message": 'pods "a" is forbidden: User "linkwise" cannot c
 class Told:
     """A performer that was told to evict, after all of it was done."""
 
-    def __init__(self, api: ScriptedApi, performer: Performer, time: FakeTime) -> None:
+    def __init__(self, api: ScriptedApi, performer: Performer, time: FakeTime, given_up: list[str]) -> None:
         self.requests: list[Request] = api.asked("POST")
         self.stats = performer.stats["evict"]
         self.problems = performer.problems
         self.slept = time.slept
+        self.given_up = given_up
 
 
 def evict(
@@ -40,6 +41,7 @@ def evict(
     names: str = "a",
     version_of: Callable[[str], int | None] = lambda _: 7,
     settings: PerformSettings | None = None,
+    leads: bool = True,
 ) -> Told:
     """Tell evictions of pods, the first of which is answered so."""
 
@@ -49,13 +51,21 @@ def evict(
                 f"POST /api/v1/namespaces/team/pods/{name}/eviction", *(replies if name == names[0] else (MADE,))
             )
         time = FakeTime()
-        performer = Performer(connection, settings or PerformSettings(), time.timing, evictable=version_of)
+        given_up: list[str] = []
+        performer = Performer(
+            connection,
+            settings or PerformSettings(),
+            time.timing,
+            may_bind=lambda: leads,
+            evictable=version_of,
+            not_evicted=given_up.append,
+        )
         running = asyncio.create_task(performer.run())
         performer.tell([Evict("team", name, f"u-{name}", "it is bound in vain") for name in names])
         await until(lambda: not performer.queued)
         await performer.close()
         await running
-        return Told(api, performer, time)
+        return Told(api, performer, time, given_up)
 
     return play(scenario)
 
@@ -129,6 +139,22 @@ def test_an_eviction_that_is_not_allowed_says_what_to_grant_and_is_not_tried_aga
     assert told.problems[0].endswith(
         "; grant create on pods/eviction (`linkwise manifests rbac --evict` prints the role)"
     )
+
+
+def test_who_is_not_evicted_in_the_end_is_told() -> None:
+    assert evict(DENIED).given_up == ["u-a"]
+    assert evict(BUDGET, settings=PerformSettings(evict_tries=1)).given_up == ["u-a"]
+    assert evict(MADE, version_of=lambda _: None).given_up == ["u-a"]
+
+
+@pytest.mark.parametrize("reply", [MADE, Reply(404, {}), OTHER])
+def test_who_is_evicted_or_gone_is_not_given_up(reply: Reply) -> None:
+    assert evict(reply).given_up == []
+
+
+def test_a_replica_that_does_not_lead_any_more_evicts_nobody() -> None:
+    told = evict(MADE, leads=False)
+    assert (told.requests, told.stats, told.given_up) == ([], {"kept": 1}, ["u-a"])
 
 
 def test_a_server_that_fails_is_asked_again() -> None:

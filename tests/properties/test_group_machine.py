@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from runpy import run_path
 
+import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -34,3 +35,8 @@ TestGroupMachine = GroupMachine.TestCase
 
 def test_a_world_with_groups_is_lived_from_its_seed_as_long_as_asked() -> None:
     assert SOAK["live"](7, 60, groups=True) == 60
+
+
+@pytest.mark.parametrize("seed", [1794818268671502222, 1794819036324386487, 1794820112640560269])
+def test_worlds_that_once_went_wrong_are_lived_to_their_end(seed: int) -> None:
+    assert SOAK["live"](seed, 80, groups=True) == 80

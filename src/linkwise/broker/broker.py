@@ -18,7 +18,7 @@ from linkwise.broker.filtering import filter_nodes, prioritize
 from linkwise.broker.group_asking import dry_plan
 from linkwise.broker.group_trial import advance_plans
 from linkwise.broker.group_upkeep import next_alarm
-from linkwise.broker.half_bound import evictable
+from linkwise.broker.half_bound import evictable, not_evicted
 from linkwise.broker.inspecting import inspect
 from linkwise.broker.preferred import preferred
 from linkwise.broker.snapshot import restore, take
@@ -159,6 +159,11 @@ class Broker:
     def evictable(self, uid: str) -> int | None:
         """The version of a pod whose eviction was asked for, asked at the last moment; None if it is not wanted any more."""
         return evictable(self.state, uid)
+
+    def not_evicted(self, uid: str, now: float) -> tuple[Effect, ...]:
+        """An eviction could not be carried out, or was not wanted any more when its turn came."""
+        not_evicted(self.state, uid)
+        return self.state.turn(now)
 
     def snapshot(self, now: float) -> Snapshot:
         """All that answers depend on, as a value."""

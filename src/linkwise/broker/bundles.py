@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.group_planning import Run, gathered, hold, planning, start, still_free
+from linkwise.broker.group_planning import Run, crowded, gathered, hold, planning, start, still_free
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -89,12 +89,14 @@ def hold_together(state: State, key: str, plan: Plan, now: float) -> bool:
 
 
 def _stands(state: State, keys: Iterable[str], plan: Plan) -> bool:
-    """Whether all that the plan places still wait, and its nodes still take pods: while it was made they may not."""
+    """Whether all that the plan places still wait, and its nodes still have room for them: while it was made both may change."""
     views = state.cluster.nodes
     waiting = {pod.uid for key in keys if (found := gathered(state, key)) for pod in found.waiting}
     if not waiting.issuperset(plan.placements):
         return False
-    return not any(name not in views or views[name].unschedulable for name in plan.nodes)
+    if any(name not in views or views[name].unschedulable for name in plan.nodes):
+        return False
+    return not crowded(state, plan.placements.values())
 
 
 def tie(state: State, keys: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster_objects import ClusterObjects, document_of
 from linkwise.broker.holdings import elsewhere, untold
 from linkwise.broker.pods import Pods, holds_devices
-from linkwise.broker.stock import kind_of, stock_of
+from linkwise.broker.stock import kind_of, stock_in_any_case
 from linkwise.broker.wish import asks_for_devices, wish_of
 from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
@@ -146,7 +146,7 @@ class Cluster:
 
     def wish(self, pod: PodView) -> Wish:
         """What a pod wants."""
-        return wish_of(pod, self.settings.policies)
+        return wish_of(pod, self.settings.policies, by_owner=self.settings.group.by_owner)
 
     def remembered(self) -> tuple[dict[str, bool], dict[str, Grant], dict[str, Drift]]:
         """What neither views nor ledger tell: who is gone, whose record changed, who is elsewhere."""
@@ -195,7 +195,7 @@ class Cluster:
         view, before = self.nodes.get(name), self.stocks.pop(name, None)
         if view is None:
             return
-        stock = self.stocks[name] = stock_of(view, self.documents(name))
+        stock = self.stocks[name] = stock_in_any_case(view, self.documents(name))
         if stock.problems if before is None else (before.problems, before.devices) != (stock.problems, stock.devices):
             self.restocked.setdefault(name, before)
         if before and kind_of(before) != kind_of(stock):

@@ -67,9 +67,9 @@ def filter_member(
 
 
 def _meet(state: State, pod: PodView) -> None:
-    """A scheduler may be faster than our watch: who asks is there."""
-    known = state.groups.key_of(pod.uid) or pod.uid in state.cluster.pods or state.cluster.known.settled(pod.uid)
-    if pod.uid and not known:
+    """A scheduler may be faster than our watch: who asks is there, and is what it says it is."""
+    shown = pod.uid in state.cluster.pods or state.cluster.known.settled(pod.uid)
+    if pod.uid and not shown and state.asked.get(pod.uid) != pod:
         state.asked[pod.uid] = pod
         state.groups.see(pod, state.wish(pod).group)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,15 +15,16 @@ from linkwise.engine.ledger import Entry
 from linkwise.model.verdict import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
     from linkwise.broker.group_book import Gathered
     from linkwise.broker.state import State
-    from linkwise.engine.groups.plan import Plan
+    from linkwise.engine.groups.plan import Placement, Plan
     from linkwise.model.group import Group
 
 __all__ = [
     "Run",
+    "crowded",
     "gathered",
     "hold",
     "patience",
@@ -169,6 +171,13 @@ def still_free(state: State, uid: str, plan: Plan) -> bool:
     pod = state.pod(uid)
     wanted = state.wanted(state.wish(pod)) if pod else None
     return placement.offer is None or (wanted is not None and takes(node, wanted, placement.offer))
+
+
+def crowded(state: State, places: Iterable[Placement]) -> bool:
+    """Whether a node has fewer devices left than it seems: pods run there of which nobody knows which they have."""
+    wanted = Counter(place.node for place in places for _ in (place.offer.devices if place.offer else ()))
+    nodes = [(state.cluster.index.nodes.get(name), count) for name, count in wanted.items()]
+    return any(node and node.unattributed and node.unattributed > len(node.free()) - count for node, count in nodes)
 
 
 def planning(state: State, found: Gathered) -> Generator[None, None, Plan | None]:

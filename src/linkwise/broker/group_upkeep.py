@@ -192,9 +192,11 @@ def _broken(state: State, key: str, waiting: set[str], changed: set[str] | None)
 
 
 def _to_be_had(state: State, entry: Entry) -> bool:
-    """Whether the devices still work, and nobody else was seen on them."""
+    """Whether the devices still work, nobody else was seen on them, and pods without a record do not need them."""
     node, drift = state.cluster.index.nodes.get(entry.node), state.cluster.drift.get(entry.node, ())
-    sound = {device.id for device in node.healthy()} if node else set()
+    if node is None or node.unattributed > len(node.free()):
+        return False
+    sound = {device.id for device in node.healthy()}
     twice = any(found.kind == "twice" and entry.pod in found.pods for found in drift)
     return sound >= set(entry.grant.offer.devices) and not twice
 
@@ -205,6 +207,7 @@ def bound_by_plan(state: State, uid: str, now: float) -> None:
     held = state.groups.plans.get(key)
     for each in (key, *(held.mates if held else ())):
         prolong(state, each, now)
+        state.groups.evicting.pop(each, None)
 
 
 def bind_refused(state: State, bound: Bind, now: float) -> None:

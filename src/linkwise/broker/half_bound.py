@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 
-__all__ = ["evictable", "evictions", "half_bound", "has_begun", "note_halves", "note_stuck", "stuck_text"]
+__all__ = [
+    "evictable",
+    "evictions",
+    "half_bound",
+    "has_begun",
+    "not_evicted",
+    "note_halves",
+    "note_stuck",
+    "stuck_text",
+]
 
 _BY_HAND = "make room, or delete the gang's pods"
 
@@ -55,7 +64,8 @@ def note_halves(state: State, now: float) -> None:
     """The same of every group whose members changed and that has no plan: whoever starts anew finds them so."""
     for key in state.groups.touched if state.settings.group.evict_half_bound else ():
         found = gathered(state, key)
-        if found and key not in state.groups.plans:
+        # Gangs that nobody planned here are of other schedulers, or want no devices: they are none of our business.
+        if found and key not in state.groups.plans and state.groups.generation(key):
             note_stuck(state, found, now)
 
 
@@ -85,6 +95,13 @@ def evictable(state: State, uid: str) -> int | None:
         return pod.version
     state.groups.evicted.pop(uid, None)
     return None
+
+
+def not_evicted(state: State, uid: str) -> None:
+    """An eviction was given up: it is asked for again when the gang has waited for as long once more."""
+    key = state.groups.key_of(uid)
+    state.groups.evicted.pop(uid, None)
+    state.groups.touched |= {key: None} if key else {}
 
 
 def stuck_text(state: State, found: Gathered, now: float) -> str:

@@ -18,7 +18,7 @@ from linkwise.broker.node_news import node_news
 from linkwise.broker.pods import FINISHED
 from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.broker.unseen import forget_unseen
-from linkwise.broker.wish import group_said, wish_of
+from linkwise.broker.wish import group_said
 from linkwise.broker.writing import Writer
 from linkwise.broker.written_plans import note_written, take_up_plans
 from linkwise.dialects.registry import DIALECTS
@@ -204,7 +204,7 @@ class State:
         known = self._wishes.get(pod.uid)
         if known and (known[0] is pod or _says_the_same(known[0], pod)):
             return known[1]
-        wish = wish_of(pod, self.settings.policies, by_owner=self.settings.group.by_owner)
+        wish = self.cluster.wish(pod)
         if pod.uid and not pod.node:
             self._wishes[pod.uid] = (pod, wish)
             if len(self._wishes) > WISHES:
@@ -246,11 +246,9 @@ class State:
 
 def _says_the_same(one: PodView, other: PodView) -> bool:
     """Whether two views of one pod want the same; a version alone is no proof, for whoever asks may have made it up."""
-    return (one.containers, one.labels, one.annotations, one.claims, one.hosted_by_claims, one.scheduling_group) == (
-        other.containers,
-        other.labels,
-        other.annotations,
-        other.claims,
-        other.hosted_by_claims,
-        other.scheduling_group,
-    )
+    return _words(one) == _words(other)
+
+
+def _words(pod: PodView) -> tuple[object, ...]:
+    group = (pod.scheduling_group, pod.owner)
+    return pod.containers, pod.labels, pod.annotations, pod.claims, pod.hosted_by_claims, group

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Mode
     from linkwise.model.views import NodeView
 
-__all__ = ["kind_of", "stock_of"]
+__all__ = ["kind_of", "stock_in_any_case", "stock_of"]
 
 _BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
 ORDER: Final = (SOURCE, "koordinator", "ascend", "aliyun", "nvidia", "amd")
@@ -75,6 +75,15 @@ def stock_of(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Sto
         labels={word: text for source in reversed(sources) for word, text in source.facts.labels.items()},
         problems=tuple(dict.fromkeys(problems)),
     )
+
+
+def stock_in_any_case(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Stock:
+    """The same; nothing where that fails, and a problem that says so: one node must not stop all others."""
+    try:
+        return stock_of(view, objects)
+    except Exception as error:  # noqa: BLE001 - whatever nobody thought of
+        wrong = f"what it has can't be worked out, which is a fault of Linkwise: {type(error).__name__}: {error}"
+        return Stock(view.name, problems=(Problem(where_node(view), "devices", wrong),))
 
 
 def kind_of(stock: Stock) -> tuple[object, ...]:

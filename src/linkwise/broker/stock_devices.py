@@ -20,6 +20,11 @@ T = TypeVar("T")
 PERCENT: Final = "%"
 WHOLE: Final = 100  # percent
 BYTES: Final = {"MiB": 2**20, "GiB": 2**30}
+_INDEX: Final = attrgetter("index")
+_MODEL: Final = attrgetter("model")
+_MEMORY: Final = attrgetter("memory")
+_FACTS: Final = attrgetter("minor", "numa", "bus_id", "bytes", "healthy")
+_NO_FACTS: Final = (None, None, "", 0, True)
 
 
 class Source(NamedTuple):
@@ -41,9 +46,11 @@ def joined(sources: Sequence[Source]) -> tuple[Device, ...]:
     first = next((source for source in sources if source.twins), None)
     if first is None:
         return ()
-    others = [source for source in sources if source is not first and source.twins]
-    found = [_filled(device, _told_of(device, others)) for device in first.facts.devices]
-    return tuple(sorted(found, key=attrgetter("index")))
+    devices = first.facts.devices
+    named = all(map(_MODEL, devices))
+    others = [source for source in sources if source is not first and not (named and _only_counts(source))]
+    found = [_filled(device, _told_of(device, others)) for device in devices] if others else devices
+    return tuple(sorted(found, key=_INDEX))
 
 
 def measured(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tuple[Device, ...], str]:
@@ -51,6 +58,8 @@ def measured(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tupl
     telling = [source.facts.unit for source in sources if any(twin.memory for twin in source.twins.values())]
     units = telling or [source.facts.unit for source in sources if source.facts.unit]
     same = [source for source in sources if source.facts.unit == units[0]] if units else []
+    if same and same[0].facts.devices == devices and all(map(_MEMORY, devices)):
+        return tuple(devices), units[0]  # as it was told: the usual case, in a fraction of the time
     return tuple([_with_memory(device, same) for device in devices]), units[0] if units else ""
 
 
@@ -122,6 +131,11 @@ def _filled(device: Device, told: Sequence[Device]) -> Device:
             device.bytes or twin.bytes,
         )
     return device
+
+
+def _only_counts(source: Source) -> bool:
+    """Whether a source tells nothing but that there are devices, and at most their model."""
+    return set(map(_FACTS, source.twins.values())) <= {_NO_FACTS}
 
 
 def _counted(device: Device) -> bool:

@@ -30,6 +30,6 @@ def forget_unseen(state: State, most: int = UNSEEN) -> None:
         if uid not in state.cluster.pods and state.cluster.ledger.get(uid) is None
     ]
     unseen.sort(key=lambda pod: (pod.created, pod.uid))
-    for pod in unseen[: len(unseen) - most // 2]:
+    for pod in unseen[: max(0, len(unseen) - most // 2)]:
         state.groups.lose(pod.uid)
         state.forget(pod.uid)

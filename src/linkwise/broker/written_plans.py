@@ -5,12 +5,11 @@ Source: contract koordinator, edge case 21.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.bundles import mates_of, tie
 from linkwise.broker.effects import Annotate
-from linkwise.broker.group_planning import gathered, hold, release
+from linkwise.broker.group_planning import crowded, gathered, hold, release
 from linkwise.dialects.linkwise import PLAN, MemberPlan, plan_of, plan_words
 from linkwise.engine.groups.plan import Placement, Plan
 from linkwise.engine.groups.seating import takes
@@ -137,19 +136,11 @@ def _read(state: State, key: str) -> Found:
         if isinstance(place, str):
             return place
         placements[pod.uid] = place
-    if _crowded(state, [place for uid, place in placements.items() if not held or uid not in held.plan.placements]):
+    if crowded(state, [place for uid, place in placements.items() if not held or uid not in held.plan.placements]):
         return _NEVER
     if all(pod.gates for pod in found.waiting) or _too_few(state, found, len(placements)):
         return _LATER  # not all of it was seen yet
     return Plan(placements)
-
-
-def _crowded(state: State, places: Iterable[Placement]) -> bool:
-    """Whether a node has fewer devices left than it seems: pods run there of which nobody knows which they have."""
-    wanted = Counter(place.node for place in places for _ in (place.offer.devices if place.offer else ()))
-    nodes = state.cluster.index.nodes
-    hidden = {name: nodes[name].unattributed for name in wanted}
-    return any(hidden[name] and hidden[name] > len(nodes[name].free()) - count for name, count in wanted.items())
 
 
 def _too_few(state: State, found: Gathered, written: int) -> bool:

@@ -85,7 +85,8 @@ def _checked(entries: Iterable[_Entry]) -> dict[str, int]:
 def _wrong_machine(machine: str) -> str:
     name, slash, mode = machine.partition("/")
     if name not in PROFILES:
-        return f"no such machine profile{hint(name, PROFILES)}"
+        begun = [known for known in PROFILES if known.startswith(name.casefold())]
+        return f"no such machine profile{hint(name, begun[:1] or PROFILES)}"
     if not slash:
         return ""
     if mode not in MODES:
@@ -101,12 +102,16 @@ def _wrong_machine(machine: str) -> str:
 def _wrong_count(count: str) -> str:
     if _COUNT.fullmatch(count) and int(count):
         return ""
+    if count.isascii() and count.isdecimal() and count.strip("0"):
+        return f"{count} nodes are more than {MOST}, which is the most"
     return f"{count!r} is no number of nodes; it is 1 or more" if count else "how many? Write PROFILE=COUNT"
 
 
 def _written(text: str) -> Iterator[_Entry]:
     for part in text.split(","):
         machine, _, count = part.partition("=")
+        if not machine.strip():
+            raise InputError(f"--fleet: a machine profile is missing in {text!r}; write PROFILE=COUNT,...")
         yield _Entry(machine.strip(), count.strip(), "--fleet", "--fleet")
 
 
@@ -115,7 +120,7 @@ def _in_file(file: Path) -> Iterator[_Entry]:
     if name.partition("/")[0] in PROFILES and not file.exists():
         raise InputError(f"--fleet: {name}: how many? Write {name}=COUNT")
     for machine, key, value in pairs(_nodes_of(root_of(content_of(file), name), name)):
-        count = value.value if isinstance(value, yaml.ScalarNode) else "a list"
+        count = value.value if isinstance(value, yaml.ScalarNode) else "a list or a mapping"
         yield _Entry(machine, count, f"{name}:{place_of(key)}", f"{name}:{place_of(value)}")
 
 

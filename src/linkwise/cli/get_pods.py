@@ -15,6 +15,7 @@ from linkwise.engine.explain import devices_text
 if TYPE_CHECKING:
     from linkwise.broker.explanation import Asked, Explanation
     from linkwise.cli.cluster_view import Seen
+    from linkwise.engine.against import Against
     from linkwise.model.views import PodView
 
 __all__ = ["MOST", "devices_of", "pod_rows", "why_text"]
@@ -111,7 +112,8 @@ def why_text(told: Explanation) -> str:
     """The most important in a few words."""
     match told.state:
         case "waiting":
-            return "; ".join(f"{one.short} ({one.nodes})" for one in told.against[:2]) or "no node was seen"
+            against = sorted(told.against, key=_says_little)
+            return "; ".join(f"{one.short} ({one.nodes})" for one in against[:2]) or "no node was seen"
         case "broken":
             return told.sentence
         case "grouped":
@@ -120,3 +122,8 @@ def why_text(told: Explanation) -> str:
             return f"fits on {told.node} now"
         case _:
             return told.choice.worth if told.choice else ""
+
+
+def _says_little(against: Against) -> bool:
+    """Nodes of another kind are most of a mixed cluster, and nothing that a user could change."""
+    return (against.rule, against.kind) == ("002.inventory", "")

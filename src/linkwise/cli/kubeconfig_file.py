@@ -26,7 +26,9 @@ def check(path: Path, *, force: bool) -> None:
         raise InputError(f"{path}: it is a folder; name a file")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{path}: nothing can be written in {path.parent}")
-    if path.exists() and not force and not _is_ours(path):
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: it is no ordinary file; name another")
+    if os.path.lexists(path) and not force and not _is_ours(path):
         raise InputError(f"{path} is there, and `linkwise up` did not write it; name another, or say --force")
 
 
@@ -47,9 +49,12 @@ def kept(path: Path, text: str) -> Iterator[None]:
 
 
 def _is_ours(path: Path) -> bool:
+    """Whether `linkwise up` wrote it; a link that leads nowhere is somebody else's."""
+    if not path.is_file():
+        return False
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline() == MARK
+            return file.readline(len(MARK)) == MARK
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
 

@@ -91,6 +91,7 @@ def main() -> None:
 
 def run() -> None:
     """Run the command line; a mistake in the input ends with one sentence and exit code 2, a cluster's failure with 1."""
+    _fill_closed_ends()
     try:
         if os.path.basename(sys.argv[0]).startswith(GPUSHARE):  # noqa: PTH119 - pathlib is slow to import
             main(["inspect", *sys.argv[1:]], prog_name="linkwise", standalone_mode=False)
@@ -107,6 +108,16 @@ def run() -> None:
         sys.exit(EXIT_INTERRUPTED)
     except OSError as error:
         _stop_writing(error)
+
+
+def _fill_closed_ends() -> None:
+    """Put nothing where the shell closed something (`>&-`): else a socket gets its number, and libuv gives up."""
+    for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
 def _stop_writing(error: OSError) -> NoReturn:

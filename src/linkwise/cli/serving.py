@@ -78,7 +78,13 @@ class Serving:
         self._settings = settings
         self._connection = connection
         broker = Broker(settings.placing, parse_json)
-        self._performer = Performer(connection, _performing(settings.kube), timing, evictable=broker.evictable)
+        self._performer = Performer(
+            connection,
+            _performing(settings.kube),
+            timing,
+            evictable=broker.evictable,
+            not_evicted=lambda uid: self._service.not_evicted(uid),  # noqa: PLW0108 - it is made below
+        )
         self._service = Service(broker, self._performer, Counting(), clock=clock or Steady())
         self._watching = Watching(
             connection,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -54,7 +55,9 @@ _PORT: Final = click.IntRange(0, 65535)
     type=click.Path(path_type=Path),
     help="Write the kubeconfig there, until the end; else it is in a temporary folder.",
 )
-@click.option("--force", is_flag=True, help="Overwrite that file though `linkwise up` did not write it.")
+@click.option(
+    "--force", is_flag=True, help="Overwrite that file though `linkwise up` did not write it; what it held is gone."
+)
 @click.option("--port", type=_PORT, default=0, help="The port of the service; a free one if not given.")
 @click.option("--api-port", type=_PORT, default=0, help="The port of the API server; a free one if not given.")
 @click.option("--config", type=click.Path(path_type=Path), help="A YAML file with settings, as `linkwise serve` has.")
@@ -81,6 +84,8 @@ def command(**words: Any) -> None:  # noqa: ANN401 - one a flag, as they are abo
         fleet = spread(fleet, nodes)
     if words["port"] and words["port"] == words["api_port"]:
         raise click.UsageError(f"--port and --api-port are both {words['port']}; they must differ")
+    if math.isnan(words["speed"]):
+        raise click.BadParameter("nan is no number", param_hint="--speed")
     from linkwise.cli.kubeconfig_file import check  # noqa: PLC0415 - no other command needs it
 
     if words["kubeconfig"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import yaml
 from yaml.constructor import SafeConstructor
@@ -17,12 +17,22 @@ if TYPE_CHECKING:
 __all__ = ["content_of", "is_nothing", "pairs", "place_of", "plain", "root_of", "twice"]
 
 
+_MOST: Final = 1 << 20  # bytes that somebody may have written; a device or a wrong file has no end
+
+
 def content_of(file: Path) -> bytes:
     """What a file holds, `-` for standard input; InputError if it can't be read."""
     try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        if str(file) == "-":
+            content = sys.stdin.buffer.read(_MOST + 1)
+        else:
+            with file.open("rb") as opened:
+                content = opened.read(_MOST + 1)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from error
+    if len(content) > _MOST:
+        raise InputError(f"{file}: it is larger than 1 MiB, which no such file is")
+    return content
 
 
 def root_of(content: bytes, name: str) -> yaml.Node | None:
@@ -37,7 +47,9 @@ def root_of(content: bytes, name: str) -> yaml.Node | None:
         raise InputError(f"{name}{place}: no YAML: {error.problem or error.context}") from error
     except yaml.reader.ReaderError as error:
         raise InputError(f"{name}: no YAML: {error.reason} at byte {error.position}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise InputError(f"{name}: no YAML: it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"{name}: no YAML: {error}") from error
     if len(found) > 1:
         raise InputError(f"{name}:{place_of(found[1])}: a second document; there must be one")

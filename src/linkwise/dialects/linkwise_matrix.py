@@ -5,14 +5,13 @@ So a device that is gone or renumbered takes no other's row. Without `rows` the 
 
 from __future__ import annotations
 
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.fields import shown
 from linkwise.errors import TopologyError
 from linkwise.model.link import SELF, Link, Pcie
-from linkwise.model.topology import Topology, square, whole_matrix
+from linkwise.model.topology import Topology, plainly_whole, square, whole_matrix
 
 if TYPE_CHECKING:
     from linkwise.dialects.fields import Fields
@@ -91,12 +90,11 @@ def _bandwidth(value: object) -> Matrix:
 
 
 def _plain_rows(value: object) -> Matrix | None:
-    """The rows if they are a square of numbers of 0 or more, as nearly all are; a topology checks the rest of them."""
+    """The rows if they are a square of quantities, the diagonal included, as nearly all are."""
     if type(value) is not list or set(map(type, value)) != {list} or set(map(len, value)) != {len(value)}:
         return None
-    cells = list(chain.from_iterable(value))
-    plain = set(map(type, cells)) <= {int, float} and min(cells) >= 0
-    return tuple(map(tuple, value)) if plain else None
+    rows = tuple(map(tuple, value))
+    return rows if plainly_whole(rows) else None
 
 
 def _rings(value: object) -> tuple[tuple[int, ...], ...]:

@@ -6,7 +6,7 @@ NVIDIA's system writes nothing on pods: which devices one was given is not told 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.dialects.by_count import ByCount
 from linkwise.dialects.counted import counted, unhealthy
@@ -17,13 +17,14 @@ from linkwise.errors import TopologyError
 from linkwise.model.device import Device
 from linkwise.model.node_facts import NodeFacts
 from linkwise.model.problem import Problem
+from linkwise.model.views import NodeView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.model.ask import Ask
     from linkwise.model.topology import Topology
-    from linkwise.model.views import NodeView, PodView
+    from linkwise.model.views import PodView
 
 __all__ = ["OLD_RESOURCE", "RESOURCE", "TOPOLOGY", "Nvidia", "matrix_annotation", "opaque"]
 
@@ -78,22 +79,42 @@ class Nvidia(ByCount):
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Counted devices, the link matrix where one is published, and the labels of GPU Feature Discovery."""
         del objects
-        problems: list[Problem] = []
-        labels = _labels(view)
-        capacity = counted(view, RESOURCE, view.capacity, problems)
-        memory = _number(view, MEMORY, problems)
-        devices = _counted(capacity, labels.get("model", ""), memory)
-        labels |= unhealthy(view, RESOURCE, capacity, problems)
-        topology = _topology(view, capacity, problems)
-        if not (devices or topology or labels or problems):
-            return None
-        unit = "MiB" if devices and memory else ""
-        return NodeFacts(self.name, devices, topology, unit=unit, labels=labels, problems=tuple(problems))
+        found = _of_a_kind(*_kind(view))
+        return _read(view) if isinstance(found, str) else found
+
+
+def _kind(view: NodeView) -> tuple[str | None, str | None, str | None, tuple[tuple[str, str], ...]]:
+    """All of a node that these words are about, but for its name."""
+    labels = tuple([pair for pair in view.labels.items() if pair[0].startswith("nvidia.com/")])
+    return view.capacity.get(RESOURCE), view.allocatable.get(RESOURCE), view.annotations.get(TOPOLOGY), labels
 
 
 @lru_cache(maxsize=1024)
+def _of_a_kind(
+    capacity: str | None, allocatable: str | None, matrix: str | None, labels: tuple[tuple[str, str], ...]
+) -> NodeFacts | Literal["odd"] | None:
+    """What nodes of one kind tell; odd if something is wrong, which is told of each of them by its name."""
+    amounts = [{} if amount is None else {RESOURCE: amount} for amount in (capacity, allocatable)]
+    words = {} if matrix is None else {TOPOLOGY: matrix}
+    found = _read(NodeView("", dict(labels), words, amounts[0], amounts[1]))
+    return "odd" if found and found.problems else found
+
+
+def _read(view: NodeView) -> NodeFacts | None:
+    problems: list[Problem] = []
+    labels = _labels(view)
+    capacity = counted(view, RESOURCE, view.capacity, problems)
+    memory = _number(view, MEMORY, problems)
+    devices = _counted(capacity, labels.get("model", ""), memory)
+    labels |= unhealthy(view, RESOURCE, capacity, problems)
+    topology = _topology(view, capacity, problems)
+    if not (devices or topology or labels or problems):
+        return None
+    unit = "MiB" if devices and memory else ""
+    return NodeFacts(Nvidia.name, devices, topology, unit=unit, labels=labels, problems=tuple(problems))
+
+
 def _counted(count: int, model: str, memory: int) -> tuple[Device, ...]:
-    """Nodes of one kind have equal ones."""
     return tuple(Device(f"#{index}", index, model=model, memory=memory) for index in range(count))
 
 
@@ -103,20 +124,15 @@ def opaque(pod: PodView) -> tuple[str, ...]:
 
 
 def _labels(view: NodeView) -> dict[str, str]:
-    return dict(_facts(tuple([pair for pair in view.labels.items() if pair[0].startswith("nvidia.com/")])))
-
-
-@lru_cache(maxsize=1024)
-def _facts(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """By our words; nodes of one kind have equal labels."""
-    labels = dict(pairs)
+    """By our words."""
+    labels = {key: value for key, value in view.labels.items() if key.startswith("nvidia.com/")}
     found = {word: labels.get(key, "") for key, word in FACTS.items()}
     # Where devices are shared GPU Feature Discovery adds this to the name; `replicas` says it already.
     found["model"] = found["model"].removesuffix("-SHARED")
     found |= {word: _version(labels, stems) for word, stems in VERSIONS.items()}
     found |= {
         key.removeprefix("nvidia.com/"): value
-        for key, value in pairs
+        for key, value in labels.items()
         if key.startswith("nvidia.com/mig.") or (key.startswith("nvidia.com/mig-") and key.endswith(".count"))
     }
     return {word: value for word, value in found.items() if value}

@@ -93,7 +93,7 @@ class Shapes:
             return None
         if self._exact:
             return topology.links, topology.bandwidth
-        return topology.links or canonical_pairs(topology)
+        return topology.links or (canonical_pairs(topology), not topology.bandwidth)  # one device makes no pair
 
 
 def _same(one: object, other: object) -> bool:

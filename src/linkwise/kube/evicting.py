@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.effects import Evict
 from linkwise.kube.attempts import Attempts
 from linkwise.kube.binding import pod_path
-from linkwise.kube.in_line import Line
+from linkwise.kube.in_line import Line, is_gone
 from linkwise.kube.timing import Backoff, Bucket
 from linkwise.wire.api_writes import eviction
 
@@ -33,6 +33,8 @@ class Evictor(Line[Evict]):
     role = "linkwise manifests rbac --evict"
     version_of: Callable[[str], int | None] = lambda _: 0
     """by UID the version of a pod that is still to be evicted, 0 if it has none, None if it is not"""
+    given_up: Callable[[str], None] = lambda _: None
+    """told of a pod that is there and is not evicted: it may be asked for again"""
 
     def tell(self, effect: Evict) -> None:
         """Evict a pod soon; whoever is in line keeps its place."""
@@ -46,6 +48,12 @@ class Evictor(Line[Evict]):
         await self._run(settings.evicting, bucket)
 
     async def _send(self, effect: Evict) -> Given | None:
+        given = await self._tried(effect)
+        if given is None or not (given.done or is_gone(given)):
+            self.given_up(effect.uid)
+        return given
+
+    async def _tried(self, effect: Evict) -> Given | None:
         once = self._once()
         path = f"{pod_path(effect.namespace, effect.name)}/eviction"
         backoff = Backoff(once.timing, first=1.0, most=60.0)

@@ -37,9 +37,11 @@ class Performer:
     settings: PerformSettings = field(default_factory=PerformSettings)
     timing: Timing = field(default_factory=Timing)
     may_bind: Callable[[], bool] = lambda: True
-    """asked before every bind is sent: only one replica may write"""
+    """asked before every bind and every eviction is sent: only one replica may write"""
     evictable: Callable[[str], int | None] = lambda _: 0
     """asked before every eviction is sent: by UID the pod's version, None if it is not to be evicted any more"""
+    not_evicted: Callable[[str], None] = lambda _: None
+    """told by UID of evictions that were given up"""
     binder: Binder = field(init=False)
     waker: Waker = field(init=False)
     annotator: Annotator = field(init=False)
@@ -53,7 +55,10 @@ class Performer:
         attempts = Attempts(self.connection, self.settings, self.timing)
         self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
         self.waker, self.annotator, self.reporter = Waker(attempts), Annotator(attempts), Reporter(attempts)
-        self.evictor = Evictor(attempts, version_of=self.evictable)
+        self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
+
+    def _still_evictable(self, uid: str) -> int | None:
+        return self.evictable(uid) if self.may_bind() else None
 
     @property
     def _parts(self) -> tuple[Waker, Annotator, Evictor, Reporter]:

@@ -65,7 +65,7 @@ def _pod(document: msgspec.Raw, head: Head) -> Seen:
     """A bound pod that can't be read is shown by what can be; without it its devices would look free."""
     try:
         return Seen(decode_pod(bytes(document)))
-    except InputError as error:
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, a bound pod has its devices
         kept = salvaged_pod(document)
         rest = (
             f"; it is counted on node {kept.node} by the rest of it" if kept else "; it is left out until that changes"

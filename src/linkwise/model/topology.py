@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.link import Link
 
-__all__ = ["MAX_DEVICES", "Matrix", "Topology", "matrix_key", "numbered", "square", "whole_matrix"]
+__all__ = ["MAX_DEVICES", "Matrix", "Topology", "matrix_key", "numbered", "plainly_whole", "square", "whole_matrix"]
 
 MAX_DEVICES: Final = 64
 """More devices than any machine has; a larger matrix is a mistake."""
@@ -95,7 +95,7 @@ def whole_matrix(rows: Iterable[Iterable[object]], what: str, size: int | None =
     """
     matrix = _rows(rows, what)
     square(matrix, what, size)
-    if _plainly_whole(matrix):
+    if plainly_whole(matrix):
         return matrix
     return tuple(
         tuple(0 if i == j else _quantity(value, f"{what} row {i} column {j}") for j, value in enumerate(row))
@@ -113,19 +113,19 @@ def matrix_key(rows: Iterable[Iterable[object]], what: str) -> Matrix:
     return key
 
 
-def _rows(rows: Iterable[Iterable[object]], what: str) -> tuple[tuple[Any, ...], ...]:
-    try:
-        return tuple(map(tuple, rows))
-    except TypeError as error:
-        raise TopologyError(f"{what} is no list of rows: {error}") from error
-
-
-def _plainly_whole(matrix: Matrix) -> bool:
+def plainly_whole(matrix: Matrix) -> bool:
     """Whether every value is a quantity, the diagonal included: the common case, seen without a loop in Python."""
     values = list(chain.from_iterable(matrix))
     if not set(map(type, values)) <= {int, float}:
         return False
     return not values or (min(values) >= 0 and max(values) <= MAX_VALUE and isfinite(sum(values)))
+
+
+def _rows(rows: Iterable[Iterable[object]], what: str) -> tuple[tuple[Any, ...], ...]:
+    try:
+        return tuple(map(tuple, rows))
+    except TypeError as error:
+        raise TopologyError(f"{what} is no list of rows: {error}") from error
 
 
 def _quantity(value: object, where: str) -> float:

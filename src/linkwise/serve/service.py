@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.effects import Bind
+from linkwise.broker.effects import Bind, Evict
 from linkwise.errors import NotNowError
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ class Service:
             sum(1 for _ in cluster.ledger.entries()),
             time.perf_counter() - begun,
         )
+
+    def not_evicted(self, uid: str) -> None:
+        """Take in that an eviction was given up."""
+        self._carry_out(self.broker.not_evicted(uid, self.clock()))
+        self._news.set()
 
     # answers
 
@@ -260,3 +265,7 @@ class Service:
         later = [effect for effect in effects if not isinstance(effect, Bind)]
         if later and self._leads():
             self._performer.tell(later)
+            return
+        for effect in later:
+            if isinstance(effect, Evict):  # or it would count as asked for when this replica leads
+                self.not_evicted(effect.uid)

@@ -150,9 +150,9 @@ class GroupChecks(Checks):
             must(not begun, f"{effect.uid} is evicted, and {begun} of its gang have begun to run")
 
     def _nobody_is_bound_in_vain(self) -> None:
-        """A gang that is stuck halfway has a time at which that ends, where evictions are allowed."""
+        """A gang that was planned and is stuck halfway has a time at which that ends, where evictions are allowed."""
         book = self.state.groups
-        for key in book.keys() if self.state.settings.group.evict_half_bound else ():
+        for key in book.generations() if self.state.settings.group.evict_half_bound else ():
             found = gathered(self.state, key)
             if found and key not in book.plans and (bound := self._evictable(found)):
                 told = all(pod.uid in book.evicted for pod in bound)

@@ -69,7 +69,7 @@ class GroupWorld(World):
         super().restart(a, b, c)
 
     def evict(self, a: int, b: int, c: int) -> None:
-        """An eviction is asked for, unless it is not wanted any more; it may be lost, and the pod may come back."""
+        """An eviction is asked for, unless it is not wanted any more; it may be lost or given up, and the pod may come back."""
         effect = one_of(self.evicts, a)
         if effect is None:
             return
@@ -83,6 +83,9 @@ class GroupWorld(World):
             if c % 2:
                 again = replace(pod, uid=f"u{self.next_number()}", node="", annotations=_own(pod))
                 self.api.put(replace(again, name=f"again-{again.uid}"))
+        elif c % 2:
+            self.checks.evicted.discard(effect.uid)
+            self.take(self.broker.not_evicted(effect.uid, self.now))
 
     def place(self, a: int, b: int, c: int) -> None:
         """All members of a group are tried as they should be, and perhaps not all of them bound."""

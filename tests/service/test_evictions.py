@@ -1,0 +1,53 @@
+"""Evictions that the service decides on, and what becomes of those that are not carried out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.effects import Evict
+from linkwise.serve.counting import Counting
+from linkwise.serve.service import Service
+from linkwise.testing.served import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.sights import Sight
+
+EVICT = Evict("team", "a", "u-a", "it is bound in vain")
+
+
+class Evicting(Broker):
+    """Evicts one pod at whatever it sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given_up: list[str] = []
+
+    def observe(self, sights: Iterable[Sight], now: float) -> tuple[Effect, ...]:
+        del sights, now
+        return (EVICT,)
+
+    def not_evicted(self, uid: str, now: float) -> tuple[Effect, ...]:
+        self.given_up.append(uid)
+        return super().not_evicted(uid, now)
+
+
+def observed(*, leads: bool) -> tuple[Evicting, Recorder]:
+    broker, performer = Evicting(), Recorder()
+    service = Service(broker, performer, Counting(), leads=lambda: leads, clock=lambda: 1.0)
+    service.synced = True
+    service.observe([])
+    return broker, performer
+
+
+def test_a_replica_that_leads_carries_evictions_out() -> None:
+    broker, performer = observed(leads=True)
+    assert (broker.given_up, performer.told) == ([], [EVICT])
+
+
+def test_a_replica_that_does_not_lead_evicts_nobody_and_remembers_that() -> None:
+    broker, performer = observed(leads=False)
+    assert (broker.given_up, performer.told) == (["u-a"], [])
