@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 NODES, PODS, PAGE = 5_000, 50_000, 500
 SECONDS, MEGABYTES = 3.0, 200
+RUNS = 3
 FILLING = "x" * 650  # what every object has and nobody reads: managed fields, status, volumes
 
 
@@ -154,10 +155,12 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         size = pages(Path(folder))
-        done = subprocess.run(  # noqa: S603 - ourselves
-            [sys.executable, __file__, "--read", folder], check=True, capture_output=True
-        )
-    seconds, grown, entries, pods = msgspec.json.decode(done.stdout)
+        runs = [
+            subprocess.run([sys.executable, __file__, "--read", folder], check=True, capture_output=True)  # noqa: S603 - ourselves
+            for _ in range(RUNS)
+        ]
+    # Of several runs the fastest: whatever else a machine does can only slow one down.
+    seconds, grown, entries, pods = min(msgspec.json.decode(done.stdout) for done in runs)
     held = seconds <= SECONDS and grown <= MEGABYTES
     table = Table("nodes", "pods", "with devices", "JSON, MB", "seconds", "MB", "bar", "", title="A start from nothing")
     table.add_row(

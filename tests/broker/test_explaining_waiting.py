@@ -289,3 +289,16 @@ def test_an_explanation_is_data_that_json_can_hold_and_the_same_each_time() -> N
     (group,) = data["against"]
     assert (group["rule"], group["kind"], group["nodes"], group["final"]) == ("003.predicate", "one group", 1, False)
     assert [remedy["kind"] for remedy in data["remedies"]] == ["pods end", "fewer devices"]
+
+
+def test_a_resource_that_no_node_has_is_named_with_the_nearest_there_is() -> None:
+    runner = cluster(a="dgx1-v100")
+    runner.show(pod("typo", "nvidia.com/gpus", 1))
+    (line,) = lines(runner, "typo")
+    assert line.endswith("waiting does not help: no node has nvidia.com/gpus; did you mean nvidia.com/gpu?")
+
+
+def test_a_pod_that_asks_for_nothing_but_what_nodes_have_is_not_kept_waiting_here() -> None:
+    runner = cluster(a="dgx1-v100")
+    runner.show(pod("plain", cpu="1"))
+    assert lines(runner, "plain") == ["pod team/plain asks for no device: nothing here keeps it waiting"]

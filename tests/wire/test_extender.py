@@ -61,6 +61,12 @@ def test_one_text_for_all_is_written_like_any_mapping(names: list[str], text: st
     assert alike == plain
 
 
+@given(st.lists(st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True), unique=True), st.text(max_size=8))
+def test_one_text_for_names_of_nodes_is_written_like_any_mapping(names: list[str], text: str) -> None:
+    alike = encode(filter_result([], Alike(names, text, plain=True), {}))
+    assert json.loads(alike) == json.loads(encode(filter_result([], dict.fromkeys(names, text), {})))
+
+
 def test_scores_are_whole_numbers_under_the_names_that_go_reads() -> None:
     assert encode([HostPriority("a", 7)]) == b'[{"Host":"a","Score":7}]'
 

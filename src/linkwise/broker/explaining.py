@@ -16,6 +16,7 @@ from linkwise.broker.helping import fewer_devices, remedies
 from linkwise.broker.pods import FINISHED
 from linkwise.broker.state import pod_name
 from linkwise.broker.survey import against_all, survey
+from linkwise.broker.unknown_resources import unknown_resource
 from linkwise.engine.crowding import crowded_out
 from linkwise.engine.explain import refusal
 from linkwise.engine.why import why_chosen
@@ -53,14 +54,14 @@ def _alone(state: State, pod: PodView) -> Explanation:
     if entry is not None:
         return explain_placed(state, pod, wish, entry, told)
     if wish.ask is None:
-        return _without_ask(wish, told)
+        return _without_ask(wish, told, unknown_resource(state, pod))
     return told if pod.node else _unplaced(state, pod, wish, told)
 
 
-def _without_ask(wish: Wish, told: Explanation) -> Explanation:
+def _without_ask(wish: Wish, told: Explanation, unknown: str) -> Explanation:
     broken = wish.broken
     if broken is None:
-        return told
+        return replace(told, state="broken", sentence=unknown) if unknown else told
     others = [problem for problem in wish.problems if problem is not broken]
     return replace(told, state="broken", sentence=f"{broken.key}: {broken.sentence}", notes=_sentences(others))
 

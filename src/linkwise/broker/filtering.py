@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from linkwise.broker.state import State
+    from linkwise.broker.wish import Wish
     from linkwise.engine.choices import Choices
     from linkwise.engine.index import Wanted
     from linkwise.engine.ledger import Entry
@@ -35,12 +36,15 @@ NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
 def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     """Nodes of the best class; without `keep` nothing is remembered of it."""
     effects = state.turn(now)
-    answer = _answered(state, pod, names, now, keep=keep)
-    return replace(answer, effects=(*effects, *answer.effects, *state.take_late()), policy=state.wish(pod).policy)
-
-
-def _answered(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     wish = state.wish(pod)
+    found = _answered(state, pod, wish, names, now, keep=keep)
+    told = (*effects, *found.effects, *state.take_late())
+    return FilterAnswer(found.nodes, found.failed, found.unresolvable, found.partial, told, wish.policy)
+
+
+def _answered(  # noqa: PLR0913 - the verb's own, and what the pod wants
+    state: State, pod: PodView, wish: Wish, names: Sequence[str], now: float, *, keep: bool
+) -> FilterAnswer:
     entry = state.cluster.ledger.get(pod.uid)
     if entry and entry.state != "PLANNED":
         return _promised(state, entry, names)
@@ -52,12 +56,13 @@ def _answered(state: State, pod: PodView, names: Sequence[str], now: float, *, k
             state.asked[pod.uid] = pod
             state.waiting.remove(pod.uid)  # it may have been alone before
         return member
-    return _one(state, pod, names, now, keep=keep)
+    return _one(state, pod, state.wanted(wish), names, now, keep=keep)
 
 
-def _one(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
+def _one(  # noqa: PLR0913 - same
+    state: State, pod: PodView, wanted: Wanted | None, names: Sequence[str], now: float, *, keep: bool
+) -> FilterAnswer:
     """A pod by itself."""
-    wanted = state.wanted(state.wish(pod))
     if wanted is None:
         return FilterAnswer(list(names))
     refused = wanted.policy.admit(wanted.ask)

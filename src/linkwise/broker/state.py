@@ -159,10 +159,11 @@ class State:
         gained += self.cluster.settle()
         # No group was refused for the sake of what others were offered.
         wakes = wake_groups(self) if gained or self.groups.reopened else []
-        wakes = [*self._wakes(dict.fromkeys((*gained, *self.pending.freed())), self.waiting.freed()), *wakes, *news]
+        fresh, again = dict.fromkeys((*gained, *self.pending.freed())), self.waiting.freed()
+        wakes = [*(self._wakes(fresh, again) if fresh or again else ()), *wakes, *news]
         late, self.late = self.late, ()
         warned = group_warnings(self) if self.groups.touched or self.groups.alone else []
-        return (*late, *plans, *wakes, *warned, *self._drift_events(), *node_news(self.cluster))
+        return (*late, *plans, *wakes, *warned, *self._told_of_nodes())
 
     def settle(self) -> None:
         """Work out what follows in the middle of a verb; whom that wakes is told with its answer."""
@@ -234,6 +235,11 @@ class State:
             return False
         demand = replace(demand_of(pod)[0], apart=(), together=())
         return unfit(demand, view, capacity_of(view), self.cluster.load(name)) is None
+
+    def _told_of_nodes(self) -> list[Event]:
+        if not self.cluster.drifted and not self.cluster.restocked:
+            return []
+        return [*self._drift_events(), *node_news(self.cluster)]
 
     def _drift_events(self) -> list[Event]:
         """Every disagreement once, when it appears."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, insort
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ Verdict = Code | Reject
 
 MOST_SHAPES: Final = 50_000
 """judged shapes that are remembered; more than that are judged again"""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class ClassTable:
@@ -50,6 +52,8 @@ class ClassTable:
         """and of those that never will"""
         self._told: dict[bool, Counter[str]] = {False: Counter(), True: Counter()}
         """how many nodes have each text, final ones apart: where it is one, it is everybody's"""
+        self._odd: set[str] = set()
+        """nodes that do not fit whose names have other characters than those of Kubernetes"""
         self.sets: dict[Code, set[str]] = {}
         self.order: list[Code] = []
         """the scores that some node has, ascending"""
@@ -87,6 +91,8 @@ class ClassTable:
             texts = self.final if verdict.final else self.texts
             texts[name] = short_refusal(verdict.reason)
             self._told[verdict.final][texts[name]] += 1
+            if not _PLAIN.fullmatch(name):
+                self._odd.add(name)
         elif self.codes.get(name) != verdict:
             self.drop(name)
             self._enter(name, verdict)
@@ -100,6 +106,7 @@ class ClassTable:
             told[text] -= 1
             if not told[text]:
                 del told[text]
+            self._odd.discard(name)
         old = self.codes.get(name)
         if old is not None:
             self._leave(name, old)
@@ -113,7 +120,7 @@ class ClassTable:
         for texts, final in ((self.texts, False), (self.final, True)):
             # Where one text is everybody's, it is enough to see that all are known and none fits.
             if len(self._told[final]) == 1 and texts and all(map(texts.__contains__, names)):
-                alike = Alike(names, next(iter(texts.values())))
+                alike = Alike(names, next(iter(texts.values())), plain=not self._odd)
                 return ({}, alike) if final else (alike, {})
         final_texts = {name: text for name in names if (text := self.final.get(name)) is not None}
         return {name: self.texts.get(name, otherwise) for name in names if name not in final_texts}, final_texts

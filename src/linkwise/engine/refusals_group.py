@@ -21,7 +21,10 @@ GROUP_WORDS: Final[dict[tuple[str, str], Words]] = {
     ),
     ("001.gang", "missing"): Words(
         "its gang is not complete",
-        lambda r: f"{r.found} members of its gang are there and {r.asked} must start together",
+        lambda r: (
+            f"{r.found} {'member of its gang is' if r.found == 1 else 'members of its gang are'} there "
+            f"and {r.asked} must start together"
+        ),
     ),
     ("001.gang", "bundle"): Words(
         "a gang that starts with its own is not complete",

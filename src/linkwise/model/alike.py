@@ -14,9 +14,11 @@ class Alike(Mapping[str, str]):
     would take longer than reading the request.
     """
 
-    def __init__(self, names: Sequence[str], text: str) -> None:
+    def __init__(self, names: Sequence[str], text: str, *, plain: bool = False) -> None:
         self.names = names
         self.text = text
+        self.plain = plain
+        """whether no name has a character that a format may write in another way"""
         self._found: dict[str, str] = {}
 
     def whole(self) -> dict[str, str]:

@@ -160,14 +160,15 @@ def _texts(found: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:
     """Texts by node; one text for all is written as it is, without a dictionary in between."""
     if not isinstance(found, Alike):
         return dict(found)
-    between = b'":' + encode(found.text) + b',"'
-    names = "\n".join(found.names).encode()
-    if not names or names.translate(None, _PLAIN):
-        return found.whole()  # a name that JSON would write in another way
-    return msgspec.Raw(b'{"' + names.replace(b"\n", between) + between[:-2] + b"}")
+    if not found.plain or not found.names:
+        return found.whole()
+    # Each copy of so long a text costs as much as making it: begin and end are joined with the names.
+    text, names = encode(found.text).decode(), list(found.names)
+    names[0] = '{"' + names[0]
+    names[-1] += f'":{text}}}'
+    return msgspec.Raw(f'":{text},"'.join(names))
 
 
-_PLAIN: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._\n"
 _WHOLE: Final = msgspec.json.Decoder(_WholeNode)
 _FILTER: Final = msgspec.json.Decoder(FilterArgs)
 _BIND: Final = msgspec.json.Decoder(BindArgs)
