@@ -54,21 +54,24 @@ def floor(body: bytes, reply: FilterResult) -> bytes:
 
 
 def compare(case: str, broker: Broker, body: bytes, bar: Callable[[float, int], float] | float) -> Row:
-    """Medians of CPU time, taken in turns."""
+    """CPU time of both, taken in turns."""
     args = decode_filter(body)
     names = args.names()
     answer = broker.filter(view_of(args.pod), names, 1.0, keep=False)
     reply = FilterResult(answer.nodes, None, dict(answer.failed), dict(answer.unresolvable))
     if encode(reply) != filtered(broker, body):
         raise AssertionError("two equal calls gave two answers")
-    ours, least = [], []
-    for _ in range(ROUNDS):
-        least.append(timed(lambda: floor(body, reply)))
-        ours.append(timed(lambda: filtered(broker, body)))
-    low, high = median(least), median(ours)
+    rounds = sorted((timed(lambda: floor(body, reply)), timed(lambda: filtered(broker, body))) for _ in range(ROUNDS))
+    low, high = at_its_best(rounds)
     limit = bar(low, len(names)) if callable(bar) else bar * low
     text = f"{limit:.0f} us" if callable(bar) else f"{bar:g}x"
     return Row(f"{case}: {len(answer.nodes)} offered", len(names), low, high, text, high <= limit)
+
+
+def at_its_best(rounds: list[tuple[float, float]]) -> tuple[float, float]:
+    """Medians of the third of the rounds in which the machine was fastest: some change their speed by half in a run."""
+    third = rounds[: len(rounds) // 3 + 1]
+    return median(low for low, _ in third), median(high for _, high in third)
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -152,17 +155,17 @@ def after_a_grant(count: int) -> Row:
     names = node_names(count, 13)
     broker = observed(whole_cluster(names, random.Random(5)))
     body = request(pod_json(1, {"nvidia.com/gpu": "2"}, BY_BANDWIDTH), names)
-    before, after = [], []
+    rounds = []
     filtered(broker, body)
     gc.freeze()
     for number in range(ROUNDS):
-        before.append(timed(lambda: filtered(broker, body)))
+        before = timed(lambda: filtered(broker, body))
         pod = view_of(decode_filter(request(pod_json(100 + number, {"nvidia.com/gpu": "2"}, BY_BANDWIDTH), names)).pod)
         found = broker.filter(pod, names, 1.0)
         broker.bind(pod.uid, found.nodes[0], 1.0)
-        after.append(timed(lambda: filtered(broker, body)))
+        rounds.append((before, timed(lambda: filtered(broker, body))))
     gc.unfreeze()
-    low, high = median(before), median(after)
+    low, high = at_its_best(sorted(rounds))
     return Row("the next filter after a grant", count, low, high, "1.25x", high <= 1.25 * low)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NODES, PODS, PAGE = 5_000, 50_000, 500
 SECONDS, MEGABYTES = 3.0, 200
-RUNS = 3
+RUNS = 5
 FILLING = "x" * 650  # what every object has and nobody reads: managed fields, status, volumes
 
 
