@@ -139,9 +139,10 @@ class _Choosing:
             nodes = self._offered(names, tries, busy)
             if len(nodes) <= self.state.settings.breadth:
                 nodes = list(dict.fromkeys(nodes))
-            out = {node for node in nodes if node in touched and crowding.needs(node, pending.on(node, uid))}
+            shared = touched.intersection(nodes) if touched else ()
+            out = {node for node in shared if crowding.needs(node, pending.on(node, uid))}
             crowded += out
-            left = [node for node in nodes if node not in out]
+            left = [node for node in nodes if node not in out] if out else nodes
             if left or not out:
                 return left, crowded
             names = [name for name in names if name not in out]
