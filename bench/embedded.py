@@ -103,6 +103,7 @@ async def measure(turns: Turns) -> None:
         )
         await turns.during(START, service.start(cluster.api.kubeconfig(), 60.0))
         await turns.during(START, bed.seen())
+        await turns.during(START, asyncio.sleep(0.1))  # what held the loop last is counted here
         await turns.during("nodes are listed whole", readers(cluster.api, PATHS[0]))
         await turns.during("nodes are listed by three", readers(cluster.api, *PATHS[:2], PATHS[0]))
         await turns.during(
