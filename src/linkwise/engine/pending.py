@@ -95,11 +95,15 @@ class PendingBook:
     def nodes_but(self, pod: str) -> list[str]:
         """Nodes that were offered to other pods."""
         own = self._entries.get(pod)
-        alone = set(own.nodes) if own else ()
+        if own is None:
+            return list(self._by_node)
+        alone = set(own.nodes)
         return [node for node, pods in self._by_node.items() if node not in alone or len(pods) > 1]
 
     def busy_but(self, pod: str, nodes: int) -> set[str]:
         """Nodes that were offered to other pods, and to more of them than so many nodes are on the average."""
+        if pod not in self._entries and sum(map(len, self._by_node.values())) < nodes:
+            return set(self._by_node)  # the average is none
         counts = {node: len(pods) - (pod in pods) for node, pods in self._by_node.items()}
         average = sum(counts.values()) // max(1, nodes)
         return {node for node, count in counts.items() if count > average}
