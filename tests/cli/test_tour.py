@@ -43,7 +43,7 @@ def node(name: str, taken: dict[int, str], count: int = 4, sick: tuple[int, ...]
         )
         for index in range(count)
     )
-    return NodeInspection(name, "whole", "", "", True, devices, (), 100 * count, 0, count - len(taken))  # noqa: FBT003
+    return NodeInspection(name, "whole", "", "", True, devices, (), 100 * count, 0, count - len(taken))  # noqa: FBT003 - whether our agent enforces it
 
 
 async def a_lie(stage: Stage, page: Page) -> None:

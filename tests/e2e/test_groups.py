@@ -10,6 +10,7 @@ import pytest
 
 from linkwise.testing.bed_checks import all_is_well
 from linkwise.testing.bed_nodes import device_ids, koordinator, machine
+from linkwise.testing.bed_objects import GROUP_WORDS
 from linkwise.testing.bed_process import wait_for
 from linkwise.testing.bed_refusing import binds_refused
 from linkwise.testing.bed_running import answering_for_koordinator
@@ -132,25 +133,13 @@ def test_siblings_are_bound_by_one_plan(placing: Placing, namespace: str) -> Non
     assert plans == {(f"{namespace}/job/8", 1)}
 
 
-OTHER_WORDS: Final[dict[str, dict[str, Any]]] = {
-    "koordinator": {"annotations": {f"{GANG}/name": "job", f"{GANG}/min-available": "2"}},
-    "kueue": {
-        "labels": {"kueue.x-k8s.io/pod-group-name": "job"},
-        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
-    },
-    "volcano": {
-        "annotations": {"scheduling.k8s.io/group-name": "job", "scheduling.volcano.sh/group-min-member": "2"},
-    },
-}
-
-
 @pytest.mark.rule("001.group", level="R")
-@pytest.mark.parametrize("system", sorted(OTHER_WORDS))
+@pytest.mark.parametrize("system", sorted(GROUP_WORDS))
 def test_groups_in_the_words_of_other_systems_start_together(placing: Placing, namespace: str, system: str) -> None:
     placing.nodes(*machine("a", "measured"))
-    placing.create(namespace, "job-0", {GPU: 2}, **OTHER_WORDS[system])
+    placing.create(namespace, "job-0", {GPU: 2}, **GROUP_WORDS[system])
     placing.refused(namespace, "job-0")
-    placing.create(namespace, "job-1", {GPU: 2}, **OTHER_WORDS[system])
+    placing.create(namespace, "job-1", {GPU: 2}, **GROUP_WORDS[system])
     plans = {written(found)["plan"] for found in placed_group(placing, namespace, "job", 2)}
     assert plans == {f"{namespace}/job"}
 

@@ -11,6 +11,7 @@ import pytest
 from linkwise.embedded.faults import Fault
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.testing.bed_nodes import device_ids, koordinator, machine
+from linkwise.testing.bed_objects import GROUP_WORDS
 from linkwise.testing.embedded_bed import Bed, embedded
 from linkwise.vendors.profiles import profile
 
@@ -81,27 +82,15 @@ async def test_siblings_are_bound_by_one_plan(bed: Bed) -> None:
     assert {(record["plan"], record["generation"]) for record in records} == {("default/job/8", 1)}
 
 
-OTHER_WORDS: Final[dict[str, dict[str, Any]]] = {
-    "koordinator": {"annotations": {f"{GANG}/name": "job", f"{GANG}/min-available": "2"}},
-    "kueue": {
-        "labels": {"kueue.x-k8s.io/pod-group-name": "job"},
-        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
-    },
-    "volcano": {
-        "annotations": {"scheduling.k8s.io/group-name": "job", "scheduling.volcano.sh/group-min-member": "2"},
-    },
-}
-
-
 @pytest.mark.rule("001.group", "001.gang")
-@pytest.mark.parametrize("system", sorted(OTHER_WORDS))
+@pytest.mark.parametrize("system", sorted(GROUP_WORDS))
 @embedded({"dgx1-v100-measured": 1})
 async def test_groups_in_the_words_of_other_systems_start_together(bed: Bed, system: str) -> None:
-    bed.create("job-0", {GPU: 2}, **OTHER_WORDS[system])
+    bed.create("job-0", {GPU: 2}, **GROUP_WORDS[system])
     await bed.refused("job-0")
     assert bed.bound() == set()
     assert holds(bed) == []
-    bed.create("job-1", {GPU: 2}, **OTHER_WORDS[system])
+    bed.create("job-1", {GPU: 2}, **GROUP_WORDS[system])
     assert len(await placed_group(bed, "job", 2)) == 2
 
 

@@ -52,13 +52,6 @@ def served() -> Iterator[EmbeddedThread]:
         yield thread
 
 
-@pytest.fixture
-def space(served: EmbeddedThread) -> Iterator[Space]:
-    api = served.api()
-    yield Space(api, "default")
-    api.close()
-
-
 def bound(api: EmbeddedApi) -> str:
     return str(api.store.get("pods", "a", "default").read()["spec"].get("nodeName", ""))
 

@@ -36,13 +36,6 @@ def served() -> Iterator[EmbeddedThread]:
         yield thread
 
 
-@pytest.fixture
-def space(served: EmbeddedThread) -> Iterator[Space]:
-    api = served.api()
-    yield Space(api, "default")
-    api.close()
-
-
 def test_our_own_client_binds_and_follows_through_a_kubeconfig(tmp_path: Path) -> None:
     async def story() -> tuple[str, int, list[str]]:
         async with EmbeddedApi() as api:

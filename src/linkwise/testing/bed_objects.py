@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.testing.bed_api import Raw
 
-__all__ = ["device_definition", "pod"]
+__all__ = ["GROUP_WORDS", "device_definition", "pod"]
+
+GROUP_WORDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "koordinator": {
+        "annotations": {
+            "gang.scheduling.koordinator.sh/name": "job",
+            "gang.scheduling.koordinator.sh/min-available": "2",
+        }
+    },
+    "kueue": {
+        "labels": {"kueue.x-k8s.io/pod-group-name": "job"},
+        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
+    },
+    "volcano": {
+        "annotations": {"scheduling.k8s.io/group-name": "job", "scheduling.volcano.sh/group-min-member": "2"},
+    },
+}
+"""how pods of a group of two say so in other systems, as further words of `pod`"""
 
 
 def pod(  # noqa: PLR0913 - a builder: every field but two has a default

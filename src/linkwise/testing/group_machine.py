@@ -164,13 +164,13 @@ def _own(pod: PodView) -> dict[str, str]:
 
 GROUP_WORLD_MOVES: Final[dict[str, Move]] = {
     "group": GROUP_MOVES["group"],
-    "place": GroupWorld.place,  # type: ignore[dict-item]
+    "place": GroupWorld.place,  # type: ignore[dict-item]  # of worlds with groups alone
     **MOVES,
     **GROUP_MOVES,
-    "compare": GroupWorld.compare,  # type: ignore[dict-item]
-    "restart": GroupWorld.restart,  # type: ignore[dict-item]
-    "halve": GroupWorld.halve,  # type: ignore[dict-item]
-    "evict": GroupWorld.evict,  # type: ignore[dict-item]
-    "settle": GroupWorld.settle,  # type: ignore[dict-item]
+    "compare": GroupWorld.compare,  # type: ignore[dict-item]  # of worlds with groups alone
+    "restart": GroupWorld.restart,  # type: ignore[dict-item]  # of worlds with groups alone
+    "halve": GroupWorld.halve,  # type: ignore[dict-item]  # of worlds with groups alone
+    "evict": GroupWorld.evict,  # type: ignore[dict-item]  # of worlds with groups alone
+    "settle": GroupWorld.settle,  # type: ignore[dict-item]  # of worlds with groups alone
 }
 GroupWorld.moves = GROUP_WORLD_MOVES

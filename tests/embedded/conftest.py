@@ -1,0 +1,22 @@
+"""What tests on an embedded API server share; each module has a `served` of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.testing.conformance import Space
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.testing.embedded_thread import EmbeddedThread
+
+
+@pytest.fixture
+def space(served: EmbeddedThread) -> Iterator[Space]:
+    """The namespace `default` of the server."""
+    api = served.api()
+    yield Space(api, "default")
+    api.close()
