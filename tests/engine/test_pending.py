@@ -44,8 +44,9 @@ def test_the_next_offer_takes_the_place_of_the_last() -> None:
 
 def test_nodes_of_others_do_not_count_those_that_only_the_pod_itself_was_offered() -> None:
     found = book(offered("a", "n1", "n2"), offered("b", "n2", "n3"))
-    assert set(found.nodes_but("a")) == {"n2", "n3"}
-    assert set(found.nodes_but("c")) == {"n1", "n2", "n3"}
+    names = ["n0", "n1", "n2", "n3"]
+    assert found.shared(names, "a") == ["n2", "n3"]
+    assert found.shared(names, "c") == ["n1", "n2", "n3"]
 
 
 def test_a_node_is_busy_where_more_pods_than_on_the_average_were_offered_it() -> None:
@@ -74,12 +75,12 @@ def test_a_clock_that_is_set_back_or_far_ahead_keeps_no_offer_for_longer(now: fl
 
 def test_nodes_that_nobody_needs_any_more_are_told_once() -> None:
     found = book(offered("a", "n1", "n2"))
-    assert found.freed() == []
+    assert found.take_freed() == []
     found.put(offered("a", "n2", "n3"))
-    assert found.freed() == ["n1"]
+    assert found.take_freed() == ["n1"]
     found.bound("a")
-    assert found.freed() == ["n2", "n3"]
-    assert found.freed() == []
+    assert found.take_freed() == ["n2", "n3"]
+    assert found.take_freed() == []
 
 
 def test_who_asks_again_was_offered_the_last_nodes_in_vain() -> None:
@@ -112,5 +113,5 @@ def test_a_book_becomes_what_a_snapshot_holds() -> None:
     found.failed("b", ["n2"])
     other = book(offered("x", "n9"))
     other.restore(found.entries(), found.all_attempts(), found.offered())
-    assert (other.entries(), other.offered(), other.freed()) == (found.entries(), {"a": ("n1",)}, [])
+    assert (other.entries(), other.offered(), other.take_freed()) == (found.entries(), {"a": ("n1",)}, [])
     assert other.asks_again("b") == Attempts(frozenset({"n2"}), 1)

@@ -13,7 +13,7 @@ from linkwise.engine.selection import FEW, best_names
 from linkwise.model.verdict import Reason, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from linkwise.engine.class_table import Code
 
@@ -27,7 +27,7 @@ def table(codes: dict[str, Code | None], leading: int) -> ClassTable:
     return made
 
 
-def naive(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str]) -> list[tuple[bool, Code]]:
+def naive(table: ClassTable, names: Sequence[str], breadth: int, last: set[str]) -> list[tuple[bool, Code]]:
     """What is expected of the answer: which class, best first, and those in `last` at the end."""
     found = [(name in last, table.codes[name]) for name in dict.fromkeys(names) if name in table.codes]
     best = max((code[: table.leading] for _, code in found), default=())
@@ -35,7 +35,7 @@ def naive(table: ClassTable, names: Sequence[str], breadth: int, last: Collectio
     return sorted(fitting, key=lambda one: (one[0], tuple(-term for term in one[1])))[:breadth]
 
 
-def shown(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str]) -> list[tuple[bool, Code]]:
+def shown(table: ClassTable, names: Sequence[str], breadth: int, last: set[str]) -> list[tuple[bool, Code]]:
     found = best_names(table, names, breadth, last)
     assert len(set(found)) == len(found)
     assert set(found) <= set(names)
@@ -89,5 +89,5 @@ def test_a_worse_class_is_chosen_where_the_best_is_not_among_the_names(count: in
 def test_nodes_to_avoid_are_chosen_rather_than_a_worse_class(count: int) -> None:
     made = table({f"n{number}": (int(number < 4), 0) for number in range(count)}, 1)
     names = list(made.codes)
-    assert set(best_names(made, names, 16, names)) == {"n0", "n1", "n2", "n3"}
-    assert best_names(made, names, 1, ["n0", "n1", "n2"]) == ["n3"]
+    assert set(best_names(made, names, 16, set(names))) == {"n0", "n1", "n2", "n3"}
+    assert best_names(made, names, 1, {"n0", "n1", "n2"}) == ["n3"]

@@ -93,17 +93,17 @@ def test_room_that_a_woken_pod_does_not_take_is_for_others() -> None:
     line = waiting(refused("a"), refused("b"), refused("c"))
     assert woken(line, node(3)) == [("a", "n"), ("b", "n"), ("c", "n")]
     line.remove("a", taken=["n", "m"])
-    assert line.freed() == []
+    assert line.take_freed() == []
     line.remove("c", taken=["m"])
-    assert line.freed() == ["n"]
-    assert line.freed() == []
+    assert line.take_freed() == ["n"]
+    assert line.take_freed() == []
 
 
 def test_who_is_woken_in_vain_is_not_woken_for_the_same_room_again() -> None:
     line = waiting(refused("a"), refused("b"))
     assert woken(line, node(1)) == [("a", "n")]
     line.put(refused("a"))
-    assert line.freed() == ["n"]
+    assert line.take_freed() == ["n"]
     assert again(line, node(1)) == [("b", "n")]
     line.put(refused("b"))
     assert again(line, node(1)) == []

@@ -14,7 +14,8 @@ from linkwise.broker.cluster_objects import ClusterObjects, document_of
 from linkwise.broker.holdings import elsewhere, untold
 from linkwise.broker.pods import Pods, holds_devices
 from linkwise.broker.stock import kind_of, stock_in_any_case
-from linkwise.broker.wish import asks_for_devices, wish_of
+from linkwise.broker.wish import asks_for_devices
+from linkwise.broker.wishes import Wishes
 from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
 from linkwise.engine.index import Index
@@ -46,6 +47,7 @@ class Cluster:
     def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
         self.settings: Final = settings
         self._parse: Final = parse
+        self.wishes: Final = Wishes(settings.policies, by_owner=settings.group.by_owner)
         self.known: Final = Pods()
         self.nodes: dict[str, NodeView] = {}
         self.unready: set[str] = set()
@@ -143,10 +145,6 @@ class Cluster:
     def load(self, node: str) -> Load:
         """What the pods of a node take beside devices, those that were promised to it included."""
         return self.known.load(node, [entry.pod for entry in self.ledger.on(node)])
-
-    def wish(self, pod: PodView) -> Wish:
-        """What a pod wants."""
-        return wish_of(pod, self.settings.policies, by_owner=self.settings.group.by_owner)
 
     def remembered(self) -> tuple[dict[str, bool], dict[str, Grant], dict[str, Drift]]:
         """What neither views nor ledger tell: who is gone, whose record changed, who is elsewhere."""
@@ -289,7 +287,7 @@ class Cluster:
         """What a bound pod was given, or what it wants; a record tells all that matters."""
         held = held_by(view)
         grant = held.grant if held.grant and held.grant.offer.parts else None  # a record of nothing tells nothing
-        wish = None if grant else self.wish(view)
+        wish = None if grant else self.wishes.of(view)
         self.problems.pop(view.uid, None)
         if held.problems or (wish and wish.problems):
             self.problems[view.uid] = (*held.problems, *(wish.problems if wish else ()))

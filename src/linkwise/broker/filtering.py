@@ -16,7 +16,7 @@ from linkwise.engine.waiting import Refused
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set as AbstractSet
 
     from linkwise.broker.state import State
     from linkwise.broker.wish import Wish
@@ -101,7 +101,7 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     if wanted is None:
         return [(name, 0) for name in names]
     found = choices(state.cluster.index, wanted, state.settings.budget)
-    touched, failed = set(state.pending.nodes_but(pod.uid)), state.pending.attempts(pod.uid).nodes
+    touched, failed = set(state.pending.shared(names, pod.uid)), state.pending.attempts(pod.uid).nodes
     scores = {
         name: (name not in failed, name not in touched, score)
         for name in names
@@ -132,27 +132,27 @@ class _Choosing:
         pending, uid = self.state.pending, self.pod.uid
         tries = pending.asks_again(uid) if again and len(names) > 1 else pending.attempts(uid)
         index = self.state.cluster.index
-        touched, busy = set(pending.nodes_but(uid)), pending.busy_but(uid, len(index.nodes))
+        busy = pending.busy_but(uid, len(index.nodes))
+        last = busy | tries.nodes if tries.nodes else busy
         crowding = Crowding(self.wanted, index.nodes.get, index.idle)
         crowded: list[str] = []
         while True:
-            nodes = self._offered(names, tries, busy)
+            nodes = self._offered(names, tries, last)
             if len(nodes) <= self.state.settings.breadth:
                 nodes = list(dict.fromkeys(nodes))
-            shared = touched.intersection(nodes) if touched else ()
-            out = {node for node in shared if crowding.needs(node, pending.on(node, uid))}
+            out = {node for node in pending.shared(nodes, uid) if crowding.needs(node, pending.on(node, uid))}
             crowded += out
             left = [node for node in nodes if node not in out] if out else nodes
             if left or not out:
                 return left, crowded
             names = [name for name in names if name not in out]
 
-    def _offered(self, names: Sequence[str], tries: Attempts, busy: set[str]) -> list[str]:
+    def _offered(self, names: Sequence[str], tries: Attempts, last: AbstractSet[str]) -> list[str]:
         """Nodes of other pods, and those offered in vain, come last; after a few rounds all that fit are offered."""
         settings = self.state.settings
         if not settings.breadth or tries.rounds >= settings.rounds:
             return self.found.all(names)
-        return self.found.best(names, settings.breadth, busy | tries.nodes)
+        return self.found.best(names, settings.breadth, last)
 
 
 def _remember(state: State, pod: PodView, wanted: Wanted, nodes: list[str], now: float) -> None:

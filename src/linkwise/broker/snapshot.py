@@ -108,7 +108,7 @@ def _kept(state: State, now: float) -> Kept:
             for pod, tried in sorted(pending.all_attempts().items())
             if tried.rounds
         },
-        freed=tuple(pending.freed(again=True)),
+        freed=tuple(pending.freed),
         refused=tuple(sorted(refused.pod for refused in state.waiting.pods())),
         woken=woken,
         passed=passed,

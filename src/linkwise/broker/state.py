@@ -46,10 +46,6 @@ __all__ = ["State", "pod_name"]
 _BY_RESOURCE: Final = {dialect.name: dialect.by_resource for dialect in DIALECTS}
 
 
-WISHES: Final = 20_000
-"""wishes that are kept; whoever asks after that is read again"""
-
-
 def pod_name(pod: PodView) -> str:
     """What people call a pod."""
     return f"{pod.namespace}/{pod.name}"
@@ -71,7 +67,6 @@ class State:
         """plans that are being made, by group"""
         self.asked: dict[str, PodView] = {}
         """pods that asked for nodes, as they asked: a bind names only their UID"""
-        self._wishes: dict[str, tuple[PodView, Wish]] = {}
         self.late: tuple[Effect, ...] = ()
 
     def see(self, sights: Iterable[Sight]) -> None:
@@ -142,7 +137,6 @@ class State:
         self.pending.forget(uid)
         self.waiting.remove(uid)
         self.asked.pop(uid, None)
-        self._wishes.pop(uid, None)
 
     def turn(self, now: float) -> tuple[Effect, ...]:
         """Work out what follows from what was seen, promised and over by now."""
@@ -159,8 +153,8 @@ class State:
         gained += self.cluster.settle()
         # No group was refused for the sake of what others were offered.
         wakes = wake_groups(self) if gained or self.groups.reopened else []
-        fresh, again = dict.fromkeys((*gained, *self.pending.freed())), self.waiting.freed()
-        wakes = [*(self._wakes(fresh, again) if fresh or again else ()), *wakes, *news]
+        fresh, again = dict.fromkeys((*gained, *self.pending.take_freed())), self.waiting.take_freed()
+        wakes = [*(self._wakes(fresh, again) if self.waiting and (fresh or again) else ()), *wakes, *news]
         late, self.late = self.late, ()
         warned = group_warnings(self) if self.groups.touched or self.groups.alone else []
         return (*late, *plans, *wakes, *warned, *self._told_of_nodes())
@@ -168,7 +162,7 @@ class State:
     def settle(self) -> None:
         """Work out what follows in the middle of a verb; whom that wakes is told with its answer."""
         gained = self.cluster.settle()
-        if gained:
+        if gained and self.waiting:
             self.late = (*self.late, *self._wakes(dict.fromkeys(gained), ()))
 
     def quiet_turn(self, now: float) -> None:
@@ -180,8 +174,7 @@ class State:
         return bool(
             self.late
             or self.runs
-            or self.pending.freed(again=True)
-            or self.waiting.remembered()[2]
+            or (self.waiting and (self.pending.freed or self.waiting.freed))
             or self.cluster.unsettled()
             or self.cluster.index.owes()
         )
@@ -201,16 +194,8 @@ class State:
         return pod_name(pod) if pod else uid
 
     def wish(self, pod: PodView) -> Wish:
-        """What the pod wants; worked out once for each version of it."""
-        known = self._wishes.get(pod.uid)
-        if known and (known[0] is pod or _says_the_same(known[0], pod)):
-            return known[1]
-        wish = self.cluster.wish(pod)
-        if pod.uid and not pod.node:
-            self._wishes[pod.uid] = (pod, wish)
-            if len(self._wishes) > WISHES:
-                del self._wishes[next(iter(self._wishes))]
-        return wish
+        """What the pod wants."""
+        return self.cluster.wishes.of(pod)
 
     def wanted(self, wish: Wish) -> Wanted | None:
         """The ask as nodes are asked it; None if the pod asks for nothing, or makes no sense."""
@@ -248,13 +233,3 @@ class State:
         for node, before in changed.items():
             new += [drift for drift in self.cluster.drift.get(node, ()) if drift not in before]
         return [Event("Warning", "Drift", drift_text(drift, self.name_of), node=drift.node) for drift in new]
-
-
-def _says_the_same(one: PodView, other: PodView) -> bool:
-    """Whether two views of one pod want the same; a version alone is no proof, for whoever asks may have made it up."""
-    return _words(one) == _words(other)
-
-
-def _words(pod: PodView) -> tuple[object, ...]:
-    group = (pod.scheduling_group, pod.owner)
-    return pod.containers, pod.labels, pod.annotations, pod.claims, pod.hosted_by_claims, group

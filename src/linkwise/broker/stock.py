@@ -18,7 +18,7 @@ from linkwise.dialects.dialect import where_node
 from linkwise.dialects.linkwise_inventory import KIND, SOURCE, inventory_enforced
 from linkwise.dialects.nvidia import RESOURCE as NVIDIA
 from linkwise.dialects.quantity import quantity
-from linkwise.dialects.registry import DIALECTS
+from linkwise.dialects.registry import DIALECTS, owners
 from linkwise.errors import InputError
 from linkwise.model.node_facts import NodeFacts
 from linkwise.model.problem import Problem
@@ -120,7 +120,7 @@ def _spoken(view: NodeView, told: Mapping[str, NodeFacts], problems: list[Proble
 @lru_cache(maxsize=4096)
 def _owner(resource: str) -> str:
     """The dialect that a resource belongs to; empty if it is nobody's."""
-    return next((dialect.name for dialect in DIALECTS if dialect.owns(resource)), "")
+    return next((dialect.name for dialect in owners(resource)), "")
 
 
 def _words(view: NodeView, spoken: frozenset[str]) -> frozenset[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from linkwise.broker.policy_table import policy_of
 from linkwise.dialects.groups import group_of, may_have_group, owner_group
-from linkwise.dialects.registry import DIALECTS, understand
+from linkwise.dialects.registry import owners, understand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +33,7 @@ class Wish:
     @property
     def broken(self) -> Problem | None:
         """What keeps devices that are asked for from being understood; what a group's words lack stops nobody."""
-        return None if self.ask else next((found for found in self.problems if _owned(found.key)), None)
+        return None if self.ask else next((found for found in self.problems if owners(found.key)), None)
 
 
 def wish_of(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool = False) -> Wish:
@@ -60,14 +59,9 @@ def asks_for_devices(pod: PodView) -> bool:
     # rule 000.skip: a pod that asks for no managed device is not delayed, not scored, not changed.
     for container in pod.containers:
         for name in container.limits:
-            if _owned(name):
+            if owners(name):
                 return True
         for name in container.requests:
-            if _owned(name):
+            if owners(name):
                 return True
     return False
-
-
-@lru_cache(maxsize=4096)
-def _owned(resource: str) -> bool:
-    return any(dialect.owns(resource) for dialect in DIALECTS)

@@ -7,7 +7,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.registry import DIALECTS
+from linkwise.dialects.registry import owners
 from linkwise.policies.registry import POLICIES
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _labels(value: object) -> str:
 def _policies(value: object) -> str:
     table: dict[str, str] = value if isinstance(value, dict) else {}
     for resource, policy in table.items():
-        if not any(dialect.owns(resource) for dialect in DIALECTS):
+        if not owners(resource):
             return f"{said(resource)} is no resource that Linkwise places"
         if policy not in POLICIES:
             return f"{resource}: no such policy: {policy}{hint(policy, POLICIES)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.aliyun import Aliyun
@@ -10,7 +11,7 @@ from linkwise.dialects.amd import Amd
 from linkwise.dialects.ascend import Ascend
 from linkwise.dialects.dialect import Held, where_pod
 from linkwise.dialects.effective import amount, resources_of
-from linkwise.dialects.groups import group_of
+from linkwise.dialects.groups import group_of, may_have_group
 from linkwise.dialects.koordinator import Koordinator
 from linkwise.dialects.linkwise import Linkwise
 from linkwise.dialects.nvidia import Nvidia
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.model.group import Group
     from linkwise.model.views import ContainerView, PodView
 
-__all__ = ["DIALECTS", "Understood", "held_by", "understand"]
+__all__ = ["DIALECTS", "Understood", "held_by", "owners", "understand"]
 
 # One line a dialect. Our own record is read first: it is the only one that holds everything.
 DIALECTS: Final[tuple[Dialect, ...]] = (
@@ -48,23 +49,30 @@ class Understood:
 
 def understand(pod: PodView) -> Understood:
     """What the pod wants and which group it belongs to; what makes no sense is a problem, never a guess."""
-    group, problems = group_of(pod)
-    wanted = [name for name in resources_of(pod) if any(_asks_for(container, name) for container in pod.containers)]
-    speaking = {dialect.name: dialect for dialect in DIALECTS for name in wanted if dialect.owns(name)}
+    group, problems = group_of(pod) if may_have_group(pod) else (None, ())
+    owned = [name for name in resources_of(pod) if owners(name)]
+    wanted = [name for name in owned if any(_asks_for(container, name) for container in pod.containers)]
+    if not wanted:
+        return Understood("", None, group, problems)
+    speaking = {dialect for name in wanted for dialect in owners(name)}
     if len(speaking) > 1 and not pod.claims:
-        names = [name for name in resources_of(pod) if any(dialect.owns(name) for dialect in speaking.values())]
+        names = [dialect.name for dialect in DIALECTS if dialect in speaking]
+        last = next(name for name in reversed(owned) if not speaking.isdisjoint(owners(name)))
         mixed = Problem(
-            where_pod(pod),
-            names[-1],
-            f"devices are asked for in the words of {' and '.join(speaking)}; use one of them",
+            where_pod(pod), last, f"devices are asked for in the words of {' and '.join(names)}; use one of them"
         )
         return Understood("", None, group, (*problems, mixed))
-    for dialect in speaking.values():
-        ask = dialect.ask(pod)
-        if isinstance(ask, Problem):
-            return Understood(dialect.name, None, group, (*problems, ask))
-        return Understood(dialect.name, ask, group, problems)
-    return Understood("", None, group, problems)
+    dialect = next(dialect for dialect in DIALECTS if dialect in speaking)
+    ask = dialect.ask(pod)
+    if isinstance(ask, Problem):
+        return Understood(dialect.name, None, group, (*problems, ask))
+    return Understood(dialect.name, ask, group, problems)
+
+
+@lru_cache(maxsize=4096)
+def owners(resource: str) -> tuple[Dialect, ...]:
+    """The dialects that the name of a resource belongs to."""
+    return tuple(dialect for dialect in DIALECTS if dialect.owns(resource))
 
 
 def _asks_for(container: ContainerView, resource: str) -> bool:

@@ -10,7 +10,7 @@ from linkwise.engine.selection import best_names
 from linkwise.model.verdict import Reason, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set as AbstractSet
 
     from linkwise.engine.class_table import Code
     from linkwise.engine.index import Index, Wanted
@@ -24,7 +24,7 @@ class Choices(Protocol):
     partial: bool
     """whether some nodes were not judged, because that would have taken too long"""
 
-    def best(self, names: Sequence[str], breadth: int, last: Collection[str]) -> list[str]:
+    def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
         """At most `breadth` of the names, of the best class that has any; those in `last` at the end."""
 
     def all(self, names: Sequence[str]) -> list[str]:
@@ -54,7 +54,7 @@ class _ByTable:
         self._table = index.table(wanted, budget)
         self.partial = bool(self._table.owing)
 
-    def best(self, names: Sequence[str], breadth: int, last: Collection[str]) -> list[str]:
+    def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
         found = best_names(self._table, names, breadth, last)
         if not found and self.partial:
             self._catch_up()
@@ -96,12 +96,12 @@ class _ByRoom:
         self._wanted = wanted
         self._rooms = index.rooms(wanted.word)
 
-    def best(self, names: Sequence[str], breadth: int, last: Collection[str]) -> list[str]:
+    def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
         # How tight it would be is packing alone, so that all nodes that fit are equals: those in `last` come after all.
-        ask, late = self._wanted.ask, frozenset(last)
-        found = self._rooms.fitting([name for name in names if name not in late] if late else names, ask, breadth)
-        if late and len(found) < breadth:
-            found += self._rooms.fitting([name for name in names if name in late], ask, breadth - len(found))
+        ask = self._wanted.ask
+        found = self._rooms.fitting([name for name in names if name not in last] if last else names, ask, breadth)
+        if last and len(found) < breadth:
+            found += self._rooms.fitting([name for name in names if name in last], ask, breadth - len(found))
         return found
 
     def all(self, names: Sequence[str]) -> list[str]:

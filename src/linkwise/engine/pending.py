@@ -13,7 +13,7 @@ from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Set as AbstractSet
 
     from linkwise.engine.index import Wanted
     from linkwise.model.node import Node
@@ -45,27 +45,32 @@ class PendingBook:
     def __init__(self) -> None:
         self._entries: dict[str, Pending] = {}
         self._by_node: dict[str, dict[str, None]] = {}
+        self._offers = 0
+        """pods on all nodes together"""
         self._attempts: dict[str, Attempts] = {}
         self._offered: dict[str, tuple[str, ...]] = {}
         """the last offer of each pod, kept when its entry is over: a pod that asks again was not bound"""
-        self._freed: dict[str, None] = {}
+        self.freed: dict[str, None] = {}
+        """nodes that some pod no longer needs: others were refused there for its sake"""
 
     def put(self, entry: Pending) -> None:
         """A pod was offered nodes."""
         self.remove(entry.pod)
         self._entries[entry.pod] = entry
         self._offered[entry.pod] = entry.nodes
-        for node in entry.nodes:
+        for node in dict.fromkeys(entry.nodes):
             self._by_node.setdefault(node, {})[entry.pod] = None
-            self._freed.pop(node, None)
+            self._offers += 1
+            self.freed.pop(node, None)
 
     def remove(self, pod: str) -> Pending | None:
         """The pod is bound, gone, or asks again."""
         entry = self._entries.pop(pod, None)
         for node in dict.fromkeys(entry.nodes) if entry else ():
-            self._freed[node] = None
+            self.freed[node] = None
             pods = self._by_node[node]
             del pods[pod]
+            self._offers -= 1
             if not pods:
                 del self._by_node[node]
         return entry
@@ -76,12 +81,9 @@ class PendingBook:
         for pod in over:
             self.remove(pod)
 
-    def freed(self, *, again: bool = False) -> list[str]:
-        """Nodes that some pod no longer needs since this was last asked: others were refused there for its sake.
-
-        With `again` they are told the next time as well.
-        """
-        freed, self._freed = self._freed, self._freed if again else {}
+    def take_freed(self) -> list[str]:
+        """What was freed since this was last asked."""
+        freed, self.freed = self.freed, {}
         return list(freed)
 
     def next_expiry(self) -> float | None:
@@ -92,18 +94,15 @@ class PendingBook:
         """All of them, the oldest first."""
         return list(self._entries.values())
 
-    def nodes_but(self, pod: str) -> list[str]:
-        """Nodes that were offered to other pods."""
-        own = self._entries.get(pod)
-        if own is None:
-            return list(self._by_node)
-        alone = set(own.nodes)
-        return [node for node, pods in self._by_node.items() if node not in alone or len(pods) > 1]
+    def shared(self, nodes: Iterable[str], pod: str) -> list[str]:
+        """Those of the nodes that were offered to other pods."""
+        found = list(filter(self._by_node.__contains__, nodes))
+        return [node for node in found if self._by_node[node].keys() != {pod}] if pod in self._entries else found
 
-    def busy_but(self, pod: str, nodes: int) -> set[str]:
+    def busy_but(self, pod: str, nodes: int) -> AbstractSet[str]:
         """Nodes that were offered to other pods, and to more of them than so many nodes are on the average."""
-        if pod not in self._entries and sum(map(len, self._by_node.values())) < nodes:
-            return set(self._by_node)  # the average is none
+        if pod not in self._entries and self._offers < nodes:
+            return self._by_node.keys()  # the average is none
         counts = {node: len(pods) - (pod in pods) for node, pods in self._by_node.items()}
         average = sum(counts.values()) // max(1, nodes)
         return {node for node, count in counts.items() if count > average}
@@ -159,7 +158,7 @@ class PendingBook:
         for entry in entries:
             self.put(entry)
         self._attempts, self._offered = dict(attempts), dict(offered)
-        self._freed = dict.fromkeys(freed)
+        self.freed = dict.fromkeys(freed)
 
 
 def placed(wanted: Wanted, node: Node | None) -> Node | None:

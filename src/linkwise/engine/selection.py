@@ -10,7 +10,7 @@ from itertools import filterfalse, islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence, Set as AbstractSet
 
     from linkwise.engine.class_table import ClassTable, Code
 
@@ -22,7 +22,9 @@ PLENTY: Final = 4
 """times the breadth: of so many expected hits the first will do"""
 
 
-def best_names(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str] = ()) -> list[str]:
+def best_names(
+    table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str] = frozenset()
+) -> list[str]:
     """At most `breadth` of the names, all of the best class that has any, the best first; those in `last` at the end.
 
     Empty only if none of the names fits.
@@ -34,24 +36,23 @@ def best_names(table: ClassTable, names: Sequence[str], breadth: int, last: Coll
     return _by_name(table, names, breadth, last)
 
 
-def _by_pool(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str]) -> list[str] | None:
+def _by_pool(table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str] | None:
     """By one walk over the names; None if that does not settle it."""
-    late = frozenset(last)
     share = len(names) / max(1, len(table))
-    sets, size, whole = _leading(table, 1.5 * breadth / share, late)
+    sets, size, whole = _leading(table, 1.5 * breadth / share, last)
     if not sets:
         return None
     if len(sets) == 1 and size * share > PLENTY * breadth:
         # Nodes of one code are as good as each other: the first that are met.
         met = filter(sets[0].__contains__, names)
-        found = list(islice(filterfalse(late.__contains__, met) if late else met, breadth))
+        found = list(islice(filterfalse(last.__contains__, met) if last else met, breadth))
         return found if len(found) == breadth else None
     pool = sets[0] if len(sets) == 1 else set[str]().union(*sets)
-    found = _sorted(table, (pool - late if late else pool).intersection(names))
+    found = _sorted(table, (pool.difference(last) if last else pool).intersection(names))
     if len(found) < breadth and not whole:
         return None
-    if len(found) < breadth and late:
-        found += _sorted(table, (pool & late).intersection(names))
+    if len(found) < breadth and last:
+        found += _sorted(table, pool.intersection(last).intersection(names))
     return found[:breadth] or None
 
 
@@ -62,8 +63,8 @@ def _sorted(table: ClassTable, names: set[str]) -> list[str]:
     return found
 
 
-def _leading(table: ClassTable, enough: float, late: frozenset[str]) -> tuple[list[set[str]], int, bool]:
-    """The sets of the best class, best code first, until they hold enough names that are not late; whether they are all."""
+def _leading(table: ClassTable, enough: float, last: AbstractSet[str]) -> tuple[list[set[str]], int, bool]:
+    """The sets of the best class, best code first, until they hold enough names but the last; whether they are all."""
     sets: list[set[str]] = []
     size = 0
     best: Code | None = None
@@ -76,11 +77,11 @@ def _leading(table: ClassTable, enough: float, late: frozenset[str]) -> tuple[li
         best = leading
         found = table.sets[code]
         sets.append(found)
-        size += len(found) - (len(late & found) if late else 0)
+        size += len(found) - (len(found.intersection(last)) if last else 0)
     return sets, size, True
 
 
-def _by_name(table: ClassTable, names: Sequence[str], breadth: int, last: Collection[str]) -> list[str]:
+def _by_name(table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
     known = table.codes
     codes = list(map(known.get, names))
     found = list(filter(None, codes))
@@ -93,8 +94,7 @@ def _by_name(table: ClassTable, names: Sequence[str], breadth: int, last: Collec
     return _untouched_first(hits, breadth, last)
 
 
-def _untouched_first(found: list[str], breadth: int, last: Collection[str]) -> list[str]:
+def _untouched_first(found: list[str], breadth: int, last: AbstractSet[str]) -> list[str]:
     if not last:
         return found[:breadth]
-    touched = set(last)
-    return [*(name for name in found if name not in touched), *(name for name in found if name in touched)][:breadth]
+    return [*(name for name in found if name not in last), *(name for name in found if name in last)][:breadth]

@@ -57,7 +57,8 @@ class Waiting:
         """pods that were woken and did not ask again yet, each with the node that had room for it"""
         self._passed: dict[str, set[str]] = {}
         """pods that were woken for room on a node and refused all the same: that room is for others"""
-        self._freed: dict[str, None] = {}
+        self.freed: dict[str, None] = {}
+        """nodes with room that somebody was woken for and did not take"""
         self._lines: dict[Kind, list[Turn]] = {}
 
     def __len__(self) -> int:
@@ -76,7 +77,7 @@ class Waiting:
         """The pod was answered, bound, or is gone; room that it was woken for and does not take is for others."""
         node = self._woken.pop(pod, None)
         if node is not None and node not in taken:
-            self._freed[node] = None
+            self.freed[node] = None
         refused = self._refused.pop(pod, None)
         if refused:
             kind = refused.wanted.kind()
@@ -106,19 +107,19 @@ class Waiting:
             self._fill(node, serves, may_go)
         return [(self._refused[pod], node) for pod, node in self._woken.items() if pod not in before]
 
-    def freed(self) -> list[str]:
-        """Nodes with room that somebody was woken for and did not take, since this was last asked."""
-        freed, self._freed = self._freed, {}
+    def take_freed(self) -> list[str]:
+        """What was freed since this was last asked."""
+        freed, self.freed = self.freed, {}
         return list(freed)
 
     def remembered(self) -> tuple[dict[str, str], dict[str, tuple[str, ...]], tuple[str, ...]]:
         """Who was woken for which node, who passed by it, and which nodes are to be offered again; for a snapshot."""
         passed = {node: tuple(sorted(pods)) for node, pods in sorted(self._passed.items())}
-        return dict(self._woken), passed, tuple(self._freed)
+        return dict(self._woken), passed, tuple(self.freed)
 
     def restore(self, woken: Mapping[str, str], passed: Mapping[str, Iterable[str]], freed: Iterable[str]) -> None:
         """Become what a snapshot holds; the pods are put first."""
-        self._woken, self._freed = dict(woken), dict.fromkeys(freed)
+        self._woken, self.freed = dict(woken), dict.fromkeys(freed)
         self._passed = {node: set(pods) for node, pods in passed.items()}
 
     def _fill(self, node: Node, serves: Serves, may_go: MayGo) -> None:

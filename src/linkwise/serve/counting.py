@@ -5,6 +5,7 @@ Every name, with its labels, is in the table of docs/reference/metrics.md.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
@@ -54,6 +55,9 @@ class Counting:
             ["outcome"],
             registry=self.registry,
         )
+        # Finding what labels stand for takes longer than counting, and they are few.
+        self._by_answer = cache(lambda verb, code: (self._requests.labels(verb, code), self._seconds.labels(verb)))
+        self._by_decision = cache(self._decisions.labels)
         for outcome in ("written", "refused", "unknown", "conflict", "unseen"):
             self._binds.labels(outcome)
         build = Gauge("linkwise_build_info", "The version that runs.", ["version"], registry=self.registry)
@@ -61,12 +65,13 @@ class Counting:
 
     def request(self, verb: str, code: int, seconds: float) -> None:
         """A request was answered."""
-        self._requests.labels(verb, code).inc()
-        self._seconds.labels(verb).observe(seconds)
+        counter, histogram = self._by_answer(verb, code)
+        counter.inc()
+        histogram.observe(seconds)
 
     def decision(self, answer: FilterAnswer) -> None:
         """A pod was offered nodes, or refused."""
-        self._decisions.labels(answer.policy or "none", "" if answer.nodes else _reason(answer)).inc()
+        self._by_decision(answer.policy or "none", "" if answer.nodes else _reason(answer)).inc()
 
     def bind(self, outcome: str) -> None:
         """A bind ended."""

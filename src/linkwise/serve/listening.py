@@ -52,6 +52,7 @@ class Server(uvicorn.Server):
                 lifespan="off",
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,
                 server_header=False,
                 date_header=False,
                 timeout_keep_alive=KEEP_ALIVE,
