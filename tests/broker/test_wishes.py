@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker import wishes as module
-from linkwise.broker.wish import Wish, wish_of
-from linkwise.broker.wishes import Wishes
+from linkwise.broker.wish import wish_of
+from linkwise.broker.wishes import TEMPLATES, Wishes
 from linkwise.dialects.groups import NAME, REPLICA
 from linkwise.model.views import ContainerView, Owner, PodView
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GPU = "nvidia.com/gpu"
 CONTAINERS = [(ContainerView("main", limits={GPU: count}),) for count in ("1", "2", "two", "0")]
@@ -23,21 +18,18 @@ LABELS = [{}, {"app": "a"}, {NAME: "g", REPLICA: "2"}, {NAME: "g"}]
 ANNOTATIONS = [{}, {"linkwise.dev/policy": "whole-device"}, {"linkwise.dev/policy": "none such"}]
 
 
-def test_pods_of_one_template_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-
-    def reading(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool) -> Wish:
-        read.append(pod.name)
-        return wish_of(pod, by_resource, by_owner=by_owner)
-
-    monkeypatch.setattr(module, "wish_of", reading)
+def test_pods_of_one_template_are_read_once() -> None:
     wishes = Wishes({}, by_owner=False)
-    pods = [PodView("team", f"p{number}", f"u{number}", CONTAINERS[0], LABELS[1]) for number in range(3)]
-    found = [wishes.of(pod) for pod in pods]
-    assert read == ["p0"]
-    assert found[1] is found[0]
-    assert wishes.of(replace(pods[1], annotations=ANNOTATIONS[1])).policy == "whole-device"
-    assert wishes.of(replace(pods[1], namespace="other")).ask != found[0].ask
+    one, other = (PodView("team", name, name, CONTAINERS[0], LABELS[1]) for name in ("a", "b"))
+    assert wishes.of(other) is wishes.of(one)
+
+
+def test_pods_that_say_something_else_are_read_themselves() -> None:
+    wishes = Wishes({}, by_owner=False)
+    pod = PodView("team", "a", "a", CONTAINERS[0], LABELS[1])
+    found = wishes.of(pod)
+    assert wishes.of(replace(pod, annotations=ANNOTATIONS[1])).policy == "whole-device"
+    assert wishes.of(replace(pod, namespace="other")).ask != found.ask
 
 
 def test_what_is_wrong_is_told_of_the_pod_that_has_it() -> None:
@@ -48,11 +40,10 @@ def test_what_is_wrong_is_told_of_the_pod_that_has_it() -> None:
 
 
 @pytest.mark.parametrize("by_owner", [False, True])
-@pytest.mark.parametrize("templates", [1, 3, module.TEMPLATES])
-def test_memory_changes_no_answer(monkeypatch: pytest.MonkeyPatch, templates: int, by_owner: bool) -> None:  # noqa: FBT001 - a case
-    monkeypatch.setattr(module, "TEMPLATES", templates)
+@pytest.mark.parametrize("most", [1, 3, TEMPLATES])
+def test_memory_changes_no_answer(most: int, by_owner: bool) -> None:  # noqa: FBT001 - a case
     chance = random.Random(7)
-    wishes = Wishes({GPU: "bandwidth"}, by_owner=by_owner)
+    wishes = Wishes({GPU: "bandwidth"}, by_owner=by_owner, most=most)
     for number in range(2_000):
         pod = PodView(
             chance.choice(["team", "other"]),

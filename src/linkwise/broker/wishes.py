@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from linkwise.broker.wish import Wish
     from linkwise.model.views import PodView
 
-__all__ = ["Wishes"]
+__all__ = ["TEMPLATES", "Wishes"]
 
 TEMPLATES: Final = 4_096
-"""that are remembered; pods of others are read again"""
 
 _words: Final = attrgetter(
     *("containers", "labels", "annotations", "overhead", "node_selector", "owner"),
@@ -31,11 +30,13 @@ class Wishes:
     Args:
         by_resource: the administrator's choice of policies.
         by_owner: whether pods of one owner are a group though they do not say so.
+        most: templates that are remembered; pods of others are read again.
     """
 
-    def __init__(self, by_resource: Mapping[str, str], *, by_owner: bool) -> None:
+    def __init__(self, by_resource: Mapping[str, str], *, by_owner: bool, most: int = TEMPLATES) -> None:
         self._by_resource = by_resource
         self._by_owner = by_owner
+        self._most = most
         self._known: dict[tuple[str, int, int, str], tuple[PodView, Wish]] = {}
 
     def of(self, pod: PodView) -> Wish:
@@ -48,6 +49,6 @@ class Wishes:
                 return known[1]
         wish = wish_of(pod, self._by_resource, by_owner=self._by_owner)
         self._known[*template, pod.name if wish.problems else ""] = (pod, wish)  # problems name the pod
-        if len(self._known) > TEMPLATES:
+        if len(self._known) > self._most:
             del self._known[next(iter(self._known))]
         return wish
