@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from linkwise.broker.wish import wish_of
-from linkwise.broker.wishes import TEMPLATES, Wishes
+from linkwise.broker.wishes import LONGEST, TEMPLATES, Wishes
 from linkwise.dialects.groups import NAME, REPLICA
 from linkwise.model.views import ContainerView, Owner, PodView
 
@@ -32,9 +32,16 @@ def test_pods_that_say_something_else_are_read_themselves() -> None:
     assert wishes.of(replace(pod, namespace="other")).ask != found.ask
 
 
+def test_pods_with_long_texts_are_not_kept_in_mind() -> None:
+    wishes = Wishes({}, by_owner=False)
+    long = PodView("team", "a", "a", CONTAINERS[0], annotations={"text": "x" * (LONGEST + 1)})
+    assert wishes.of(long) == wishes.of(long)
+    assert wishes.of(long) is not wishes.of(long)
+
+
 def test_what_is_wrong_is_told_of_the_pod_that_has_it() -> None:
     wishes = Wishes({}, by_owner=False)
-    for name in ("a", "b", "a"):
+    for name in ("", "a", "b", "a"):
         (problem,) = wishes.of(PodView("team", name, name, CONTAINERS[2])).problems
         assert problem.where == f"pod team/{name}"
 

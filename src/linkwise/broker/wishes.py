@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from linkwise.broker.wish import Wish
     from linkwise.model.views import PodView
 
-__all__ = ["TEMPLATES", "Wishes"]
+__all__ = ["LONGEST", "TEMPLATES", "Wishes"]
 
 TEMPLATES: Final = 4_096
+LONGEST: Final = 8_192
+"""characters of annotations; what stays in mind when its pod is gone must not be large"""
 
 _words: Final = attrgetter(
     *("containers", "labels", "annotations", "overhead", "node_selector", "owner"),
@@ -37,18 +39,19 @@ class Wishes:
         self._by_resource = by_resource
         self._by_owner = by_owner
         self._most = most
-        self._known: dict[tuple[str, int, int, str], tuple[PodView, Wish]] = {}
+        self._known: dict[tuple[str, int, int, str | None], tuple[PodView, Wish]] = {}
 
     def of(self, pod: PodView) -> Wish:
         """What the pod wants; its words are compared, for a version alone is no proof: whoever asks may have made it up."""
         # Views of one template share these parts, and the view that is kept keeps them from being anybody else's.
         template = (pod.namespace, id(pod.containers), id(pod.labels))
-        for name in ("", pod.name):
+        for name in (None, pod.name):
             known = self._known.get((*template, name))
             if known and _words(known[0]) == _words(pod):
                 return known[1]
         wish = wish_of(pod, self._by_resource, by_owner=self._by_owner)
-        self._known[*template, pod.name if wish.problems else ""] = (pod, wish)  # problems name the pod
+        if sum(map(len, pod.annotations.values())) <= LONGEST:
+            self._known[*template, pod.name if wish.problems else None] = (pod, wish)  # problems name the pod
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]
         return wish
