@@ -175,7 +175,7 @@ class Cluster:
             return []
         self.settle_some(len(self._restock))
         touched, self.ledger.touched = self.ledger.touched, set()
-        found = self._gained | self._opened | {name for name in sorted(touched) if self._refresh(name)}
+        found = self._gained | self._opened | {name for name in sorted(touched) if self._refresh(name, restocked=False)}
         self._opened, self._gained = set(), set()
         return sorted(found)
 
@@ -185,7 +185,7 @@ class Cluster:
             del self._restock[name]
             self._join(name)
             self.ledger.touched.discard(name)
-            if self._refresh(name):
+            if self._refresh(name, restocked=True):
                 self._gained.add(name)
         return bool(self._restock)
 
@@ -199,7 +199,7 @@ class Cluster:
         if before and kind_of(before) != kind_of(stock):
             self._opened.add(name)
 
-    def _refresh(self, name: str) -> bool:
+    def _refresh(self, name: str, *, restocked: bool) -> bool:
         """Put the node as it is now into the index; whether it has more room than before."""
         stock = self.stocks.get(name)
         if stock is None:
@@ -212,6 +212,8 @@ class Cluster:
         known = [drift for entry in entries if (drift := self._drift_of(entry, stock))]
         self._note_drift(name, (*usage.drift, *known))
         before, after = self.index.nodes.get(name), node_of(stock, usage)
+        if before == after and not restocked:
+            return False  # what is held is held in another way, which is nothing to whoever looks for room
         self.index.put(after, stock.words)
         return more_room(before, after)
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 from linkwise.engine.compare import bottleneck_lost, partition_lost, single_lost
 from linkwise.engine.explain import devices_text
 from linkwise.engine.why_set import Choice, indices_of
-from linkwise.model.topology import Topology
 from linkwise.model.verdict import Reason
 from linkwise.topology.bits import mask_of
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.inferred import inferred_links
-from linkwise.topology.link_score import display_score, score_matrix
+from linkwise.topology.link_score import display_score, link_scores
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import Partition, best_partition
 from linkwise.topology.question import Question
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.link import Link
     from linkwise.model.node import Node
-    from linkwise.model.topology import Matrix
+    from linkwise.model.topology import Matrix, Topology
     from linkwise.topology.fabric import Fabric
 
 __all__ = ["by_bandwidth", "by_links"]
@@ -78,7 +77,7 @@ def by_links(node: Node, devices: Sequence[str]) -> Choice:
     known = _Places.of(node, devices)
     if known is None:
         return Choice(indices_of(node, devices), because=_UNKNOWN)
-    scores = score_matrix(Topology(known.topology.devices, links=known.links))
+    scores = link_scores(known.links)
     places = sorted(known.at[device] for device in devices)
     return _single(known, scores, places[0]) if len(places) == 1 else _set(known, scores, places)
 

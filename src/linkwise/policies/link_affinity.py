@@ -5,12 +5,13 @@ Source: seed 000, "How to pick the best effort GPUs in one node" and "How to pic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from linkwise.model.once import once
 from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.topology.inferred import inferred_links
-from linkwise.topology.link_score import score_matrix
+from linkwise.topology.link_score import link_scores
 from linkwise.topology.partition import Partition, best_partition
 
 if TYPE_CHECKING:
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
-    from linkwise.model.topology import Matrix, Topology
+    from linkwise.model.topology import Matrix
 
 __all__ = ["LinkAffinity"]
+
+MACHINES: Final = 2_048
+"""whose scores are remembered; most nodes of one kind share what was read of their links"""
 
 
 class LinkAffinity(ByDevice):
@@ -68,15 +72,18 @@ def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence
 
 
 def _scores(node: Node) -> Matrix | None:
-    return _score_matrix(node.topology) if node.topology else None
+    topology = node.topology
+    if topology is None or not (topology.links or topology.bandwidth):
+        return None
+    return _by_links(topology.links) if topology.links else _by_bandwidth(topology.bandwidth)
 
 
-def _score_matrix(topology: Topology) -> Matrix | None:
-    if topology.links:
-        return score_matrix(topology)
-    if topology.bandwidth:
-        return score_matrix(type(topology)(topology.devices, links=inferred_links(topology.bandwidth)))
-    return None
+def _inferred_scores(samples: Matrix) -> Matrix:
+    return link_scores(inferred_links(samples))
+
+
+_by_links: Final = once(link_scores, MACHINES)
+_by_bandwidth: Final = once(_inferred_scores, MACHINES)
 
 
 def _notes(node: Node) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from linkwise.model.link import Pcie
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix, Topology
 
-__all__ = ["MAX_PAIR", "PCIE_SCORE", "display_score", "pair_score", "score_matrix"]
+__all__ = ["MAX_PAIR", "PCIE_SCORE", "display_score", "link_scores", "pair_score", "score_matrix"]
 
 # rule 000.scores: the PCIe path and the NVLinks of a pair both count, and add up.
 PCIE_SCORE: Final = {
@@ -41,7 +41,12 @@ def pair_score(link: Link) -> int:
 
 def score_matrix(topology: Topology, points: Callable[[Link], int] = pair_score) -> Matrix:
     """Points of every pair; where the two directions differ, the fewer."""
-    rows = tuple(tuple(map(points, row)) for row in topology.links)
+    return link_scores(topology.links, points)
+
+
+def link_scores(links: Sequence[Sequence[Link]], points: Callable[[Link], int] = pair_score) -> Matrix:
+    """The same of links alone."""
+    rows = tuple(tuple(map(points, row)) for row in links)
     return tuple(tuple(map(min, row, column)) for row, column in zip(rows, zip(*rows, strict=True), strict=True))
 
 
