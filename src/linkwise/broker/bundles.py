@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.group_planning import Run, crowded, gathered, hold, planning, start, still_free
+from linkwise.broker.group_planning import Run, asked_of, crowded, gathered, hold, planning, start, still_free
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -63,11 +63,8 @@ def begin(state: State, key: str, found: Gathered) -> Run:
     for mate in keys[1:]:
         # Nodes that did not work for one of them do not work for the plan.
         state.groups.avoided.setdefault(key, set()).update(state.groups.avoided.pop(mate, ()))
-    return Run(
-        key,
-        tuple(pod.uid for pod in found.waiting),
-        _steps(state, [each for mate in keys if (each := gathered(state, mate))]),
-    )
+    groups = [each for mate in keys if (each := gathered(state, mate))]
+    return Run(key, asked_of(state, groups), _steps(state, groups))
 
 
 def hold_together(state: State, key: str, plan: Plan, now: float) -> bool:

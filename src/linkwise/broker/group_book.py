@@ -164,6 +164,8 @@ class GroupBook:
             self.satisfied.add(key)
             waited = (key, *(mate for name in self.bundle(key) for mate in self.named(name)))
             self.alarms |= {mate: AT_ONCE for mate in waited if mate not in self.plans}
+            for mate in waited:
+                self.short.pop(mate, None)
 
     def lose(self, uid: str) -> str:
         """The pod is gone, or no member any more; the key of the group that it left."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.group_book import HeldPlan
-from linkwise.broker.group_posing import posed
+from linkwise.broker.group_posing import minimum_of, posed
 from linkwise.broker.network import read_network
 from linkwise.engine.groups.making import make_plan
 from linkwise.engine.groups.seating import takes
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Run",
+    "asked_of",
     "crowded",
     "gathered",
     "hold",
@@ -39,6 +40,8 @@ __all__ = [
 
 SITES_AT_ONCE: Final = 5000
 """nodes let go of between two steps"""
+Asked = tuple[tuple[int, tuple[str, ...]], ...]
+"""by group how many members must be placed, and those that wait"""
 ROUGHLY: Final = 0.1
 """part of a plan's time that is not worth the while to add"""
 
@@ -48,7 +51,7 @@ class Run:
     """A plan that is being made."""
 
     key: str
-    members: tuple[str, ...]
+    asked: Asked
     steps: Generator[None, None, Plan | None]
     plan: Plan | None = None
     done: bool = False
@@ -80,7 +83,12 @@ def gathered(state: State, key: str) -> Gathered | None:
 
 def start(state: State, key: str, found: Gathered) -> Run:
     """Begin to plan the members that wait, beside those that are bound."""
-    return Run(key, tuple(pod.uid for pod in found.waiting), planning(state, found))
+    return Run(key, asked_of(state, [found]), planning(state, found))
+
+
+def asked_of(state: State, groups: Iterable[Gathered]) -> Asked:
+    """What a plan for these groups is asked for, as they are now."""
+    return tuple((minimum_of(state, found), tuple(pod.uid for pod in found.waiting)) for found in groups)
 
 
 def hold(state: State, key: str, plan: Plan, now: float, generation: int | None = None) -> HeldPlan | None:

@@ -8,7 +8,7 @@ from linkwise.broker.bundles import begin, hold_together, mates_of, together
 from linkwise.broker.effects import Wake
 from linkwise.broker.group_book import Short
 from linkwise.broker.group_places import give_up_places
-from linkwise.broker.group_planning import gathered, resting
+from linkwise.broker.group_planning import asked_of, gathered, resting
 from linkwise.broker.group_posing import minimum_of, takes_any_model
 from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_warnings import bundle_warnings
@@ -41,7 +41,7 @@ def try_now(state: State, key: str, found: Gathered, now: float) -> Reason | Non
     if known and known.members == members and now < known.until:
         return known.reason
     run = state.runs.get(key)
-    if run is None or run.members != members:
+    if run is None or run.asked != asked_of(state, _groups(state, key)):
         give_up_places(state, key)
         state.settle()
         run = state.runs[key] = begin(state, key, found)
@@ -73,16 +73,17 @@ def wakes(state: State, key: str) -> list[Wake]:
 def _finished(state: State, key: str, now: float) -> Reason | None:
     """Hold the plan that was made; if it can't be kept any more, it is made again."""
     run, found = state.runs.pop(key), together(state, key)
-    groups = [own for mate in mates_of(state, key) if (own := gathered(state, mate))]
+    groups = _groups(state, key)
     if found is None or any(unready(state, own, now) for own in groups):
         return _PLANNING  # it changed while it was planned; whoever asks next is told what it lacks
+    if run.plan is None and (key in state.groups.missed or run.asked != asked_of(state, groups)):
+        first = mates_of(state, key)[0]  # there is room now that there was not, or others wait, or fewer must start
+        state.runs[first] = begin(state, first, found)
+        return _PLANNING
     if run.plan is None and state.groups.avoided.pop(key, set()):
         return try_now(state, key, found, now)  # better a node that did not work than none
     if run.plan is None:
         run.plan = give_way_to_group(state, key, now)
-    if run.plan is None and key in state.groups.missed:
-        state.runs[key] = begin(state, key, found)
-        return _PLANNING
     if run.plan is None:
         for own in groups:
             note_stuck(state, own, now)
@@ -95,6 +96,11 @@ def _finished(state: State, key: str, now: float) -> Reason | None:
     if run.plan.missing:
         _short(state, found, Reason("001.tolerant", kind="left out"), now)
     return None
+
+
+def _groups(state: State, key: str) -> list[Gathered]:
+    """The group, and those that start together with it."""
+    return [found for mate in mates_of(state, key) if (found := gathered(state, mate))]
 
 
 def _short(state: State, found: Gathered, reason: Reason, now: float) -> Short:
