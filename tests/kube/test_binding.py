@@ -25,6 +25,7 @@ POST, GET = f"POST {PATH}/binding", f"GET {PATH}"
 MADE = Reply(201, {"kind": "Status", "status": "Success"})
 RESET = Reply(ending="reset")
 SILENCE = Reply(ending="silence")
+HALF = Reply(201, pieces=(b'{"kind": "Sta',), ending="cut")
 
 
 def said(status: int, message: str = "no", **headers: str) -> Reply:
@@ -115,7 +116,7 @@ def test_a_server_that_never_has_time_refuses() -> None:
     assert len(api.asked("POST")) < 5
 
 
-LOST = [RESET, SILENCE, said(500), said(503), said(504), said(408)]
+LOST = [RESET, SILENCE, HALF, said(500), said(503), said(504), said(408)]
 
 
 @pytest.mark.parametrize("lost", LOST)
@@ -145,7 +146,7 @@ def test_a_lost_write_of_a_pod_that_is_elsewhere_or_gone_is_refused(read: Reply)
     assert (ended.outcome, len(api.asked("POST"))) == ("refused", 1)
 
 
-@pytest.mark.parametrize("read", [RESET, SILENCE, said(500), Reply(200, b"no JSON")])
+@pytest.mark.parametrize("read", [RESET, SILENCE, HALF, said(500), Reply(200, b"no JSON")])
 def test_a_lost_write_that_cannot_be_looked_for_is_unknown(read: Reply) -> None:
     ended, api, _ = bind(RESET, reads=(read,))
     assert (ended.outcome, len(api.asked("POST"))) == ("unknown", 1)
@@ -180,12 +181,12 @@ def test_whoever_waits_for_a_bind_is_told_when_its_time_is_over_and_nothing_more
 def test_a_server_that_cannot_be_reached_has_written_nothing() -> None:
     async def scenario(_: ScriptedApi, connection: Connection) -> Ended:
         await connection.close()
-        connection.http.origin = replace(connection.http.origin, port=1)
+        connection.http.origin = replace(connection.http.origin, port=0)
         return await Binder(connection).bind(EFFECT)
 
     ended = play(scenario)
     assert ended.outcome == "refused"
-    assert ended.sentence.startswith("nothing was written: 127.0.0.1:1 can't be reached")
+    assert ended.sentence.startswith("nothing was written: 127.0.0.1:0 can't be reached")
 
 
 def test_nothing_is_sent_by_a_replica_that_may_not_bind() -> None:

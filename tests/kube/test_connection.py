@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,7 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
         ({"current-context": ""}, "no context is current; name one of its contexts: config"),
         ({"current-context": "x"}, "'x' not found; its contexts are config"),
         ({"clusters": []}, "context 'config' names 'config', which is not there"),
+        ({"clusters": 7}, "is no kubeconfig: clusters, users and contexts are expected in it"),
         ({"clusters": [7]}, r"clusters\[0\] is no cluster with a name"),
         ({"cluster": {"server": "ftp://x"}}, "'ftp://x' is no address of http or https"),
         (
@@ -115,6 +117,26 @@ def test_a_file_that_is_broken_is_told_by_line_and_without_the_token_beside(tmp_
     with pytest.raises(ClusterError, match=r"config:2:26 can't be read") as error:
         connect(tmp_path / "config")
     assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[" * 100_000, "config can't be read: it is nested too deeply"),
+        ("a: 2024-99-99", "config can't be read: month must be in 1..12"),
+        ("\0", "config can't be read: unacceptable character #x0000: special characters are not allowed in"),
+    ],
+)
+def test_a_kubeconfig_that_is_none_is_told_in_one_line(tmp_path: Path, text: str, sentence: str) -> None:
+    (file := tmp_path / "config").write_text(text, "utf-8")
+    with pytest.raises(ClusterError, match=re.escape(sentence)) as error:
+        connect(file)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="it is a folder; name the kubeconfig that kubectl uses"):
+        connect(tmp_path)
 
 
 def test_a_file_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:

@@ -106,10 +106,10 @@ def test_a_stream_whose_beginning_does_not_come_is_slow() -> None:
 
 def test_a_server_that_is_not_there_was_sent_nothing() -> None:
     async def scenario(_: ScriptedApi, connection: Connection) -> None:
-        connection.http.origin = replace(connection.http.origin, port=1)
+        connection.http.origin = replace(connection.http.origin, port=0)
         await connection.call("POST", "/thing", b"{}")
 
-    with pytest.raises(NotSentError, match=r"127.0.0.1:1 can't be reached"):
+    with pytest.raises(NotSentError, match=r"127.0.0.1:0 can't be reached"):
         play(scenario)
 
 

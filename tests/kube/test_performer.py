@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -120,7 +121,7 @@ def test_a_wake_that_hangs_holds_up_no_other_and_is_given_up_after_a_few_tries()
     told = tell(
         [wake("a"), wake("b")],
         scripts={"PATCH /api/v1/namespaces/team/pods/a": (hanging,)},
-        settings=PerformSettings(wait=0.05, tries=3),
+        settings=PerformSettings(wait=0.2, tries=3),
     )
     assert sorted(told.paths("PATCH")) == ["a", "a", "a", "b"]
     assert list(told.performer.stats["wake"].items()) == [("written", 1), ("failed", 1)]
@@ -191,6 +192,11 @@ def test_an_event_is_about_its_pod() -> None:
     about = {"kind": "Pod", "name": "p", "uid": "u-p", "namespace": "team", "apiVersion": "v1"}
     assert request.document["involvedObject"] | about == about
     assert (request.document["reportingComponent"], request.document["count"]) == ("linkwise", 1)
+
+
+def test_an_event_about_a_pod_with_a_long_name_has_a_name_that_may_be() -> None:
+    (request,) = tell([event("a" * 199 + "-.b" + "c" * 40)]).api.requests
+    assert re.fullmatch(r"a{199}\.[0-9a-f]+", request.document["metadata"]["name"])
 
 
 def test_an_event_about_a_node_is_in_the_default_namespace() -> None:

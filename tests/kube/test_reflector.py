@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from linkwise.broker.sights import NodeGone, PodGone, PodsListed
-from linkwise.kube.reflector import AbsentError, ForbiddenError
+from linkwise.kube.reflector import AbsentError, ForbiddenError, Reflector, RestoredError
 from linkwise.kube.settings import WatchSettings
-from linkwise.kube.sources import NODES, SOURCES
+from linkwise.kube.sources import NODES, PODS, SOURCES
 from linkwise.model.views import PodView
 from linkwise.testing.followed import GONE, LIST, WATCH, Seen, follow, node, pod
-from linkwise.testing.scripted_api import Reply, ScriptedApi, line, listed, play
+from linkwise.testing.scripted_api import FakeTime, Reply, ScriptedApi, line, listed, play, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,7 +194,7 @@ def test_a_server_that_is_not_there_is_waited_for() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> list[float]:
         api.script(LIST, listed(pod("a")))
         there = connection.http.origin
-        connection.http.origin = replace(there, port=1)
+        connection.http.origin = replace(there, port=0)
         seen = Seen(connection)
         await seen.until(lambda: len(seen.time.slept) >= 2)
         connection.http.origin = there
@@ -202,3 +203,41 @@ def test_a_server_that_is_not_there_is_waited_for() -> None:
         return seen.time.slept
 
     assert play(scenario)[:2] == [0.25, 0.5]
+
+
+def test_when_something_was_last_heard_does_not_hang_on_a_clock_that_can_be_set() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> float:
+        api.script(LIST, listed())
+        timing = replace(FakeTime(1_000.0).timing, now=lambda: 5.0)
+        found = Reflector(connection=connection, source=PODS, sink=lambda _: None, timing=timing, path="/api/v1/pods")
+        task = asyncio.create_task(found.run())
+        await until(lambda: found.stats.synced)
+        task.cancel()
+        return found.stats.heard_at
+
+    assert play(scenario) == 1_000.0
+
+
+def test_a_server_that_is_at_an_earlier_time_than_before_ends_the_following() -> None:
+    watch = Reply(pieces=(line("ADDED", pod("a", 120)), line("ERROR", {"code": 410, "message": "too old"})))
+    with pytest.raises(RestoredError, match=r"pods went back from 120 to 110; were its data restored from a backup\?"):
+        follow({LIST: (listed(), listed(version="110")), WATCH: (watch,)}, lambda _, __: False)
+
+
+@pytest.mark.parametrize("version", ["", "abc", "9" * 5000])
+def test_a_version_that_is_no_number_is_not_compared(version: str) -> None:
+    lists = (listed(version="100"), listed(version=version), listed(version="101"))
+    gone = Reply(pieces=(line("ERROR", {"code": 410, "message": "too old"}),))
+    follow({LIST: lists, WATCH: (gone, gone)}, lambda _, api: api.asked("WATCH")[2:] or len(api.asked("GET")) > 3)
+
+
+def test_a_watch_on_which_nothing_was_said_for_all_its_time_lets_everything_be_listed_anew() -> None:
+    def time_passes(seen: Seen, api: ScriptedApi) -> bool:
+        if len(api.asked("WATCH")) == 1:
+            seen.time.seconds += WatchSettings().shortest
+        return len(api.asked("GET")) == 2
+
+    quiet = Reply(pieces=(b"\n",) * 20)
+    never = WatchSettings(resync=0.0)
+    _, api = follow({LIST: (listed(),), WATCH: (quiet,)}, time_passes, settings=never)
+    assert [request.verb for request in api.requests][:3] == ["GET", "WATCH", "GET"]

@@ -144,6 +144,13 @@ def test_pods_that_may_never_be_read_end_the_service_with_a_sentence() -> None:
         watch({"GET /api/v1/pods": (FORBIDDEN,)}, holds=lambda _, __: False)
 
 
+def test_a_server_whose_data_are_those_of_a_backup_ends_the_service_with_a_sentence() -> None:
+    lists = {"GET /api/v1/nodes": (listed(version="100"), listed(version="90"))}
+    gone = {"WATCH /api/v1/nodes": (Reply(410, {"message": "too old"}),)}
+    with pytest.raises(ClusterError, match=r"version of nodes went back from 100 to 90;.*Start the service anew"):
+        watch({**lists, **gone}, holds=lambda _, __: False)
+
+
 def test_a_server_that_knows_no_roles_yet_is_given_time() -> None:
     seen, _ = watch({"GET /api/v1/pods": (FORBIDDEN, FORBIDDEN, listed())})
     assert seen.watching.synced
@@ -247,3 +254,17 @@ def test_what_cannot_be_read_is_a_problem_with_its_name() -> None:
     broken = {"metadata": {"name": "p", "namespace": "team", "uid": "u"}, "spec": {"containers": 7}}
     seen, _ = watch({"GET /api/v1/pods": (listed(broken),)})
     assert seen.watching.problems[0].startswith("pods team/p can't be read: ")
+
+
+def test_a_server_that_cannot_be_reached_is_not_told_once_for_every_kind(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    down = dict.fromkeys((f"GET {GROUPS}", *BASE), (Reply(503, {"message": "starting"}),))
+    watch(down, source("podgroups.scheduling.volcano.sh"), holds=lambda _, api: len(api.asked("GET", GROUPS)) > 2)
+    assert {record.getMessage().split()[0] for record in caplog.records} == {"resource=nodes", "resource=pods"}
+
+
+def test_a_kind_that_alone_fails_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    failing = {f"GET {GROUPS}": (Reply(200, {}), Reply(503, {"message": "no backend"}))}
+    watch(failing, source("podgroups.scheduling.volcano.sh"), holds=lambda _, api: len(api.asked("GET", GROUPS)) > 2)
+    assert "no backend" in caplog.text

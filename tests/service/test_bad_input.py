@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
@@ -10,14 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from starlette.requests import Request
 
 from linkwise.serve import answering
+from linkwise.serve.counting import Counting
 from linkwise.testing.boxes import MEMORY, Box, broker_of, device_pod
 from linkwise.testing.served import Reply, Served
 from linkwise.wire.view_objects import pod_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from starlette.responses import Response
 
 VERBS = ("filter", "prioritize", "bind", "preempt")
 POD = pod_object(device_pod("p", 2))
@@ -144,6 +149,38 @@ def test_a_slow_client_keeps_nobody_waiting() -> None:
         begun = time.monotonic()
         assert served.post("/filter", GOOD["filter"]).json["NodeNames"] == ["a"]
         assert time.monotonic() - begun < answering.SLOWEST / 2
+
+
+def trickled(*pieces: bytes) -> Response:
+    """The answer to a body of these pieces that never ends."""
+    waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+
+    async def receive() -> dict[str, Any]:
+        return waiting.pop(0) if waiting else await asyncio.Future()
+
+    async def work(body: bytes) -> bytes:
+        return body
+
+    request = Request({"type": "http", "method": "POST", "path": "/filter", "headers": []}, receive)
+    return asyncio.run(answering.answered("filter", request, Counting(), work, str.encode, slowest=0.01))
+
+
+def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
+    answer = trickled(b"{")
+    assert (answer.status_code, answer.body) == (408, b"the body did not arrive within 0.01 s\n")
+
+
+def test_a_body_that_does_not_tell_its_length_is_not_read_without_end() -> None:
+    answer = trickled(*[bytes(1 << 20)] * 65)
+    assert (answer.status_code, answer.body) == (413, b"the body has more than the 67108864 bytes that are read\n")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_bytes_that_are_no_text_are_told_so(verb: str) -> None:
+    with Served(broker_of(Box("a"))) as served:
+        reply = served.call("POST", f"/{verb}", json.dumps(GOOD[verb]).encode().replace(b'"a"', b'"\xff"'))
+    assert clear(verb, reply)
+    assert b"the JSON is no UTF-8" in reply.body
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])

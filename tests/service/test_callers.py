@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 
 import pytest
 from starlette.applications import Starlette
@@ -71,3 +72,13 @@ def test_a_second_head_on_a_connection_must_end_as_well() -> None:
 def test_a_host_that_cannot_be_one_is_told(host: str) -> None:
     with pytest.raises(InputError, match=r"http.host: .* is no address of this machine: \S"):
         listen(host, 0)
+
+
+def test_an_address_of_another_machine_is_told_with_the_flag_that_sets_it() -> None:
+    with pytest.raises(InputError, match=r"192\.0\.2\.1:0: .*; choose another with --host"):
+        listen("192.0.2.1", 0)
+
+
+def test_a_port_that_is_taken_is_told_with_the_flag_that_sets_it() -> None:
+    with closing(listen("127.0.0.1", 0)) as door, pytest.raises(InputError, match="choose another with --port"):
+        listen("127.0.0.1", door.getsockname()[1])

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from linkwise.broker.effects import Event
+from linkwise.broker.sights import NodeGone, PodGone
+from linkwise.model.views import PodView
 from linkwise.testing.boxes import MEMORY, NVIDIA, Box, broker_of, device_pod, place
+from linkwise.testing.scripted_api import until
 from linkwise.testing.served import Ended, Recorder, Served
 from linkwise.wire.view_objects import pod_object
+
+if TYPE_CHECKING:
+    from linkwise.broker.sights import Sight
+    from linkwise.engine.ledger import Outcome
 
 SHARED = Box("shared", "share", 4, memory=22)
 
@@ -72,6 +80,14 @@ def test_a_bind_of_unknown_end_keeps_its_devices_until_it_is_settled() -> None:
         assert served.post("/filter", filter_call("q", 2, ["a"])).json["NodeNames"] == ["a"]
 
 
+def test_a_bind_of_unknown_end_is_settled_for_a_pod_without_devices_too() -> None:
+    broker = broker_of(Box("a"))
+    broker.observe([PodView("default", "p", "uid-p")], 0.0)
+    with Served(broker, Recorder([Ended("unknown", "timed out")])) as served:
+        assert served.post("/bind", bind_call("p", "a")).json == {"Error": "timed out"}
+        assert 'linkwise_binds_total{outcome="written"} 1.0' in served.get("/metrics").text
+
+
 def test_a_bind_that_breaks_off_is_taken_for_unknown_and_settled() -> None:
     recorder = Recorder([RuntimeError("bug")], settled=Ended("written"))
     with Served(broker_of(Box("a")), recorder) as served:
@@ -82,6 +98,21 @@ def test_a_bind_that_breaks_off_is_taken_for_unknown_and_settled() -> None:
         assert 'outcome="written"} 1.0' in served.get("/metrics").text
 
 
+def test_a_bind_asked_for_again_is_a_conflict_where_somebody_else_gave_the_devices_away() -> None:
+    async def show(served: Served, pod: PodView) -> None:
+        served.service.observe([pod])
+
+    lost = Recorder([Ended("unknown", "lost")], settled=Ended("unknown"))
+    with Served(broker_of(Box("a", count=1)), lost) as served:
+        served.post("/filter", filter_call("p", 1, ["a"]))
+        served.post("/bind", bind_call("p", "a"))
+        served.on_loop(show(served, place(broker_of(Box("a", count=1)), device_pod("q", 1), "a")))
+        error = served.post("/bind", bind_call("p", "a")).json["Error"]
+        counted = served.get("/metrics").text
+    assert "would be promised to" in error
+    assert 'linkwise_binds_total{outcome="conflict"} 1.0' in counted
+
+
 def test_binding_twice_answers_twice_and_promises_once() -> None:
     with Served(broker_of(Box("a"))) as served:
         served.post("/filter", filter_call("p", 1, ["a"]))
@@ -89,6 +120,40 @@ def test_binding_twice_answers_twice_and_promises_once() -> None:
         granted = [effect.grant for effect in served.performer.binds]
     assert replies == [{}, {}]
     assert len(set(granted)) == 1
+
+
+@pytest.mark.parametrize("ends", [("written", "refused"), ("refused", "written")])
+def test_of_two_binds_of_one_pod_at_once_the_one_that_is_written_counts(ends: tuple[Outcome, Outcome]) -> None:
+    recorder = Recorder([Ended(outcome) for outcome in ends])
+
+    async def both(served: Served) -> None:
+        recorder.held = asyncio.Event()
+        binds = [asyncio.create_task(served.service.bind("uid-p", "a")) for _ in ends]
+        await until(lambda: len(recorder.binds) == len(ends))
+        recorder.held.set()
+        await asyncio.gather(*binds)
+
+    with Served(broker_of(Box("a")), recorder) as served:
+        served.post("/filter", filter_call("p", 2, ["a"]))
+        served.on_loop(both(served))
+        assert served.post("/filter", filter_call("q", 1, ["a"])).json["NodeNames"] == []
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"), [(NodeGone("a"), "node a is not known"), (PodGone("uid-p"), "uid-p is gone")]
+)
+def test_whoever_is_deleted_between_filter_and_bind_is_promised_nothing(gone: Sight, said: str) -> None:
+    async def lose(served: Served) -> None:
+        served.service.observe([device_pod("p", 2)])
+        served.service.observe([gone])
+
+    with Served(broker_of(Box("a"), Box("b"))) as served:
+        served.post("/filter", filter_call("p", 2, ["a", "b"]))
+        served.on_loop(lose(served))
+        reply = served.post("/bind", bind_call("p", "a")).json
+        assert "linkwise_grants 0.0" in served.get("/metrics").text
+    assert said in reply["Error"]
+    assert served.performer.binds == []
 
 
 def test_preemption_keeps_the_nodes_where_the_victims_devices_would_do() -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from linkwise.broker.broker import Broker
 from linkwise.serve.counting import Counting
 from linkwise.serve.service import Service
-from linkwise.testing.boxes import Box, broker_of
+from linkwise.testing.boxes import Box, broker_of, device_pod
 from linkwise.testing.scripted_api import until
-from linkwise.testing.served import Recorder, Served
+from linkwise.testing.served import Ended, Recorder, Served
 
 if TYPE_CHECKING:
-    from linkwise.broker.effects import Effect
+    from linkwise.broker.effects import Bind, Effect
 
 
 class Stumbling(Broker):
@@ -55,3 +55,28 @@ def test_a_bind_of_a_pod_that_nobody_has_seen_is_counted_apart() -> None:
         counted = served.get("/metrics").text
     assert 'linkwise_binds_total{outcome="unseen"} 1.0' in counted
     assert 'linkwise_binds_total{outcome="conflict"} 0.0' in counted
+
+
+class Confused(Recorder):
+    """Fails once to find out what became of a bind."""
+
+    fails = 1
+
+    async def settle(self, effect: Bind) -> Ended:
+        if self.fails:
+            self.fails -= 1
+            raise KeyError("a pod that nobody thought of")
+        return await super().settle(effect)
+
+
+def test_a_bind_whose_end_cannot_be_found_out_for_a_fault_is_looked_for_again() -> None:
+    async def story() -> str:
+        service = Service(broker_of(Box("a")), Confused([Ended("unknown")]), Counting(), clock=lambda: 1.0)
+        service.synced = True
+        service.filter(device_pod("p", 1), ["a"], keep=True)
+        await service.bind("uid-p", "a")
+        ledger = service.broker.state.cluster.ledger
+        await until(lambda: (entry := ledger.get("uid-p")) is None or entry.outcome != "unknown")
+        return entry.outcome or "" if (entry := ledger.get("uid-p")) else ""
+
+    assert asyncio.run(story()) == "written"

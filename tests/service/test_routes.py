@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from starlette.applications import Starlette
 
 from linkwise import __version__
 from linkwise.broker.broker import Broker
 from linkwise.errors import NotNowError
+from linkwise.serve.counting import Counting
+from linkwise.serve.debug import debug_routes
+from linkwise.serve.health import health_routes
+from linkwise.serve.service import Service
 from linkwise.testing.boxes import Box, broker_of, device_pod, place
 from linkwise.testing.served import Recorder, Served
 from linkwise.wire.snapshot import decode_snapshot
 from linkwise.wire.view_objects import pod_object
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping, Sequence
+
+    from starlette.routing import BaseRoute
 
 BIND = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "a"}
 FILTER = {"Pod": pod_object(device_pod("p", 2)), "NodeNames": ["a"]}
@@ -80,6 +92,40 @@ def test_whoever_comes_through_a_proxy_needs_the_token_to_look_inside() -> None:
     assert (refused.status, wrong.status, right.status) == (401, 401, 200)
     with Served(broker_of(Box("a"))) as served:
         assert served.get("/debug/snapshot", through).status == 403
+
+
+def asked(routes: Sequence[BaseRoute], path: str, host: str = "127.0.0.1") -> tuple[int, str]:
+    """The answer to a GET that comes from this address."""
+    said: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        said.append(dict(message))
+
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b"", "client": (host, 1)}
+    asyncio.run(Starlette(routes=routes)(scope, receive, send))
+    return said[0]["status"], said[1]["body"].decode()
+
+
+@pytest.mark.parametrize(("host", "status"), [("10.0.0.7", 403), ("::ffff:127.0.0.1", 200), ("fe80::1%eth0", 403)])
+def test_without_a_token_only_this_machine_may_look_inside(host: str, status: int) -> None:
+    service = Service(broker_of(Box("a")), Recorder(), Counting())
+    assert asked(debug_routes(service, ""), "/debug/snapshot", host)[0] == status
+
+
+def test_what_it_waits_for_is_not_told_a_second_time_as_a_note() -> None:
+    routes = health_routes(lambda: {"pods": "no way there"}, lambda: ["pods: no way there", "events: may not create"])
+    assert asked(routes, "/readyz") == (503, "not ready: pods: no way there\nnote: events: may not create\n")
+
+
+@pytest.mark.parametrize("namespace", ["node", "group"])
+def test_pods_in_namespaces_that_are_called_like_routes_are_explained(namespace: str) -> None:
+    broker = broker_of(Box("a"))
+    broker.observe([replace(device_pod("p", 8), namespace=namespace)], 0.0)
+    with Served(broker) as served:
+        assert f"pod {namespace}/p" in served.get(f"/debug/explain/{namespace}/p").text
 
 
 def test_the_version_is_told() -> None:

@@ -6,6 +6,9 @@ from typing import Final
 
 import click
 
+from linkwise.cli.object_name import namespace_name, object_name
+from linkwise.errors import InputError
+
 _EXAMPLES: Final = """\b
 Examples:
   linkwise manifests crd | kubectl apply --server-side -f -
@@ -40,13 +43,27 @@ def crd() -> None:
 
 
 @command.command("rbac", epilog=_RBAC)
-@click.option("--name", default="linkwise", show_default=True, help="Of the account, the roles and their bindings.")
-@click.option("--namespace", default="linkwise-system", show_default=True, help="Where the service runs.")
-@click.option("--user", metavar="NAME", default="", help="Bind the roles to this user, and print no account.")
+@click.option(
+    "--name",
+    default="linkwise",
+    show_default=True,
+    callback=object_name,
+    help="Of the account, the roles and their bindings.",
+)
+@click.option(
+    "--namespace",
+    default="linkwise-system",
+    show_default=True,
+    callback=namespace_name,
+    help="Where the service runs.",
+)
+@click.option("--user", metavar="NAME", help="Bind the roles to this user, and print no account.")
 @click.option("--without", multiple=True, metavar="FEATURE", help="Leave a feature out; may be given more than once.")
 @click.option("--evict", is_flag=True, help="Let the service evict bound members of gangs that are stuck halfway.")
-def rbac(name: str, namespace: str, user: str, without: tuple[str, ...], *, evict: bool) -> None:
+def rbac(name: str, namespace: str, user: str | None, without: tuple[str, ...], *, evict: bool) -> None:
     """Print the account of the service and its roles: exactly what it uses, with the feature that each rule is for."""
     from linkwise.config.rbac import rbac_yaml  # noqa: PLC0415 - brings yaml
 
-    click.echo(rbac_yaml(name=name, namespace=namespace, user=user, without=without, evict=evict), nl=False)
+    if user == "":
+        raise InputError("--user: it is empty; name the user that the service is, as `kubectl auth whoami` tells it")
+    click.echo(rbac_yaml(name=name, namespace=namespace, user=user or "", without=without, evict=evict), nl=False)

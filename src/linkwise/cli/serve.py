@@ -25,8 +25,9 @@ Routes: /filter /prioritize /bind /preempt, the same under /gpushare-scheduler, 
 /metrics, /debug/snapshot, /debug/explain/NAMESPACE/POD.
 
 \b
-Exit codes: 0 stopped by a signal; 1 the cluster can't be reached or followed; 2 a setting or a
-file makes no sense.
+Exit codes: 0 stopped by a signal; 1 no cluster is named, it may not be followed, or its data were
+restored from a backup (one that does not answer is waited for); 2 a setting or a file makes no
+sense.
 """
 
 

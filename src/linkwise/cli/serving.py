@@ -209,10 +209,10 @@ class Serving:
         return (*self._watching.problems, *self._performer.problems, *own)
 
     def _follows(self) -> Mapping[str, Follow]:
-        now = self._timing.now()
+        now = self._timing.clock()
         return {
             name: Follow(
-                max(0.0, now - found.heard_at),
+                now - found.heard_at,
                 found.lists,
                 max(0, found.watches - 1),
                 found.errors.total(),

@@ -101,7 +101,8 @@ class Reporter:
             # The server keeps events for an hour: this one is over, and is told anew.
         self._number += 1
         about, now = _about(effect), self.attempts.timing.now()
-        made = _Made(f"{about.name[:200]}.{int(now * 1e6):x}{self._number & 0xFFFF:04x}", times)
+        start = about.name[:200].rstrip("-.")  # no part of a name may end so
+        made = _Made(f"{start}.{int(now * 1e6):x}{self._number & 0xFFFF:04x}", times)
         words = (effect.kind, effect.reason, effect.sentence)
         given = await self.attempts.write("POST", _place(effect), event(made.name, about, words, times, timestamp(now)))
         self._end(effect, made, given, "made")

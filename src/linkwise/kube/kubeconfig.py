@@ -55,6 +55,8 @@ def find(
     """The cluster that is meant; ClusterError says what was looked at and what is wrong with it."""
     env = os.environ if environ is None else environ
     if kubeconfig is not None:
+        if kubeconfig.expanduser().is_dir():
+            raise ClusterError(f"{kubeconfig}: it is a folder; name the kubeconfig that kubectl uses")
         if not kubeconfig.expanduser().is_file():
             raise ClusterError(f"{kubeconfig}: there is no such file; name the kubeconfig that kubectl uses")
         return _of_files([kubeconfig.expanduser()], context)
@@ -124,11 +126,12 @@ def _join(joined: Document, file: Path) -> None:
         mark = error.problem_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise ClusterError(f"{file}{place} can't be read: {error.problem or error.context}") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ClusterError(f"{file} can't be read: {error}") from error
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        told = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise ClusterError(f"{file} can't be read: {told}") from error
     if document is None:
         return
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or not all(isinstance(document.get(name) or [], list) for name, _ in _LISTS):
         raise ClusterError(f"{file} is no kubeconfig: clusters, users and contexts are expected in it")
     if document.get("current-context"):
         joined.setdefault("current-context", document["current-context"])

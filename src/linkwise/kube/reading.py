@@ -43,7 +43,7 @@ class Stats:
     objects: int = 0
     """what was handed on"""
     heard_at: float = 0.0
-    """when the server last sent a whole list or anything on a watch, in seconds since the epoch"""
+    """when the server last sent a whole list or anything on a watch, by the clock that is never set"""
     errors: Counter[str] = field(default_factory=Counter)
     """by kind: expired, failed, garbage, unreadable, poison"""
     trouble: str = ""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from linkwise.kube.sources import Source
     from linkwise.wire.watching import RawPage, Status
 
-__all__ = ["AbsentError", "ForbiddenError", "Reflector"]
+__all__ = ["AbsentError", "ForbiddenError", "Reflector", "RestoredError"]
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ _STEADY: Final = 1.0  # s
 _LATE: Final = 30.0  # s
 """after a watch should have ended, until it is taken for dead"""
 _LIST: Final = "(the list as a whole)"
+_DIGITS: Final = 20
+"""of a version; the server's numbers have 64 bits"""
 _SEEN: Final = ("ADDED", "MODIFIED", "DELETED")
 
 
@@ -52,6 +54,10 @@ class ForbiddenError(ClusterError):
 
 class ExpiredError(ClusterError):
     """The server no longer has the version that was asked for."""
+
+
+class RestoredError(ClusterError):
+    """The server is at an earlier time than it was: what is known of its objects can't be believed any more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +77,8 @@ class Reflector:
     _reading: Reading = field(init=False)
     _backoff: Backoff = field(init=False)
     _version: str = ""
+    _newest: int = 0
+    """the largest version that was seen, as a number"""
     _listed: float = 0.0
 
     def __post_init__(self) -> None:
@@ -78,13 +86,13 @@ class Reflector:
         self._backoff = Backoff(self.timing)
 
     async def run(self) -> None:
-        """List and watch; ends only with AbsentError or ForbiddenError. What the sink can't take in is left out, and told."""
+        """List and watch; ends only with Absent-, Forbidden- or RestoredError. What the sink can't take in is left out."""
         while True:
             try:
                 if not self._version or self._is_stale():
                     await self._list()
                 await self._watch()
-            except (AbsentError, ForbiddenError):
+            except (AbsentError, ForbiddenError, RestoredError):
                 self._version = ""
                 raise
             except ExpiredError as error:
@@ -122,6 +130,7 @@ class Reflector:
         found, rest, nameless = set[Name](), "", self._reading.nameless
         while True:
             page = await self._page(rest)
+            self._check_time(page.version)
             for start in range(0, len(page.items), self.settings.slice):
                 told = []
                 for document in page.items[start : start + self.settings.slice]:
@@ -137,7 +146,7 @@ class Reflector:
         if self._reading.nameless == nameless:
             self._tell_missing(found, before)
         self._version, self._listed = page.version, self.timing.clock()
-        self.stats.heard_at = self.timing.now()
+        self.stats.heard_at = self.timing.clock()
         self.stats.lists += 1
         self.stats.synced = True
         self._well()
@@ -151,6 +160,16 @@ class Reflector:
             return page_of(answer.body)
         except InputError as error:
             raise ClusterError(f"{self.connection.server} answers GET {asked} with no list: {error}") from error
+
+    def _check_time(self, version: str) -> None:
+        """Versions only grow, unless the server's data are those of a backup: pods that were gone may be back."""
+        number = _number(version)
+        if self.source.required and 0 < number < self._newest:
+            raise RestoredError(
+                f"{self.connection.server}: the version of {self.source.name} went back from {self._newest} to {number};"
+                " were its data restored from a backup? Start the service anew"
+            )
+        self._newest = max(self._newest, number)
 
     def _tell_missing(self, found: set[Name], before: frozenset[str]) -> None:
         if self.source is not PODS:
@@ -179,15 +198,19 @@ class Reflector:
         except TimeoutError as error:
             raise ClusterError(f"the watch of {self.source.name} did not end when it should have") from error
         finally:
+            self._newest = max(self._newest, _number(self._version))
             if self.stats.events > heard or self.timing.clock() - begin >= _STEADY:
                 self._backoff.reset()
         if self.stats.events == heard and self.timing.clock() - begin < _STEADY:
             raise ClusterError(f"the watch of {self.source.name} ended as soon as it began")
+        if self.stats.events == heard and self.timing.clock() - begin >= settings.shortest:
+            # A server says about once a minute how far it is, but not as long as that is less than it was asked from.
+            self._version = ""
 
     async def _follow(self, stream: Exchange) -> None:
         lines = Lines()
         async for piece in stream.chunks():
-            self.stats.heard_at = self.timing.now()
+            self.stats.heard_at = self.timing.clock()
             whole = lines.feed(piece)
             for start in range(0, len(whole), self.settings.slice):
                 self._take(whole[start : start + self.settings.slice])
@@ -248,6 +271,10 @@ class Reflector:
                 " (`linkwise manifests rbac` prints the role)"
             )
         return ClusterError(f"{self.connection.server} refuses to {verb} {self.source.name}: {status} {said.message}")
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdecimal() and len(version) <= _DIGITS else 0
 
 
 async def _whole(stream: Exchange) -> bytes:

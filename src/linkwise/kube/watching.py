@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import ClusterError
 from linkwise.kube.discovery import find_path, prunes_topologies
-from linkwise.kube.reflector import AbsentError, ForbiddenError, Reflector
+from linkwise.kube.reflector import AbsentError, ForbiddenError, Reflector, RestoredError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.sources import KOORDINATOR_DEVICE, PODS, SOURCES
 from linkwise.kube.timing import Backoff, Timing
@@ -95,7 +95,7 @@ class Watching:
         return tuple(found)
 
     async def run(self) -> None:
-        """Follow everything until cancelled; ClusterError if what is required may not be read."""
+        """Follow everything until cancelled; ClusterError if what is required may not be read, or is of an earlier time."""
         self._begin = self.timing.clock()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -109,6 +109,11 @@ class Watching:
         given_up = source.name in self._decided or (late and stats.trouble != "")
         return stats.synced or (not source.required and given_up)
 
+    def _is_well(self) -> bool:
+        """Whether all that is required is followed now."""
+        required = [found.stats for found in self._reflectors if found.source.required]
+        return all(stats.synced and not stats.trouble for stats in required)
+
     async def _follow(self, reflector: Reflector) -> None:
         source, backoff = reflector.source, Backoff(self.timing)
         while True:
@@ -119,9 +124,13 @@ class Watching:
                 if self._is_doubtful(reflector, error):
                     await backoff.wait()
                     continue
+            except RestoredError:
+                raise
             except ClusterError as error:
                 # A server that can't be reached is told by those that are required, not once for each kind.
-                self._say(reflector, f"can't be looked for: {error}", logging.INFO)
+                self._say(
+                    reflector, f"can't be looked for: {error}", logging.INFO if self._is_well() else logging.DEBUG
+                )
                 await backoff.wait()
                 continue
             self._decided.add(source.name)

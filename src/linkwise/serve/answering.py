@@ -48,17 +48,19 @@ def text(sentence: str, code: int = 200) -> Response:
     return Response(sentence + "\n", code, media_type="text/plain")
 
 
-async def answered(
+async def answered(  # noqa: PLR0913 - what routes have in common, and what differs
     verb: str,
     request: Request,
     counting: Counting,
     work: Callable[[bytes], Awaitable[bytes]],
     failure: Callable[[str], Failure],
+    *,
+    slowest: float = SLOWEST,
 ) -> Response:
     """The answer of `work` to the body, or what went wrong, counted and timed."""
     begun = time.perf_counter()
     try:
-        response = Response(await work(await _body(request)), media_type=JSON)
+        response = Response(await work(await _body(request, slowest)), media_type=JSON)
     except _BodyError as error:
         response = text(str(error), error.code)
     except LinkwiseError as error:
@@ -81,7 +83,7 @@ def _failed(error: LinkwiseError, failure: Callable[[str], Failure]) -> Response
     return text(str(error), 503 if isinstance(error, NotNowError) else 400)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, slowest: float) -> bytes:
     """The whole body; what is too long is refused before it is read."""
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if kind != JSON:
@@ -90,10 +92,10 @@ async def _body(request: Request) -> bytes:
     if length.isdecimal() and int(length) > LARGEST:
         raise _BodyError(413, f"the body has {length} bytes; at most {LARGEST} are read")
     try:
-        async with asyncio.timeout(SLOWEST):
+        async with asyncio.timeout(slowest):
             return await _read(request)
     except TimeoutError as error:
-        raise _BodyError(408, f"the body did not arrive within {SLOWEST:g} s") from error
+        raise _BodyError(408, f"the body did not arrive within {slowest:g} s") from error
 
 
 async def _read(request: Request) -> bytes:

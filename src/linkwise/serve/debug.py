@@ -45,20 +45,22 @@ def debug_routes(service: Service, token: str) -> list[Mount]:
         # A snapshot is a value: writing it down may take a while and nobody has to wait for it.
         return Response(await asyncio.to_thread(encode_snapshot, taken), media_type=JSON)
 
+    def explained(namespace: str, name: str) -> Explanation | None:
+        uid = broker.state.cluster.known.uid_of(namespace, name)
+        return broker.explain(uid, service.clock()) if uid else None
+
     async def pod(request: Request) -> Response:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
-        uid = broker.state.cluster.known.uid_of(namespace, name)
-        told = broker.explain(uid, service.clock()) if uid else None
-        return _told(request, told, f"pod {namespace}/{name}", synced=service.synced)
+        return _told(request, explained(namespace, name), f"pod {namespace}/{name}", synced=service.synced)
 
     async def group(request: Request) -> Response:
         key = request.path_params["key"]
-        told = broker.explain_group(key, service.clock())
+        told = broker.explain_group(key, service.clock()) or explained("group", key)  # a namespace may be called so
         return _told(request, told, f"group {key}", synced=service.synced)
 
     async def node(request: Request) -> Response:
         name = request.path_params["name"]
-        told = broker.explain_node(name, service.clock())
+        told = broker.explain_node(name, service.clock()) or explained("node", name)  # same
         return _told(request, told, f"node {name}", synced=service.synced)
 
     paths: dict[str, Endpoint] = {

@@ -28,8 +28,9 @@ def health_routes(ready: Callable[[], Mapping[str, str]], notes: Callable[[], Se
     async def readyz(request: Request) -> Response:
         """Not ready until everything was listed."""
         del request
-        waits = ready()
-        told = [f"not ready: {name}: {sentence}" for name, sentence in waits.items()] or ["ok"]
-        return text("\n".join((*told, *(f"note: {note}" for note in notes()))), 503 if waits else 200)
+        waits = [f"{name}: {sentence}" for name, sentence in ready().items()]
+        told = [f"not ready: {wait}" for wait in waits] or ["ok"]
+        told += [f"note: {note}" for note in notes() if note not in waits]
+        return text("\n".join(told), 503 if waits else 200)
 
     return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", livez)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +36,8 @@ def listen(host: str, port: int) -> socket.socket:
         found.listen(BACKLOG)
     except OSError as error:
         found.close()
-        raise InputError(f"{host}:{port}: {error.strerror}; choose another with --port") from error
+        flag = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
+        raise InputError(f"{host}:{port}: {error.strerror}; choose another with {flag}") from error
     found.setblocking(False)  # noqa: FBT003 - the name says it
     return found
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Bind, Evict
-from linkwise.errors import NotNowError
+from linkwise.errors import LedgerError, NotNowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,6 +38,8 @@ NODES: Final = 50
 """nodes that are worked out at the start between two looks at what else there is to do"""
 LOOK: Final = 0.5  # seconds
 """after which the loop looks whether something is due, though nobody told it so"""
+LONGEST: Final = 60.0  # seconds
+"""between two tries to find out how a bind ended, where a fault of ours keeps that from being known"""
 
 
 class Service:
@@ -162,7 +164,11 @@ class Service:
             raise NotNowError("this replica of Linkwise stopped before the bind ended; try again") from None
 
     async def _bind(self, uid: str, node: str) -> str:
-        answer = self.broker.bind(uid, node, self.clock())
+        try:
+            answer = self.broker.bind(uid, node, self.clock())
+        except LedgerError:  # somebody else gave away what this pod was promised
+            self.counting.bind("conflict")
+            raise
         bound = [effect for effect in answer.effects if isinstance(effect, Bind)]
         self._carry_out(effect for effect in answer.effects if not isinstance(effect, Bind))
         self._news.set()
@@ -195,7 +201,24 @@ class Service:
         task.add_done_callback(self._settling.discard)
 
     async def _settled(self, effect: Bind) -> None:
-        self._end(effect, await self._performer.settle(effect))
+        pause = LOOK
+        while True:
+            try:
+                ended = await self._performer.settle(effect)
+            except Exception:
+                log.exception("bind unsettled pod=%s/%s node=%s", effect.namespace, effect.name, effect.node)
+                if not self._is_open(effect):
+                    return
+            else:
+                self._end(effect, ended)
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST)
+
+    def _is_open(self, effect: Bind) -> bool:
+        """Whether it still matters how a bind ended."""
+        entry = self.broker.state.cluster.ledger.get(effect.uid)
+        return entry is not None and effect.serial in entry.open
 
     def _end(self, effect: Bind, ended: Ended) -> None:
         self.counting.bind(ended.outcome)

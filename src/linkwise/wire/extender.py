@@ -194,7 +194,9 @@ def decode_preempt(data: bytes) -> PreemptArgs:
 def _decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
     try:
         return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise InputError(plain_words(error)) from error
+    except UnicodeDecodeError as error:
+        raise InputError("the JSON is no UTF-8") from error
     except RecursionError as error:
         raise InputError("the JSON is nested too deep") from error

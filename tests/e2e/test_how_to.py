@@ -1,0 +1,104 @@
+"""The pages on running the service, followed step by step: accounts, roles, files and the pod as they are printed."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from linkwise.testing.bed_files import kubeconfig
+from linkwise.testing.bed_nodes import machine, node
+from linkwise.testing.bed_process import wait_for
+from linkwise.testing.bed_running import printed
+from linkwise.testing.bed_scheduler import Scheduler, Serve
+from linkwise.testing.bed_service import Placing, grant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from linkwise.testing.bed_api import Raw
+    from linkwise.testing.bed_cluster import Cluster
+    from linkwise.testing.bed_own import OwnCluster
+
+SYSTEM: Final = "linkwise-system"
+
+
+def on_page(root: Path, page: str, start: str) -> str:
+    """The YAML of a page that begins so."""
+    text = (root / "docs/how-to" / page).read_text("utf-8")
+    (found,) = re.findall(rf"```yaml\n({re.escape(start)}.*?)```", text, re.DOTALL)
+    return str(found)
+
+
+@contextmanager
+def applied(cluster: Cluster, manifest: str) -> Iterator[None]:
+    cluster.kubectl("apply", "--filename", "-", stdin=manifest)
+    yield
+    cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "--filename", "-", stdin=manifest)
+
+
+def account(cluster: OwnCluster, name: str) -> Path:
+    """The file by which a service account reaches the cluster."""
+    token = cluster.kubectl("create", "token", name, "--namespace", SYSTEM).strip()
+    return kubeconfig(cluster.folder / f"account-{name}.kubeconfig", cluster.server, token, cluster.certificate)
+
+
+def see(cluster: Cluster, serve: Serve, *things: Raw) -> Placing:
+    """Tell of nodes, and wait until the service knows; the scheduler serves no name that a probe could give."""
+    placing = Placing(cluster, serve)
+    cluster.create(things)
+    placing.seen(things)
+    return placing
+
+
+def test_whoever_follows_the_pages_has_their_pod_placed(root: Path, own_cluster: OwnCluster, tmp_path: Path) -> None:
+    cluster = own_cluster
+    cluster.kubectl("create", "namespace", SYSTEM)
+    cluster.kubectl("apply", "--server-side", "--filename", "-", stdin=printed("manifests", "crd"))
+    rights = on_page(root, "scheduler-config.md", "# scheduler-rbac.yaml\n")
+    with applied(cluster, printed("manifests", "rbac")), applied(cluster, rights):
+        serve = Serve(account(cluster, "linkwise"), cluster.folder, name="serve-page")
+        way = account(cluster, "linkwise-scheduler")
+        scheduler = Scheduler(cluster.programs, tmp_path, way)
+        try:
+            serve.start()
+            scheduler.run(printed("config", "scheduler", "--url", serve.url, "--kubeconfig", str(way)))
+            see(cluster, serve, *machine("n1", "nvlink"))
+            cluster.apply(on_page(root, "run-the-service.md", "apiVersion: v1\nkind: Pod\n"))
+            assert len(grant(cluster.wait_bound("default", "train", 30)).devices) == 2
+            assert "n1" in Placing(cluster, serve).explain("default", "train")
+            assert " 403 " not in serve.process.log.read_text()
+            assert "forbidden" not in scheduler.process.log.read_text()
+        finally:
+            scheduler.stop()
+            serve.stop()
+
+
+def test_the_scheduler_of_the_page_runs_beside_the_service_as_a_kube_scheduler(
+    root: Path, cluster: Cluster, serve: Callable[..., Serve], shipped: str
+) -> None:
+    cluster.grant_printed("linkwise", shipped)
+    made = serve()
+    made.start()
+    page = (root / "docs/how-to/run-the-service.md").read_text("utf-8")
+    (words,) = re.findall(r"^linkwise (config scheduler .*) > scheduler.yaml$", page, re.MULTILINE)
+    way = {"http://127.0.0.1:39999": made.url, "SCHEDULER-FILE": str(cluster.kubeconfig("scheduler"))}
+    cluster.scheduler.run(printed(*(way.get(word, word) for word in words.split())))
+    see(cluster, made, *machine("n1", "nvlink"))
+    cluster.apply(on_page(root, "run-the-service.md", "apiVersion: v1\nkind: Pod\n"))
+    assert len(grant(cluster.wait_bound("default", "train", 30)).devices) == 2
+
+
+def test_with_every_pod_a_scheduler_asks_about_pods_without_devices_too(
+    cluster: Cluster, namespace: str, serve: Callable[..., Serve], shipped: str
+) -> None:
+    cluster.grant_printed("linkwise", shipped)
+    made = serve()
+    made.start()
+    way = ["--url", made.url, "--kubeconfig", str(cluster.kubeconfig("scheduler")), "--no-leader-elect"]
+    cluster.scheduler.run(printed("config", "scheduler", "--every-pod", *way))
+    placing = see(cluster, made, node("plain"))
+    placing.create(namespace, "coordinator", {"cpu": 1}, scheduler="linkwise-scheduler")
+    assert cluster.wait_bound(namespace, "coordinator")["spec"]["nodeName"] == "plain"
+    wait_for(lambda: placing.metric('linkwise_binds_total{outcome="written"}') == 1, 5, "it is bound by the service")
