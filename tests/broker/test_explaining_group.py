@@ -293,7 +293,8 @@ def test_a_member_refers_to_its_group() -> None:
     assert (told.state, told.group) == ("grouped", "team/g/2")
     assert explanation_lines(told) == [
         "pod team/g-0 waits with its group for 2 devices (nvidia.com/gpu)",
-        "1 of 2 members of its group are there; more is told of group team/g/2",
+        "1 of 2 members of its group are there",
+        "more of its group: linkwise explain group/team/g/2",
     ]
 
 
@@ -308,11 +309,17 @@ def test_a_member_that_is_planned_or_left_out_says_so() -> None:
         "it asks for 4 devices (nvidia.com/gpu), placed by bandwidth",
         "{0,1,2,3}: slowest pair 48 GB/s, the usual of its link kind",
         "the node's agent hands out exactly these devices",
-        "its group is planned; more is told of group team/g/3",
+        "its group is planned",
+        "more of its group: linkwise explain group/team/g/3",
     ]
-    assert explanation_lines(left)[1] == (
-        "its group is planned, and left no room for this pod; more is told of group team/g/3"
-    )
+    assert explanation_lines(left) == [
+        "pod team/g-2 waits with its group for 4 devices (nvidia.com/gpu)",
+        "its group is planned, and left no room for this pod",
+        "its group needs room for 3 members of 4 devices; there is room for 2",
+        "members of 2 devices each would fit now, on a",
+        "its group would not fit if all other pods were gone either",
+        "more of its group: linkwise explain group/team/g/3",
+    ]
 
 
 def test_asking_why_changes_nothing() -> None:

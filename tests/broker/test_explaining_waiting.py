@@ -93,7 +93,7 @@ def test_figure_2_is_told_card_by_card() -> None:
         "0 of 3 nodes can take it",
         (
             "3 nodes: no device has enough room; nearest is n1: "
-            "device 0 has 0 left, device 1 has 4069 left; 8138 are needed on one device"
+            "device 0 has 0 MiB left, device 1 has 4069 MiB left; 8138 MiB are needed on one device"
         ),
         "it fits on node n1 when pod team/n1-0 (16276 MiB) ends",
         "it fits on node n2 when pod team/n2-0 (12207 MiB) ends",
@@ -124,8 +124,8 @@ def test_a_cordoned_node_is_told_apart_from_what_passes() -> None:
         "pod team/train waits for 8 devices (nvidia.com/gpu)",
         "0 of 3 nodes can take it; on 1 that may change when pods end",
         "node busy: 8 devices are asked for and 0 of 8 are free",
-        "node other: nvidia.com/gpu is asked for and the node has none to hand out; no pod's end changes that",
         "node idle: the node is cordoned; no pod's end changes that",
+        "node other: nvidia.com/gpu is asked for and the node has none to hand out; no pod's end changes that",
         "it fits on node busy when pod team/old (8 devices) ends",
         "node idle has the devices and is cordoned",
     ]

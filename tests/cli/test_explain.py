@@ -27,6 +27,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
         made.make(pod("kube-system", "far", {"huawei.com/Ascend910": 3}))
         labels = {"scheduling.x-k8s.io/pod-group": "llm"}
         made.make(*(pod("default", f"w-{i}", {"nvidia.com/gpu": 4}, labels=labels) for i in range(2)))
+        gang = {
+            f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "moe"), ("min-available", "3"))
+        }
+        made.make(*(pod("default", f"m-{i}", {"nvidia.com/gpu": 8}, annotations=gang) for i in range(3)))
         yield made
 
 
@@ -55,6 +59,18 @@ def test_a_pod_of_another_namespace_is_named_with_it(cluster: AskedCluster) -> N
 def test_groups_and_nodes_are_explained_too(cluster: AskedCluster) -> None:
     assert cluster.ask("explain", "group/llm").stdout.startswith("group default/llm fits now: 2 members on 1 node\n")
     assert cluster.ask("explain", "node/x").stdout.startswith("node x: 8 devices, 8 idle; ")
+
+
+def test_a_member_of_a_group_is_told_what_that_lacks_and_whom_to_ask_for_more(cluster: AskedCluster) -> None:
+    told = [line.strip() for line in cluster.ask("explain", "pod/m-0").stdout.splitlines()]
+    assert told[:3] == [
+        "pod default/m-0 waits with its group for 8 devices (nvidia.com/gpu)",
+        "its group does not fit now, and nothing is held for it",
+        "its group needs 3 nodes of one model with 8 free, 1 has them",
+    ]
+    assert told[-1] == "more of its group: linkwise explain group/default/moe"
+    more = cluster.ask(*told[-1].partition("linkwise ")[2].split()).stdout
+    assert "it needs 3 nodes of one model with 8 free, 1 has them" in more
 
 
 def test_an_explanation_as_data_has_its_sentences_too(cluster: AskedCluster) -> None:

@@ -24,6 +24,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
         made.make(gpushare_pod("share", "s", 6, 1), pod("kube-system", "three", {"huawei.com/Ascend910": 3}))
         labels = {"scheduling.x-k8s.io/pod-group": "llm"}
         made.make(*(pod("default", f"w-{i}", {"nvidia.com/gpu": 4}, labels=labels) for i in range(2)))
+        gang = {
+            f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "moe"), ("min-available", "2"))
+        }
+        made.make(*(pod("kube-node-lease", f"m-{i}", {"nvidia.com/gpu": 8}, annotations=gang) for i in range(2)))
         yield made
 
 
@@ -49,6 +53,12 @@ def test_pods_that_ask_for_devices_tell_why_they_wait(cluster: AskedCluster) -> 
     assert found["huge"][-1] == "too few devices are free (2); the node has no such devices (2)"
     assert found["share"][:4] == ["starting", "s", "6 GiB of {1}", "memory-share"]
     assert found["w-0"][4] == "llm"
+
+
+def test_members_of_a_group_tell_what_that_lacks(cluster: AskedCluster) -> None:
+    found = rows(cluster, "pods", "-n", "kube-node-lease")
+    assert found["m-0"][-1] == found["m-1"][-1] == "its group needs 2 nodes with 8 free, 1 has them"
+    assert rows(cluster, "pods")["w-0"][-1] == "its group fits now: 2 members on 1 node"
 
 
 def test_all_namespaces_are_told_apart(cluster: AskedCluster) -> None:

@@ -73,6 +73,14 @@ def full_cpu() -> str:
     return explained(runner, "train")
 
 
+def short_group() -> str:
+    runner = cluster(a="dgx1-v100", b="dgx1-v100", c="dgx1-v100")
+    runner.show(replace(pod("solo", GPU, 1), node="a", phase="Running"))
+    words = {"gang.scheduling.koordinator.sh/name": "llm", "gang.scheduling.koordinator.sh/min-available": "3"}
+    runner.show(*(replace(pod(f"llm-{number}", GPU, 8), annotations=words) for number in range(3)))
+    return explained(runner, "llm-0")
+
+
 def story() -> str:
     runner = cluster(nvlink="dgx1-v100", pcie="v100-pcie")
     runner.place(pod("train", GPU, 2))
@@ -88,11 +96,11 @@ def a_node() -> str:
 SAMPLES = [block.text for block in blocks(PAGE.read_text("utf-8")) if block.language == "text"]
 
 
-@pytest.mark.parametrize("tell", [two_rings, figure_2, full_cpu, story, a_node])
+@pytest.mark.parametrize("tell", [two_rings, figure_2, full_cpu, short_group, story, a_node])
 def test_a_sample_is_what_the_code_says(tell: object) -> None:
     assert callable(tell)
     assert tell() in SAMPLES
 
 
 def test_every_sample_is_tried() -> None:
-    assert len(SAMPLES) == 5
+    assert len(SAMPLES) == 6

@@ -109,6 +109,18 @@ async def test_a_gang_that_does_not_fit_holds_nothing_and_is_placed_whole_when_i
 
 
 @pytest.mark.rule("001.gang")
+@embedded({"dgx1-v100-measured": 1})
+async def test_the_first_of_a_gang_is_told_when_it_is_complete_and_does_not_fit(bed: Bed) -> None:
+    await bed.place("blocker", {GPU: 1})
+    bed.create("gang-0", {GPU: 4}, **words("gang", 2, gang=True))
+    await bed.refused("gang-0", "its gang is not complete")
+    bed.create("gang-1", {GPU: 4}, **words("gang", 2, gang=True))
+    await bed.refused("gang-1", "its gang does not fit as a whole")
+    assert "the 2 members of its gang that wait do not fit together" in await bed.told("gang-0", "GroupDoesNotFit")
+    assert "its group fits when pod default/blocker (1 device) on node" in await bed.explained("gang-0")
+
+
+@pytest.mark.rule("001.gang")
 @embedded({"dgx1-v100-measured": 3})
 async def test_of_gangs_that_compete_each_is_placed_whole_and_the_others_wait(bed: Bed) -> None:
     for number in range(2):

@@ -106,15 +106,15 @@ class Broker:
         self.state.quiet_turn(now)
         return dry_run(self.state, pod, names)
 
-    def explain(self, uid: str, now: float) -> Explanation | None:
-        """Why the pod waits, or has these devices; None if it is not known."""
+    def explain(self, uid: str, now: float, *, plan: bool = True) -> Explanation | None:
+        """Why the pod waits, or has these devices; None if it is not known. With `plan` its group is planned to tell."""
         self.state.quiet_turn(now)
-        return explain(self.state, uid, now)
+        return explain(self.state, uid, now, plan=plan)
 
-    def explain_group(self, key: str, now: float) -> GroupExplanation | None:
-        """Where a group stands, by its key or the UID of a member; None if there is none."""
+    def explain_group(self, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
+        """Where a group stands, by its key or the UID of a member; None if there is none. With `most` in short, and faster."""
         self.state.quiet_turn(now)
-        return explain_group(self.state, key, now)
+        return explain_group(self.state, key, now, most=most)
 
     def explain_node(self, name: str, now: float) -> NodeExplanation | None:
         """What the node has, who has it and what it could still take; None if it is not known."""

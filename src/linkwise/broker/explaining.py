@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["explain", "explanation_lines"]
 
 
-def explain(state: State, uid: str, now: float) -> Explanation | None:
-    """Where the pod stands and why; None if it is not known."""
+def explain(state: State, uid: str, now: float, *, plan: bool = True) -> Explanation | None:
+    """Where the pod stands and why; None if it is not known. With `plan` its group is planned, if that tells more."""
     pod = state.pod(uid)
-    return as_member(state, _alone(state, pod), now) if pod else None
+    return as_member(state, _alone(state, pod), now, plan=plan) if pod else None
 
 
 def _alone(state: State, pod: PodView) -> Explanation:

@@ -34,8 +34,11 @@ TRIED: Final = 8
 TOO_LONG: Final = "to look at every other way would take too long"
 
 
-def explain_group(state: State, key: str, now: float) -> GroupExplanation | None:
-    """The group of that key, or of the pod with that UID; None if there is none."""
+def explain_group(state: State, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
+    """The group of that key, or of the pod with that UID; None if there is none.
+
+    Whoever wants so many things `most` that would help is told faster, and not what came second.
+    """
     key = state.groups.key_of(key) or key
     found = gathered(state, key)
     if found is None:
@@ -49,7 +52,7 @@ def explain_group(state: State, key: str, now: float) -> GroupExplanation | None
         told = replace(told, held=max(0.0, held.expires - now))
     if stage not in {"fits", "held", "short"}:
         return _with_members(state, found, told, None)
-    return _planned(state, found, told, held.plan if held else None)
+    return _planned(state, found, told, held.plan if held else None, most)
 
 
 def group_stage(state: State, found: Gathered, now: float) -> tuple[GroupStage, Reason | None]:
@@ -98,7 +101,9 @@ def _waiting(state: State, told: GroupExplanation, reason: Reason) -> GroupExpla
             return replace(told, sentence=refusal(reason))
 
 
-def _planned(state: State, found: Gathered, told: GroupExplanation, plan: Plan | None) -> GroupExplanation:
+def _planned(
+    state: State, found: Gathered, told: GroupExplanation, plan: Plan | None, most: int | None
+) -> GroupExplanation:
     """The plan that holds, or the one that would be made now; and what is lacking if that has not room for all."""
     whole = together(state, found.group.key) or found
     trying = Trying(state, whole)
@@ -107,9 +112,9 @@ def _planned(state: State, found: Gathered, told: GroupExplanation, plan: Plan |
         told = replace(told, stage="fits" if plan else "short")
     told = _with_members(state, found, replace(told, network=trying.network), plan)
     if plan:
-        told = _with_plan(told, trying, plan, bound=bool(whole.bound))
+        told = _with_plan(told, trying, plan, alone=most is not None or bool(whole.bound))
     if plan is None or told.count("left out"):
-        told = explain_short(state, whole, trying, told)
+        told = explain_short(state, whole, trying, told, most)
     return replace(told, notes=(*told.notes, TOO_LONG)) if trying.cut else told
 
 
@@ -148,10 +153,10 @@ def _with_members(state: State, found: Gathered, told: GroupExplanation, plan: P
     return replace(told, members=members, hosts=hosts_of(state, members))
 
 
-def _with_plan(told: GroupExplanation, trying: Trying, plan: Plan, *, bound: bool) -> GroupExplanation:
+def _with_plan(told: GroupExplanation, trying: Trying, plan: Plan, *, alone: bool) -> GroupExplanation:
     """The plan's levels, and the second best; the rest of a group that is partly bound has no choice to speak of."""
     told = replace(told, levels=tuple(map(_level, plan.levels)), region=plan.region)
-    if bound or not plan.levels:
+    if alone or not plan.levels:
         return told
     others = _others(trying, plan)
     if not others:

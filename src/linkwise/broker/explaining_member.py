@@ -1,58 +1,88 @@
-"""What is said of a pod because it is a member of a group: the group itself is explained elsewhere."""
+"""What is said of a pod because it is a member of a group: how far that has come, and in short what it lacks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.explaining_group import group_stage
+from linkwise.broker.explaining_group import explain_group, group_stage
 from linkwise.broker.group_planning import gathered
+from linkwise.broker.group_text import brief_lines, heading
 from linkwise.broker.half_bound import stuck_text
 from linkwise.engine.explain import refusal
 
 if TYPE_CHECKING:
     from linkwise.broker.explanation import Explanation
-    from linkwise.broker.group_book import Gathered
+    from linkwise.broker.group_explanation import GroupExplanation, GroupStage
     from linkwise.broker.state import State
 
-__all__ = ["as_member"]
+__all__ = ["as_member", "with_outlook"]
+
+PLANNED_WHEN: Final = "is planned when one of its members is tried"
 
 
-def as_member(state: State, told: Explanation, now: float) -> Explanation:
-    """The same with how far the pod's group has come; a pod that is placed alone is left as it is."""
+def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Explanation:
+    """The same with how far the pod's group has come; a pod that is placed alone is left as it is.
+
+    Whether a group fits that has no plan is known when it is planned, which takes a while if it is large: only if `plan`.
+    """
     key = state.groups.key_of(told.uid)
     found = gathered(state, key) if key else None
     if found is None or told.uid in found.extra:
         return told
     stuck = stuck_text(state, found, now) if told.node else ""
     notes = (*told.notes, stuck) if stuck else told.notes
-    told = replace(told, group=key, standing=_standing(state, found, told, now), notes=notes)
+    stage, reason = group_stage(state, found, now)
+    standing = refusal(reason) if reason else _standing(state, stage, key, told)
+    told = replace(told, group=key, standing=standing, notes=notes)
     waiting = told.state in {"waiting", "fits"} or (told.state == "no devices" and not told.node)
     if not waiting or _goes_alone(state, key, told):
         return told
-    return replace(told, state="grouped")
+    told = replace(told, state="grouped")
+    lacking = stage in {"fits", "short"} or (stage == "held" and not _has_place(state, key, told.uid))
+    outlook = explain_group(state, key, now, most=1) if plan and lacking else None
+    return with_outlook(told, outlook) if outlook else told
+
+
+def with_outlook(told: Explanation, group: GroupExplanation, *, helped: bool = True) -> Explanation:
+    """The same of a member that waits, with what a plan of its group made now would come to, and what would help."""
+    left_out = any(member.uid == told.uid and member.state == "left out" for member in group.members)
+    match group.stage:
+        case "short":
+            told = replace(told, standing=f"its group {heading(group)}")
+        case "fits":
+            rest = "leaves no room for this pod" if left_out else PLANNED_WHEN
+            told = replace(told, standing=f"its group {heading(group)}, and {rest}")
+    if group.stage != "short" and not left_out:
+        return told
+    return replace(told, lacks=tuple(line for line in brief_lines(group, helped=helped) if not _said(told, line)))
+
+
+def _said(told: Explanation, line: str) -> bool:
+    return any(line.endswith(note) for note in told.notes)
 
 
 def _goes_alone(state: State, key: str, told: Explanation) -> bool:
     """A member without devices for which the nodes of its group have no room goes wherever it likes."""
-    held = state.groups.plans.get(key)
-    return told.asked is None and held is not None and told.uid not in held.plan.placements
+    return told.asked is None and key in state.groups.plans and not _has_place(state, key, told.uid)
 
 
-def _standing(state: State, found: Gathered, told: Explanation, now: float) -> str:
-    stage, reason = group_stage(state, found, now)
-    if reason:
-        return refusal(reason)
+def _has_place(state: State, key: str, uid: str) -> bool:
+    """Whether it is bound, or placed by the plan that holds."""
+    pod = state.pod(uid)
+    return uid in state.groups.plans[key].plan.placements or bool(pod and pod.node)
+
+
+def _standing(state: State, stage: GroupStage, key: str, told: Explanation) -> str:
     match stage:
         case "planning":
             return "its group is being planned"
         case "held":
-            planned = state.groups.plans[found.group.key].plan.placements
-            here = told.uid in planned or told.node
-            return "its group is planned" if here else "its group is planned, and left no room for this pod"
+            left_out = not _has_place(state, key, told.uid)
+            return f"its group is planned{', and left no room for this pod' if left_out else ''}"
         case "short":
             return "its group does not fit now, and nothing is held for it"
         case "placed":
             return "its group is placed"
         case _:
-            return "its group is complete, and is planned when one of its members is tried"
+            return f"its group is complete, and {PLANNED_WHEN}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.group_explanation import GroupRemedy, Need
@@ -27,8 +28,10 @@ SHOWN: Final = 5
 """nodes with the most room that are named"""
 
 
-def explain_short(state: State, found: Gathered, trying: Trying, told: GroupExplanation) -> GroupExplanation:
-    """What is lacking, what speaks against each node, and what would help."""
+def explain_short(
+    state: State, found: Gathered, trying: Trying, told: GroupExplanation, most: int | None = None
+) -> GroupExplanation:
+    """What is lacking, what speaks against each node, and what would help: all of it, or so many things."""
     tolerant = trying.plan(Change(minimum=1))
     asking = [member for member in trying.members if member.size]
     if not asking:
@@ -43,8 +46,10 @@ def explain_short(state: State, found: Gathered, trying: Trying, told: GroupExpl
     told = replace(told, fitting=len(nodes.fitting), against=against_all(state, left.wanted, nodes))
     if left.wanted.policy.admit(left.wanted.ask):
         return replace(told, never=True)
+    if most == 0:
+        return told
     fewer = tolerant if told.stage == "short" else None  # else these members are planned already
-    remedies, never = _helped(RoomForAll(state, trying, nodes), trying, fewer)
+    remedies, never = _helped(RoomForAll(state, trying, nodes), trying, fewer, most)
     return replace(told, remedies=remedies, never=never)
 
 
@@ -66,12 +71,14 @@ def _best(trying: Trying) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(rooms, key=lambda room: (-room[1], room[0]))[:SHOWN])
 
 
-def _helped(room: RoomForAll, trying: Trying, tolerant: Plan | None) -> tuple[tuple[GroupRemedy, ...], bool]:
+def _helped(
+    room: RoomForAll, trying: Trying, tolerant: Plan | None, most: int | None
+) -> tuple[tuple[GroupRemedy, ...], bool]:
     """What would help; and whether no end of any pod would."""
-    less = (*_fewer_members(tolerant), *_fewer_devices(trying), *_looser(trying))
+    less = tuple(islice(chain(_fewer_members(tolerant), _fewer_devices(trying), _looser(trying)), most))
     if not room.ever():
         return less, not trying.cut
-    return (*room.remedies(), *less), False
+    return (*room.remedies(), *less)[:most], False
 
 
 def _fewer_members(tolerant: Plan | None) -> Iterator[GroupRemedy]:

@@ -181,5 +181,7 @@ class Explanation:
     """the key of the group that it is placed with"""
     standing: str = ""
     """how far that group has come, in a sentence"""
+    lacks: tuple[str, ...] = ()
+    """in sentences what the group lacks, if it does not fit or leaves no room for this pod, and what would help most"""
     notes: tuple[str, ...] = ()
     """what else a person should know: records that disagree, problems of the manifest, gates"""

@@ -42,7 +42,8 @@ def _pod_lines(told: Explanation) -> Iterator[str]:
     elif told.state == "waiting":
         yield from _why_nowhere(told)
     if told.group:
-        yield f"{told.standing}; more is told of group {told.group}"
+        yield from (told.standing, *told.lacks)
+        yield f"more of its group: linkwise explain group/{told.group}"
     if told.state == "grouped":
         yield from told.notes
         return

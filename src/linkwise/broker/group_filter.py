@@ -10,6 +10,7 @@ from linkwise.broker.beside import needed_by, stopped
 from linkwise.broker.bundles import mates_of
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_readiness import unready
+from linkwise.broker.group_told import answered, in_vain, not_ready
 from linkwise.broker.group_trial import try_now, wakes
 from linkwise.broker.plan_priority import imagined
 from linkwise.broker.written_plans import give_up
@@ -29,6 +30,8 @@ __all__ = ["filter_member"]
 
 _ELSEWHERE = Reason("001.steer", kind="elsewhere")
 _LEFT_OUT = Reason("001.tolerant", kind="left out")
+_IN_VAIN = {"short", "never", "left out"}
+"""kinds of refusals that a plan comes to"""
 
 
 def filter_member(
@@ -47,11 +50,14 @@ def filter_member(
     held = state.groups.plans.get(key)
     if not keep:
         return _imagined(state, found, pod, names, now)
+    answered(state, key, pod.uid)
     # rule 001.siblings: later members take their part of the plan without planning again.
     if held and _kept(state, found, pod, held, names):
         return _planned(state, pod, held.plan, names)
     state.groups.first_seen.setdefault(key, now)
     refused = unready(state, found, now)
+    if refused:
+        not_ready(state, key, pod.uid, refused)
     if refused and (refused.rule, refused.kind) == ("001.members", "missing"):
         state.groups.alarms[key] = state.groups.first_seen[key] + state.settings.group.window
     # rule 001.members: all members that are not bound are planned when the first is tried.
@@ -59,6 +65,8 @@ def filter_member(
     if refused and refused.kind == "resting":
         first = mates_of(state, key)[0]
         state.groups.alarms[first] = state.groups.rests[first][1]  # it may be over already, if the clock was set back
+    if refused and refused.kind in _IN_VAIN:
+        state.late += in_vain(state, key, refused)
     if refused:
         return _refused(state, pod, names, refused)
     answer = _planned(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
@@ -124,7 +132,7 @@ def _refused(state: State, pod: PodView, names: Sequence[str], reason: Reason) -
     found = state.groups.gather(state.groups.key_of(pod.uid))
     if wanted is None and reason.kind in {"short", "never"} and found and found.group.minimum is None:
         return None  # it needs no room among devices, and may start before the others
-    if wanted is None or reason.kind not in {"short", "never", "left out"}:
+    if wanted is None or reason.kind not in _IN_VAIN:
         return FilterAnswer([], {}, dict.fromkeys(names, text))
     alone = choices(state.cluster.index, wanted, state.settings.budget)
     fits = set(alone.all(names))

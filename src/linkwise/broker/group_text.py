@@ -23,17 +23,19 @@ if TYPE_CHECKING:
         ToldMember,
     )
 
-__all__ = ["group_lines", "level_text", "speed_text"]
+__all__ = ["brief_lines", "group_lines", "heading", "level_text", "speed_text"]
 
 MOST_NODES: Final = 12
 """nodes that have a line of their own"""
 NOT_PROVEN: Final = "; the best found, a better one may exist"
+FIRST: Final = 2
+"""sizes of members, and notes, of which a member reads"""
 
 
 def group_lines(told: GroupExplanation) -> list[str]:
     """One sentence a line, the most important first."""
     return [
-        f"group {told.key} {_HEADINGS[told.stage](told)}",
+        f"group {told.key} {heading(told)}",
         _members(told),
         *([f"it starts together with {names_text(told.mates)}"] if told.mates else ()),
         *_nodes(told),
@@ -45,6 +47,18 @@ def group_lines(told: GroupExplanation) -> list[str]:
         *_never(told),
         *told.notes,
     ]
+
+
+def brief_lines(told: GroupExplanation, *, helped: bool = True) -> list[str]:
+    """The same in short, as a member reads it: what its group lacks and, if that was looked for, what would help most."""
+    helps = [*map(_remedy, told.remedies[:1]), *_never(told)] if helped else []
+    lines = [*map(_need, told.needs[:FIRST]), *helps, *told.notes[:FIRST]]
+    return [f"its group {line.removeprefix('it ')}" if line.startswith("it ") else line for line in lines]
+
+
+def heading(told: GroupExplanation) -> str:
+    """How far the group has come, without its name."""
+    return _HEADINGS[told.stage](told)
 
 
 _HEADINGS: Final[dict[GroupStage, Callable[[GroupExplanation], str]]] = {

@@ -11,6 +11,7 @@ from linkwise.broker.group_places import give_up_places
 from linkwise.broker.group_planning import asked_of, gathered, resting
 from linkwise.broker.group_posing import minimum_of, takes_any_model
 from linkwise.broker.group_readiness import unready
+from linkwise.broker.group_told import asked_again
 from linkwise.broker.group_warnings import bundle_warnings
 from linkwise.broker.half_bound import note_stuck
 from linkwise.broker.plan_priority import give_way_to_group
@@ -62,6 +63,8 @@ def advance_plans(state: State, now: float, budget: int) -> tuple[Effect, ...]:
 
 def wakes(state: State, key: str) -> list[Wake]:
     """Every member that waits is worth another try."""
+    for mate in mates_of(state, key):
+        asked_again(state, mate)
     groups = [found for mate in mates_of(state, key) if (found := state.groups.gather(mate))]
     return [
         Wake(pod.namespace, pod.name, pod.uid, "its group can be tried again")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.bundles import apart
 from linkwise.broker.effects import Event
 from linkwise.broker.group_readiness import schedulers_of
+from linkwise.broker.group_told import WAITS
 from linkwise.dialects.groups import group_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ def group_warnings(state: State) -> list[Event]:
     for key in touched:
         found = state.groups.gather(key)
         said = dict(_odd(state, key, found)) if found else {}
-        known, state.groups.told[key] = state.groups.told.get(key, {}), said
+        known = state.groups.told.get(key, {})
+        if found and known:
+            said |= {(pod.uid, WAITS): known[pod.uid, WAITS] for pod in found.waiting if (pod.uid, WAITS) in known}
+        state.groups.told[key] = said
         if not said:
             del state.groups.told[key]
         events += [

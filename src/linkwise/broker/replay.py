@@ -76,7 +76,7 @@ def replay(snapshot: Snapshot) -> Iterator[Decision]:
 
 def explained(runner: Runner, decision: Decision) -> Decision:
     """A decision that was just made, with its reasons in sentences."""
-    told = runner.broker.explain(decision.uid, runner.now)
+    told = runner.broker.explain(decision.uid, runner.now, plan=False)  # its group was planned when it was tried
     return replace(decision, why=tuple(explanation_lines(told)) if told else ())
 
 

@@ -45,9 +45,9 @@ def explain_thing(seen: Seen, kind: str, name: str, namespace: str) -> Told:
     return told
 
 
-def explain_pod(seen: Seen, uid: str) -> Explanation | None:
+def explain_pod(seen: Seen, uid: str, *, plan: bool = True) -> Explanation | None:
     """The same of a pod; what schedulers asked and were offered is known to the service alone."""
-    told = seen.broker.explain(uid, seen.now)
+    told = seen.broker.explain(uid, seen.now, plan=plan)
     if told is None or told.offered is None:
         return told
     notes = (*told.notes, UNBOUND) if told.state == "fits" else told.notes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.amounts import part_text
+from linkwise.broker.explaining_member import with_outlook
 from linkwise.broker.pods import FINISHED
 from linkwise.broker.wish import asks_for_devices
 from linkwise.cli.cluster_view import named
@@ -14,6 +16,7 @@ from linkwise.engine.explain import devices_text
 
 if TYPE_CHECKING:
     from linkwise.broker.explanation import Asked, Explanation
+    from linkwise.broker.group_explanation import GroupExplanation
     from linkwise.cli.cluster_view import Seen
     from linkwise.engine.against import Against
     from linkwise.model.views import PodView
@@ -22,6 +25,8 @@ __all__ = ["MOST", "devices_of", "pod_rows", "why_text"]
 
 MOST: Final = 100
 """pods that are looked into; each takes a while on a large cluster"""
+MOST_PLANS: Final = 20
+"""groups that are planned to tell why their members wait; each takes a while longer, and is planned once"""
 _STATES: Final = {"waiting": "yellow", "broken": "red", "grouped": "yellow", "fits": "yellow", "bound": "green"}
 _TOLD: Final = {
     "grouped": "waiting",
@@ -36,7 +41,9 @@ _TOLD: Final = {
 def pod_rows(seen: Seen, namespace: str | None, uid: str) -> list[Row]:
     """Pods of a namespace or of all, those that wait first, by age; or one."""
     pods = [seen.broker.state.cluster.pods[uid]] if uid else _asking(seen, namespace)
-    return [_row(seen, pod, several=namespace is None, told=_told(seen, pod, place)) for place, pod in enumerate(pods)]
+    telling = _Telling(seen)
+    told = [telling.told(pod.uid) if place < MOST else None for place, pod in enumerate(pods)]
+    return [_row(seen, pod, several=namespace is None, told=one) for pod, one in zip(pods, told, strict=True)]
 
 
 def _asking(seen: Seen, namespace: str | None) -> list[PodView]:
@@ -48,8 +55,24 @@ def _asking(seen: Seen, namespace: str | None) -> list[PodView]:
     return sorted(pods, key=lambda pod: (bool(pod.node), pod.created, pod.namespace, pod.name))
 
 
-def _told(seen: Seen, pod: PodView, place: int) -> Explanation | None:
-    return explain_pod(seen, pod.uid) if place < MOST else None
+@dataclass(slots=True)
+class _Telling:
+    """Explains pods one after the other, and plans no group of theirs twice."""
+
+    seen: Seen
+    groups: dict[str, GroupExplanation | None] = field(default_factory=dict)
+
+    def told(self, uid: str) -> Explanation | None:
+        told = explain_pod(self.seen, uid, plan=False)
+        if told is None or told.state != "grouped":
+            return told
+        group = self._group(told.group)
+        return with_outlook(told, group, helped=False) if group else told
+
+    def _group(self, key: str) -> GroupExplanation | None:
+        if key not in self.groups and len(self.groups) < MOST_PLANS:
+            self.groups[key] = self.seen.broker.explain_group(key, self.seen.now, most=0)
+        return self.groups.get(key)
 
 
 def _row(seen: Seen, pod: PodView, told: Explanation | None, *, several: bool) -> Row:
@@ -117,7 +140,7 @@ def why_text(told: Explanation) -> str:
         case "broken":
             return told.sentence
         case "grouped":
-            return told.standing.partition(",")[0]
+            return told.lacks[0] if told.lacks else told.standing.partition(",")[0]
         case "fits":
             return f"fits on {told.node} now"
         case _:
