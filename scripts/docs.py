@@ -12,8 +12,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from linkwise.cli.drawing import drawing
-from linkwise.cli.main import main
 from linkwise.cli.pick_one import Pick, pick_one
+from linkwise.cli.program import main
 from linkwise.cli.tour.guiding import tell_apart
 from linkwise.cli.tour.stories import STORIES
 from linkwise.rulebook.page import rules_page

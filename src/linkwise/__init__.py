@@ -7,9 +7,11 @@ used, so that `import linkwise` costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
 
+TYPE_CHECKING = False  # typing's own is the most of what importing this would cost
 if TYPE_CHECKING:
+    from typing import Final
+
     from linkwise.engine.explain import refusal
     from linkwise.errors import AskError, InputError, LinkwiseError, PolicyError, RulebookError, TopologyError
     from linkwise.model import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from linkwise.cli.main import main
+from linkwise.cli.program import main
 from linkwise.rulebook import table
 from linkwise.rulebook.record import scanned
 

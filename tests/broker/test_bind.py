@@ -94,7 +94,7 @@ def test_a_pod_that_does_not_fit_is_refused_at_once_and_nothing_leaks() -> None:
     broker.observe([device_pod("a", 17, MEMORY)], NOW)
     before = broker.snapshot(NOW)
     answer = broker.bind("uid-a", "n", NOW)
-    assert answer.error == "node n: 17 is asked for of one device and the largest has 16"
+    assert answer.error == "node n: 17 GiB is asked for of one device and the largest has 16 GiB"
     assert binds(answer.effects) == []
     after = broker.snapshot(NOW)
     assert after.kept is not None

@@ -59,7 +59,7 @@ def test_of_many_binds_for_the_last_room_one_wins_and_the_others_are_told_why() 
     answers = [broker.bind(found.uid, "n", NOW) for found in pods]
     assert [len(binds(answer.effects)) for answer in answers] == [1] + [0] * 9
     assert {answer.error for answer in answers[1:]} == {
-        "node n: device 0 has 0 left; 8 are needed on one device",
+        "node n: device 0 has 0 GiB left; 8 GiB are needed on one device",
     }
     assert [entry.pod for entry in broker.state.cluster.ledger.entries()] == ["uid-p0"]
 
@@ -251,7 +251,7 @@ def test_bytes_in_the_place_of_units_are_more_than_any_device_has() -> None:
     broker = broker_of(counted(memory=16276))
     assert broker.filter(pod("a", "10G"), ["n"], NOW).unresolvable == {"n": "more is asked for than a device has"}
     broker.observe([pod("a", "10G")], NOW)
-    assert "10000000000 is asked for of one device" in broker.bind("uid-a", "n", NOW).error
+    assert "10000000000 MiB is asked for of one device" in broker.bind("uid-a", "n", NOW).error
 
 
 @pytest.mark.parametrize("amount", ["-1", "1.5", "500m", "x", "", "1GB"])

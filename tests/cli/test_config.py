@@ -131,10 +131,13 @@ def test_a_policy_file_is_converted_from_a_pipe(run: Config) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--url", "linkwise:1"], "--url: expected a URL with http:// or https://, got 'linkwise:1'"),
+        (["--url", "linkwise:1"], "--url: expected a URL with http:// or https:// and a host, got 'linkwise:1'"),
+        (["--url", "http://[::1"], "--url: expected a URL with http:// or https:// and a host, got 'http://[::1'"),
         (["--from-policy", "none.json"], "none.json: No such file"),
         (["--from-policy", "-"], "standard input: it is empty"),
         (["--weight", "0"], "0 is not in the range"),
+        (["--name", "MyScheduler"], "--name: 'MyScheduler' is no name for an object"),
+        (["--namespace", "a.b"], "--namespace: 'a.b' is no name for a namespace"),
     ],
 )
 def test_what_makes_no_sense_prints_no_file(run: Config, words: list[str], said: str) -> None:
@@ -143,11 +146,33 @@ def test_what_makes_no_sense_prints_no_file(run: Config, words: list[str], said:
     assert said in shown.stderr
 
 
+def test_a_policy_file_of_strangers_is_told_by_name(run: Config, tmp_path: Path) -> None:
+    strangers = [{"urlPrefix": "http://a:1/x"}, {"urlPrefix": "http://b:1/y"}]
+    (tmp_path / "two.json").write_text(json.dumps({"kind": "Policy", "extenders": strangers}), "utf-8")
+    shown = run("config", "scheduler", "--from-policy", "two.json")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr.startswith("linkwise: two.json: extenders: of 2 it can't be told which one")
+
+
 def test_the_role_is_printed_for_a_user_without_what_is_not_wanted(run: Config) -> None:
     shown = run("manifests", "rbac", "--user", "me", "--name", "lw", "--without", "configmaps", "--without", "network")
     role, binding = yaml.safe_load_all(shown.stdout)
     assert (role["kind"], role["metadata"]["name"], binding["subjects"][0]["name"]) == ("ClusterRole", "lw", "me")
     assert "hypernodes" not in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--name", "a b"], "--name: 'a b' is no name for an object: small letters, digits, - and . make one"),
+        (["--namespace", ""], "--namespace: '' is no name for a namespace"),
+        (["--user", ""], "--user: it is empty; name the user"),
+    ],
+)
+def test_names_that_a_cluster_would_refuse_print_no_role(run: Config, words: list[str], said: str) -> None:
+    shown = run("manifests", "rbac", *words)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert said in shown.stderr
 
 
 def test_a_feature_that_is_not_there_is_told(run: Config) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise import __version__
-from linkwise.cli.main import COMMANDS
+from linkwise.cli.program import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,9 @@ def test_shells_get_a_completion_script(linkwise: Linkwise, shell: str) -> None:
 
 
 def test_help_imports_nothing_slow() -> None:
-    code = "import sys, linkwise.cli.main as m; m.main(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    code = (
+        "import sys, linkwise.cli.program as p; p.main(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for slow in ("'rich'", "'msgspec'", "'yaml'", "'linkwise.topology"):
         assert slow not in shown.stdout

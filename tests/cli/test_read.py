@@ -24,6 +24,7 @@ spec:
       limits:
         nvidia.com/gpu: 2
 """
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10))
 VCJOB = """\
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -149,9 +150,12 @@ def test_a_list_is_opened_and_lines_stay_right(linkwise: Linkwise) -> None:
     ("text", "said"),
     [
         ("", "no Kubernetes object in it"),
-        ("- a\n- b\n", "no Kubernetes object, but list"),
-        ("a: [", "standard input: 1:5: "),
-        ("\x00", "standard input: "),
+        ("- a\n- b\n", "standard input:1:1: no Kubernetes object, but a list"),
+        ("a: [", "standard input:1:5: no YAML: expected the node content"),
+        ("\x00", "standard input: no YAML: special characters are not allowed at byte 0\n"),
+        ("[" * 100_000, "standard input: no YAML: it is nested too deeply\n"),
+        ("9" * 5000, "standard input: no YAML: a number in it has too many digits\n"),
+        (BOMB, "standard input:1:1: its aliases repeat each other without end\n"),
     ],
 )
 def test_a_file_that_can_not_be_read_is_one_sentence(linkwise: Linkwise, text: str, said: str) -> None:

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -96,10 +99,57 @@ def test_a_signal_ends_it_well_and_leaves_nothing(tmp_path: Path, number: signal
     assert sorted(file.name for file in tmp_path.rglob("*")) == ["errors", "temporary"]  # which are the test's own
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    with TriedCluster(tmp_path) as cluster:
+def test_a_second_signal_ends_it_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    with TriedCluster(tmp_path, "--kubeconfig", "trial") as cluster:
         assert cluster.end(signal.SIGINT, signal.SIGTERM) == 130
-        assert list(cluster.temporary.iterdir()) == []
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["errors", "temporary"]
+
+
+SENT_WHILE_IMPORTING = """
+import os, sys
+class Sender:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), {number:d})
+sys.meta_path.insert(0, Sender())
+sys.argv = ["linkwise", "up"]
+from linkwise.cli.main import run
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "number", "code"),
+    [
+        ("click", signal.SIGINT, -signal.SIGINT),
+        ("linkwise.cli.fleet", signal.SIGINT, 0),
+        ("uvloop", signal.SIGTERM, 0),
+        ("uvloop", signal.SIGINT, 0),
+    ],
+)
+def test_a_signal_before_anything_was_made_ends_it_without_a_word(
+    tmp_path: Path, module: str, number: signal.Signals, code: int
+) -> None:
+    program = [sys.executable, "-c", SENT_WHILE_IMPORTING.format(module=module, number=number)]
+    ended = subprocess.run(program, capture_output=True, env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, b"", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_takes_nothing_is_told_in_one_line(tmp_path: Path) -> None:
+    program = f"TMPDIR={tmp_path} '{sys.executable}' -m linkwise up >/dev/full"
+    ended = subprocess.run(["/bin/sh", "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (2, "linkwise: standard output: No space left on device\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_kubeconfig_of_one_that_runs_is_not_taken_from_it(tmp_path: Path, linkwise: Linkwise) -> None:
+    with TriedCluster(tmp_path, "--kubeconfig", "trial") as cluster:
+        before = cluster.kubeconfig.read_text("utf-8")
+        shown = linkwise("up", "--kubeconfig", "trial")
+        assert shown.returncode == 2
+        assert shown.stderr.startswith("linkwise: trial is that of another `linkwise up`, which still runs")
+        assert cluster.kubeconfig.read_text("utf-8") == before
 
 
 def test_a_signal_while_it_starts_ends_it_well(tmp_path: Path) -> None:

@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from typing import TYPE_CHECKING
+from io import StringIO
+from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
 from linkwise.cli.examples import example
 from linkwise.cli.fleet import DEFAULT, MOST, fleet_of, spread
 from linkwise.cli.kubeconfig_file import MARK, check, kept
 from linkwise.cli.local_cluster import LocalCluster
+from linkwise.cli.reaching import reaching
 from linkwise.cli.scratch import scratch
 from linkwise.cli.up import command
 from linkwise.cli.up_running import Up, until_it_ends
-from linkwise.cli.up_words import next_steps
+from linkwise.cli.up_words import next_steps, welcome
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.errors import ClusterError, InputError
 from linkwise.testing.embedded_bed import Bed, embedded
 from linkwise.vendors.profiles import PROFILES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODES = ("dgx1-v100/whole", "dgx1-v100/share", "dgx1-v100/percent", "p40-share/share", "atlas-800/whole")
 SETTINGS = ServeSettings(http=HttpSettings(port=0))
@@ -142,6 +142,27 @@ def test_a_mixed_cluster_is_shown_a_pair_first() -> None:
     ]
 
 
+@pytest.mark.parametrize("width", [25, 40, 72, 120])
+def test_no_name_is_cut_in_a_narrow_terminal(width: int) -> None:
+    console = Console(width=width, file=StringIO())
+    with console.capture() as shown:
+        console.print(welcome(DEFAULT, {"service": "http://127.0.0.1:1"}, Path("config"), 0.1, width), crop=False)
+    for name in (*DEFAULT, "nvidia.com/gpu", "koordinator.sh/gpu", "huawei.com/Ascend910", "aliyun.com/gpu-mem"):
+        assert name in shown.get()
+    typed = [line for line in shown.get().splitlines() if line.startswith("  linkwise")]
+    assert [line.strip() for line in typed] == next_steps(DEFAULT)
+
+
+# how it is reached
+
+
+def test_a_program_that_nobody_finds_by_himself_is_reached_by_its_folder(tmp_path: Path) -> None:
+    hidden = reaching(str(tmp_path / "it's" / "linkwise"), None)
+    assert hidden == [f"""export PATH='{tmp_path}/it'"'"'s':"$PATH\""""]
+    assert reaching(str(tmp_path / "linkwise"), "/usr/bin/linkwise") == []
+    assert reaching("/lib/linkwise/__main__.py", None) == []
+
+
 # the files it writes
 
 
@@ -153,7 +174,7 @@ def test_a_kubeconfig_is_there_for_as_long_as_it_is_wanted(tmp_path: Path) -> No
 
 
 def test_a_kubeconfig_that_took_its_place_meanwhile_stays(tmp_path: Path) -> None:
-    with kept(file := tmp_path / "config", "one"), kept(file, "two"):
+    with kept(file := tmp_path / "config", "one"), kept(file, "two", force=True):
         file.write_text("another", "utf-8")
     assert file.read_text("utf-8") == "another"
 
@@ -167,6 +188,17 @@ def test_only_what_is_ours_or_is_told_to_be_overwritten_is_overwritten(tmp_path:
         check(theirs, force=False)
     with pytest.raises(InputError, match="it is a folder"):
         check(tmp_path, force=True)
+
+
+def test_a_file_that_somebody_keeps_is_only_taken_by_force(tmp_path: Path) -> None:
+    with kept(file := tmp_path / "config", "one"):
+        with pytest.raises(InputError, match="config is that of another `linkwise up`, which still runs"):
+            check(file, force=False)
+        with pytest.raises(InputError, match="which still runs"), kept(file, "two"):
+            pass
+        assert file.read_text("utf-8") == f"{MARK}one"
+        with kept(file, "three", force=True):
+            assert file.read_text("utf-8") == f"{MARK}three"
 
 
 def test_a_link_that_leads_nowhere_is_somebody_elses(tmp_path: Path) -> None:
@@ -238,5 +270,5 @@ def test_a_part_that_fails_ends_it_with_the_error(kind: type[LocalCluster], sent
 
 def test_a_kubeconfig_that_can_not_be_written_is_a_mistake_of_the_input(tmp_path: Path) -> None:
     up = Up({"dgx1-v100": 1}, SETTINGS, kubeconfig=tmp_path / "none" / "config")
-    with pytest.raises(InputError, match="No such file or directory"):
+    with pytest.raises(InputError, match="there is no folder"):
         asyncio.run(until_it_ends(up, LocalCluster(up.fleet, up.service)))

@@ -37,6 +37,20 @@ def test_all_four_verbs_are_asked_by_name_and_failures_count() -> None:
     assert found["urlPrefix"] == "http://linkwise.linkwise-system.svc:39999"
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://10.1.2.3:39999", "the scheduler must reach 10.1.2.3 from where it runs"),
+        ("http://127.0.0.1:39999", "on the scheduler's own host"),
+        ("http://linkwise.other.svc:39999", "can't resolve the name of a Service"),
+    ],
+)
+def test_the_note_speaks_of_the_address_that_was_given(url: str, said: str) -> None:
+    text = scheduler_yaml(SchedulerFile(url=url)).replace("\n  # ", " ")
+    assert said in text
+    assert "The Service of Linkwise" not in text
+
+
 def test_one_rank_outweighs_all_that_is_in_tree() -> None:
     in_tree = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
     most = 100 * (sum(in_tree.values()) + len({"NodeResourcesFit", "BalancedAllocation", "ImageLocality"}))

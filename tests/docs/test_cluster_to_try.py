@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from linkwise.cli.fleet import MODES, MOST, fleet_of
-from linkwise.cli.main import main
+from linkwise.cli.program import main
 from linkwise.embedded import simulated_pods, simulated_wishes
 from linkwise.testing.pages import blocks, examples
 from linkwise.testing.tried_cluster import TriedCluster

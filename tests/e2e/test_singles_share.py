@@ -124,7 +124,7 @@ def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(placing: 
     made = placing.create(namespace, "large", {MEMORY: 13}, scheduler="nobody")["metadata"]
     call = {"PodName": "large", "PodNamespace": namespace, "PodUID": made["uid"], "Node": "n1"}
     answer = wait_for(lambda: bind(placing, call), 5, "the service has seen the pod")
-    assert answer["Error"] == "node n1: device 0 has 12 left; 13 are needed on one device"
+    assert answer["Error"] == "node n1: device 0 has 12 GiB left; 13 GiB are needed on one device"
     left = placing.cluster.pod(namespace, "large")
     assert not left["spec"].get("nodeName")
     assert not left["metadata"].get("annotations")

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+import pytest
+
 from linkwise.embedded.simulated_wishes import DEAD, SILENT, Wishes
 from linkwise.testing.embedded_bed import Bed, embedded
 
@@ -61,9 +63,45 @@ async def test_what_is_no_device_is_told_in_an_event_of_the_node(bed: Bed) -> No
     async with wishes(bed):
         annotate(bed, DEAD, "three")
         assert "'three' is no position of a device" in await bed.told(NODE, "NotUnderstood")
-        annotate(bed, DEAD, "8")
+        annotate(bed, DEAD, "3,8")
         assert "has no device 8" in await bed.told(NODE, "NotUnderstood", "8")
         assert dead(bed) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        (SILENT, "banana", f"{SILENT}: expected 'true' or 'false', got 'banana'"),
+        (SILENT, "", f"{SILENT}: expected 'true' or 'false', got ''"),
+        (DEAD, "9" * 5000, f"{DEAD}: '{'9' * 40}' is no position of a device; expected such as 3 or 3,5"),
+        ("sim.linkwise.dev/deaf", "3", f"sim.linkwise.dev/deaf: no such annotation; there are {DEAD} and {SILENT}"),
+    ],
+)
+def test_a_wish_that_is_not_understood_is_told_with_key_value_and_what_is_expected(
+    key: str, value: str, sentence: str
+) -> None:
+    @embedded({"dgx1-v100": 1})
+    async def told(bed: Bed) -> None:
+        async with wishes(bed):
+            annotate(bed, key, value)
+            assert await bed.told(NODE, "NotUnderstood") == sentence
+
+    told()
+
+
+@embedded({"dgx1-v100": 1})
+async def test_a_wish_that_is_a_label_is_told(bed: Bed) -> None:
+    async with wishes(bed):
+        bed.store.patch("nodes", NODE, {"metadata": {"labels": {SILENT: "true"}}})
+        assert await bed.told(NODE, "NotUnderstood") == f"{SILENT}: it is a label; only annotations count"
+
+
+@embedded({"p40-share": 1})
+async def test_a_node_that_only_counts_its_devices_has_no_more_of_them_to_die(bed: Bed) -> None:
+    async with wishes(bed):
+        bed.store.patch("nodes", "p40-share-0", {"metadata": {"annotations": {DEAD: "4"}}})
+        told = await bed.told("p40-share-0", "NotUnderstood")
+        assert told == f"{DEAD}: node p40-share-0 has no device 4: 0, 1, 2, 3"
 
 
 @embedded({"dgx1-v100": 1})

@@ -124,8 +124,16 @@ def test_a_refusal_by_rings_tells_every_ring() -> None:
             "device 0 has 4069 left, device 3 has 4069 left; 8138 are needed on one device",
         ),
         (
+            Reason("004.filter", asked=8138, found=((0, 4069),), unit="MiB"),
+            "device 0 has 4069 MiB left; 8138 MiB are needed on one device",
+        ),
+        (
+            Reason("004.one-card", asked=113, found=100, unit="%"),
+            "113 % is asked for of one device and the largest has 100 %",
+        ),
+        (
             Reason("004.filter", asked=90, found=((0, 20), (1, 70)), kind="core"),
-            "device 0 has 20 left, device 1 has 70 left; 90 % of compute are needed on one device",
+            "device 0 has 20 % left, device 1 has 70 % left; 90 % of compute are needed on one device",
         ),
         (
             Reason("004.mode", asked="share", found="whole"),

@@ -64,6 +64,14 @@ def test_reasons_are_gathered_with_the_nearest_node_first_by_what_may_pass() -> 
     assert (second.nodes, second.short, second.final) == (4, "the node takes no new pods", True)
 
 
+def test_nodes_that_have_no_such_devices_are_told_of_last_however_many_they_are() -> None:
+    none = {name: (Reason("002.inventory", asked="nvidia.com/gpu"), True) for name in "abcd"}
+    cordoned = {"e": (Reason("001.filters", kind="unschedulable"), True)}
+    found = gathered({**none, **cordoned}, lambda _, reason: reason)
+    assert [group.nodes for group in found] == [1, 4]
+    assert found[-1].short == "the node has no such devices"
+
+
 def test_how_near_a_node_is_follows_from_what_is_short() -> None:
     one, two = (Reason("003.predicate", 4, found, "one group", "ring") for found in ((1, 3), (2, 2)))
     assert nearness(one) > nearness(two)

@@ -29,6 +29,15 @@ def test_room_is_judged_card_by_card_never_by_the_sum() -> None:
     assert chosen(8138, [8138, 0]) == "d0"
 
 
+def test_a_refusal_counts_in_the_unit_of_the_node() -> None:
+    node = replace(share_node(22, [10, 4]), unit="GiB")
+    larger, more = (POLICY.pick(share_ask(share), node) for share in (30, 12))
+    assert isinstance(larger, Reject)
+    assert refusal(larger.reason) == "30 GiB is asked for of one device and the largest has 22 GiB"
+    assert isinstance(more, Reject)
+    assert refusal(more.reason).endswith("device 1 has 4 GiB left; 12 GiB are needed on one device")
+
+
 @pytest.mark.rule("004.binpack")
 def test_of_the_cards_that_fit_the_one_with_the_least_room() -> None:
     # Figure 3.

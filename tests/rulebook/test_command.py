@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from linkwise.cli.main import main
+from linkwise.cli.program import main
 from linkwise.rulebook import table
 
 KEYS = ["id", "statement", "status", "proven", "missing", "waits_for", "where", "tests"]

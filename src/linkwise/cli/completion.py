@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print a script that completes commands and options in your SHELL."""
-    from linkwise.cli.main import main  # noqa: PLC0415 - main finds this file by name
+    from linkwise.cli.program import main  # noqa: PLC0415 - main finds this file by name
 
     made = get_completion_class(shell)
     if made is None:  # pragma: no cover - the choices above all exist in click

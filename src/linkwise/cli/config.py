@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from linkwise.cli.object_name import namespace_name, object_name
 from linkwise.errors import InputError
 
 EXIT_PROBLEMS: Final = 1
@@ -68,8 +69,20 @@ def check(file: str | None, *, as_json: bool) -> None:
 
 
 @command.command("scheduler", epilog=_SCHEDULER)
-@click.option("--name", default="linkwise-scheduler", show_default=True, help="The schedulerName that pods give.")
-@click.option("--namespace", default="linkwise-system", show_default=True, help="Where the scheduler's lease is.")
+@click.option(
+    "--name",
+    default="linkwise-scheduler",
+    show_default=True,
+    callback=object_name,
+    help="The schedulerName that pods give.",
+)
+@click.option(
+    "--namespace",
+    default="linkwise-system",
+    show_default=True,
+    callback=namespace_name,
+    help="Where the scheduler's lease is.",
+)
 @click.option("--url", metavar="URL", help="Where Linkwise listens; the Service in the cluster if not given.")
 @click.option("--weight", type=click.IntRange(1, 10**6), help="What a rank of Linkwise counts.")
 @click.option("--every-pod", is_flag=True, help="Leave managedResources out: every pod is sent to Linkwise.")
@@ -98,8 +111,8 @@ def scheduler(  # noqa: PLR0913 - one a flag
     from linkwise.config.policy_fields import read_policy  # noqa: PLC0415 - brings yaml
     from linkwise.config.scheduler import DEFAULT_URL, WEIGHT, SchedulerFile, scheduler_yaml  # noqa: PLC0415 - same
 
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise InputError(f"--url: expected a URL with http:// or https://, got '{url}'")
+    if url is not None and not _is_url(url):
+        raise InputError(f"--url: expected a URL with http:// or https:// and a host, got '{url}'")
     wanted = SchedulerFile(
         name=name,
         namespace=namespace,
@@ -110,5 +123,21 @@ def scheduler(  # noqa: PLR0913 - one a flag
         leader_elect=leader_elect,
         kubeconfig=kubeconfig,
     )
-    text = converted(read_policy(Path(policy)), wanted, url=url or "") if policy else scheduler_yaml(wanted)
-    click.echo(text, nl=False)
+    if not policy:
+        click.echo(scheduler_yaml(wanted), nl=False)
+        return
+    old = read_policy(Path(policy))
+    try:
+        click.echo(converted(old, wanted, url=url or ""), nl=False)
+    except InputError as error:
+        raise InputError(f"{'standard input' if policy == '-' else policy}: {error}") from error
+
+
+def _is_url(text: str) -> bool:
+    from urllib.parse import urlsplit  # noqa: PLC0415 - only one flag needs it
+
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # half an address in brackets, or a port that is none
+        return False

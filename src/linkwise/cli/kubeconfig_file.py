@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import tempfile
 from typing import TYPE_CHECKING, Final
@@ -12,8 +13,9 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import IO
 
-__all__ = ["MARK", "check", "kept"]
+__all__ = ["MARK", "check", "forget", "kept"]
 
 MARK: Final = "# Written by `linkwise up`, which removes it when it ends.\n"
 
@@ -28,24 +30,34 @@ def check(path: Path, *, force: bool) -> None:
         raise InputError(f"{path}: nothing can be written in {path.parent}")
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: it is no ordinary file; name another")
-    if os.path.lexists(path) and not force and not _is_ours(path):
+    if force or not os.path.lexists(path):
+        return
+    if not _is_ours(path):
         raise InputError(f"{path} is there, and `linkwise up` did not write it; name another, or say --force")
+    if _is_held(path):
+        raise InputError(f"{path} is that of another `linkwise up`, which still runs; name another, or say --force")
 
 
 @contextlib.contextmanager
-def kept(path: Path, text: str) -> Iterator[None]:
+def kept(path: Path, text: str, *, force: bool = False) -> Iterator[None]:
     """The file for as long as the `with` lasts; another one that took its place meanwhile stays."""
-    written = MARK + text
+    check(path, force=force)  # again: it took a while to have something to write
     try:
-        _write(path, written)
+        file = _write(path, MARK + text)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            if path.read_text("utf-8") == written:
-                path.unlink()
+    with file:
+        try:
+            yield
+        finally:
+            forget(path, text)
+
+
+def forget(path: Path, text: str) -> None:
+    """Remove the file, if it still is what was written."""
+    with contextlib.suppress(OSError):
+        if path.read_text("utf-8", errors="replace") == MARK + text:
+            path.unlink()
 
 
 def _is_ours(path: Path) -> bool:
@@ -59,13 +71,31 @@ def _is_ours(path: Path) -> bool:
         raise InputError(f"{path}: {error.strerror or error}") from error
 
 
-def _write(path: Path, text: str) -> None:
-    """At once or not at all; only the owner reads it, because it holds a token."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def _is_held(path: Path) -> bool:
+    """Whether who wrote it still runs: locks end with those who hold them."""
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no locks there
+        return False
+    return False
+
+
+def _write(path: Path, text: str) -> IO[str]:
+    """At once or not at all; only the owner reads it, because it holds a token. It is locked while it is open."""
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    file = os.fdopen(number, "w", encoding="utf-8")
+    try:
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.write(text)
+        file.flush()
         os.replace(name, path)  # noqa: PTH105 - a name that mkstemp gave
     except BaseException:
         os.unlink(name)  # noqa: PTH108 - same
+        with contextlib.suppress(OSError):  # what could not be written can't be at its end either
+            file.close()
         raise
+    return file

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from linkwise.cli.swollen import swollen
+from linkwise.config.nodes import fault_of, place_of
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,15 +69,14 @@ def load_manifests(file: str) -> list[Manifest]:
     name = "standard input" if file == "-" else file
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        found = list(_objects(content))
+        found = list(_objects(content, name))
     except OSError as error:
         raise InputError(f"{name}: {error.strerror or error}") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"{mark.line + 1}:{mark.column + 1}: " if mark else ""
-        raise InputError(f"{name}: {place}{error.problem or error}") from error
+    except InputError:
+        raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{name}: no YAML: {error}") from error
+        place, sentence = fault_of(error)
+        raise InputError(f"{name}{place}: no YAML: {sentence}") from error
     if not found:
         raise InputError(f"{name}: no Kubernetes object in it")
     return found
@@ -123,13 +124,15 @@ def _volcano_tasks(manifest: Manifest) -> Iterator[PodTemplate]:
         yield PodTemplate(name, _count(task.get("replicas")), pod, root)
 
 
-def _objects(content: bytes) -> Iterator[Manifest]:
+def _objects(content: bytes, name: str) -> Iterator[Manifest]:
     loader = yaml.SafeLoader(content)
     try:
         while loader.check_node():
             root = loader.get_node()
             if root is None:
                 continue
+            if swollen(root):
+                raise InputError(f"{name}:{place_of(root)}: its aliases repeat each other without end")
             document = loader.construct_document(root)
             items = document.get("items") if isinstance(document, dict) else None
             if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
@@ -140,8 +143,8 @@ def _objects(content: bytes) -> Iterator[Manifest]:
             elif isinstance(document, dict):
                 yield Manifest(document, root)
             elif document is not None:
-                mark = root.start_mark
-                raise InputError(f"line {mark.line + 1}: no Kubernetes object, but {type(document).__name__}")
+                told = "a list" if isinstance(document, list) else "text" if isinstance(document, str) else "a value"
+                raise InputError(f"{name}:{place_of(root)}: no Kubernetes object, but {told}")
     finally:
         loader.dispose()
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.fleet import fleet_node
+from linkwise.cli.snapshot_source import load_broker
 from linkwise.dialects.groups import group_of
 from linkwise.dialects.pod_groups import gang_name
 from linkwise.errors import InputError
 from linkwise.vendors.profiles import profile
-from linkwise.wire.snapshot import decode_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +41,7 @@ def cluster_of(on: str | None, fleet: str | None) -> tuple[Broker, float]:
     """A broker that knows the cluster of a file, `-` for standard input, with machines beside it; and the time there."""
     if on is None and fleet is None:
         raise InputError("name a cluster: --on FILE, or machines: --fleet dgx1-v100=4")
-    broker, now = (Broker(), 0.0) if on is None else _restored(on)
+    broker, now = (Broker(), 0.0) if on is None else load_broker(on)
     if fleet is not None:
         broker.observe(list(_machines(fleet, broker.state.cluster.nodes)), now)
     if not broker.state.cluster.nodes:
@@ -83,17 +81,6 @@ def _as_asked(told: GroupExplanation) -> GroupExplanation:
         return told
     members = tuple(replace(member, state="fits") if member.state == "planned" else member for member in told.members)
     return replace(told, stage="fits", held=0.0, members=members)
-
-
-def _restored(file: str) -> tuple[Broker, float]:
-    try:
-        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        snapshot = decode_snapshot(content)
-        return Broker.restore(snapshot), snapshot.now
-    except OSError as error:
-        raise InputError(f"{_name(file)}: {error.strerror or error}") from error
-    except InputError as error:
-        raise InputError(f"{_name(file)}: {error}") from error
 
 
 def _name(file: str) -> str:

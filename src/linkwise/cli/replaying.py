@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,11 +14,9 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from linkwise.broker.broker import Broker
 from linkwise.broker.replay import Runner, differs, explained
+from linkwise.cli.snapshot_source import load_broker
 from linkwise.engine.explain import devices_text
-from linkwise.errors import InputError
-from linkwise.wire.snapshot import decode_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,14 +33,7 @@ File = tuple[str, "Sequence[Decision]"]
 def decide(file: str, *, explain: bool) -> list[Decision]:
     """A decision for every waiting pod of the file, `-` for standard input; progress is shown where a person waits."""
     name = "standard input" if file == "-" else file
-    try:
-        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        snapshot = decode_snapshot(content)
-        runner = Runner(Broker.restore(snapshot), snapshot.now)
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror or error}") from error
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
+    runner = Runner(*load_broker(file))
     console = Console(stderr=True)
     pods = track(
         runner.waiting(),

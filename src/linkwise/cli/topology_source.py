@@ -64,6 +64,8 @@ def _parse(content: bytes) -> object:
     import msgspec  # noqa: PLC0415 - only a file of our own needs it
     import yaml  # noqa: PLC0415 - same
 
+    from linkwise.config.nodes import fault_of  # noqa: PLC0415 - same
+
     try:
         if content.lstrip().startswith((b"{", b"[")):
             try:
@@ -71,9 +73,7 @@ def _parse(content: bytes) -> object:
             except msgspec.DecodeError:
                 pass  # flow style YAML begins with the same signs
         return yaml.safe_load(content)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1} column {mark.column + 1}: " if mark else ""
-        raise TopologyError(f"neither a tool's output nor a machine file: {place}{error.problem or error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise TopologyError(f"neither a tool's output nor a machine file: {error}") from error
+        place, sentence = fault_of(error)
+        where = f"{place[1:]}: " if place else ""
+        raise TopologyError(f"neither a tool's output nor a machine file: {where}{sentence}") from error

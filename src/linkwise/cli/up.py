@@ -56,7 +56,7 @@ _PORT: Final = click.IntRange(0, 65535)
     help="Write the kubeconfig there, until the end; else it is in a temporary folder.",
 )
 @click.option(
-    "--force", is_flag=True, help="Overwrite that file though `linkwise up` did not write it; what it held is gone."
+    "--force", is_flag=True, help="Overwrite that file, whoever wrote it and still needs it; what it held is gone."
 )
 @click.option("--port", type=_PORT, default=0, help="The port of the service; a free one if not given.")
 @click.option("--api-port", type=_PORT, default=0, help="The port of the API server; a free one if not given.")
@@ -75,6 +75,9 @@ def command(**words: Any) -> None:  # noqa: ANN401 - one a flag, as they are abo
     An API server, a scheduler and simulated machines run in this process, with the scheduler service beside them as it
     runs beside any cluster. It stays up until Ctrl-C.
     """
+    from linkwise.cli.up_signals import ENDED, end_at_once  # noqa: PLC0415 - nobody else needs it
+
+    end_at_once(ENDED)  # until something is there that has to be cleared up
     from linkwise.cli.fleet import DEFAULT, MOST, fleet_of, spread  # noqa: PLC0415 - brings yaml
 
     fleet = fleet_of(words["fleet"]) if words["fleet"] is not None else dict(DEFAULT)
@@ -94,7 +97,7 @@ def command(**words: Any) -> None:  # noqa: ANN401 - one a flag, as they are abo
     _start_logging(settings.log, words["log"], verbose=words["verbose"])
     from linkwise.cli.up_running import Up, stay_up  # noqa: PLC0415 - brings the cluster, the server and all policies
 
-    stay_up(Up(fleet, settings, words["api_port"], words["speed"], words["kubeconfig"]))
+    stay_up(Up(fleet, settings, words["api_port"], words["speed"], words["kubeconfig"], words["force"]))
 
 
 def _settings(config: Path | None, port: int) -> ServeSettings:

@@ -8,7 +8,6 @@ import gc
 import logging
 import os
 import shutil
-import signal
 import socket
 import sys
 import time
@@ -19,8 +18,9 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from linkwise.cli.kubeconfig_file import kept
+from linkwise.cli.kubeconfig_file import forget, kept
 from linkwise.cli.local_cluster import LocalCluster
+from linkwise.cli.up_signals import AT_ONCE, end_at_once, heard
 from linkwise.cli.up_words import welcome
 from linkwise.embedded.cluster import ClusterSettings
 from linkwise.errors import ClusterError, InputError, LinkwiseError
@@ -35,9 +35,6 @@ __all__ = ["Up", "stay_up", "until_it_ends"]
 
 log: Final = logging.getLogger("linkwise.up")
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-AT_ONCE: Final = 130
-"""how it ends when it is told to for the second time"""
 LARGE: Final = 500
 """nodes from which on a start takes long enough to be watched"""
 _LOOK: Final = 0.1  # seconds between two looks at how far it is
@@ -53,6 +50,8 @@ class Up:
     speed: float = 1.0
     kubeconfig: Path | None = None
     """where the user wants it besides"""
+    force: bool = False
+    """whether it goes there whatever is there"""
 
 
 def stay_up(up: Up) -> None:
@@ -61,6 +60,7 @@ def stay_up(up: Up) -> None:
     gc.disable()  # until everything was made: nothing of that is garbage
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_a_signal(up))
+    end_at_once(AT_ONCE)  # all is cleared up; what is left is for Python to forget
 
 
 async def _until_a_signal(up: Up) -> None:
@@ -71,13 +71,13 @@ async def _until_a_signal(up: Up) -> None:
     def end() -> None:
         nonlocal told
         if told:
-            _end_at_once(cluster)
+            _clear_up(up, cluster)
+            os._exit(AT_ONCE)
         told = True
         work.cancel()
 
-    for number in SIGNALS:
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # else nohup started it
-            asyncio.get_running_loop().add_signal_handler(number, end)
+    for number in heard():
+        asyncio.get_running_loop().add_signal_handler(number, end)
     with contextlib.suppress(asyncio.CancelledError):
         await work
     if told and sys.stdout.isatty():
@@ -93,7 +93,7 @@ async def until_it_ends(up: Up, cluster: LocalCluster) -> None:
             gc.freeze()
             with contextlib.ExitStack() as opened:
                 if up.kubeconfig:
-                    opened.enter_context(kept(up.kubeconfig, cluster.kubeconfig.read_text("utf-8")))
+                    opened.enter_context(kept(up.kubeconfig, cluster.kubeconfig.read_text("utf-8"), force=up.force))
                 _welcome(up, cluster, time.monotonic() - began)
                 started = True
                 await cluster.failed()
@@ -138,16 +138,23 @@ async def _show(progress: Progress, cluster: LocalCluster, nodes: int) -> None:
 
 def _welcome(up: Up, cluster: LocalCluster, seconds: float) -> None:
     places = {"API server": cluster.cluster.api.url, "service": cluster.url}
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(welcome(up.fleet, places, (up.kubeconfig or cluster.kubeconfig).absolute(), seconds))
-    sys.stdout.flush()
+    console = Console(highlight=False, markup=False)
+    said = welcome(up.fleet, places, (up.kubeconfig or cluster.kubeconfig).absolute(), seconds, console.width)
+    try:
+        console.print(said, crop=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"standard output: {error.strerror or error}") from error
 
 
-def _end_at_once(cluster: LocalCluster) -> None:
-    """End though something is still under way; only the folder would be left behind."""
+def _clear_up(up: Up, cluster: LocalCluster) -> None:
+    """Remove the files, which alone would be left behind; what is still under way ends with the process."""
     if hasattr(cluster, "kubeconfig"):
+        if up.kubeconfig:
+            forget(up.kubeconfig, cluster.kubeconfig.read_text("utf-8"))
         shutil.rmtree(cluster.kubeconfig.parent, ignore_errors=True)
-    os._exit(AT_ONCE)
 
 
 def _look_for_room(port: int) -> None:

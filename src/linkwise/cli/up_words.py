@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from shlex import quote
 from shutil import which
 from typing import TYPE_CHECKING, Final
@@ -16,12 +15,14 @@ from rich.text import Text
 
 from linkwise.broker.fleet import PERCENT
 from linkwise.cli.examples import example
+from linkwise.cli.reaching import reaching
 from linkwise.dialects.nvidia import RESOURCE as NVIDIA
 from linkwise.embedded.simulated_machines import machine_objects, node_names
 from linkwise.vendors.profiles import profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from rich.console import RenderableType
 
@@ -36,11 +37,14 @@ FIRST: Final = {
 }
 """examples that a newcomer may begin with, and what to ask about then"""
 _INDENT: Final = (0, 0, 0, 2)
+_GAP: Final = 2  # columns between two columns
 _HOST: Final = frozenset({"cpu", "memory", "pods", "aliyun.com/gpu-count"})
 
 
-def welcome(fleet: Mapping[str, int], places: Mapping[str, str], kubeconfig: Path, seconds: float) -> RenderableType:
-    """All of it; places are what runs, with its address."""
+def welcome(
+    fleet: Mapping[str, int], places: Mapping[str, str], kubeconfig: Path, seconds: float, width: int
+) -> RenderableType:
+    """All of it, for so many columns; places are what runs, with its address."""
     nodes = sum(fleet.values())
     return Group(
         Text.assemble(
@@ -48,23 +52,20 @@ def welcome(fleet: Mapping[str, int], places: Mapping[str, str], kubeconfig: Pat
             f", in {seconds:.1f} s.",
         ),
         "Machines and containers are simulated; the API and the decisions are real.\n",
-        Padding(_machines(fleet), _INDENT),
+        Padding(_machines(fleet, width - _INDENT[3]), _INDENT, expand=False),
         "",
-        Padding(_rows(places), _INDENT),
+        Padding(_rows(places), _INDENT, expand=False),
         "\nIn another terminal:\n",
         *(
-            Text(f"  {line}", "bold cyan", no_wrap=True)
-            for line in (*_reaching(), f"export KUBECONFIG={quote(str(kubeconfig))}", *next_steps(fleet))
+            Text(f"  {line}", "bold cyan", no_wrap=True, overflow="ignore")  # to be copied: a break would be copied too
+            for line in (
+                *reaching(sys.argv[0], which("linkwise")),
+                f"export KUBECONFIG={quote(str(kubeconfig))}",
+                *next_steps(fleet),
+            )
         ),
         "\nkubectl works too, and `linkwise example` lists more to try. Ctrl-C ends it all.",
     )
-
-
-def _reaching() -> list[str]:
-    """How another terminal finds this program, where it is in a folder that nobody looks into by himself."""
-    own = Path(sys.argv[0])
-    hidden = own.name == "linkwise" and not which("linkwise")
-    return [f'export PATH={quote(str(own.absolute().parent))}:"$PATH"'] if hidden else []
 
 
 def next_steps(fleet: Mapping[str, int]) -> list[str]:
@@ -97,20 +98,30 @@ def _resources(machine: str) -> dict[str, int]:
     return {name: int(amount) for name, amount in capacity.items() if name not in _HOST | beside}
 
 
-def _machines(fleet: Mapping[str, int]) -> Table:
-    table = Table.grid(padding=(0, 2))
+def _machines(fleet: Mapping[str, int], width: int) -> Table:
+    """A row a machine; where that is too wide, what it has stands below its name."""
+    rows = [
+        (f"{count:,}", machine, _models(machine), ", ".join(_resources(machine))) for machine, count in fleet.items()
+    ]
+    wide = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True)) - _GAP <= width
+    table = Table.grid(padding=(0, _GAP))
     table.add_column(justify="right")
-    for _ in range(3):
-        table.add_column()
-    for machine, count in fleet.items():
-        kind = profile(machine.partition("/")[0])
-        model = kind.model.removeprefix("NVIDIA ").removeprefix("AMD ")
-        table.add_row(f"{count:,}", machine, f"{kind.devices} x {model}", ", ".join(_resources(machine)))
+    for _ in range(3 if wide else 1):
+        table.add_column(overflow="fold")
+    for count, *cells in rows:
+        table.add_row(count, *(cells if wide else ["\n".join(cells)]))
     return table
 
 
+def _models(machine: str) -> str:
+    kind = profile(machine.partition("/")[0])
+    return f"{kind.devices} x {kind.model.removeprefix('NVIDIA ').removeprefix('AMD ')}"
+
+
 def _rows(places: Mapping[str, str]) -> Table:
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(padding=(0, _GAP))
+    for _ in range(2):
+        table.add_column(overflow="fold")
     for what, where in places.items():
         table.add_row(what, where)
     return table

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["content_of", "is_nothing", "pairs", "place_of", "plain", "root_of", "twice"]
+__all__ = ["content_of", "fault_of", "is_nothing", "pairs", "place_of", "plain", "root_of", "twice"]
 
 
 _MOST: Final = 1 << 20  # bytes that somebody may have written; a device or a wrong file has no end
@@ -41,19 +41,26 @@ def root_of(content: bytes, name: str) -> yaml.Node | None:
         content = content.replace(b"\t", b" ")  # JSON is indented by tabs as well, and has them nowhere else
     try:
         found = list(yaml.compose_all(content, yaml.SafeLoader))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise InputError(f"{name}{place}: no YAML: {error.problem or error.context}") from error
-    except yaml.reader.ReaderError as error:
-        raise InputError(f"{name}: no YAML: {error.reason} at byte {error.position}") from error
-    except RecursionError as error:
-        raise InputError(f"{name}: no YAML: it is nested too deeply") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{name}: no YAML: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        place, sentence = fault_of(error)
+        raise InputError(f"{name}{place}: no YAML: {sentence}") from error
     if len(found) > 1:
         raise InputError(f"{name}:{place_of(found[1])}: a second document; there must be one")
     return None if not found or is_nothing(found[0]) else found[0]
+
+
+def fault_of(error: Exception) -> tuple[str, str]:
+    """What a reader of YAML found wrong, in one line, and where: `:2:1`, or nothing if it does not tell."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        return f":{mark.line + 1}:{mark.column + 1}" if mark else "", str(error.problem or error.context)
+    if isinstance(error, yaml.reader.ReaderError):
+        return "", f"{error.reason} at byte {error.position}"
+    if isinstance(error, RecursionError):
+        return "", "it is nested too deeply"
+    if "integer string conversion" in str(error):  # the rest of it is for who writes Python
+        return "", "a number in it has too many digits"
+    return "", " ".join(str(error).split())
 
 
 def place_of(node: yaml.Node) -> str:

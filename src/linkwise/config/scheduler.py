@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from linkwise.config.commented import commented
 from linkwise.config.resources import NATIVE, RESOURCES, is_native
@@ -36,6 +37,7 @@ _POINTS_OF_A_RANK: Final = 10
 """what kube-scheduler makes of one rank at weight 1: 100 points of a plugin are 10 of an extender"""
 WEIGHT: Final = _IN_TREE_POINTS // _POINTS_OF_A_RANK + 1
 
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 QPS: Final = 200  # requests a second
 
 VERBS: Final[Mapping[str, str]] = {
@@ -118,6 +120,8 @@ def scheduler_yaml(wanted: SchedulerFile) -> str:
         extender["managedResources"] = managed
     document["extenders"] = [extender]
     told = {**NOTES, **profile_notes(wanted), **notes, "extenders[0].weight": weight_note(wanted.weight)}
+    if wanted.url != DEFAULT_URL:
+        told["extenders[0].urlPrefix"] = _url_note(wanted.url)
     if wanted.every_pod:
         told["extenders[0]"] = _EVERY_POD_NOTE
     return commented(document, told, _HEAD)
@@ -180,6 +184,16 @@ def weight_note(weight: int) -> str:
     if weight < WEIGHT:
         return f"{told}At {weight} they can outweigh a better rank; from {WEIGHT} on it always wins."
     return f"{told}So at {weight} a better rank always wins, and in-tree preferences choose among nodes of one rank."
+
+
+def _url_note(url: str) -> str:
+    """What to know of an address that was given."""
+    host = urlsplit(url).hostname or ""
+    if host in _LOOPBACK:
+        return "Linkwise as --url says: on the scheduler's own host, so both must share a network, as two containers of a pod do."
+    if host.endswith((".svc", ".svc.cluster.local")):
+        return "Linkwise as --url says. A scheduler on the host network can't resolve the name of a Service: give an address then."
+    return f"Linkwise as --url says: the scheduler must reach {host} from where it runs."
 
 
 def _managed() -> tuple[list[dict[str, Any]], dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.dialects.aliyun import ASSIGNED
+from linkwise.dialects.aliyun import ASSIGNED, COUNT
 from linkwise.dialects.registry import held_by
 from linkwise.errors import InputError
 from linkwise.wire.objects import pod_view
@@ -67,6 +67,13 @@ class Devices:
             found = self._store.find(kind, node)
             ids |= {one[word] for one in found.read()["spec"]["devices"] if one[number] == index} if found else set()
         return [uid for uid, told in self._holds.get(node, {}).items() if ids & set(told["devices"])]
+
+    def positions(self, node: str) -> list[int]:
+        """The numbers of a node's devices, as whatever tells of them counts."""
+        for kind, (number, _), _ in _PLACES:
+            if found := self._store.find(kind, node):
+                return [one[number] for one in found.read()["spec"]["devices"]]
+        return list(range(int(self._store.get("nodes", node).read()["status"]["capacity"].get(COUNT, 0))))
 
     def mark(self, node: str, index: int, *, healthy: bool) -> None:
         """A device dies, or works again: whatever tells of the node's devices says so."""

@@ -1,11 +1,13 @@
 """What a user of the cluster does to its machines, by annotations of a Node: devices die, and nodes fall silent.
 
 `sim.linkwise.dev/dead: "3,5"` are positions of devices that do not work; `sim.linkwise.dev/silent: "true"` is a node of
-which nothing is heard. Whoever takes the annotation away mends what it broke.
+which nothing is heard. Whoever takes the annotation away mends what it broke. What is not understood changes nothing,
+and an event of the node says so.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.cluster_news import follow
@@ -21,7 +23,11 @@ __all__ = ["DEAD", "SILENT", "Wishes"]
 
 DEAD: Final = "sim.linkwise.dev/dead"
 SILENT: Final = "sim.linkwise.dev/silent"
-_MARK: Final = b'"sim.linkwise.dev/'
+_PREFIX: Final = "sim.linkwise.dev/"
+_MARK: Final = f'"{_PREFIX}'.encode()
+_SILENCE: Final = {"true": True, "false": False}
+_POSITION: Final = re.compile(r"[0-9]{1,4}")
+_SHOWN: Final = 40  # characters of what is not understood
 
 
 class Wishes:
@@ -43,15 +49,34 @@ class Wishes:
             self._dead.pop(name, None)
             self._silent.discard(name)
         elif _MARK in news.stored.data or name in self._dead or name in self._silent:
-            notes = news.object["metadata"].get("annotations") or {}
-            try:
-                self._break(name, _positions(notes.get(DEAD, "")))
-            except InputError as error:
-                self._recorder.tell(news.object, "Warning", "NotUnderstood", f"{DEAD}: {error}")
-            self._silence(name, silent=notes.get(SILENT, "") == "true")
+            meta = news.object["metadata"]
+            problems = self._grant(name, meta.get("annotations") or {}, meta.get("labels") or {})
+            for sentence in problems:
+                self._recorder.tell(news.object, "Warning", "NotUnderstood", sentence)
+
+    def _grant(self, name: str, notes: dict[str, str], labels: dict[str, str]) -> list[str]:
+        """Do as the annotations say; what is not understood of them, in sentences."""
+        problems = [
+            f"{key}: it is a label; only annotations count" for key in sorted(labels) if key.startswith(_PREFIX)
+        ]
+        strange = sorted(key for key in notes if key.startswith(_PREFIX) and key not in {DEAD, SILENT})
+        problems += [f"{key}: no such annotation; there are {DEAD} and {SILENT}" for key in strange]
+        try:
+            self._break(name, _positions(notes.get(DEAD, "")))
+        except InputError as error:
+            problems.append(f"{DEAD}: {error}")
+        silent = notes.get(SILENT, "false")
+        if silent in _SILENCE:
+            self._silence(name, silent=_SILENCE[silent])
+        else:
+            problems.append(f"{SILENT}: expected 'true' or 'false', got {silent[:_SHOWN]!r}")
+        return problems
 
     def _break(self, node: str, dead: frozenset[int]) -> None:
         before = self._dead.get(node, frozenset())
+        known = self._nodes.devices.positions(node)
+        if odd := sorted(dead - before - set(known)):  # before any dies: it is all that is said, or nothing
+            raise InputError(f"node {node} has no device {odd[0]}: {', '.join(map(str, known))}")
         for index in sorted(before - dead):
             self._nodes.mend_device(node, index)
             self._keep(node, self._dead[node] - {index})
@@ -75,6 +100,6 @@ class Wishes:
 
 def _positions(text: str) -> frozenset[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if odd := [part for part in parts if not part.isdecimal()]:
-        raise InputError(f"{odd[0]!r} is no position of a device, such as 3 or 3,5")
+    if odd := [part for part in parts if not _POSITION.fullmatch(part)]:
+        raise InputError(f"{odd[0][:_SHOWN]!r} is no position of a device; expected such as 3 or 3,5")
     return frozenset(map(int, parts))

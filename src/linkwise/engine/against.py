@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Against", "gathered", "nearness"]
 
+_ABSENT: Final = ("002.inventory", "")
+"""the reason of nodes that have no such devices"""
+
 
 @dataclass(frozen=True, slots=True)
 class Against:
@@ -35,7 +38,8 @@ class Against:
 def gathered(refused: Mapping[str, tuple[Reason, bool]], exact: Callable[[str, Reason], Reason]) -> tuple[Against, ...]:
     """The reasons by node, each with whether it is final, put together; `exact` gives the numbers of one node.
 
-    What may pass comes first, then what stops most nodes.
+    What may pass comes first, then what stops most nodes. Nodes that never had such devices are the last anybody asks
+    about, however many they are.
     """
     groups: dict[tuple[str, bool], list[tuple[float, str, Reason]]] = {}
     for name, (reason, final) in refused.items():
@@ -45,7 +49,9 @@ def gathered(refused: Mapping[str, tuple[Reason, bool]], exact: Callable[[str, R
         _, name, known = min(members, key=lambda member: member[:2])
         reason = exact(name, known)
         found.append(Against(reason.rule, reason.kind, short, len(members), name, refusal(reason), final))
-    return tuple(sorted(found, key=lambda group: (group.final, -group.nodes, group.short)))
+    return tuple(
+        sorted(found, key=lambda group: ((group.rule, group.kind) == _ABSENT, group.final, -group.nodes, group.short))
+    )
 
 
 def nearness(reason: Reason) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.wording import Words, choice_text, devices_, is_, list_, named_, pairs_, tuple_
+from linkwise.engine.wording import Words, amount_, choice_text, devices_, is_, list_, named_, pairs_, tuple_
 
 if TYPE_CHECKING:
     from linkwise.model.verdict import Reason
@@ -33,9 +33,10 @@ def _by_group(reason: Reason) -> str:
     return f"{idle}; {reason.asked} {is_(reason.asked)} needed {ways[reason.kind]}"
 
 
-def _by_device(reason: Reason, what: str) -> str:
-    left = ", ".join(f"device {device} has {room} left" for device, room in pairs_(reason.found))
-    return f"{left or 'no device is sound'}; {reason.asked}{what} {is_(reason.asked)} needed on one device"
+def _by_device(reason: Reason, unit: str, what: str = "") -> str:
+    left = ", ".join(f"device {device} has {amount_(room, unit)} left" for device, room in pairs_(reason.found))
+    asked = f"{amount_(reason.asked, unit)}{what} {is_(reason.asked)} needed on one device"
+    return f"{left or 'no device is sound'}; {asked}"
 
 
 _NO_FIT_GROUP: Final = Words("enough devices are idle, but not in one place", _by_group)
@@ -133,15 +134,17 @@ DEVICE_WORDS: Final[dict[tuple[str, str], Words]] = {
     ("003.predicate", "even split"): _NO_FIT_GROUP,
     ("003.predicate", "whole groups first"): _NO_FIT_GROUP,
     ("003.predicate", "count"): _NO_FIT_GROUP,
-    ("004.filter", ""): Words("no device has enough room", lambda r: _by_device(r, "")),
-    ("004.filter", "core"): Words("no device has enough compute left", lambda r: _by_device(r, " % of compute")),
+    ("004.filter", ""): Words("no device has enough room", lambda r: _by_device(r, r.unit)),
+    ("004.filter", "core"): Words("no device has enough compute left", lambda r: _by_device(r, "%", " of compute")),
     ("004.mode", ""): Words(
         "the node hands out devices in another way",
         lambda r: f"the pod asks for {_MODES[str(r.asked)]} and the node hands out {_MODES[str(r.found)]}",
     ),
     ("004.one-card", ""): Words(
         "more is asked for than a device has",
-        lambda r: f"{r.asked} is asked for of one device and the largest has {r.found}",
+        lambda r: (
+            f"{amount_(r.asked, r.unit)} is asked for of one device and the largest has {amount_(r.found, r.unit)}"
+        ),
     ),
     ("004.one-card", "no size"): Words(
         "no memory of a device is asked for",

@@ -72,6 +72,7 @@ def node_of(stock: Stock, usage: Usage) -> Node:
         usage.unattributed + stock.sick,
         usage.unattributed_share,
         usage.unattributed_core,
+        stock.unit,
     )
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.verdict import Fact, Reason
 
-__all__ = ["Words", "choice_text", "devices_", "is_", "list_", "named_", "pairs_", "size_text", "tuple_"]
+__all__ = ["Words", "amount_", "choice_text", "devices_", "is_", "list_", "named_", "pairs_", "size_text", "tuple_"]
 
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -33,6 +33,11 @@ def size_text(count: int, *, up: bool = False) -> str:
     unit, name = next((pair for pair in _SIZES if count >= pair[0]), (1, "bytes"))
     hundredths = -(-count * 100 // unit) if up else count * 100 // unit
     return f"{hundredths / 100:.2f}".rstrip("0").rstrip(".") + f" {name}"
+
+
+def amount_(number: Fact, unit: str) -> str:
+    """So much, with its unit where one is told."""
+    return f"{number} {unit}" if unit else f"{number}"
 
 
 def devices_(number: Fact) -> str:

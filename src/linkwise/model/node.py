@@ -50,6 +50,8 @@ class Node:
     unattributed_share: int = 0
     """memory that is taken of devices, of which it is not known which they are"""
     unattributed_core: int = 0  # percent
+    unit: str = ""
+    """what memory is counted in, where that is told: MiB, GiB, %"""
 
     def __post_init__(self) -> None:
         """Put the devices in index order; a tuple that is in order stays the same one, by which others know it again."""

@@ -66,6 +66,8 @@ class Reason:
     """tells apart several refusals under one rule"""
     noun: str = ""
     """what the hardware calls its groups of devices: ring, mesh, module, card"""
+    unit: str = ""
+    """of the amounts, where one is told: MiB, GiB, %"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class MemoryShare(Policy):
         # rule 004.filter, 002.fractions: room is judged device by device; a node's sum does not count.
         fitting = [room for room in rooms if room.memory >= room.need and room.core >= ask.core]
         if not fitting:
-            return Reject(node.name, _no_room(ask, rooms))
+            return Reject(node.name, _no_room(ask, rooms, node.unit))
         # rule 002.segregate: a device that pods of other namespaces sit on is not to be had.
         allowed = [room for room in fitting if self._may_share(ask, node, room)]
         if not allowed:
@@ -124,16 +124,16 @@ def _too_large(ask: Ask, node: Node, shares: Mapping[str, tuple[int, ...]]) -> R
     if any(need <= memory for need, memory in needs):
         return None
     need, memory = min((need for need, _ in needs), default=ask.share), max((size for _, size in needs), default=0)
-    return Reason("004.one-card", asked=need, found=memory)
+    return Reason("004.one-card", asked=need, found=memory, unit=node.unit)
 
 
-def _no_room(ask: Ask, rooms: list[_Room]) -> Reason:
+def _no_room(ask: Ask, rooms: list[_Room], unit: str) -> Reason:
     """What is left of every device, of that which is short."""
     if any(room.memory >= room.need for room in rooms):
         found = tuple((room.position, room.core) for room in rooms)
         return Reason("004.filter", asked=ask.core, found=found, kind="core")
     need = min((room.need for room in rooms), default=ask.share)
-    return Reason("004.filter", asked=need, found=tuple((room.position, room.memory) for room in rooms))
+    return Reason("004.filter", asked=need, found=tuple((room.position, room.memory) for room in rooms), unit=unit)
 
 
 def _rooms(node: Node, shares: Mapping[str, tuple[int, ...]]) -> list[_Room]:

@@ -110,6 +110,7 @@ class ReasonRecord(Strict, frozen=True):
     found: int | float | str | tuple[str, ...] | None = None
     kind: str = ""
     noun: str = ""
+    unit: str = ""
 
 
 class ShortRecord(Strict, frozen=True):
@@ -129,7 +130,7 @@ class ShortRecord(Strict, frozen=True):
     def value(self) -> ShortKept:
         """The group that did not fit."""
         told = self.reason
-        reason = Reason(told.rule, told.asked, told.found, told.kind, told.noun)
+        reason = Reason(told.rule, told.asked, told.found, told.kind, told.noun, told.unit)
         return ShortKept(self.group, reason, self.members, self.until)
 
 

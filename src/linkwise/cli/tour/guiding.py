@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import signal
 import sys
-from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from linkwise.cli.get_nodes import MODES
 from linkwise.cli.links import links_text
+from linkwise.cli.reaching import reaching
 from linkwise.cli.tour.raising import raised_stage
 from linkwise.cli.tour.telling import Page, plain_table
 from linkwise.embedded.refusing import RefusedError
@@ -156,19 +156,13 @@ def _ending(stage: Stage, page: Page, *, once: bool) -> None:
         return
     page.say("The cluster runs on, and pod serve-2 still waits. Ask in another terminal what would let it in:")
     page.console.print()
-    for line in (f"  KUBECONFIG={stage.local.kubeconfig} \\", f"    {_program()} {QUESTION}"):
-        page.console.print(Text(line, "bold"), soft_wrap=True)
+    for line in (
+        *reaching(sys.argv[0], which("linkwise")),
+        f"KUBECONFIG={stage.local.kubeconfig} \\",
+        f"  linkwise {QUESTION}",
+    ):
+        page.console.print(Text(f"  {line}", "bold"), soft_wrap=True)
     page.say("Ctrl-C ends it; nothing is left behind.")
-
-
-def _program() -> str:
-    """How the reader can call this program."""
-    own = Path(sys.argv[0])
-    if which("linkwise") or own.name != "linkwise":
-        return "linkwise"
-    with contextlib.suppress(ValueError):
-        return str(own.absolute().relative_to(Path.cwd()))
-    return str(own)
 
 
 def _is_a_terminal(console: Console) -> bool:

@@ -1,0 +1,28 @@
+"""A cluster as a file tells of it: a snapshot of the service, or a list that kubectl printed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from linkwise.broker.broker import Broker
+from linkwise.errors import InputError
+from linkwise.wire.snapshot import decode_snapshot
+
+__all__ = ["load_broker"]
+
+
+def load_broker(file: str) -> tuple[Broker, float]:
+    """What the service would know, and the time it was; `-` is standard input. InputError names the file."""
+    name = "standard input" if file == "-" else file
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}") from error
+    if not content.strip():
+        raise InputError(f"{name}: it is empty")
+    try:
+        snapshot = decode_snapshot(content)
+        return Broker.restore(snapshot), snapshot.now
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
