@@ -272,9 +272,8 @@ class GroupChecks(Checks):
             under_way = any((entry := old.cluster.ledger.get(uid)) and entry.state == "ASSUMED" for uid in places)
             if not whole or not told or held.mates or self.contradicted or under_way:
                 continue
-            entries = [
-                new.cluster.ledger.get(pod.uid) for pod in pods if pod and not pod.node and places[pod.uid].offer
-            ]
+            wait = [pod.uid for pod in pods if pod and not pod.node and old.groups.key_of(pod.uid) == key]  # or it left
+            entries = [new.cluster.ledger.get(uid) for uid in wait if places[uid].offer]
             found = {entry.pod: held_of(entry) for entry in entries if entry}
             must(len(found) == len(entries), f"the plan of {key} was written and does not hold any more: {found}")
 
