@@ -38,7 +38,15 @@ def test_a_world_with_groups_is_lived_from_its_seed_as_long_as_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [1794818268671502222, 1794819036324386487, 1794820112640560269, 1794829670472058008, 1794831281881333312]
+    "seed",
+    [
+        1794818268671502222,
+        1794819036324386487,
+        1794820112640560269,
+        1794829670472058008,
+        1794831281881333312,
+        1794832025979523827,
+    ],
 )
 def test_worlds_that_once_went_wrong_are_lived_to_their_end(seed: int) -> None:
     assert SOAK["live"](seed, 80, groups=True) == 80

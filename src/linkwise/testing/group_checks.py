@@ -233,7 +233,9 @@ class GroupChecks(Checks):
         if held:  # who has no place in it is woken when it ends
             must(held.generation == generation, f"{uid} was not told of its plan")
         elif reason:
-            timed = (reason.rule, reason.kind) == ("001.members", "missing")
+            short = state.groups.short.get(first)  # who was planned in vain waits for room, whatever the clock says
+            planned = short is not None and {pod.uid for pod in found.waiting} <= {*short.members}
+            timed = (reason.rule, reason.kind) == ("001.members", "missing") and not planned
             must(not timed or key in state.groups.alarms, f"{uid} waits for members, and nobody will wake it")
         elif self._world.now < state.groups.rests.get(first, (0, self._world.now))[1]:
             must(first in state.groups.alarms, f"{uid} rests, and nobody will wake it")

@@ -49,6 +49,7 @@ class TriedCluster:
     def start(self) -> None:
         """Start it, and do not wait."""
         self.temporary.mkdir()
+        told = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # else it would ignore what whoever runs this ignores
         with (self._folder / "errors").open("w", encoding="utf-8") as errors:
             self.process = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-m", "linkwise", "up", *self._words],
@@ -58,6 +59,7 @@ class TriedCluster:
                 stderr=errors,
                 text=True,
             )
+        signal.signal(signal.SIGHUP, told)
         self._watch()
 
     def __exit__(self, *_: object) -> None:
