@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.engine.explain import short_refusal
@@ -99,9 +100,9 @@ class _ByRoom:
     def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
         # How tight it would be is packing alone, so that all nodes that fit are equals: those in `last` come after all.
         ask = self._wanted.ask
-        found = self._rooms.fitting([name for name in names if name not in last] if last else names, ask, breadth)
+        found = self._rooms.fitting(list(filterfalse(last.__contains__, names)) if last else names, ask, breadth)
         if last and len(found) < breadth:
-            found += self._rooms.fitting([name for name in names if name in last], ask, breadth - len(found))
+            found += self._rooms.fitting(list(filter(last.__contains__, names)), ask, breadth - len(found))
         return found
 
     def all(self, names: Sequence[str]) -> list[str]:

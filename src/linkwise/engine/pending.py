@@ -13,7 +13,7 @@ from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Set as AbstractSet
+    from collections.abc import Iterable, Mapping
 
     from linkwise.engine.index import Wanted
     from linkwise.model.node import Node
@@ -99,10 +99,10 @@ class PendingBook:
         found = list(filter(self._by_node.__contains__, nodes))
         return [node for node in found if self._by_node[node].keys() != {pod}] if pod in self._entries else found
 
-    def busy_but(self, pod: str, nodes: int) -> AbstractSet[str]:
+    def busy_but(self, pod: str, nodes: int) -> set[str]:
         """Nodes that were offered to other pods, and to more of them than so many nodes are on the average."""
         if pod not in self._entries and self._offers < nodes:
-            return self._by_node.keys()  # the average is none
+            return set(self._by_node)  # the average is none
         counts = {node: len(pods) - (pod in pods) for node, pods in self._by_node.items()}
         average = sum(counts.values()) // max(1, nodes)
         return {node for node, count in counts.items() if count > average}

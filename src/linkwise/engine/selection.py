@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["best_names"]
 
-FEW: Final = 512
-"""so many names are looked up one by one"""
+WORTH: Final = 3
+"""times the names: a pool of more nodes takes longer to make than looking at the names one by one"""
 PLENTY: Final = 4
 """times the breadth: of so many expected hits the first will do"""
 
@@ -31,18 +31,20 @@ def best_names(
     """
     if not table.codes:
         return []
-    if len(names) > FEW and (found := _by_pool(table, names, breadth, last)) is not None:
+    pool = 1.5 * breadth * len(table) / max(1, len(names))
+    if pool <= WORTH * len(names) and (found := _by_pool(table, names, breadth, last, pool)) is not None:
         return found
     return _by_name(table, names, breadth, last)
 
 
-def _by_pool(table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str] | None:
-    """By one walk over the names; None if that does not settle it."""
-    share = len(names) / max(1, len(table))
-    sets, size, whole = _leading(table, 1.5 * breadth / share, last)
+def _by_pool(
+    table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str], enough: float
+) -> list[str] | None:
+    """By one walk over the names, against so many of the best nodes; None if that does not settle it."""
+    sets, size, whole = _leading(table, enough, last)
     if not sets:
         return None
-    if len(sets) == 1 and size * share > PLENTY * breadth:
+    if len(sets) == 1 and size * len(names) > PLENTY * breadth * len(table):
         # Nodes of one code are as good as each other: the first that are met.
         met = filter(sets[0].__contains__, names)
         found = list(islice(filterfalse(last.__contains__, met) if last else met, breadth))
