@@ -69,18 +69,39 @@ def test_bytes_are_counted_in_percent_of_each_device() -> None:
     assert [rooms.tightness(name, ask) for name in ("n1000", "n4000")] == [49, 87]
 
 
-def test_left_overs_within_the_width_are_equal_and_nodes_to_avoid_come_after_their_equals() -> None:
-    nodes = [share_node(CARD, [room], name=f"n{room}") for room in (30, 34, 36, 90)]
-    rooms = rooms_of(*nodes, settings=ShareSettings(width=0.05))
-    assert rooms.fitting(["n90", "n36", "n34", "n30"], share_ask(30), 9, avoid=["n30"]) == ["n34", "n30", "n36", "n90"]
-    assert rooms.fitting(["n90", "n36", "n34", "n30"], share_ask(30), 1, avoid=["n30"]) == ["n34"]
+@pytest.mark.parametrize("width", [0.0, 0.05])
+@pytest.mark.parametrize("asked", [5, 150, 500, 1200])
+@pytest.mark.parametrize("left_out", [0.0, 0.1, 0.9, 1.0])
+def test_names_that_are_left_out_are_as_if_they_were_not_asked_about(asked: int, left_out: float, width: float) -> None:
+    chance, nodes = random.Random(asked), big_cluster()
+    rooms = rooms_of(*nodes, settings=ShareSettings(width=width))
+    for share in (1, 40, 61, 99):
+        names = chance.sample([node.name for node in nodes], asked)
+        without = {name for name in names if chance.random() < left_out}
+        kept, ask = [name for name in names if name not in without], share_ask(share)
+        found, best = (
+            [rooms.tightness(name, ask) or 0 for name in rooms.fitting(*of)]
+            for of in ((names, ask, 16, without), (kept, ask, 16))
+        )
+        assert len(found) == len(best)
+        assert all(abs(one - other) <= width * CARD for one, other in zip(sorted(found), sorted(best), strict=True))
+
+
+def test_left_overs_within_the_width_of_the_best_are_equal_where_many_are_asked_about() -> None:
+    nodes = [share_node(10_000, [100 + number], name=f"n{number:04}") for number in range(1200)]
+    names = [node.name for node in reversed(nodes)]
+    exact, wide = (rooms_of(*nodes, settings=ShareSettings(width=width)) for width in (0.0, 0.05))
+    assert exact.fitting(names, share_ask(100), 16) == sorted(names)[:16]
+    found = wide.fitting(names, share_ask(100), 16)
+    assert found != sorted(names)[:16]  # the first that were met
+    assert all((wide.tightness(name, share_ask(100)) or 0) <= 500 for name in found)
 
 
 def test_the_width_is_a_part_of_the_smallest_device_that_could_serve() -> None:
-    nodes = [share_node(size, [room], name=f"n{room}") for size, room in ((20, 20), (100, 34), (1000, 40))]
-    rooms = rooms_of(*nodes, settings=ShareSettings(width=0.05))
-    assert rooms.fitting(["n40", "n34"], share_ask(30), 1, avoid=["n34"]) == ["n34"]
-    assert rooms.fitting(["n20", "n40", "n34"], share_ask(16), 1, avoid=["n20"]) == ["n20"]
+    nodes = [share_node(10_000, [100 + number], name=f"n{number:04}") for number in range(1200)]
+    names = [node.name for node in reversed(nodes)]
+    rooms = rooms_of(*nodes, share_node(100, [100], name="small"), settings=ShareSettings(width=0.05))
+    assert rooms.fitting(names, share_ask(100), 16) == sorted(names)[:16]
 
 
 def test_a_long_request_gets_what_a_short_one_does() -> None:
@@ -88,7 +109,7 @@ def test_a_long_request_gets_what_a_short_one_does() -> None:
     rooms, names = rooms_of(*nodes), [node.name for node in nodes]
     tight = [name for name in names if rooms.tightness(name, share_ask(61)) == 0]
     assert rooms.fitting(names, share_ask(61), 5) == tight[:5]
-    assert rooms.fitting(names, share_ask(61), 12, avoid=tight[:1]) == [*tight[1:], tight[0]]
+    assert rooms.fitting(names, share_ask(61), len(tight) - 1, without={tight[0]}) == tight[1:]
     assert rooms.all_fitting(names, share_ask(100)) == [f"n{number:04}" for number in range(99, 1200, 100)]
     assert rooms.fitting(names, share_ask(101), 5) == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.engine.explain import short_refusal
@@ -100,7 +99,7 @@ class _ByRoom:
     def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
         # How tight it would be is packing alone, so that all nodes that fit are equals: those in `last` come after all.
         ask = self._wanted.ask
-        found = self._rooms.fitting(list(filterfalse(last.__contains__, names)) if last else names, ask, breadth)
+        found = self._rooms.fitting(names, ask, breadth, last)
         if last and len(found) < breadth:
             found += self._rooms.fitting(list(filter(last.__contains__, names)), ask, breadth - len(found))
         return found

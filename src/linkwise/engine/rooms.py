@@ -7,7 +7,7 @@ request is walked once against a small pool of the tightest nodes, and looked up
 from __future__ import annotations
 
 from itertools import filterfalse, islice
-from math import inf, isqrt
+from math import isqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.shelf import Kind, Shelf, all_ranked, left_over, pooled, with_room
@@ -15,7 +15,7 @@ from linkwise.model.node import FREE
 from linkwise.policies.memory_share import WHOLE_CORE, shares_on
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 
     from linkwise.engine.shelf import Reach
     from linkwise.model.ask import Ask
@@ -68,17 +68,18 @@ class Rooms:
         """The node is gone."""
         self._replace(name, {})
 
-    def fitting(self, names: Sequence[str], ask: Ask, breadth: int, avoid: Collection[str] = ()) -> list[str]:
-        """At most `breadth` of the names that fit, the best first; empty only if none fits.
+    def fitting(
+        self, names: Sequence[str], ask: Ask, breadth: int, without: AbstractSet[str] = frozenset()
+    ) -> list[str]:
+        """At most `breadth` of the names that fit, the best first; empty only if none fits but those in `without`.
 
-        Left-overs within the width of the best one found count as equal to it, and so on from the next one. Of equals
-        those to avoid come last.
+        Where many have left-overs within the width of the best one, they count as equal: the first of them will do.
         """
         reach = self._reach(ask)
         if not reach or not names or breadth < 1:
             return []
         width = int(self._settings.width * min(shelf.kind.memory for shelf, _ in reach))
-        choice = _Choice(breadth, width, set(avoid))
+        choice = _Choice(breadth, width, without)
         if len(names) > max(FEW, LOOKED_UP // len(reach)):
             found = self._by_pool(names, reach, choice)
             if found is not None:
@@ -176,7 +177,7 @@ class Rooms:
 
     def _by_pool(self, names: Sequence[str], reach: Reach, choice: _Choice) -> list[str] | None:
         """By walking over the names once; None if that does not settle it."""
-        wanted = choice.breadth + min(len(choice.avoid), MANY * choice.breadth)
+        wanted = choice.breadth + min(len(choice.without), MANY * choice.breadth)
         known = len(self._known)
         each = max(1.0, known / len(names))  # so many nodes for one that is asked about
         enough = int(1.5 * wanted * each) + 8
@@ -185,7 +186,7 @@ class Rooms:
         if pool.high - pool.low <= choice.width and len(best) >= enough:
             found = choice.first(filter(best.__contains__, names))
             return found if len(found) == choice.breadth else None
-        found = choice.of(pool.ranked(best.intersection(names)), inf if pool.whole else pool.high - 1)
+        found = choice.of(pool.ranked(best.intersection(names)))
         return found if pool.whole or len(found) == choice.breadth else None
 
 
@@ -201,26 +202,18 @@ class _Choice(NamedTuple):
 
     breadth: int
     width: int
-    avoid: Collection[str]
+    without: AbstractSet[str]
 
-    def of(self, ranked: Iterable[tuple[int, str]], known: float = inf) -> list[str]:
-        """The best of these, which come by rank; above the rank `known` some are missing."""
+    def of(self, ranked: Iterable[tuple[int, str]]) -> list[str]:
+        """The best of these, which come by rank, once for each rank that they have."""
         chosen: dict[str, None] = {}
-        touched: dict[str, None] = {}
-        end = -inf
-        for rank, name in ranked:
-            if name in chosen or name in touched:
-                continue
-            if rank > end:
-                chosen |= touched
-                touched, end = {}, rank + self.width
-            if len(chosen) >= self.breadth:
-                break
-            (touched if name in self.avoid else chosen)[name] = None
-        if end <= known:  # else one that is missing may come before those to avoid
-            chosen |= touched
-        return list(chosen)[: self.breadth]
+        for _, name in ranked:
+            if name not in self.without:
+                chosen[name] = None
+                if len(chosen) == self.breadth:
+                    break
+        return list(chosen)
 
     def first(self, names: Iterable[str]) -> list[str]:
-        """The first that are not to be avoided."""
-        return list(islice(filterfalse(self.avoid.__contains__, names), self.breadth))
+        """The first of these, which are equals."""
+        return list(islice(filterfalse(self.without.__contains__, names), self.breadth))
