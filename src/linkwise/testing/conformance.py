@@ -122,13 +122,15 @@ class Space:
 
         A server whose watches lag behind its writes asks to be asked again.
         """
-        while True:
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
             with self.api.watch(path, accept) as lines:
                 first = next(lines)
                 if first["type"] != "ERROR" or first["object"]["code"] != 504:
                     yield chain([first], lines)
                     return
             time.sleep(0.1)
+        raise AssertionError(f"watches lag behind writes for more than {_PATIENCE:g} s: {first['object']['message']}")
 
     def until(self, holds: Callable[[], object], what: str) -> None:
         """Wait for what controllers do."""
