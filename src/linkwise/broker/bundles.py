@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from linkwise.engine.groups.plan import Plan
     from linkwise.model.group import Group
 
-__all__ = ["alternatives", "apart", "begin", "bundled", "hold_together", "mates_of", "tie", "together"]
+__all__ = ["alternatives", "apart", "begin", "bundled", "groups_of", "hold_together", "mates_of", "tie", "together"]
 
 
 def mates_of(state: State, key: str) -> tuple[str, ...]:
@@ -51,7 +51,12 @@ def together(state: State, key: str) -> Gathered | None:
     keys = mates_of(state, key)
     if len(keys) == 1:
         return gathered(state, key)
-    return _joined(keys[0], [found for each in keys if (found := gathered(state, each))])
+    return _joined(keys[0], groups_of(state, keys))
+
+
+def groups_of(state: State, keys: Iterable[str]) -> list[Gathered]:
+    """The groups that have these keys, as they are now."""
+    return [found for key in keys if (found := gathered(state, key))]
 
 
 def begin(state: State, key: str, found: Gathered) -> Run:
@@ -63,7 +68,7 @@ def begin(state: State, key: str, found: Gathered) -> Run:
     for mate in keys[1:]:
         # Nodes that did not work for one of them do not work for the plan.
         state.groups.avoided.setdefault(key, set()).update(state.groups.avoided.pop(mate, ()))
-    groups = [each for mate in keys if (each := gathered(state, mate))]
+    groups = groups_of(state, keys)
     return Run(key, asked_of(state, groups), _steps(state, groups))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.broker.bundles import begin, hold_together, mates_of, together
+from linkwise.broker.bundles import begin, groups_of, hold_together, mates_of, together
 from linkwise.broker.effects import Wake
 from linkwise.broker.group_book import Short
 from linkwise.broker.group_places import give_up_places
-from linkwise.broker.group_planning import asked_of, gathered, resting
+from linkwise.broker.group_planning import asked_of, resting
 from linkwise.broker.group_posing import minimum_of, takes_any_model
 from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_told import asked_again
@@ -42,7 +42,7 @@ def try_now(state: State, key: str, found: Gathered, now: float) -> Reason | Non
     if known and known.members == members and now < known.until:
         return known.reason
     run = state.runs.get(key)
-    if run is None or run.asked != asked_of(state, _groups(state, key)):
+    if run is None or run.asked != asked_of(state, groups_of(state, mates)):
         give_up_places(state, key)
         state.settle()
         run = state.runs[key] = begin(state, key, found)
@@ -76,7 +76,7 @@ def wakes(state: State, key: str) -> list[Wake]:
 def _finished(state: State, key: str, now: float) -> Reason | None:
     """Hold the plan that was made; if it can't be kept any more, it is made again."""
     run, found = state.runs.pop(key), together(state, key)
-    groups = _groups(state, key)
+    groups = groups_of(state, mates_of(state, key))
     if found is None or any(unready(state, own, now) for own in groups):
         return _PLANNING  # it changed while it was planned; whoever asks next is told what it lacks
     if run.plan is None and (key in state.groups.missed or run.asked != asked_of(state, groups)):
@@ -99,11 +99,6 @@ def _finished(state: State, key: str, now: float) -> Reason | None:
     if run.plan.missing:
         _short(state, found, Reason("001.tolerant", kind="left out"), now)
     return None
-
-
-def _groups(state: State, key: str) -> list[Gathered]:
-    """The group, and those that start together with it."""
-    return [found for mate in mates_of(state, key) if (found := gathered(state, mate))]
 
 
 def _short(state: State, found: Gathered, reason: Reason, now: float) -> Short:
