@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from linkwise.cli.object_name import namespace_name, object_name
+from linkwise.cli.object_name import name_option, namespace_option
 from linkwise.errors import InputError
 
 _EXAMPLES: Final = """\b
@@ -43,20 +43,8 @@ def crd() -> None:
 
 
 @command.command("rbac", epilog=_RBAC)
-@click.option(
-    "--name",
-    default="linkwise",
-    show_default=True,
-    callback=object_name,
-    help="Of the account, the roles and their bindings.",
-)
-@click.option(
-    "--namespace",
-    default="linkwise-system",
-    show_default=True,
-    callback=namespace_name,
-    help="Where the service runs.",
-)
+@name_option("linkwise", "Of the account, the roles and their bindings.")
+@namespace_option("Where the service runs.")
 @click.option("--user", metavar="NAME", help="Bind the roles to this user, and print no account.")
 @click.option("--without", multiple=True, metavar="FEATURE", help="Leave a feature out; may be given more than once.")
 @click.option("--evict", is_flag=True, help="Let the service evict bound members of gangs that are stuck halfway.")

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from linkwise.cli.object_name import namespace_name, object_name
+from linkwise.cli.object_name import name_option, namespace_option
 from linkwise.errors import InputError
 
 EXIT_PROBLEMS: Final = 1
@@ -69,20 +69,8 @@ def check(file: str | None, *, as_json: bool) -> None:
 
 
 @command.command("scheduler", epilog=_SCHEDULER)
-@click.option(
-    "--name",
-    default="linkwise-scheduler",
-    show_default=True,
-    callback=object_name,
-    help="The schedulerName that pods give.",
-)
-@click.option(
-    "--namespace",
-    default="linkwise-system",
-    show_default=True,
-    callback=namespace_name,
-    help="Where the scheduler's lease is.",
-)
+@name_option("linkwise-scheduler", "The schedulerName that pods give.")
+@namespace_option("Where the scheduler's lease is.")
 @click.option("--url", metavar="URL", help="Where Linkwise listens; the Service in the cluster if not given.")
 @click.option("--weight", type=click.IntRange(1, 10**6), help="What a rank of Linkwise counts.")
 @click.option("--every-pod", is_flag=True, help="Leave managedResources out: every pod is sent to Linkwise.")

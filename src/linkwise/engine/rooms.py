@@ -87,8 +87,7 @@ class Rooms:
             if len(names) * MANY > len(self._known):
                 return choice.of(all_ranked(reach, set(names)))
         ranks = left_over(names, reach)
-        order = sorted(filter(ranks.__contains__, names), key=ranks.__getitem__)
-        return choice.of((ranks[name], name) for name in order)
+        return choice.of(sorted(filter(ranks.__contains__, names), key=ranks.__getitem__))
 
     def all_fitting(self, names: Sequence[str], ask: Ask) -> list[str]:
         """Every node of the names that fits, in their order."""
@@ -204,16 +203,15 @@ class _Choice(NamedTuple):
     width: int
     without: AbstractSet[str]
 
-    def of(self, ranked: Iterable[tuple[int, str]]) -> list[str]:
-        """The best of these, which come by rank, once for each rank that they have."""
+    def of(self, ranked: Iterable[str]) -> list[str]:
+        """The first of these, which come best first and may come again."""
         chosen: dict[str, None] = {}
-        for _, name in ranked:
-            if name not in self.without:
-                chosen[name] = None
-                if len(chosen) == self.breadth:
-                    break
+        for name in filterfalse(self.without.__contains__, ranked):
+            chosen[name] = None
+            if len(chosen) == self.breadth:
+                break
         return list(chosen)
 
     def first(self, names: Iterable[str]) -> list[str]:
-        """The first of these, which are equals."""
+        """The first of these, which are equals and come once."""
         return list(islice(filterfalse(self.without.__contains__, names), self.breadth))

@@ -105,10 +105,10 @@ class Pool(NamedTuple):
         """All of them."""
         return set[str]().union(*(names for _, names in self.parts))
 
-    def ranked(self, names: Collection[str]) -> list[tuple[int, str]]:
-        """Those of the names that are in it, best first."""
+    def ranked(self, names: Collection[str]) -> list[str]:
+        """Those of the names that are in it, best first, once for each rank."""
         pairs = chain.from_iterable(zip(*part, strict=True) for part in self.parts)
-        return sorted(pair for pair in pairs if pair[1] in names)
+        return [name for _, name in sorted(pair for pair in pairs if pair[1] in names)]
 
 
 def pooled(reach: Reach, width: int, enough: int, plenty: int) -> Pool:
@@ -147,9 +147,9 @@ def _taken(reach: Reach, depth: int) -> tuple[list[Ranked], float]:
     return parts, horizon
 
 
-def all_ranked(reach: Reach, names: Collection[str]) -> Iterator[tuple[int, str]]:
+def all_ranked(reach: Reach, names: Collection[str]) -> Iterator[str]:
     """Those of the names that fit, best first, once for each rank; no more is worked out than is taken."""
-    return merge(*(_pairs(shelf.ranked(share), names) for shelf, share in reach))
+    return (name for _, name in merge(*(_pairs(shelf.ranked(share), names) for shelf, share in reach)))
 
 
 def _pairs(pieces: Iterable[Ranked], names: Collection[str]) -> Iterator[tuple[int, str]]:
