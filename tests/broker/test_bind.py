@@ -259,7 +259,7 @@ def test_a_promise_whose_devices_were_renamed_is_not_written_again(family: Famil
     effect = bound(broker, device_pod("a", amount, resource), "n")
     broker.observe(Box("n", family, 8, ids=tuple(f"x{index}" for index in range(8))).sights(), NOW)
     answer = broker.bind("uid-a", "n", NOW)
-    assert answer.error == "pod default/a was promised devices that node n no longer has"
+    assert answer.error == "pod default/a was promised devices that node n no longer has for it"
     assert broker.filter(device_pod("a", amount, resource), ["n"], NOW).nodes == []
     broker.outcome(effect, "refused", NOW)
     assert bound(broker, device_pod("a", amount, resource), "n").grant is not None
@@ -274,6 +274,23 @@ def test_a_promise_on_a_node_that_is_gone_is_kept_and_not_written_again() -> Non
     broker.observe(Box("n", count=1).sights(), NOW)
     assert free(broker, "n") == []
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
+
+
+def test_a_promise_whose_devices_somebody_else_gave_away_is_not_written_again() -> None:
+    broker, other = broker_of(Box("n", count=2)), broker_of(Box("n", count=2))
+    bound(broker, device_pod("a", 2), "n")
+    broker.observe([seen_bound(device_pod("b", 2), bound(other, device_pod("b", 2), "n"))], NOW)
+    assert broker.bind("uid-a", "n", NOW).error == "pod default/a was promised devices that node n no longer has for it"
+    assert broker.filter(device_pod("a", 2), ["n"], NOW).nodes == []
+    broker.observe([PodGone("uid-b")], NOW)
+    assert broker.bind("uid-a", "n", NOW).error == ""
+
+
+def test_a_promise_that_the_pod_no_longer_asks_for_is_not_written_again() -> None:
+    broker = broker_of(Box("n", count=2))
+    bound(broker, device_pod("a", 2), "n")
+    broker.observe([replace(device_pod("a", 2), containers=(), version=2)], NOW)
+    assert broker.bind("uid-a", "n", NOW).error == "pod default/a was promised devices that it no longer asks for"
 
 
 @pytest.mark.parametrize("now", [-1e9, 0.0, 1e300, float("inf"), float("-inf"), float("nan")])

@@ -107,8 +107,11 @@ def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: floa
     if pod.node or entry is None or entry.state != "ASSUMED" or entry.outcome == "written":
         return BindAnswer()
     if not state.cluster.has(entry):
-        return BindAnswer(f"pod {pod_name(pod)} was promised devices that node {node} no longer has")
-    return BindAnswer("", (_promise(state, pod, state.wish(pod).dialect, entry, now),))
+        return BindAnswer(f"pod {pod_name(pod)} was promised devices that node {node} no longer has for it")
+    wish = state.wish(pod)
+    if wish.ask is None:
+        return BindAnswer(f"pod {pod_name(pod)} was promised devices that it no longer asks for")
+    return BindAnswer("", (_promise(state, pod, wish.dialect, entry, now),))
 
 
 def _astray(state: State, uid: str, node: str) -> str:

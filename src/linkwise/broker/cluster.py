@@ -218,17 +218,18 @@ class Cluster:
         return more_room(before, after)
 
     def _note_drift(self, name: str, found: tuple[Drift, ...]) -> None:
-        before = self.drift.get(name, ())
+        before = self.drift.pop(name, ())
+        if found:
+            self.drift[name] = found
         if found != before:
             self.drifted.setdefault(name, before)
-            self.drift[name] = found
-            if not found:
-                del self.drift[name]
 
     def has(self, entry: Entry) -> bool:
-        """Whether the node still has the devices of a promise."""
+        """Whether the node still has the devices of a promise, and nobody else has got them."""
         stock = self.stocks.get(entry.node)
-        return stock is not None and {device.id for device in stock.devices}.issuperset(entry.grant.offer.devices)
+        if stock is None or self.ledger.taken(entry, stock.allocations):
+            return False
+        return {device.id for device in stock.devices}.issuperset(entry.grant.offer.devices)
 
     def ended_on(self, stock: Stock) -> list[str]:
         """Pods that use nothing any more, though the node's agent has them in its list still."""
@@ -246,8 +247,7 @@ class Cluster:
         self.ledger.touched.discard(stock.name)
 
     def _drift_of(self, entry: Entry, stock: Stock) -> Drift | None:
-        changed = self._changed.get(entry.pod)
-        if changed:
+        if changed := self._changed.get(entry.pod):
             believed = stock.allocations.get(entry.pod) or entry.grant.offer.devices
             return Drift("changed", stock.name, (entry.pod,), changed.offer.devices, believed)
         return self._moved.get(entry.pod)

@@ -68,12 +68,12 @@ class Run:
 
 
 def gathered(state: State, key: str) -> Gathered | None:
-    """The group as it is now; who was promised devices by a bind that has not ended counts as bound."""
+    """The group as it is now; who was promised devices by more than a plan counts as bound."""
     found = state.groups.gather(key)
     if found is None:
         return None
     get = state.cluster.ledger.get
-    homes = {pod.uid: entry.node for pod in found.waiting if (entry := get(pod.uid)) and entry.state == "ASSUMED"}
+    homes = {pod.uid: entry.node for pod in found.waiting if (entry := get(pod.uid)) and entry.state != "PLANNED"}
     if not homes:
         return found
     under_way = [replace(pod, node=homes[pod.uid]) for pod in found.waiting if pod.uid in homes]
@@ -164,8 +164,10 @@ def patience(state: State, group: Group | None) -> float:
 
 def resting(state: State, key: str, now: float) -> bool:
     """Whether the group is not planned for a while; once that is over it is, also where the clock is set back."""
-    times, until = state.groups.rests.get(key, (0, 0.0))
-    if until <= now and key in state.groups.rests:
+    if key not in state.groups.rests:
+        return False
+    times, until = state.groups.rests[key]
+    if until <= now:
         state.groups.rests[key] = (times, 0.0)
     return now < until
 

@@ -110,6 +110,10 @@ class Ledger:
         kept = replace(entry, state="ASSUMED", serial=self._serial, open=numbers, outcome=before, expires=None)
         return self._set(kept)
 
+    def taken(self, entry: Entry, told: Collection[str] = ()) -> bool:
+        """Whether another pod has devices of a promise as well: somebody else may have bound it; `told` as for a promise."""
+        return bool(self._clash([entry], told))
+
     def outcome(self, pod: str, serial: int, outcome: Outcome) -> bool:
         """How a bind ended; false if nothing follows: it is over already, or another bind of the pod may be written."""
         entry = self._entries.get(pod)
@@ -184,9 +188,13 @@ class Ledger:
 
     def _check_together(self, entries: Sequence[Entry], told: Collection[str]) -> None:
         """Raise LedgerError if a device would be promised twice: to two of these, or to one of these and another pod."""
-        own = {entry.pod for entry in entries}
-        if len(own) < len(entries):
+        if len({entry.pod for entry in entries}) < len(entries):
             raise LedgerError("one pod would be promised devices twice")
+        if clash := self._clash(entries, told):
+            raise LedgerError(clash)
+
+    def _clash(self, entries: Sequence[Entry], told: Collection[str]) -> str:
+        own = {entry.pod for entry in entries}
         claims: dict[tuple[str, str], list[tuple[str, Part]]] = {}
         nodes = {entry.node for entry in entries}
         away = {*own, *told}
@@ -199,7 +207,8 @@ class Ledger:
             pods = dict.fromkeys(pod for pod, _ in claimed)
             whole = any(is_whole(part) for _, part in claimed)
             if whole and len(pods) > 1 and own & pods.keys():
-                raise LedgerError(f"device {device} of {node} would be promised to {' and '.join(pods)}")
+                return f"device {device} of {node} would be promised to {' and '.join(pods)}"
+        return ""
 
     def _set(self, entry: Entry) -> Entry:
         pod, node = entry.pod, entry.node

@@ -236,6 +236,23 @@ def _gated(caller: Caller, call: Call) -> object:
     return caller.show(replace(caller.pod(call), gates=() if call.number % 2 else ("example.com/gate",)), call.pod)
 
 
+def _rewritten(caller: Caller, call: Call) -> object:
+    """A pod is something else all of a sudden, which no API server would allow: nobody may stumble over it."""
+    pod, other = caller.pod(call), caller.pod(call._replace(pod=(call.pod + 1 + call.node) % PODS))
+    labels, words = GROUPS[call.node % len(GROUPS)]
+    ways: tuple[PodView, ...] = (
+        replace(pod, node=""),
+        replace(pod, node=caller.node(call.node)),
+        replace(pod, labels=labels, annotations=words),
+        replace(pod, containers=(ContainerView("main", limits=MEMBER_ASKS[call.node]),)),
+        replace(pod, containers=()),
+        replace(pod, phase="Pending", deleting=False, stopped=False),
+        replace(pod, uid=other.uid),
+        replace(pod, annotations=other.annotations),
+    )
+    return caller.show(ways[call.number], call.pod)
+
+
 VERBS: Final[dict[str, Callable[[Caller, Call], object]]] = {
     "node": _see_node,
     "node again": _see_node,
@@ -252,7 +269,9 @@ VERBS: Final[dict[str, Callable[[Caller, Call], object]]] = {
     "changed": _changed,
     "finished": lambda caller, call: caller.show(replace(caller.pod(call), phase="Succeeded"), call.pod),
     "deleted": lambda caller, call: caller.show(replace(caller.pod(call), deleting=True), call.pod),
-    "stopped": lambda caller, call: caller.show(replace(caller.pod(call), deleting=True, stopped=True), call.pod),
+    "stopped": lambda caller, call: caller.show(
+        replace(caller.pod(call), deleting=True, stopped=True, begun=True), call.pod
+    ),
     "gone": _gone,
     "dry run": lambda caller, call: caller.broker.dry_run(caller.pod(call), caller.now),
     "admit": lambda caller, call: caller.broker.admit(caller.pod(call)),
@@ -276,6 +295,8 @@ VERBS: Final[dict[str, Callable[[Caller, Call], object]]] = {
     "written": _written,
     "gated": _gated,
     "restart": _restart,
+    "rewritten": _rewritten,
+    "rewritten again": _rewritten,
     "explain group": lambda caller, call: caller.broker.explain_group(caller.pod(call).uid, caller.now),
     "dry plan": lambda caller, call: caller.broker.dry_plan([caller.pod(call)], caller.now),
 }
