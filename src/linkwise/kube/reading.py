@@ -60,8 +60,19 @@ class Reading:
         """objects that nobody can tell the name of"""
         self._source = source
         self._stats = stats
+        self._unseen: set[str] = set()
+        """objects that could not be read before, and are not among those listed so far"""
         self._shown: dict[Name, Head] = {}
         """of all but pods, which the broker knows by UID"""
+
+    def begin_list(self) -> None:
+        """All objects are about to be listed."""
+        self._unseen = set(self._stats.unreadable)
+
+    def end_list(self) -> None:
+        """They were: what could not be read and is not among them is gone."""
+        for name in self._unseen:
+            self._stats.unreadable.pop(name, None)
 
     def listed(self, document: msgspec.Raw) -> tuple[Name, Told | None]:
         """An object of a list: which one it is, and what it says if that counts."""
@@ -85,8 +96,6 @@ class Reading:
     def missing(self, names: Collection[Name]) -> list[Told]:
         """What it means that of all that was shown only these are there."""
         lost = [name for name in self._shown if name not in names]
-        for name in lost:
-            self._stats.unreadable.pop(name, None)
         return [(name, self._source.gone(self._shown.pop(name))) for name in lost]
 
     def refused(self, name: str, error: Exception) -> None:
@@ -101,6 +110,7 @@ class Reading:
         if not self._source.counts(head):
             return None
         seen, name = self._seen(document, head), _shown(head)
+        self._unseen.discard(name)
         if seen.wrong:
             self._stats.errors["unreadable"] += 1
             if self._stats.unreadable.get(name) != seen.wrong:

@@ -128,6 +128,7 @@ class Reflector:
         # A list as of now, by the quorum: no version is asked for.
         before = frozenset(self.known()) if self.known else frozenset()
         found, rest, nameless = set[Name](), "", self._reading.nameless
+        self._reading.begin_list()
         while True:
             page = await self._page(rest)
             self._check_time(page.version)
@@ -144,6 +145,7 @@ class Reflector:
             if not rest:
                 break
         if self._reading.nameless == nameless:
+            self._reading.end_list()
             self._tell_missing(found, before)
         self._version, self._listed = page.version, self.timing.clock()
         self.stats.heard_at = self.timing.clock()
@@ -177,7 +179,6 @@ class Reflector:
             return
         # Who became known since the list was asked for may be newer than the list: that tells nothing of them.
         newer = frozenset(self.known()) - before if self.known else frozenset()
-        self.stats.unreadable.pop(_LIST, None)
         self._hand_on([(_LIST, PodsListed(frozenset(found) | newer if newer else frozenset(found)))])
 
     async def _watch(self) -> None:
