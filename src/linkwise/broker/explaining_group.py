@@ -168,7 +168,8 @@ def _with_plan(told: GroupExplanation, trying: Trying, plan: Plan, *, alone: boo
 
 def _others(trying: Trying, plan: Plan) -> list[Plan]:
     """The best plan without each of the nodes, one at a time, by names."""
-    names = [name for name in plan.nodes if name not in trying.held]
+    held = trying.held
+    names = [name for name in plan.nodes if name not in held]
     found = [trying.plan(Change(but=frozenset({name}))) for name in _various(names, plan, trying)]
     return sorted((other for other in found if other and other.levels), key=lambda other: sorted(other.nodes))
 
