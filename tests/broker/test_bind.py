@@ -302,3 +302,13 @@ def test_whatever_the_clock_says_times_of_a_node_are_numbers_that_increase(now: 
     ]
     assert times == sorted(set(times))
     assert 0 < times[0] <= times[-1] < 2**63
+
+
+def test_what_was_booked_twice_is_given_back_at_once() -> None:
+    broker = broker_of(Box("n"))
+    pod = device_pod("a", 2)
+    broker.observe([pod], NOW)
+    assert [broker.book(pod.uid, "n", NOW).error for _ in range(2)] == ["", ""]
+    broker.unbook(pod.uid, NOW)
+    broker.unbook(pod.uid, NOW)
+    assert free(broker, "n") == ["n-d0", "n-d1"]

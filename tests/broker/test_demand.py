@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, strategies as st
 
 from linkwise import ContainerView, NodeView, PodView, Toleration
 from linkwise.broker.demand import capacity_of, demand_of
-from linkwise.dialects.effective import effective_quantity
+from linkwise.dialects.effective import combined
+from linkwise.dialects.quantity import quantity
 from linkwise.model.demand import Capacity, Demand
 from linkwise.model.views import HostPort, NodeTerm, PodTerm
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 MIB = 1 << 20
 
@@ -104,12 +109,17 @@ QUANTITIES = st.builds("{}{}".format, st.integers(0, 5000), st.sampled_from(["",
 CONTAINERS = st.builds(container, QUANTITIES, QUANTITIES, init=st.booleans(), sidecar=st.booleans())
 
 
+def exact(view: PodView, resource: str) -> Decimal:
+    own = combined(view, lambda found: quantity(found.requests.get(resource, found.limits.get(resource, "0"))))
+    return own + quantity(view.overhead.get(resource, "0"))
+
+
 @given(st.lists(CONTAINERS, max_size=4), QUANTITIES)
 def test_numbers_are_the_effective_quantities(containers: list[ContainerView], extra: str) -> None:
     view = pod(*containers, cpu=extra)
     cpu, memory, _ = amounts(view)
-    assert cpu - 1 < effective_quantity(view, "cpu") * 1000 <= cpu
-    assert memory - 1 < effective_quantity(view, "memory") <= memory
+    assert cpu - 1 < exact(view, "cpu") * 1000 <= cpu
+    assert memory - 1 < exact(view, "memory") <= memory
 
 
 @given(st.text(), st.text())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from linkwise.broker.effects import Event
-from linkwise.broker.sights import ClusterObject, PodGone
+from linkwise.broker.sights import ClusterObject, NodeGone, PodGone
 from linkwise.model.views import PodView
-from linkwise.testing.boxes import Box, broker_of, device_pod, place
+from linkwise.testing.boxes import Box, binds, broker_of, device_pod, place
 from linkwise.testing.group_pods import in_gang, in_group, woken
 
 PLANLESS = PodView("default", "launcher", "uid-launcher")
@@ -170,3 +170,40 @@ def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> N
     effects = broker.observe([strangers], 1.0)
     assert "PlanBroken" in {effect.reason for effect in effects if isinstance(effect, Event)}
     assert not broker.state.groups.plans
+
+
+def test_a_node_that_went_while_a_member_was_being_bound_is_planned_no_more() -> None:
+    broker = broker_of(Box("n0"), Box("n1"))
+    pods = in_group(device_pod("a"), device_pod("b"))
+    broker.observe(pods, 0.0)
+    (there,) = broker.filter(pods[0], ["n0", "n1"], 0.0).nodes
+    flights = [binds(broker.bind(pod.uid, there, 0.0).effects)[0] for pod in pods]
+    broker.observe([NodeGone(there)], 1.0)
+    assert "a" in woken(broker.outcome(flights[0], "refused", 1.0))
+    (other,) = {"n0", "n1"} - {there}
+    assert broker.filter(pods[0], [other], 1.0).nodes == [other]
+
+
+def test_a_node_that_stopped_while_a_member_was_being_bound_is_planned_no_more() -> None:
+    broker = broker_of(Box("n0", version=1))
+    (pod,) = in_group(device_pod("a"))
+    broker.observe([pod], 0.0)
+    broker.filter(pod, ["n0"], 0.0)
+    (flight,) = binds(broker.bind(pod.uid, "n0", 0.0).effects)
+    broker.observe([Box("n0", ready=False, version=2).view()], 1.0)
+    broker.outcome(flight, "refused", 1.0)
+    assert not broker.state.groups.plans
+    assert not list(broker.state.cluster.ledger.entries())
+
+
+def test_a_bind_that_is_refused_when_the_plan_is_another_holds_nothing() -> None:
+    broker = broker_of(Box("n0", count=4))
+    first, second, late = in_group(*(device_pod(name) for name in "abc"))
+    broker.observe([first, second], 0.0)
+    broker.filter(first, ["n0"], 0.0)
+    assert broker.filter(first, ["n0"], 20.0).nodes == ["n0"]
+    (flight,) = binds(broker.bind(first.uid, "n0", 20.0).effects)
+    broker.observe([late], 20.0)
+    assert broker.filter(late, ["n0"], 20.0).nodes == ["n0"]
+    broker.outcome(flight, "refused", 20.0)
+    assert {entry.pod for entry in broker.state.cluster.ledger.entries()} == {second.uid, late.uid}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from linkwise.broker.sights import PodGone
 from linkwise.dialects.groups_gang import WAITING
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.boxes import Box, broker_of, device_pod, place
+from linkwise.testing.boxes import Box, binds, broker_of, device_pod, place
 from linkwise.testing.group_pods import in_gang, in_group, woken
 
 HOUR = 3600.0
@@ -80,3 +80,30 @@ def test_a_plan_holds_for_as_long_as_its_gang_says_and_no_longer_than_any_may() 
     usual = GroupSettings()
     assert [held_for(said, usual) for said in ("30s", "10m", "8760h")] == [60.0, 600.0, HOUR]
     assert held_for("10m", GroupSettings(longest_hold=90.0)) == 90.0
+
+
+def test_a_plan_whose_last_bind_is_under_way_for_long_is_not_due_all_the_time() -> None:
+    broker = broker_of(Box("n0"))
+    (pod,) = in_group(device_pod("a"))
+    broker.observe([pod], 0.0)
+    broker.filter(pod, ["n0"], 0.0)
+    (flight,) = binds(broker.bind(pod.uid, "n0", 0.0).effects)
+    broker.outcome(flight, "unknown", 0.0)
+    broker.step(HOUR)
+    assert broker.next_deadline() == HOUR + 60.0
+    assert broker.state.cluster.ledger.get(pod.uid)
+
+
+def test_places_that_are_left_one_after_the_other_are_given_up_together() -> None:
+    broker = broker_of(Box("n0", count=4))
+    pods = in_group(*(device_pod(name) for name in "abc"))
+    broker.observe(pods, 0.0)
+    for pod in pods:
+        broker.filter(pod, ["n0"], 0.0)
+        place(broker, pod, "n0")
+    broker.observe([PodGone(pods[0].uid)], 1.0)
+    broker.observe([PodGone(pods[1].uid)], 4.0)
+    broker.step(7.0)
+    assert (broker.next_deadline(), len(list(broker.state.cluster.ledger.entries()))) == (9.0, 3)
+    broker.step(9.0)
+    assert (broker.next_deadline(), len(list(broker.state.cluster.ledger.entries()))) == (None, 1)

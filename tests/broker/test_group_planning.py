@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,11 +13,24 @@ from linkwise.broker.group_book import Gathered
 from linkwise.broker.group_planning import Run, start
 from linkwise.broker.network import network_of, read_network
 from linkwise.model.group import Group
-from linkwise.model.views import ContainerView, NodeView, PodView, Taint
+from linkwise.model.views import ContainerView, NodeView, PodTerm, PodView, Taint
 from linkwise.vendors.profiles import profile
+
+if TYPE_CHECKING:
+    from _collections_abc import dict_items
 
 GROUP = Group("default/g", "koordinator", 2)
 ZONE = "topology.kubernetes.io/zone"
+
+
+class Labels(dict[str, str]):
+    """Labels that count how often they are looked at."""
+
+    looked = 0
+
+    def items(self) -> dict_items[str, str]:
+        self.looked += 1
+        return super().items()
 
 
 def seen(*names: str, taints: tuple[Taint, ...] = ()) -> Broker:
@@ -63,3 +77,15 @@ def test_labels_that_change_while_they_are_read_are_read_again() -> None:
     with pytest.raises(StopIteration) as end:
         next(steps)
     assert end.value.value.levels == network_of(broker.state.cluster, GROUP).levels == (ZONE,)
+
+
+def test_whom_all_members_must_be_with_is_looked_for_once() -> None:
+    broker, labels = seen("a", "b"), Labels(app="other")
+    broker.observe([PodView("default", "x", "ux", labels=labels, node="a", phase="Running", version=1)], 0.0)
+    term = PodTerm(ZONE, {"app": "me"}, namespaces=("default",))
+    box = ContainerView("main", limits={"nvidia.com/gpu": "1"})
+    pods = [PodView("default", f"p{n}", f"u{n}", (box,), {"app": "me"}, together=(term,)) for n in range(16)]
+    run = start(broker.state, GROUP.key, Gathered(GROUP, tuple(pods)))
+    run.advance(10_000)
+    assert run.plan is not None
+    assert labels.looked == 1

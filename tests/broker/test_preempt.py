@@ -10,6 +10,7 @@ import pytest
 from linkwise.broker.sights import PodGone
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.boxes import ASCEND, MEMORY, NVIDIA, Box, broker_of, device_pod, place
+from linkwise.testing.group_pods import in_gang
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -131,3 +132,15 @@ def test_nothing_comes_of_asking() -> None:
     before = broker.snapshot(NOW)
     assert broker.preempt(device_pod("urgent"), {"n": ["uid-a"]}, NOW)
     assert broker.snapshot(NOW) == before
+
+
+@pytest.mark.rule("001.fewest-nodes")
+def test_a_question_about_evictions_does_not_change_the_plan_that_follows() -> None:
+    broker = broker_of(Box("n0", count=4), Box("n1", count=4))
+    victim = place(broker, device_pod("victim"), "n0")
+    # Others bound these, and nobody knows which devices they have: two on the one node, one on the other.
+    untold = [replace(device_pod(name), node=node) for name, node in (("x", "n0"), ("y", "n0"), ("z", "n1"))]
+    gang = in_gang(*(device_pod(name) for name in "abc"), least=3)
+    broker.observe([*untold, *gang], NOW)
+    assert broker.preempt(gang[0], {"n0": [victim.uid]}, NOW) == {"n0": [victim.uid]}
+    assert broker.filter(gang[0], ["n0", "n1"], NOW).nodes == ["n1"]

@@ -127,7 +127,7 @@ REMEMBERED = {
         *("problems", "ladders", "renewed", "moved", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
     },
     "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
-    "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_ending", "touched")},
+    "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "touched")},
     "state.pending": {"_entries", "_attempts", "_offered", "freed", *("_by_node", "_offers")},
     "state.waiting": {"_refused", "_woken", "_passed", "freed", *("_lines",)},
     "state.writer": {"_last"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from linkwise import ContainerView, InputError, PodView
-from linkwise.dialects.effective import by_container, effective, effective_quantity, resources_of
+from linkwise.dialects.effective import by_container, effective, resources_of
 
 GPU = "nvidia.com/gpu"
 
@@ -65,8 +65,8 @@ def test_what_belongs_to_no_container_is_an_input_error() -> None:
 
 
 def test_a_limit_stands_for_a_missing_request_and_the_request_counts() -> None:
-    assert effective(pod(ContainerView("a", requests={GPU: "2"}, limits={GPU: "2"})), GPU) == 2
-    assert effective_quantity(pod(ContainerView("a", requests={"cpu": "500m"}, limits={"cpu": "2"})), "cpu") == 0.5
+    assert effective(pod(ContainerView("a", limits={GPU: "2"})), GPU) == 2
+    assert effective(pod(ContainerView("a", requests={GPU: "1"}, limits={GPU: "2"})), GPU) == 1
 
 
 def test_a_broken_amount_is_an_input_error() -> None:

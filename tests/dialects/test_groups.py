@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.dialects import groups, groups_conventions, groups_gang
-from linkwise.dialects.groups import group_of
+from linkwise.dialects.groups import group_of, may_have_group
 from linkwise.model.group import Group, NetworkWish
 from linkwise.model.views import Owner, PodView
 
@@ -232,3 +232,9 @@ def test_no_words_can_raise(
     told, problems = group_of(pod(labels, annotations, owner=owner, native=native))
     assert told is None or told.key.startswith("team/")
     assert all(problem.where == "pod team/p" and problem.sentence.isprintable() for problem in problems)
+
+
+@given(said_words, said_words)
+def test_who_says_anything_about_groups_is_read(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    found = pod(labels, annotations)
+    assert may_have_group(found) or group_of(found) == (None, ())

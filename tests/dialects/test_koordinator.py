@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from linkwise.dialects.dialect import Held, Writing
-from linkwise.dialects.koordinator import ALLOCATED, TOPOLOGY, VISIBLE_SIBLINGS
+from linkwise.dialects.koordinator import ALLOCATED, TOPOLOGY, VISIBLE_SIBLINGS, wants_siblings
 from linkwise.errors import InputError
 from linkwise.model.ask import Ask
 from linkwise.model.verdict import Part
@@ -43,10 +43,10 @@ def test_the_seeds_sample_is_read_and_written_to_the_letter(shared: Path) -> Non
 
 
 def test_siblings_are_seen_by_those_who_say_so() -> None:
-    assert DIALECT.wants_siblings(pod(box(), **{VISIBLE_SIBLINGS: "true"}))
-    assert not DIALECT.wants_siblings(pod(box()))
+    assert wants_siblings(pod(box(), **{VISIBLE_SIBLINGS: "true"}))
+    assert not wants_siblings(pod(box()))
     odd = pod(box(), **{VISIBLE_SIBLINGS: "yes"})
-    assert not DIALECT.wants_siblings(odd)
+    assert not wants_siblings(odd)
     assert keys(DIALECT.held(odd)) == [VISIBLE_SIBLINGS]
 
 

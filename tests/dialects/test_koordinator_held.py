@@ -178,5 +178,4 @@ def test_no_text_in_an_annotation_raises(named: list[ContainerView], lists: str,
     found = DIALECT.held(asking)
     assert found.grant is None or found.grant.offer.devices
     assert all(problem.sentence for problem in found.problems)
-    DIALECT.wants_siblings(asking)
     DIALECT.write(Writing(asking, granted(Part("a", ("GPU-0",))), DEVICES, 1))

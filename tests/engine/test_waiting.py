@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.engine.index import Wanted
 from linkwise.engine.waiting import Refused, Waiting, more_room
+from linkwise.model.device import Device
+from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.nodes import ask, node, share_ask, share_node
 
 if TYPE_CHECKING:
+    from linkwise.model.ask import Ask
     from linkwise.model.node import Node
+    from linkwise.model.verdict import Offer, Reject
 
 ONE = Wanted(ask(1), "w", POLICIES["whole-device"])
 TWO = Wanted(ask(2), "w", POLICIES["whole-device"])
+
+
+class Counting(MemoryShare):
+    """Tells who asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+        self.asked.append(ask.namespace)
+        return super().pick(ask, node)
 
 
 def refused(pod: str, wanted: Wanted = ONE, *, created: float = 0.0, priority: int = 0) -> Refused:
@@ -128,3 +145,31 @@ def test_room_is_more_when_anything_can_be_had_that_could_not_be_before() -> Non
     assert not more_room(share_node(16, [5]), share_node(16, [4]))
     assert more_room(share_node(16, [4]), share_node(16, [4], mode="any"))
     assert more_room(share_node(16, [4], owners={0: "team"}), share_node(16, [4]))
+
+
+def test_bytes_that_are_rounded_up_for_fewer_containers_are_a_kind_of_their_own() -> None:
+    two, one = (replace(share_ask(*sizes), in_bytes=True) for sizes in ((15, 15), (30,)))
+    line = waiting(
+        *(refused(pod, Wanted(each, "w", POLICIES["memory-share"])) for pod, each in (("a", two), ("b", one)))
+    )
+    room = replace(share_node(10, [3]), devices=(Device("d0", 0, memory=10, bytes=100),))
+    assert woken(line, room) == [("b", "n")]
+
+
+def test_of_many_namespaces_that_have_nothing_on_a_node_one_is_tried_there() -> None:
+    policy = Counting()
+    asks = [Wanted(share_ask(8, namespace=f"team-{number}"), "w", policy) for number in range(20)]
+    line = waiting(*(refused(f"p{number}", wanted) for number, wanted in enumerate(asks)))
+    assert woken(line, share_node(16, [8, 4], owners={0: "team-7", 1: "team-9"})) == [("p7", "n")]
+    assert policy.asked == ["team-0", "team-7", "team-9"]
+
+
+def test_nothing_is_remembered_of_a_node_that_is_gone() -> None:
+    line = waiting(refused("a"), refused("b"))
+    woken(line, node(1))
+    line.put(refused("a"))
+    assert again(line, node(1)) == [("b", "n")]
+    line.lose_node("n")
+    line.put(refused("b"))
+    assert line.remembered()[:2] == ({}, {})
+    assert woken(line, node(2, name="m")) == [("a", "m"), ("b", "m")]

@@ -138,8 +138,8 @@ class Broker:
     def unbook(self, uid: str, now: float) -> tuple[Effect, ...]:
         """The other scheduler changed its mind: what was booked and not written is free again."""
         entry = self.state.cluster.ledger.get(uid)
-        if entry and entry.state == "ASSUMED":
-            self.state.cluster.ledger.outcome(uid, entry.serial, "refused")
+        for serial in entry.open if entry and entry.state == "ASSUMED" else ():  # it may have been booked again
+            self.state.cluster.ledger.outcome(uid, serial, "refused")
         return self.state.turn(now)
 
     def prepare(self, nodes: int) -> bool:
@@ -180,5 +180,5 @@ class Broker:
         """When `step` is due, if nothing happens before; 0 if something is left to do now."""
         if self.state.busy():
             return 0.0
-        due = (self.state.pending.next_expiry(), self.state.cluster.ledger.next_expiry(), next_alarm(self.state))
+        due = (self.state.pending.next_expiry(), next_alarm(self.state))
         return min((time for time in due if time is not None), default=None)

@@ -61,11 +61,10 @@ class ClusterObjects:
 
     def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
         """Note an object as it is now; None if it is gone."""
-        self.documents.setdefault(kind, {}).pop(name, None)
-        self.problems.pop((kind, name), None)
+        self._drop(kind, name)
         found = None if document is None or kind not in READ else document_of(document)
         if found is not None:
-            self.documents[kind][name] = found
+            self.documents.setdefault(kind, {})[name] = found
         if kind in _POD_GROUPS:
             self._see_pod_group(kind, name, found)
         elif kind in LADDERS:
@@ -124,6 +123,13 @@ class ClusterObjects:
                 if label in view.labels:
                     values.add(view.labels[label])
         words.update((label, frozenset(values)) for label, values in found.items())
+
+    def _drop(self, kind: str, name: str) -> None:
+        self.problems.pop((kind, name), None)
+        named = self.documents.get(kind, {})
+        named.pop(name, None)
+        if not named:
+            self.documents.pop(kind, None)
 
     def _see_pod_group(self, kind: str, name: str, document: Mapping[str, object] | None) -> None:
         before = self._pod_groups.pop((kind, name), None)

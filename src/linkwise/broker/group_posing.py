@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.beside import needed_by
+from linkwise.broker.beside import company_in, needed_by
 from linkwise.broker.demand import capacity_of
 from linkwise.broker.pods import holds_devices
 from linkwise.dialects.linkwise import any_model
@@ -66,12 +66,12 @@ def minimum_of(state: State, found: Gathered) -> int:
 
 
 def _members(state: State, found: Gathered) -> Generator[None, None, tuple[Member, ...]]:
-    members = []
+    members, company = [], company_in(state)
     for place, pod in enumerate(found.waiting):
         if place % MEMBERS_AT_ONCE == 0:
             yield
         wanted = state.wanted(state.wish(pod))
-        members.append(Member(pod.uid, pod.name, wanted, needed_by(state, pod), place, pod.created))
+        members.append(Member(pod.uid, pod.name, wanted, needed_by(state, pod, company), place, pod.created))
     return tuple(members)
 
 

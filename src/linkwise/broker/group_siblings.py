@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event
-from linkwise.dialects.koordinator import VISIBLE_SIBLINGS
+from linkwise.dialects.koordinator import wants_siblings
 from linkwise.dialects.koordinator_record import visible
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def blind_siblings(state: State, pod: PodView, entry: Entry) -> list[Event]:
     blind = [
         sibling.name
         for sibling in _siblings(state, pod)
-        if sibling.node == entry.node and _wishes(sibling) and not own <= visible(sibling)
+        if sibling.node == entry.node and wants_siblings(sibling) and not own <= visible(sibling)
     ]
     if not blind:
         return []
@@ -46,11 +46,7 @@ def blind_siblings(state: State, pod: PodView, entry: Entry) -> list[Event]:
 def _siblings(state: State, pod: PodView) -> list[PodView]:
     """The other members that the same owner made; nobody's where the pod does not wish to see them."""
     found = state.groups.gather(state.groups.key_of(pod.uid))
-    if found is None or pod.owner is None or not _wishes(pod):
+    if found is None or pod.owner is None or not wants_siblings(pod):
         return []
     members = (*found.bound, *found.waiting)
     return [other for other in members if other.uid != pod.uid and other.owner and other.owner.uid == pod.owner.uid]
-
-
-def _wishes(pod: PodView) -> bool:
-    return pod.annotations.get(VISIBLE_SIBLINGS) == "true"

@@ -76,10 +76,12 @@ def wakes(state: State, key: str) -> list[Wake]:
 def _finished(state: State, key: str, now: float) -> Reason | None:
     """Hold the plan that was made; if it can't be kept any more, it is made again."""
     run, found = state.runs.pop(key), together(state, key)
+    missed = key in state.groups.missed
+    state.groups.missed.discard(key)
     groups = groups_of(state, mates_of(state, key))
     if found is None or any(unready(state, own, now) for own in groups):
         return _PLANNING  # it changed while it was planned; whoever asks next is told what it lacks
-    if run.plan is None and (key in state.groups.missed or run.asked != asked_of(state, groups)):
+    if run.plan is None and (missed or run.asked != asked_of(state, groups)):
         first = mates_of(state, key)[0]  # there is room now that there was not, or others wait, or fewer must start
         state.runs[first] = begin(state, first, found)
         return _PLANNING

@@ -14,8 +14,8 @@ from linkwise.broker.network import network_of
 from linkwise.broker.pods import holds_devices
 from linkwise.engine.groups.caps import Ground
 from linkwise.engine.groups.making import Making, Site, Task, make_plan
+from linkwise.engine.shapes import shape_of
 from linkwise.engine.usage import node_of, usage_of
-from linkwise.model.node import FREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.groups.plan import Member, Plan
-    from linkwise.engine.shapes import Shape
     from linkwise.model.demand import Load
     from linkwise.model.node import Node
 
@@ -177,7 +176,7 @@ class Trying:
         node = node_of(stock, usage_of(stock, staying, {*gone, *cluster.ended_on(stock)}))
         ground = Ground(view, capacity_of(view), self._load(name, gone), self._neighbours(name, gone))
         held = known.held if known else frozenset[str]()
-        shape = _shape(cluster.index.shape(name), node)
+        shape = shape_of(cluster.index.shape(name).build, node)
         return Site(node, shape, ground, self._network.path(view), held, served)
 
     def _load(self, name: str, gone: Collection[str]) -> Load:
@@ -197,9 +196,3 @@ class Trying:
             return [(pod.namespace, pod.labels) for pod in there]
 
         return found
-
-
-def _shape(known: Shape, node: Node) -> Shape:
-    """The shape that a node of the same devices has when other ones are free."""
-    free = sum(1 << place for place, device in enumerate(node.devices) if device.healthy and node.use(device) == FREE)
-    return known._replace(free=free, mode=node.mode, unattributed=node.unattributed + (node.unattributed_share > 0))

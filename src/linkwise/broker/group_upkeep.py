@@ -42,7 +42,8 @@ def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
             effects += [*_carried_out(state, key), *half_bound(state, found, now)]
             continue
         if not waiting & held.plan.placements.keys():
-            continue  # the last binds are under way
+            _wait_for_binds(state, key, held, now)
+            continue
         broken = _broken(state, key, waiting, changed) or _too_few(state, found, held)
         if broken:
             effects += _let_go(state, found, "PlanBroken", broken, now)
@@ -51,6 +52,12 @@ def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
             effects += _let_go(state, found, "PlanExpired", "nobody carried it out in time", now)
             _rest(state, mates_of(state, key)[0], now)
     return (*effects, *evictions(state, now), *_due(state, now))
+
+
+def _wait_for_binds(state: State, key: str, held: HeldPlan, now: float) -> None:
+    """The last binds are under way, and no clock ends these: the plan is looked at again when as much time is over."""
+    if held.expires <= now:
+        prolong(state, key, now)
 
 
 def _keep_to_the_clock(state: State, now: float) -> None:
@@ -160,7 +167,8 @@ def next_alarm(state: State) -> float | None:
     """When something is due here, if nothing happens before."""
     book = state.groups
     evicting = [due for key, due in book.evicting.items() if key not in book.plans]
-    return min((*book.alarms.values(), *(held.expires for held in book.plans.values()), *evicting), default=None)
+    plans, places = (held.expires for held in book.plans.values()), (until for until, _ in book.places.values())
+    return min((*book.alarms.values(), *plans, *places, *evicting), default=None)
 
 
 def _too_few(state: State, found: Gathered, held: HeldPlan) -> str:
@@ -181,14 +189,18 @@ def _broken(state: State, key: str, waiting: set[str], changed: set[str] | None)
     held, homes = state.groups.homes[key]
     for name in homes if changed is None else sorted(changed & homes.keys()):
         members = [uid for uid in homes[name] if uid in waiting]
-        view = state.cluster.nodes.get(name)
-        if members and (view is None or not view.ready or view.unschedulable):
+        if members and not _takes_pods(state, name):
             return f"node {name} of the plan takes no pods any more"
         for uid in members:
             entry = state.cluster.ledger.get(uid)
             if held.plan.placements[uid].offer is not None and (entry is None or not _to_be_had(state, entry)):
                 return f"devices of node {name} that were planned can't be had any more"
     return ""
+
+
+def _takes_pods(state: State, name: str) -> bool:
+    view = state.cluster.nodes.get(name)
+    return view is not None and view.ready and not view.unschedulable
 
 
 def _to_be_had(state: State, entry: Entry) -> bool:
@@ -215,11 +227,15 @@ def bind_refused(state: State, bound: Bind, now: float) -> None:
     key = state.groups.key_of(bound.uid)
     state.groups.touched |= {key: None} if key else {}
     held, pod = state.groups.plans.get(key), state.pod(bound.uid)
-    if held is None or pod is None or bound.grant is None or state.cluster.ledger.get(bound.uid):
+    if held is None or bound.uid not in held.plan.placements:
+        return  # a plan that was made anew while it was being bound has no place for it
+    if pod is None or bound.grant is None or state.cluster.ledger.get(bound.uid):
         return
     tries = state.groups.refused[bound.uid] = state.groups.refused.get(bound.uid, 0) + 1
-    if tries < state.settings.rounds and unclaimed(state, bound.grant):
-        entry = Entry(bound.grant, "PLANNED", pod.namespace, pod.created, expires=held.expires)
+    entry = Entry(bound.grant, "PLANNED", pod.namespace, pod.created, expires=held.expires)
+    # While the bind was under way nobody looked at what became of its node.
+    there = _takes_pods(state, bound.node) and _to_be_had(state, entry)
+    if tries < state.settings.rounds and there and unclaimed(state, bound.grant):
         stock = state.cluster.stocks.get(bound.node)
         state.cluster.ledger.plan([entry], stock.allocations if stock else ())
         return

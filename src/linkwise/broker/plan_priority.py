@@ -16,7 +16,7 @@ from linkwise.broker.written_plans import give_up
 from linkwise.engine.preempt import helps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.broker.group_book import Gathered
     from linkwise.broker.state import State
@@ -30,11 +30,11 @@ __all__ = ["give_way_to_group", "give_way_to_pod", "imagined"]
 def give_way_to_pod(state: State, pod: PodView, wanted: Wanted, names: Iterable[str], now: float) -> bool:
     """Let plans go so that the pod fits on one of the nodes; false if that helps nowhere, and nothing is let go."""
     plans = _breakable(state, pod.priority)
-    nodes = {node for key in plans for node in state.groups.plans[key].plan.nodes}
-    ways = [(way, name) for name in names if name in nodes and (way := _way(state, wanted, name, plans))]
+    homes, turn = _homes(state, plans), {key: number for number, key in enumerate(plans)}
+    ways = [(way, name) for name in names if name in homes and (way := _way(state, wanted, name, homes[name]))]
     if not ways:
         return False
-    way, _ = min(ways, key=lambda found: (len(found[0]), [plans.index(key) for key in found[0]], found[1]))
+    way, _ = min(ways, key=lambda found: (len(found[0]), [turn[key] for key in found[0]], found[1]))
     _let_go(state, way, [pod], now)
     return True
 
@@ -88,35 +88,38 @@ def _open(state: State, key: str, priority: int) -> bool:
     return found is not None and not found.bound
 
 
-def _way(state: State, wanted: Wanted, name: str, plans: Sequence[str]) -> list[str]:
+def _homes(state: State, plans: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """By node the plans that hold devices there, in their order, each with its members on that node."""
+    homes: dict[str, dict[str, list[str]]] = {}
+    for key in plans:
+        for uid, placement in state.groups.plans[key].plan.placements.items():
+            if placement.offer:
+                homes.setdefault(placement.node, {}).setdefault(key, []).append(uid)
+    return homes
+
+
+def _way(state: State, wanted: Wanted, name: str, members: Mapping[str, Sequence[str]]) -> list[str]:
     """The plans to let go so that the ask fits on a node, each of which is needed; none if that does not help."""
     cluster = state.cluster
     stock = cluster.stocks.get(name)
     if stock is None or cluster.index.unserved(wanted, name):
         return []
-    members = {key: _on(state, key, name) for key in plans}
 
     def enough(keys: Iterable[str]) -> bool:
         gone = {uid for key in keys for uid in members[key]}
         return helps(cluster.ledger, stock, wanted, gone, cluster.ended_on(stock))
 
     way: list[str] = []
-    for key in plans:
-        if members[key]:
-            way.append(key)
-            if enough(way):
-                break
+    for key in members:
+        way.append(key)
+        if enough(way):
+            break
     else:
         return []
     for key in list(way):
         if enough(other for other in way if other != key):
             way.remove(key)
     return way
-
-
-def _on(state: State, key: str, name: str) -> list[str]:
-    placements = state.groups.plans[key].plan.placements
-    return [uid for uid, placement in placements.items() if placement.offer and placement.node == name]
 
 
 def _touched(state: State, plans: Sequence[str], plan: Plan) -> list[str]:

@@ -76,6 +76,10 @@ class Pods:
         if len(self.gone) > REMEMBERED:
             del self.gone[next(iter(self.gone))]
 
+    def lose_node(self, node: str) -> None:
+        """The node is gone; its pods are not, as long as nobody says so."""
+        self._loads.pop(node, None)
+
     def restore(self, views: Iterable[PodView], gone: Mapping[str, bool]) -> None:
         """Become what a snapshot holds."""
         for view in views:

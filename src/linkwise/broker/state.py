@@ -78,8 +78,7 @@ class State:
                 case PodGone(uid):
                     self._lose_pod(uid)
                 case NodeGone(name):
-                    self.cluster.lose_node(name)
-                    self.writer.forget(name)
+                    self._lose_node(name)
                 case PodsListed(uids):
                     self._keep_only(uids)
                 case NodeObject(node, kind, document):
@@ -122,6 +121,12 @@ class State:
             self.cluster.lose_pod(uid)
             note_empty(self, key, uid, held)
             self.forget(uid)
+
+    def _lose_node(self, name: str) -> None:
+        self.cluster.lose_node(name)
+        self.cluster.known.lose_node(name)
+        self.waiting.lose_node(name)
+        self.writer.forget(name)
 
     def _keep_only(self, uids: frozenset[str]) -> None:
         """Whoever is not in a whole list is gone, also who asked and was never shown."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.beside import stopped
+from linkwise.broker.beside import needed_by, stopped
 from linkwise.broker.binding import pick_on
-from linkwise.broker.demand import capacity_of, demand_of
-from linkwise.broker.pods import holds_devices
+from linkwise.broker.demand import capacity_of
 from linkwise.engine.against import gathered
 from linkwise.engine.choices import choices
-from linkwise.engine.feasibility import lasting, unfit, unless_first
+from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.demand import Load
 from linkwise.model.verdict import Offer, Reason, Reject
@@ -57,8 +56,7 @@ class Survey:
 def survey(state: State, pod: PodView, wanted: Wanted, but: str = "") -> Survey:
     """Ask every node but one; the other reasons of a node without the devices are looked at only as far as they last."""
     cluster = state.cluster
-    everybody = ((other.namespace, other.labels) for other in cluster.pods.values() if holds_devices(other))
-    demand = unless_first(demand_of(pod)[0], everybody)
+    demand = needed_by(state, pod)
     found = choices(cluster.index, wanted)
     fitting: list[tuple[str, Code]] = []
     refused, stops, barred = dict[str, Reject](), dict[str, Reason](), dict[str, Reason]()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from linkwise.dialects.quantity import quantity, whole_quantity
+from linkwise.dialects.quantity import whole_quantity
 from linkwise.errors import InputError
 from linkwise.model.views import ContainerView
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.views import PodView
 
-__all__ = ["amount", "by_container", "combined", "effective", "effective_quantity", "resources_of"]
+__all__ = ["amount", "by_container", "combined", "effective", "resources_of"]
 
 N = TypeVar("N", int, "Decimal")
 
@@ -55,15 +55,6 @@ def effective(pod: PodView, resource: str) -> int:
     return combined(pod, lambda container: amount(container, resource)) + whole_quantity(
         pod.overhead.get(resource, "0")
     )
-
-
-def effective_quantity(pod: PodView, resource: str) -> Decimal:
-    """The same for what is measured: CPU in cores, memory in bytes."""
-
-    def measured(container: ContainerView) -> Decimal:
-        return quantity(container.requests.get(resource, container.limits.get(resource, "0")))
-
-    return combined(pod, measured) + quantity(pod.overhead.get(resource, "0"))
 
 
 def resources_of(pod: PodView) -> tuple[str, ...]:

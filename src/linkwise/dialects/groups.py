@@ -28,9 +28,9 @@ from linkwise.dialects.groups_gang import (
     LABEL as GANG_LABEL,
     MINIMUM,
     MINIMUM_LABEL,
-    NAME as GANG_NAME,
     NAME_LABEL as GANG_NAME_LABEL,
     TOTAL,
+    WORDS as GANG_WORDS,
     gang,
     gang_words,
     speaks_gang,
@@ -70,9 +70,9 @@ _LAST_NUMBER: Final = re.compile(r"(?:.*[^0-9])?([0-9]{1,9})", re.DOTALL)
 
 
 KEYS: Final = frozenset(
-    {NAME, REPLICA, SCHEDULER_PLUGINS, KAI, KUEUE, *VOLCANO, GANG_NAME, MINIMUM, TOTAL, GANG_LABEL, GANG_NAME_LABEL}
+    {NAME, REPLICA, SCHEDULER_PLUGINS, KAI, KUEUE, *VOLCANO, *GANG_WORDS, GANG_LABEL, GANG_NAME_LABEL}
 )
-"""labels and annotations of which a pod in a group has at least one, unless its spec points to the group"""
+"""labels and annotations that a pod in a group has one of, unless its spec points to the group; who has one means a group"""
 
 
 def may_have_group(pod: PodView) -> bool:

@@ -25,6 +25,7 @@ __all__ = [
     "MINIMUM_LABEL",
     "NAME",
     "TOTAL",
+    "WORDS",
     "Gang",
     "duration",
     "gang",
@@ -42,7 +43,7 @@ GROUPS: Final = f"{_PREFIX}groups"
 POLICY: Final = f"{_PREFIX}match-policy"
 NETWORK: Final = f"{_PREFIX}network-topology-spec"
 INDEX: Final = f"{_PREFIX}network-topology-index"
-_WORDS: Final = (NAME, MINIMUM, TOTAL, WAITING, MODE, GROUPS, POLICY, NETWORK)
+WORDS: Final = (NAME, MINIMUM, TOTAL, WAITING, MODE, GROUPS, POLICY, NETWORK)
 _WRITTEN_BY_KOORDINATOR: Final = frozenset({f"{_PREFIX}timeout"})
 
 LABEL: Final = "pod-group.scheduling.sigs.k8s.io"
@@ -80,7 +81,7 @@ class Gang:
 
 def speaks_gang(words: Words) -> bool:
     """Whether the pod uses any gang word; the place of a pod alone makes no gang."""
-    return any(key in words.annotations for key in _WORDS) or LABEL in words.labels or NAME_LABEL in words.labels
+    return any(key in words.annotations for key in WORDS) or LABEL in words.labels or NAME_LABEL in words.labels
 
 
 def gang(words: Words) -> Group | None:
@@ -108,7 +109,7 @@ def gang(words: Words) -> Group | None:
 def gang_words(words: Words) -> Gang:
     """All gang words of a pod."""
     for key in words.annotations:
-        if key.startswith(_PREFIX) and key not in {*_WORDS, *_WRITTEN_BY_KOORDINATOR, INDEX}:
+        if key.startswith(_PREFIX) and key not in {*WORDS, *_WRITTEN_BY_KOORDINATOR, INDEX}:
             words.say(key, "it is no gang annotation we know; it is not read")
     name, named_by = _name(words)
     total = words.annotations.get(TOTAL)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from linkwise.model.node_facts import NodeFacts
     from linkwise.model.views import NodeView, PodView
 
-__all__ = ["ALLOCATED", "TOPOLOGY", "VISIBLE_SIBLINGS", "Koordinator"]
+__all__ = ["ALLOCATED", "TOPOLOGY", "VISIBLE_SIBLINGS", "Koordinator", "wants_siblings"]
 
 VISIBLE_SIBLINGS: Final = "linkwise.dev/visible-siblings"
 """`true` on a pod lets its containers see the cards of its group on the node"""
@@ -49,10 +49,6 @@ class Koordinator(Dialect):
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """A part of one card, or whole cards; its resource tells the unit of shares."""
         return None if pod.claims or OWNED & set(pod.hosted_by_claims) else wanted(pod)
-
-    def wants_siblings(self, pod: PodView) -> bool:
-        """Whether the pod asks to see the cards of its group; anything but `true` is a no, and `held` reports it."""
-        return pod.annotations.get(VISIBLE_SIBLINGS) == "true"
 
     def held(self, pod: PodView) -> Held:
         """The cards by id from `device-allocated`, else by number from the seed's annotation."""
@@ -78,6 +74,11 @@ class Koordinator(Dialect):
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """The Device object of the node, and Koordinator's labels on it."""
         return node_facts(view, objects.get("Device"), self.name)
+
+
+def wants_siblings(pod: PodView) -> bool:
+    """Whether the pod asks to see the cards of its group; anything but `true` is a no, and `held` reports it."""
+    return pod.annotations.get(VISIBLE_SIBLINGS) == "true"
 
 
 def _in_percent(ask: Ask, record: Record) -> Ask:

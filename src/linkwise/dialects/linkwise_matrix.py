@@ -5,6 +5,7 @@ So a device that is gone or renumbered takes no other's row. Without `rows` the 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -74,7 +75,11 @@ def _link(cell: object, i: int, j: int) -> Link:
         return SELF
     if not isinstance(cell, str) or not cell.isprintable():
         raise TopologyError(f"links row {i} column {j} is {shown(cell)}, a link kind such as NV2 is expected")
-    return Link(cell)
+    return _read(cell)
+
+
+_read: Final = lru_cache(maxsize=1024)(Link)
+"""thousands of machines are of a few builds, and print the same few kinds"""
 
 
 def _bandwidth(value: object) -> Matrix:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Capacity, Demand, Load
     from linkwise.model.views import NodeView, PodTerm
 
-__all__ = ["HOST", "Neighbour", "all_unfit", "lasting", "nobody", "unfit", "unless_first"]
+__all__ = ["HOST", "Neighbour", "all_select", "all_unfit", "lasting", "nobody", "unfit", "unless_first"]
 
 HOST: Final = "kubernetes.io/hostname"
 _RULE: Final = "001.filters"
@@ -78,9 +78,9 @@ def unless_first(demand: Demand, everybody: Iterable[Neighbour]) -> Demand:
     Like Kubernetes: it is itself what it asks for, and of all pods of the cluster none is. One node can't tell.
     """
     terms = demand.together
-    if not terms or not _all_select(terms, (demand.namespace, demand.labels)):
+    if not terms or not all_select(terms, (demand.namespace, demand.labels)):
         return demand
-    return demand if any(_all_select(terms, pod) for pod in everybody) else replace(demand, together=())
+    return demand if any(all_select(terms, pod) for pod in everybody) else replace(demand, together=())
 
 
 def lasting(reason: Reason) -> bool:
@@ -164,10 +164,10 @@ def _by_pods(demand: Demand, load: Load, neighbours: Callable[[], Iterable[Neigh
     for term, count in load.apart.items():
         if count > 0 and term.topology_key == HOST and selects(term, demand.namespace, demand.labels):
             yield Reason(_RULE, found=pod_term_text(term), kind="apart")
-    if with_others and not any(_all_select(demand.together, pod) for pod in beside):
+    if with_others and not any(all_select(demand.together, pod) for pod in beside):
         yield Reason(_RULE, asked=tuple(map(pod_term_text, demand.together)), kind="together")
 
 
-def _all_select(terms: tuple[PodTerm, ...], pod: Neighbour) -> bool:
+def all_select(terms: tuple[PodTerm, ...], pod: Neighbour) -> bool:
     """Like Kubernetes: only a pod that all terms mean counts for any of them."""
     return all(selects(term, *pod) for term in terms)

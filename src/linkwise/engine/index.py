@@ -37,11 +37,18 @@ class Wanted(NamedTuple):
     word: str
     policy: Policy
 
-    def kind(self) -> tuple[object, ...]:
-        """What nodes are judged by: asks that agree in this have one table."""
+    def kind(self, *, stranger: bool = False) -> tuple[object, ...]:
+        """What nodes are judged by: asks that agree in this have one table.
+
+        Of a `stranger`, who has nothing on a node, that one does not care which namespace it is of.
+        """
         ask = self.ask
         kind = (self.policy.name, self.word, ask.devices, ask.mode, ask.profile, ask.required)
-        return kind if ask.devices else (*kind, ask.share, ask.core, ask.namespace, ask.in_bytes)
+        if ask.devices:
+            return kind
+        # Bytes are rounded up container by container: equal sums may take different shares.
+        share = tuple(found.share for found in ask.containers) if ask.in_bytes else ask.share
+        return (*kind, share, ask.core, "" if stranger else ask.namespace, ask.in_bytes)
 
 
 class Index:

@@ -69,7 +69,6 @@ class Ledger:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._by_node: dict[str, dict[str, Entry]] = {}
-        self._ending: dict[str, float] = {}
         self._serial = 0
         self.touched: set[str] = set()
 
@@ -151,14 +150,6 @@ class Ledger:
         for pod in dropped:
             self._remove(pod)
 
-    def expired(self, now: float) -> list[Entry]:
-        """Planned promises whose time is over."""
-        return [self._entries[pod] for pod, expires in self._ending.items() if expires <= now]
-
-    def next_expiry(self) -> float | None:
-        """When the next planned promise ends."""
-        return min(self._ending.values(), default=None)
-
     def restore(self, entries: Iterable[Entry], serial: int) -> None:
         """Become what a snapshot holds."""
         for pod in list(self._entries):
@@ -215,8 +206,6 @@ class Ledger:
         self._remove(pod)
         self._entries[pod] = entry
         self._by_node.setdefault(node, {})[pod] = entry
-        if entry.expires is not None:
-            self._ending[pod] = entry.expires
         self.touched.add(node)
         return entry
 
@@ -224,7 +213,6 @@ class Ledger:
         entry = self._entries.pop(pod, None)
         if entry is None:
             return False
-        self._ending.pop(pod, None)
         on_node = self._by_node[entry.node]
         del on_node[pod]
         if not on_node:

@@ -131,6 +131,8 @@ class Rooms:
         if new != old:
             for kept in self._kept.values():
                 kept.late[name] = None
+        if old and not new:  # nodes may come and go under ever new names
+            self._kept = {key: kept for key, kept in self._kept.items() if self._worth(kept)}
         for key in old.keys() | new.keys():
             rooms = new.get(key, ())
             if rooms != old.get(key, ()):
@@ -163,7 +165,7 @@ class Rooms:
         """All nodes that fit: those of the last time but for what changed since."""
         key = ask.mode, ask.namespace, ask.core, ask.in_bytes, tuple(container.share for container in ask.containers)
         kept = self._kept.pop(key, None)
-        if kept is None or len(kept.late) * CHEAPER > len(self._known):
+        if kept is None or not self._worth(kept):
             kept = _Kept(with_room(reach), {})
         elif kept.late:
             kept.names.difference_update(kept.late)
@@ -173,6 +175,10 @@ class Rooms:
         if len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
         return kept.names
+
+    def _worth(self, kept: _Kept) -> bool:
+        """Whether it is quicker to look at what changed than at all."""
+        return len(kept.late) * CHEAPER <= len(self._known)
 
     def _by_pool(self, names: Sequence[str], reach: Reach, choice: _Choice) -> list[str] | None:
         """By walking over the names once; None if that does not settle it."""

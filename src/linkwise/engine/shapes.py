@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Mode, Node
     from linkwise.model.topology import Topology
 
-__all__ = ["Build", "Shape", "Shapes"]
+__all__ = ["Build", "Shape", "Shapes", "shape_of"]
 
 
 class Shape(NamedTuple):
@@ -54,13 +54,7 @@ class Shapes:
 
     def shape(self, node: Node, words: frozenset[str]) -> Shape:
         """The node's shape now."""
-        build = self._build(node, words)
-        used = node.used
-        free = 0
-        for position, device in enumerate(node.devices):
-            if device.healthy and device.id not in used:
-                free |= 1 << position
-        return Shape(build.number, free, node.mode, 2 * node.unattributed + (node.unattributed_share > 0))
+        return shape_of(self._build(node, words).number, node)
 
     def drop(self, name: str) -> None:
         """Forget a node."""
@@ -94,6 +88,16 @@ class Shapes:
         if self._exact:
             return topology.links, topology.bandwidth
         return topology.links or (canonical_pairs(topology), not topology.bandwidth)  # one device makes no pair
+
+
+def shape_of(build: int, node: Node) -> Shape:
+    """The shape that a node of this build has."""
+    used = node.used
+    free = 0
+    for position, device in enumerate(node.devices):
+        if device.healthy and device.id not in used:
+            free |= 1 << position
+    return Shape(build, free, node.mode, 2 * node.unattributed + (node.unattributed_share > 0))
 
 
 def _same(one: object, other: object) -> bool:

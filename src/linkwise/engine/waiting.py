@@ -88,6 +88,11 @@ class Waiting:
         if not self._refused:
             self._passed.clear()
 
+    def lose_node(self, node: str) -> None:
+        """The node is gone: who was woken for it, or passed by it, may be woken for any other."""
+        self._passed.pop(node, None)
+        self._woken = {pod: there for pod, there in self._woken.items() if there != node}
+
     def pods(self) -> list[Refused]:
         """All of them, in the order in which they may be woken."""
         return sorted(self._refused.values(), key=lambda refused: refused.turn)
@@ -125,18 +130,24 @@ class Waiting:
     def _fill(self, node: Node, serves: Serves, may_go: MayGo) -> None:
         """Wake the first in line of all kinds that fit, until none does."""
         passed = self._passed.get(node.name, ())
+        owners = {name for use in node.used.values() for name in use.namespaces}
+        vain: set[Kind] = set()  # kinds are as many as namespaces that want parts, and to a node most are strangers
         heads = [(line[0], kind, 0, TRIED) for kind, line in self._lines.items()]
         heapify(heads)
         while heads:
             (_, _, pod), kind, place, tries = heads[0]
             refused, line = self._refused[pod], self._lines[kind]
             if pod not in self._woken and pod not in passed:
-                after = placed(refused.wanted, node) if serves(refused.wanted, node.name) else None
+                wanted = refused.wanted
+                alike = wanted.kind(stranger=wanted.ask.namespace not in owners)
+                after = placed(wanted, node) if alike not in vain and serves(wanted, node.name) else None
                 if after is None or not tries:
+                    vain |= {alike} if after is None else set()
                     heappop(heads)
                     continue
                 if may_go(pod, node.name):  # else it must not keep the room from those behind it
                     node = after
+                    owners.add(wanted.ask.namespace)
                     self._woken[pod] = node.name
                 else:
                     tries -= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.groups.caps import together
+from linkwise.engine.groups.caps import Filling
 from linkwise.engine.groups.plan import Placement
 from linkwise.engine.groups.seating import seated
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from linkwise.engine.groups.making import Site
     from linkwise.engine.groups.plan import Member
     from linkwise.engine.groups.problem import Counts
-    from linkwise.model.demand import Demand
 
 __all__ = ["assigned", "with_others"]
 
@@ -60,15 +59,13 @@ def with_others(
     bound = {name for name, site in sites.items() if site.held}
     nodes = {placement.node for placement in placements.values()} | bound
     homes = sorted(nodes, key=lambda name: (sites[name].path, name))
-    taken: dict[str, list[Demand]] = {name: [] for name in homes}
+    filling = {name: Filling(sites[name].ground) for name in homes}
     for member in members:
         if member.pod in placements:
-            taken[placements[member.pod].node].append(member.demand)
+            filling[placements[member.pod].node].join(member.demand)
     found = dict(placements)
     for member in others:
-        for name in homes:
-            if together([(demand, 1) for demand in (*taken[name], member.demand)], sites[name].ground):
-                taken[name].append(member.demand)
-                found[member.pod] = Placement(name)
-                break
+        home = next((name for name in homes if filling[name].takes(member.demand)), None)
+        if home is not None:
+            found[member.pod] = Placement(home)
     return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Capacity, Demand, Load
     from linkwise.model.views import NodeView
 
-__all__ = ["Ground", "likeness", "most", "plain", "together"]
+__all__ = ["Filling", "Ground", "likeness", "most", "plain", "together"]
 
 
 class Ground:
@@ -50,7 +50,8 @@ def most(demand: Demand, ground: Ground, limit: int) -> int:
     if limit < 1 or unfit(demand, ground.view, ground.capacity, ground.load, ground.neighbours):
         return 0
     if demand.ports or demand.apart or demand.together:
-        return _one_by_one(demand, ground, limit)
+        filling = Filling(ground)
+        return next((count for count in range(limit) if not filling.takes(demand)), limit)
     capacity, load = ground.capacity, ground.load
     amounts = (
         (capacity.cpu, load.cpu, demand.cpu),
@@ -63,23 +64,30 @@ def most(demand: Demand, ground: Ground, limit: int) -> int:
 
 def together(demands: Iterable[tuple[Demand, int]], ground: Ground) -> bool:
     """Whether so many members of each demand fit side by side."""
-    load = ground.load
-    joined: list[Neighbour] = []
-    for demand, count in demands:
-        for _ in range(count):
-            if unfit(demand, ground.view, ground.capacity, load, lambda: _beside(ground, joined)):
-                return False
-            load = load.plus(demand)
-            joined.append((demand.namespace, demand.labels))
-    return True
+    filling = Filling(ground)
+    return all(filling.takes(demand) for demand, count in demands for _ in range(count))
 
 
-def _one_by_one(demand: Demand, ground: Ground, limit: int) -> int:
-    count = 0
-    while count < limit and together([(demand, count + 1)], ground):
-        count += 1
-    return count
+class Filling:
+    """A node that members come to, one after the other."""
 
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._load = ground.load
+        self._joined: list[Neighbour] = []
 
-def _beside(ground: Ground, joined: list[Neighbour]) -> list[Neighbour]:
-    return [*ground.neighbours(), *joined]
+    def join(self, demand: Demand) -> None:
+        """A member is there."""
+        self._load = self._load.plus(demand)
+        self._joined.append((demand.namespace, demand.labels))
+
+    def takes(self, demand: Demand) -> bool:
+        """Whether one more fits; if so, it is there."""
+        ground = self._ground
+        if unfit(demand, ground.view, ground.capacity, self._load, self._beside):
+            return False
+        self.join(demand)
+        return True
+
+    def _beside(self) -> list[Neighbour]:
+        return [*self._ground.neighbours(), *self._joined]

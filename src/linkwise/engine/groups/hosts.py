@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Hosts", "PickedHost", "UncertainHost", "by_links", "in_parts", "only_with", "open_devices"]
 
-MOST: Final = 20_000
-"""hosts that are remembered; when there are more, all are worked out again"""
+MOST: Final = 4_000_000
+"""sets of free devices that all hosts remembered may have; when there are more, all are worked out again"""
+LEAST: Final = 64
+"""sets that a host counts for, however few it has"""
 
 
 def by_links(wanted: Wanted) -> bool:
@@ -119,16 +121,23 @@ class Hosts:
     def __init__(self) -> None:
         self._linked: dict[tuple[int, int, int, int], Host] = {}
         self._values: dict[int, Matrix | None] = {}
+        self._sets = 0
+
+    def __len__(self) -> int:
+        return len(self._linked)
 
     def linked(self, node: Node, shape: Shape, held: frozenset[str]) -> Host:
         """A host by links."""
         taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held) if held else 0
         key = (shape.build, shape.free, taken, shape.unattributed)
         if key not in self._linked:
-            if len(self._linked) >= MOST:
+            if self._sets >= MOST:
                 self._linked.clear()
                 self._values.clear()
-            self._linked[key] = self._made(node, shape, taken)
+                self._sets = 0
+            host = self._linked[key] = self._made(node, shape, taken)
+            # What a host finds out of its sets it keeps: one of 16 free devices weighs as much as 256 of 8.
+            self._sets += max(LEAST, 1 << host.room) if isinstance(host, LinkedHost) else LEAST
         return self._linked[key]
 
     def in_parts(self, node: Node, shape: Shape, held: frozenset[str], asked: Iterable[Wanted]) -> Host:
