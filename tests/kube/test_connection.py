@@ -17,6 +17,7 @@ from linkwise.errors import ClusterError
 from linkwise.kube.connection import connect
 from linkwise.kube.credentials import Credentials
 from linkwise.kube.kubeconfig import find
+from linkwise.testing.idle_time import run_idle
 from linkwise.testing.scripted_api import Reply, ScriptedApi
 
 if TYPE_CHECKING:
@@ -160,6 +161,12 @@ def test_a_proxy_is_used_unless_the_host_is_excepted(tmp_path: Path) -> None:
     assert connect(file, None, env | {"no_proxy": "api"}).http.origin.proxy is None
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_proxy_of_the_environment_is_not_for_this_machine(tmp_path: Path, host: str) -> None:
+    env = {"HTTPS_PROXY": "http://proxy:3128", "http_proxy": "http://proxy:3128"}
+    assert connect(config(tmp_path, server=f"http://{host}:1"), None, env).http.origin.proxy is None
+
+
 def asked(folder: Path, user: dict[str, Any], *replies: Reply) -> list[str]:
     """The credentials of each request, when the server answers so."""
 
@@ -217,16 +224,19 @@ def test_a_plugin_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
         asked(tmp_path, user, Reply(200, {}))
 
 
-def test_a_plugin_that_hangs_is_not_waited_for_without_end() -> None:
-    user = User(exec=UserExec(apiVersion="client.authentication.k8s.io/v1beta1", command="sleep", args=["0.2"]))
+def test_a_plugin_that_hangs_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    os.mkfifo(door := tmp_path / "door")
+    user = User(exec=UserExec(apiVersion="client.authentication.k8s.io/v1beta1", command="cat", args=[str(door)]))
 
     async def scenario() -> list[str]:
         credentials = Credentials(user, "config", patience=0.05)
         told = await asyncio.gather(*(credentials.line() for _ in range(2)), return_exceptions=True)
-        last = await asyncio.gather(Credentials(user, "config").line(), return_exceptions=True)
-        return [str(error) for error in (*told, *last)]
+        plugin = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.to_thread(door.write_bytes, b"")  # which lets it end, without a word
+        ended = await asyncio.gather(*plugin, return_exceptions=True)
+        return [str(error) for error in (*told, *ended) if isinstance(error, ClusterError)]
 
-    *slow, last = asyncio.run(scenario())
+    *slow, last = run_idle(scenario())
     assert slow == ["config: the credentials did not come within 0.05 s"] * 2
     assert "the credentials can't be had" in last
 
@@ -249,3 +259,33 @@ def test_a_token_file_is_read_again_when_its_token_is_refused(tmp_path: Path) ->
         return [request.headers["authorization"] for request in api.requests]
 
     assert asyncio.run(scenario()) == ["Bearer t1", "Bearer t1", "Bearer t2"]
+
+
+def rewritten(folder: Path, *, meanwhile: str, replies: tuple[Reply, ...]) -> list[str]:
+    """The credentials of each request, when the kubeconfig is this text after the first."""
+
+    async def scenario() -> list[str]:
+        api = ScriptedApi()
+        server = await api.serve()
+        api.script("GET /version", *replies)
+        file = config(folder, server=f"http://127.0.0.1:{api.port}", user={"token": "t1"})
+        connection = connect(file, None, {})
+        await connection.call("GET", "/version")
+        file.write_text(meanwhile or file.read_text().replace("t1", "t2"))
+        await asyncio.gather(*(connection.call("GET", "/version") for _ in range(2)))
+        await connection.close()
+        await api.stop(server)
+        return [request.headers["authorization"] for request in api.requests]
+
+    return asyncio.run(scenario())
+
+
+def test_a_kubeconfig_is_read_again_when_its_token_is_refused(tmp_path: Path) -> None:
+    replies = (Reply(200, {}), Reply(401, {}), Reply(401, {}), Reply(200, {}))
+    sent = rewritten(tmp_path, meanwhile="", replies=replies)
+    assert sorted(sent) == ["Bearer t1"] * 3 + ["Bearer t2"] * 2
+
+
+def test_a_kubeconfig_that_is_just_being_written_changes_nothing(tmp_path: Path) -> None:
+    sent = rewritten(tmp_path, meanwhile="users: [", replies=(Reply(200, {}), Reply(401, {})))
+    assert sent == ["Bearer t1"] * 3

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.kube.http import CutError, Http, NotSentError, Origin, Proxy, SlowError
+from linkwise.testing.idle_time import run_idle
 from linkwise.testing.scripted_api import Reply, ScriptedApi, play, until
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def test_a_server_that_never_finishes_its_greeting_was_sent_nothing() -> None:
             silent.close()
 
     with pytest.raises(NotSentError, match=r"can't be reached within 0.4 s"):
-        asyncio.run(scenario())
+        run_idle(scenario())
 
 
 def test_what_is_no_http_is_told() -> None:
@@ -152,7 +153,7 @@ def test_what_is_no_http_is_told() -> None:
             server.close()
 
     with pytest.raises(CutError, match="what it says is no HTTP"):
-        asyncio.run(scenario())
+        run_idle(scenario())
 
 
 def tunnelled(status: int) -> int:

@@ -13,7 +13,7 @@ from linkwise.kube.reflector import AbsentError, ForbiddenError, Reflector, Rest
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.sources import NODES, PODS, SOURCES
 from linkwise.model.views import PodView
-from linkwise.testing.followed import GONE, LIST, WATCH, Seen, follow, node, pod
+from linkwise.testing.followed import GONE, LIST, LOOK, WATCH, Seen, follow, node, pod
 from linkwise.testing.scripted_api import FakeTime, Reply, ScriptedApi, line, listed, play, until
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def test_a_list_anew_that_fails_does_not_keep_the_watch_from_going_on() -> None:
         await seen.end()
         return [request.verb for request in api.requests]
 
-    assert play(scenario) == ["GET", "WATCH", "GET", "WATCH"]
+    assert play(scenario) == ["GET", "WATCH", "GET", "LOOK", "WATCH"]
 
 
 def test_a_kind_that_is_not_served_ends_the_following() -> None:
@@ -224,6 +224,13 @@ def test_a_server_that_is_at_an_earlier_time_than_before_ends_the_following() ->
         follow({LIST: (listed(), listed(version="110")), WATCH: (watch,)}, lambda _, __: False)
 
 
+def test_a_server_that_is_at_an_earlier_time_when_it_is_back_is_noticed_before_anything_is_watched() -> None:
+    cut = Reply(pieces=(line("ADDED", pod("a", 120)),), ending="cut")
+    scripts = {LIST: (listed(),), WATCH: (cut,), LOOK: (Reply(ending="reset"), listed(version="110"))}
+    with pytest.raises(RestoredError, match="pods went back from 120 to 110"):
+        follow(scripts, lambda _, api: len(api.asked("WATCH")) == 2)
+
+
 @pytest.mark.parametrize("version", ["", "abc", "9" * 5000])
 def test_a_version_that_is_no_number_is_not_compared(version: str) -> None:
     lists = (listed(version="100"), listed(version=version), listed(version="101"))
@@ -231,13 +238,17 @@ def test_a_version_that_is_no_number_is_not_compared(version: str) -> None:
     follow({LIST: lists, WATCH: (gone, gone)}, lambda _, api: api.asked("WATCH")[2:] or len(api.asked("GET")) > 3)
 
 
-def test_a_watch_on_which_nothing_was_said_for_all_its_time_lets_everything_be_listed_anew() -> None:
-    def time_passes(seen: Seen, api: ScriptedApi) -> bool:
-        if len(api.asked("WATCH")) == 1:
-            seen.time.seconds += WatchSettings().shortest
-        return len(api.asked("GET")) == 2
+def test_a_server_that_is_at_an_earlier_time_is_noticed_when_a_watch_was_silent() -> None:
+    scripts = {LIST: (listed(),), LOOK: (listed(version="90"),)}
+    with pytest.raises(RestoredError, match="pods went back from 100 to 90"):
+        follow(scripts, lambda _, __: False, settings=WatchSettings(silence=0.05))
 
-    quiet = Reply(pieces=(b"\n",) * 20)
-    never = WatchSettings(resync=0.0)
-    _, api = follow({LIST: (listed(),), WATCH: (quiet,)}, time_passes, settings=never)
-    assert [request.verb for request in api.requests][:3] == ["GET", "WATCH", "GET"]
+
+def test_a_version_that_cannot_be_looked_at_does_not_keep_the_watch_from_going_on() -> None:
+    watches = (
+        Reply(pieces=(line("ADDED", pod("a", 120)),)),
+        Reply(pieces=(line("ADDED", pod("b", 121)),), ending="open"),
+    )
+    busy = Reply(429, {"message": "busy"})
+    seen, _ = follow({LIST: (listed(),), WATCH: watches, LOOK: (busy,)}, lambda seen, _: "b" in seen.names())
+    assert seen.names() == ["a", "b"]

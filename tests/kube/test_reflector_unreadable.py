@@ -72,7 +72,7 @@ def test_what_could_not_be_read_is_forgotten_when_it_can_be() -> None:
 def test_what_could_not_be_read_and_vanished_while_nobody_watched_is_forgotten() -> None:
     broken = pod("b") | {"spec": {"containers": 7}}
     cut = Reply(pieces=(b"<html>oops</html>\n",), ending="open")
-    scripts = {LIST: (listed(broken), listed(pod("c"))), WATCH: (cut, Reply(ending="open"))}
+    scripts = {LIST: (listed(broken), listed(pod("c"))), WATCH: (cut, Reply(pieces=(), ending="open"))}
     seen, _ = follow(scripts, lambda _, api: len(api.asked("WATCH")) == 2)
     assert (seen.names(), seen.reflector.stats.unreadable) == (["c"], {})
 

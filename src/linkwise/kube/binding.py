@@ -97,13 +97,17 @@ class Binder:
         posted = self._posted.setdefault((effect.uid, effect.serial), self.timing.clock())
         # The server ends a request by itself after the time that the request names, and etcd gives up what it was handed
         # a few seconds later: a pod that a quorum read finds unbound after that is not bound by this request any more.
-        over = posted + self.settings.bind_seconds + self.settings.settle_margin
+        lasting = self.settings.bind_seconds + self.settings.settle_margin
+        over = posted + lasting
         while True:
             async with self._looking:
                 late = self.timing.clock() >= over
                 ended = await self._read(effect, math.inf)
             if ended is _UNBOUND and late:
                 ended = Ended("refused", "the API server did not write the bind in its time")
+            elif ended.outcome == "unknown" and ended is not _UNBOUND:
+                # Who does not answer may stand still, with the request before it: its time begins when it goes on.
+                over = max(over, self.timing.clock() + lasting)
             if ended.outcome != "unknown":
                 self._posted.pop((effect.uid, effect.serial), None)
                 self.ended[ended.outcome] += 1

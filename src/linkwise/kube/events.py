@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from linkwise.kube.connection import MERGE
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Reporter"]
 
 log = logging.getLogger(__name__)
+
+_ENDING: Final = "because it is being terminated"
+"""what the server says of a namespace in which nothing new can be made"""
 
 
 @dataclass(slots=True)
@@ -37,7 +40,7 @@ class Reporter:
 
     attempts: Attempts
     done: Counter[str] = field(default_factory=Counter)
-    """by end: made, repeated, failed, dropped"""
+    """by end: made, repeated, gone, failed, dropped"""
     trouble: str = ""
     hurried: bool = False
     """whether the rate no longer counts"""
@@ -105,17 +108,19 @@ class Reporter:
         made = _Made(f"{start}.{int(now * 1e6):x}{self._number & 0xFFFF:04x}", times)
         words = (effect.kind, effect.reason, effect.sentence)
         given = await self.attempts.write("POST", _place(effect), event(made.name, about, words, times, timestamp(now)))
-        self._end(effect, made, given, "made")
+        # Nobody else has that name: if it is there already, the answer to a try before was lost.
+        self._end(effect, made, replace(given, status=201) if given.status == 409 else given, "made")
 
     def _end(self, effect: Event, made: _Made, given: Given, word: str) -> None:
-        self.done[word if given.done else "failed"] += 1
+        gone = given.status == 404 or (given.status == 403 and _ENDING in given.sentence)
+        self.done[word if given.done else "gone" if gone else "failed"] += 1
         if given.done:
             self._made[effect] = made
             if len(self._made) > self.attempts.settings.events_known:
                 del self._made[next(iter(self._made))]
-        elif given.sentence != self.trouble:
+        elif not gone and given.sentence != self.trouble:
             log.warning("event reason=%s about=%s not written: %s", effect.reason, _about(effect).name, given.sentence)
-        self.trouble = "" if given.done else given.sentence
+        self.trouble = "" if given.done or gone else given.sentence
 
 
 def _about(effect: Event) -> About:

@@ -108,6 +108,11 @@ class Http:
         finally:
             self._drop(exchange)
 
+    def drop_idle(self) -> None:
+        """End the connections that nobody uses now."""
+        while self._idle:
+            self._idle.pop().abort()
+
     async def close(self) -> None:
         """End all connections; calls that are under way fail."""
         for exchange in (*self._idle, *self._busy):

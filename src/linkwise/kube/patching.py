@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.effects import Annotate, Wake
 from linkwise.kube.binding import pod_path
 from linkwise.kube.connection import MERGE
-from linkwise.kube.in_line import Line
+from linkwise.kube.in_line import Line, is_gone
 from linkwise.kube.timing import Bucket
 from linkwise.wire.api_writes import annotations_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from linkwise.kube.attempts import Given
 
@@ -35,7 +36,7 @@ Told = TypeVar("Told", Wake, Annotate)
 class _Patches(Line[Told]):
     """Patches annotations of pods."""
 
-    async def _send(self, effect: Told) -> Given:
+    async def _patched(self, effect: Told) -> Given:
         patch = annotations_patch(effect.uid, self._annotations(effect))
         return await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
 
@@ -43,10 +44,19 @@ class _Patches(Line[Told]):
         raise NotImplementedError
 
 
+@dataclass(slots=True)
 class Waker(_Patches[Wake]):
-    """Wakes pods at a limited rate; a pod waits in line once."""
+    """Wakes pods at a limited rate; a pod waits in line once.
+
+    A wake that is lost is not made up for by another: whoever was woken counts as about to ask. So who could not be woken
+    is woken later, as long as it waits.
+    """
 
     word = "woken"
+    waits: Callable[[str], bool] | None = None
+    """by UID whether a pod still has no node; if nobody can tell, a wake that failed is over"""
+    _failed: dict[str, Wake] = field(default_factory=dict)
+    _later: asyncio.Task[None] | None = None
 
     def tell(self, effect: Wake) -> None:
         """Wake a pod soon; whoever is in line keeps its place."""
@@ -56,7 +66,27 @@ class Waker(_Patches[Wake]):
     async def run(self) -> None:
         """Wake whoever is told, until cancelled."""
         settings = self.attempts.settings
-        await self._run(settings.waking, Bucket(self.attempts.timing, settings.wakes, settings.wakes_burst))
+        try:
+            await self._run(settings.waking, Bucket(self.attempts.timing, settings.wakes, settings.wakes_burst))
+        finally:
+            if self._later:
+                self._later.cancel()
+
+    async def _send(self, effect: Wake) -> Given:
+        given = await self._patched(effect)
+        if self.waits and not self.hurried and not (given.done or is_gone(given)):
+            self._failed[effect.uid] = effect
+            self._later = self._later or asyncio.create_task(self._wake_again(self.waits))
+        return given
+
+    async def _wake_again(self, waits: Callable[[str], bool]) -> None:
+        await self.attempts.timing.sleep(self.attempts.settings.wake_again)
+        failed, self._failed, self._later = self._failed, {}, None
+        still = [effect for uid, effect in failed.items() if waits(uid)]
+        for effect in still:
+            self.tell(effect)
+        if not still:
+            self.trouble = ""  # whom it was about is placed, or gone
 
     def _annotations(self, effect: Wake) -> Mapping[str, str | None]:
         del effect
@@ -77,6 +107,9 @@ class Annotator(_Patches[Annotate]):
     async def run(self) -> None:
         """Write whatever is told, until cancelled."""
         await self._run(self.attempts.settings.annotating)
+
+    async def _send(self, effect: Annotate) -> Given:
+        return await self._patched(effect)
 
     def _annotations(self, effect: Annotate) -> Mapping[str, str | None]:
         return effect.annotations

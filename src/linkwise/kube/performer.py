@@ -42,6 +42,8 @@ class Performer:
     """asked before every eviction is sent: by UID the pod's version, None if it is not to be evicted any more"""
     not_evicted: Callable[[str], None] = lambda _: None
     """told by UID of evictions that were given up"""
+    waits: Callable[[str], bool] | None = None
+    """asked by UID before a pod is woken that could not be woken before: whether it still has no node"""
     binder: Binder = field(init=False)
     waker: Waker = field(init=False)
     annotator: Annotator = field(init=False)
@@ -54,7 +56,8 @@ class Performer:
     def __post_init__(self) -> None:
         attempts = Attempts(self.connection, self.settings, self.timing)
         self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
-        self.waker, self.annotator, self.reporter = Waker(attempts), Annotator(attempts), Reporter(attempts)
+        self.waker = Waker(attempts, waits=self.waits)
+        self.annotator, self.reporter = Annotator(attempts), Reporter(attempts)
         self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
 
     def _still_evictable(self, uid: str) -> int | None:

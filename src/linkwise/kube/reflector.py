@@ -91,11 +91,15 @@ class Reflector:
             try:
                 if not self._version or self._is_stale():
                     await self._list()
+                elif self.source.required:
+                    await self._look()
                 await self._watch()
             except (AbsentError, ForbiddenError, RestoredError):
                 self._version = ""
                 raise
             except ExpiredError as error:
+                if self.timing.clock() - self._listed >= _LATE:
+                    self._backoff.reset()  # whoever says so is there again, however long it was not
                 self._version = ""
                 await self._again("expired", error)
             except ClusterError as error:
@@ -130,7 +134,7 @@ class Reflector:
         found, rest, nameless = set[Name](), "", self._reading.nameless
         self._reading.begin_list()
         while True:
-            page = await self._page(rest)
+            page = await self._page(rest, self.settings.page)
             self._check_time(page.version)
             for start in range(0, len(page.items), self.settings.slice):
                 told = []
@@ -153,8 +157,8 @@ class Reflector:
         self.stats.synced = True
         self._well()
 
-    async def _page(self, rest: str) -> RawPage:
-        asked = f"{self.path}?limit={self.settings.page}" + (f"&continue={quote(rest, safe='')}" if rest else "")
+    async def _page(self, rest: str, limit: int) -> RawPage:
+        asked = f"{self.path}?limit={limit}" + (f"&continue={quote(rest, safe='')}" if rest else "")
         answer = await self.connection.call("GET", asked, wait=self.settings.wait)
         if answer.status != 200:
             raise self._refused("list", answer.status, status_of(answer.body))
@@ -162,6 +166,14 @@ class Reflector:
             return page_of(answer.body)
         except InputError as error:
             raise ClusterError(f"{self.connection.server} answers GET {asked} with no list: {error}") from error
+
+    async def _look(self) -> None:
+        """At the version alone: a watch from one that a restored server has not reached would be silent."""
+        try:
+            page = await self._page("", 1)
+        except ClusterError:
+            return  # whoever can't be listed now may still be watched; if not, the watch tells
+        self._check_time(page.version)
 
     def _check_time(self, version: str) -> None:
         """Versions only grow, unless the server's data are those of a backup: pods that were gone may be back."""
@@ -195,6 +207,7 @@ class Reflector:
                 if stream.status != 200:
                     raise self._refused("watch", stream.status, status_of(await _whole(stream)))
                 self._well()
+                self.stats.heard_at = self.timing.clock()
                 await self._follow(stream)
         except TimeoutError as error:
             raise ClusterError(f"the watch of {self.source.name} did not end when it should have") from error
@@ -204,13 +217,17 @@ class Reflector:
                 self._backoff.reset()
         if self.stats.events == heard and self.timing.clock() - begin < _STEADY:
             raise ClusterError(f"the watch of {self.source.name} ended as soon as it began")
-        if self.stats.events == heard and self.timing.clock() - begin >= settings.shortest:
-            # A server says about once a minute how far it is, but not as long as that is less than it was asked from.
-            self._version = ""
 
     async def _follow(self, stream: Exchange) -> None:
-        lines = Lines()
-        async for piece in stream.chunks():
+        lines, pieces = Lines(), stream.chunks()
+        while True:
+            try:
+                async with asyncio.timeout(self.settings.silence):
+                    piece = await anext(pieces, b"")
+            except TimeoutError:
+                return  # a server, or what stands before it, can be dead while its connection is not
+            if not piece:
+                return
             self.stats.heard_at = self.timing.clock()
             whole = lines.feed(piece)
             for start in range(0, len(whole), self.settings.slice):

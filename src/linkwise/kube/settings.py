@@ -18,6 +18,8 @@ class WatchSettings:
     shortest: float = 300.0  # s
     """a watch is ended and begun anew after this time at the earliest"""
     longest: float = 600.0  # s
+    silence: float = 60.0  # s
+    """a watch that says nothing for so long is begun anew from where it was"""
     resync: float = 3600.0  # s
     """everything is listed anew after this time; 0 for never"""
     look_again: float = 180.0  # s
@@ -52,6 +54,8 @@ class PerformSettings:
     """so many pods are woken at once"""
     wakes: float = 100.0  # a second
     wakes_burst: int = 200
+    wake_again: float = 5.0  # s
+    """after which a pod is woken that could not be: a right, a policy or a webhook may have been in the way"""
     annotating: int = 8
     """annotations of so many pods are written at once"""
     events: float = 50.0  # a second

@@ -115,8 +115,9 @@ class Watching:
         return all(stats.synced and not stats.trouble for stats in required)
 
     async def _follow(self, reflector: Reflector) -> None:
-        source, backoff = reflector.source, Backoff(self.timing)
+        source, stats, backoff = reflector.source, reflector.stats, Backoff(self.timing)
         while True:
+            lists = stats.lists
             try:
                 await self._follow_if_there(reflector)
             except ForbiddenError as error:
@@ -134,8 +135,12 @@ class Watching:
                 await backoff.wait()
                 continue
             self._decided.add(source.name)
-            backoff.reset()
-            await self.timing.sleep(self.settings.look_again * (0.5 + self.timing.chance()))
+            if stats.lists > lists or not stats.synced:
+                backoff.reset()
+            if stats.synced:
+                await backoff.wait()  # what was there is likely to come back: somebody may be making it anew
+            else:
+                await self.timing.sleep(self.settings.look_again * (0.5 + self.timing.chance()))
 
     async def _follow_if_there(self, reflector: Reflector) -> None:
         """Ends when the server has no such kind."""
@@ -145,6 +150,7 @@ class Watching:
             try:
                 await reflector.run()
             except AbsentError:
+                log.warning("resource=%s is not served any more: all of it counts as gone", reflector.source.name)
                 reflector.lose_all()
             finally:
                 beside.cancel()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Bind, Evict
-from linkwise.errors import LedgerError, NotNowError
+from linkwise.errors import NotNowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -164,11 +164,7 @@ class Service:
             raise NotNowError("this replica of Linkwise stopped before the bind ended; try again") from None
 
     async def _bind(self, uid: str, node: str) -> str:
-        try:
-            answer = self.broker.bind(uid, node, self.clock())
-        except LedgerError:  # somebody else gave away what this pod was promised
-            self.counting.bind("conflict")
-            raise
+        answer = self.broker.bind(uid, node, self.clock())
         bound = [effect for effect in answer.effects if isinstance(effect, Bind)]
         self._carry_out(effect for effect in answer.effects if not isinstance(effect, Bind))
         self._news.set()

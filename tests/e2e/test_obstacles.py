@@ -1,0 +1,91 @@
+"""What stands in the way of the service for a while, and is taken away again: nobody waits for ever because of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from linkwise.testing import bed_running
+from linkwise.testing.bed_checks import all_is_well
+from linkwise.testing.bed_nodes import machine
+from linkwise.testing.bed_own import OwnCluster
+from linkwise.testing.bed_process import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.testing.bed_api import Api
+    from linkwise.testing.bed_cluster import Cluster
+    from linkwise.testing.bed_scheduler import Serve
+    from linkwise.testing.bed_service import Placing
+
+GPU: Final = "nvidia.com/gpu"
+ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+POLICIES: Final = f"{ADMISSION}/validatingadmissionpolicies"
+BINDINGS: Final = f"{ADMISSION}/validatingadmissionpolicybindings"
+INVENTORIES: Final = "/apis/linkwise.dev/v1alpha1/deviceinventories"
+DEFINITION: Final = Path(__file__).parents[2] / "deploy/crds/deviceinventories.linkwise.dev.yaml"
+NAME: Final = "no-wakes"
+
+
+@pytest.fixture(scope="module")
+def answering(kubernetes: Cluster) -> Iterator[Serve]:
+    if not isinstance(kubernetes, OwnCluster):
+        pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
+    with bed_running.answering(kubernetes, "obstacles") as serve:
+        yield serve
+
+
+@pytest.fixture
+def api(placing: Placing) -> Iterator[Api]:
+    """The API server, without the policy in the end."""
+    yield placing.cluster.api
+    for path in (BINDINGS, POLICIES):
+        placing.cluster.api.delete(f"{path}/{NAME}")
+
+
+def forbid_wakes(api: Api, pod: str) -> None:
+    """Let nobody write the annotation that wakes pods; a pod to try it on tells when that holds."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "!('linkwise.dev/woken' in object.metadata.?annotations.orValue({}))"}],
+    }
+    about = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": NAME}}
+    api.call("POST", POLICIES, {**about, "kind": "ValidatingAdmissionPolicy", "spec": spec})
+    bound = {"policyName": NAME, "validationActions": ["Deny"]}
+    api.call("POST", BINDINGS, {**about, "kind": "ValidatingAdmissionPolicyBinding", "spec": bound})
+    woken = b'{"metadata": {"annotations": {"linkwise.dev/woken": "x"}}}'
+    wait_for(lambda: api.raw("PATCH", pod, woken, "application/merge-patch+json")[0] == 422, 20, "the policy holds")
+
+
+def test_who_a_policy_did_not_let_wake_is_woken_when_the_policy_is_gone(placing: Placing, api: Api) -> None:
+    node, inventory = machine("a", "nvlink", sick=range(7))
+    amounts = {**node["status"], "allocatable": node["status"]["capacity"]}  # kubelet has not noticed
+    placing.nodes({**node, "status": amounts}, inventory)
+    namespace = placing.namespace()
+    placing.create(namespace, "train", {GPU: 2})
+    placing.refused(namespace, "train", "too few devices are free")
+    placing.place(namespace, "probe")
+    forbid_wakes(api, f"/api/v1/namespaces/{namespace}/pods/probe")
+    api.patch(f"{INVENTORIES}/a", {"spec": machine("a", "nvlink")[1]["spec"]})
+    wait_for(lambda: "denied request" in placing.text("/readyz"), 10, "the service says what stands in its way")
+    api.delete(f"{BINDINGS}/{NAME}")
+    assert len(placing.placed(namespace, "train").devices) == 2
+    assert placing.text("/readyz") == "ok\n"
+    all_is_well(placing)
+
+
+def test_inventories_are_read_soon_after_their_kind_was_made_anew(placing: Placing) -> None:
+    things = machine("a", "nvlink")
+    placing.nodes(*things)
+    placing.cluster.kubectl("delete", "--filename", str(DEFINITION))
+    wait_for(lambda: not placing.snapshot()["objects"], 15, "the service has seen that the kind is gone")
+    placing.cluster.install(DEFINITION)
+    wait_for(lambda: placing.cluster.api.answers(INVENTORIES), 15, "the kind is served")
+    placing.cluster.create(things[1:])
+    placing.seen(things)
+    granted = placing.place(placing.namespace(), "train", {GPU: 2})
+    assert all(device.startswith("GPU-") for device in granted.devices)
