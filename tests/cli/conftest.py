@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
+from linkwise.testing.surroundings import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,7 @@ def linkwise(tmp_path: object) -> Callable[..., Run]:
     """Runs the command line as a user would, in an empty folder, 80 columns wide."""
 
     def run(*words: str, stdin: str = "") -> Run:
-        environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+        environment = {**surroundings(), "COLUMNS": "80", "NO_COLOR": "1"}
         return subprocess.run(
             [sys.executable, "-m", "linkwise", *words],
             input=stdin,
@@ -27,7 +28,7 @@ def linkwise(tmp_path: object) -> Callable[..., Run]:
             check=False,
             cwd=str(tmp_path),
             env=environment,
-            timeout=60,
+            timeout=200,
         )
 
     return run

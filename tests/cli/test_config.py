@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from linkwise.config.schema import SCHEMA
+from linkwise.testing.surroundings import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def run(tmp_path: Path) -> Config:
     """Runs the command line in an empty folder, with no settings in the environment but those given."""
 
     def ran(*words: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        kept = {name: value for name, value in surroundings().items() if not name.startswith(OURS)}
         return subprocess.run(
             [sys.executable, "-m", "linkwise", *words],
             input=stdin,
@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> Config:
             check=False,
             cwd=str(tmp_path),
             env={**kept, "COLUMNS": "100", "NO_COLOR": "1", **variables},
-            timeout=60,
+            timeout=200,
         )
 
     return ran

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import shlex
 import signal
 import subprocess
@@ -16,18 +17,19 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from linkwise.cli.tour.stories import STORIES
+from linkwise.testing.surroundings import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEMO: Final = (sys.executable, "-m", "linkwise", "demo")
-SECONDS: Final = 30.0
+SECONDS: Final = 200.0
 LAST: Final = "Ctrl-C ends it"
 
 
 def environment() -> dict[str, str]:
     """As of somebody whose terminal has 80 columns."""
-    return {**{key: value for key, value in os.environ.items() if key != "NO_COLOR"}, "COLUMNS": "80"}
+    return {**surroundings(), "COLUMNS": "80", "TERM": "xterm"}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def piped() -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         env=environment(),
-        timeout=60,
+        timeout=SECONDS,
     )
 
 
@@ -87,7 +89,9 @@ def test_both_sides_of_the_figures_are_told(piped: subprocess.CompletedProcess[s
 @contextmanager
 def running(*words: str, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
     """A demo that is killed if it does not end by itself."""
-    with subprocess.Popen([*DEMO, *words], stdin=stdin, stdout=stdout, env=environment()) as demo:
+    with subprocess.Popen(
+        [*DEMO, *words], stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment()
+    ) as demo:
         try:
             yield demo
         finally:
@@ -96,10 +100,13 @@ def running(*words: str, stdin: int, stdout: int) -> Iterator[subprocess.Popen[b
 
 def read_until(source: int, word: str) -> str:
     """What comes, until a word has come."""
-    text, end = "", time.monotonic() + SECONDS
-    while word not in text and time.monotonic() < end:
-        text += os.read(source, 65536).decode(errors="replace")
-    return text
+    text, end = b"", time.monotonic() + SECONDS
+    while word.encode() not in text:
+        ready, _, _ = select.select([source], [], [], end - time.monotonic())
+        more = os.read(source, 65536) if ready else b""
+        assert more, f"{word!r} did not come: {text!r}"
+        text += more
+    return text.decode(errors="ignore")  # its last letter may have come in part
 
 
 def asked(text: str) -> subprocess.CompletedProcess[str]:
@@ -133,9 +140,7 @@ def test_without_a_terminal_it_serves_on_answers_its_question_and_ends_with_an_i
 
 def test_a_reader_who_goes_away_ends_it_without_a_word() -> None:
     source, sink = os.pipe()
-    with subprocess.Popen(
-        DEMO, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.PIPE, env=environment()
-    ) as demo:
+    with running(stdin=subprocess.DEVNULL, stdout=sink) as demo:
         os.close(sink)
         os.close(source)
         _, told = demo.communicate(timeout=SECONDS)

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +10,7 @@ from linkwise.embedded.faults import Fault
 from linkwise.testing.asked_cluster import AskedCluster
 from linkwise.testing.bed_nodes import ascend, machine
 from linkwise.testing.bed_objects import pod
+from linkwise.testing.reserved import reserve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +84,9 @@ def test_an_explanation_as_data_has_its_sentences_too(cluster: AskedCluster) -> 
         (["pod/trian"], 1, "pod default/trian is not there; did you mean train?"),
         (["group/lm"], 1, "group default/lm is not there; did you mean llm?"),
         (["node/zz"], 1, "node zz is not there; there are a, b, x"),
-        (["pdo/train"], 2, "'pdo' is nothing to ask for: pod, group or node; did you mean pod?"),
+        (["pdo/train"], 2, "'pdo' is no kind of thing: pod, group or node; did you mean pod?"),
+        (["Train"], 2, "'Train' is no kind of thing: pod, group or node; for a pod of that name write pod/Train"),
+        (["service/x"], 2, "'service' is no kind of thing: pod, group or node"),
         (["pod"], 2, "which pod? Write pod/NAME"),
         ([], 2, "name what you ask for: pod, group or node, such as pod/NAME"),
         (["pod/a", "b"], 2, "pod/a b: one thing at a time, please"),
@@ -126,10 +127,14 @@ def test_a_list_that_expires_in_the_middle_is_begun_anew(tmp_path: Path) -> None
 
 
 def test_a_cluster_that_does_not_answer_is_told_with_what_to_do(tmp_path: Path) -> None:
-    with AskedCluster(tmp_path) as cluster:
-        kubeconfig = cluster.kubeconfig
-    command = [sys.executable, "-m", "linkwise", "get", "nodes", "--kubeconfig", str(kubeconfig)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
-    assert shown.returncode == 1
-    assert "can't be reached" in shown.stderr
-    assert "is the cluster running?" in shown.stderr
+    (file := tmp_path / "map.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")
+    with AskedCluster(tmp_path) as cluster, reserve() as silent:
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        told = re.sub(r"127\.0\.0\.1:\d+", place, cluster.kubeconfig.read_text("utf-8"))
+        cluster.kubeconfig.write_text(told, "utf-8")
+        for words in (["get", "nodes"], ["apply", str(file)]):
+            shown = cluster.ask(*words)
+            assert (shown.returncode, shown.stdout) == (1, "")
+            assert shown.stderr.startswith(
+                f"linkwise: {place} can't be reached: Connection refused; is the cluster running?"
+            )

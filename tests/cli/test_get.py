@@ -92,6 +92,18 @@ def test_the_same_is_told_as_json_and_yaml(cluster: AskedCluster) -> None:
     assert (one["name"], one["state"], one["asked"]["devices"]) == ("default/huge", "waiting", 16)
 
 
+def test_json_is_asked_for_as_of_our_other_commands(cluster: AskedCluster) -> None:
+    same = [
+        cluster.ask("get", "nodes", *words).stdout for words in (["-o", "json"], ["--json"], ["--json", "-o", "json"])
+    ]
+    assert len({*same}) == 1
+    clash = cluster.ask("get", "nodes", "--json", "-o", "yaml")
+    assert (clash.returncode, clash.stderr.partition(":")[2]) == (
+        2,
+        " --json and -o yaml say different things: give one of them\n",
+    )
+
+
 def test_a_table_fits_a_terminal_and_has_no_colour_when_piped(cluster: AskedCluster) -> None:
     for kind in ("nodes", "pods", "devices", "groups"):
         shown = cluster.ask("get", kind, columns=80).stdout

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from linkwise.cli.getting import SPARE, _least, _table
+from linkwise.cli.getting import SPARE, _table
 from linkwise.cli.rows import Cell, Row
+from linkwise.cli.tables import headed_table, print_table
 
 CELLS = {
     "pod": Cell("trainer-of-a-large-model", short=True),
@@ -21,9 +23,9 @@ CELLS = {
 
 def shown(width: int, *, wide: bool = False) -> str:
     """As `linkwise get` prints it."""
-    table = _table([Row(CELLS, {})], width, wide=wide)
-    console = Console(file=io.StringIO(), width=max(width, _least(table)), highlight=False)
-    console.print(table)
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    print_table(console, _table([Row(CELLS, dict)], width, wide=wide))
+    assert console.width == width
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -41,3 +43,14 @@ def test_names_are_never_cut_and_lines_run_on_instead() -> None:
 
 def test_whoever_wants_to_see_more_sees_all_columns() -> None:
     assert all(name in shown(30, wide=True).splitlines()[0] for name in CELLS)
+
+
+@pytest.mark.parametrize("width", range(10, 90, 7))
+def test_no_word_is_lost_at_any_width(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    table = headed_table("pod", "nodes", "why", names=("pod",))
+    cells = ("trainer", "dgx1-v100-percent-0, atlas-800-1", "so many devices can't be asked for on ascend-910")
+    table.add_row(*cells)
+    print_table(console, table)
+    assert isinstance(console.file, io.StringIO)
+    assert sorted(console.file.getvalue().split()[4:]) == sorted(" ".join(cells).split())

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 from linkwise import __version__
-from linkwise.cli.program import COMMANDS
+from linkwise.cli.program import COMMANDS, main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
     from subprocess import CompletedProcess
 
     Linkwise = Callable[..., CompletedProcess[str]]
@@ -22,6 +25,57 @@ def test_every_command_teaches_with_an_example(linkwise: Linkwise) -> None:
         assert shown.returncode == 0
         assert "Example" in shown.stdout
         assert f"linkwise {name}" in shown.stdout
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command, and those below it."""
+    with click.Context(main) as context:
+        for name in COMMANDS:
+            found = main.get_command(context, name)
+            assert found is not None
+            yield name, found
+            if isinstance(found, click.Group):
+                yield from ((f"{name} {inner}", command) for inner, command in found.commands.items())
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands()))
+def test_examples_of_a_command_can_be_copied_whole(name: str, command: click.Command) -> None:
+    block = (command.epilog or "").partition("Examples:\n")[2].partition("\n\n")[0]
+    lines = [line for line in block.splitlines() if line.strip()]
+    assert any(f"linkwise {name}" in line for line in lines)
+    assert [line for line in lines if "   " in line.strip() and " # " not in line] == []
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands()))
+def test_help_fits_a_terminal_of_80_columns(name: str, command: click.Command) -> None:
+    with click.Context(command, info_name=f"linkwise {name}", terminal_width=80) as context:
+        shown = command.get_help(context)
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("group", ["config", "manifests"])
+def test_what_a_group_of_commands_lists_is_not_cut(linkwise: Linkwise, group: str) -> None:
+    assert "..." not in linkwise(group, "--help").stdout.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pick --profile dgx1-v100 --size 2",
+        "topo --profile dgx1-v100",
+        "rules 003.groups",
+        "config check",
+        "read pod.yaml",
+        "plan pod.yaml --fleet p40-share",
+        "replay list.json",
+    ],
+)
+def test_json_is_asked_for_in_either_way(linkwise: Linkwise, tmp_path: Path, words: str) -> None:
+    (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}")
+    (tmp_path / "list.json").write_text('{"kind": "List", "items": []}')
+    one, other = linkwise(*words.split(), "--json"), linkwise(*words.split(), "-o", "json")
+    assert json.loads(one.stdout) == json.loads(other.stdout)
+    assert (one.returncode, one.stderr) == (other.returncode, other.stderr)
 
 
 def test_a_near_name_is_suggested(linkwise: Linkwise) -> None:

@@ -93,6 +93,7 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
     [
         (["--size", "2"], "name a machine: --topology FILE, or --profile NAME"),
         (["--profile", "dgx1-v100"], "say how many devices: --size N"),
+        (["--profile", "dgx", "-s", "1"], "'dgx' is not known; did you mean dgx1-v100? Known are dgx1-v100, "),
         (["-t", "none.yaml", "-s", "1"], "none.yaml: No such file or directory"),
         (["-t", ".", "-s", "1"], ".: Is a directory"),
         (

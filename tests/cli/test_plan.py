@@ -75,14 +75,14 @@ def test_the_pods_of_a_job_are_one_group_with_a_table_a_picture_and_levels(linkw
         "",
         "   member           node         devices    slowest pair",
         "────────────────────────────────────────────────────────",
-        "A  default/train-0  dgx1-v100-1  {0,1,2,3}  48 GB/s",
-        "B  default/train-1  dgx1-v100-1  {4,5,6,7}  48 GB/s",
-        "C  default/train-2  dgx1-v100-2  {0,1,2,3}  48 GB/s",
+        "A  default/train-0  dgx1-v100-0  {0,1,2,3}  48 GB/s",
+        "B  default/train-1  dgx1-v100-0  {4,5,6,7}  48 GB/s",
+        "C  default/train-2  dgx1-v100-1  {0,1,2,3}  48 GB/s",
         "",
         "node        0 1 2 3 4 5 6 7",
-        "dgx1-v100-1 A A A A B B B B",
-        "dgx1-v100-2 C C C C . . . .",
-        "dgx1-v100-3 . . . . . . . .",
+        "dgx1-v100-0 A A A A B B B B",
+        "dgx1-v100-1 C C C C . . . .",
+        "dgx1-v100-2 . . . . . . . .",
         "",
         "level       what the plan is worth                         proven",
         "─────────────────────────────────────────────────────────────────",
@@ -97,9 +97,9 @@ def test_the_pods_of_a_job_are_one_group_with_a_table_a_picture_and_levels(linkw
 
 def test_why_is_told_with_what_came_second(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", "--explain", stdin=JOB)
-    assert "\n  3 of 3 members are there: 3 waiting (koordinator)\n" in shown.stdout
+    assert "\n  3 of 3 members are there: 3 waiting (file)\n" in shown.stdout
     last = shown.stdout.splitlines()[-1].strip()
-    assert last == "runner-up on nodes dgx1-v100-1, dgx1-v100-3: same in every level; names decide"
+    assert last == "runner-up on nodes dgx1-v100-0, dgx1-v100-2: same in every level; names decide"
 
 
 def test_a_group_that_does_not_fit_ends_with_1_and_why(linkwise: Linkwise) -> None:
@@ -109,14 +109,14 @@ def test_a_group_that_does_not_fit_ends_with_1_and_why(linkwise: Linkwise) -> No
         "group team/bert does not fit now, and nothing is held for it",
         "",
         "node        0 1 2 3 4 5 6 7",
-        "dgx1-v100-1 . . . . . . . .",
+        "dgx1-v100-0 . . . . . . . .",
         "",
         "3 members are there: 3 waiting; 3 must start together (volcano)",
         "it needs 2 nodes with 8 free, 1 has them",
-        "best now: dgx1-v100-1 8 free",
+        "best now: dgx1-v100-0 8 free",
         "1 of 1 node can take a member now",
-        "a group of 1 member would fit now, on dgx1-v100-1",
-        "members of 4 devices each would fit now, on dgx1-v100-1",
+        "a group of 1 member would fit now, on dgx1-v100-0",
+        "members of 4 devices each would fit now, on dgx1-v100-0",
         "it would not fit if all other pods were gone either",
     ]
 
@@ -126,7 +126,7 @@ def test_members_that_are_left_out_are_not_the_whole_group(linkwise: Linkwise) -
     assert shown.returncode == 1
     rows = [line.split() for line in shown.stdout.splitlines()]
     assert ["default/train-2", "no", "room"] in rows
-    assert ["dgx1-v100-1", *"AAAABBBB"] in rows
+    assert ["dgx1-v100-0", *"AAAABBBB"] in rows
 
 
 def test_tasks_of_a_volcano_job_are_one_gang(linkwise: Linkwise) -> None:
@@ -134,9 +134,9 @@ def test_tasks_of_a_volcano_job_are_one_gang(linkwise: Linkwise) -> None:
     (found,) = planned(shown)
     assert (shown.returncode, found["key"], found["minimum"], found["whole"]) == (0, "team/bert", 3, True)
     assert [(member["name"], member["node"]) for member in found["members"]] == [
-        ("team/bert-launcher-0", "dgx1-v100-1"),
-        ("team/bert-worker-0", "dgx1-v100-1"),
-        ("team/bert-worker-1", "dgx1-v100-2"),
+        ("team/bert-launcher-0", "dgx1-v100-0"),
+        ("team/bert-worker-0", "dgx1-v100-0"),
+        ("team/bert-worker-1", "dgx1-v100-1"),
     ]
 
 
@@ -193,7 +193,30 @@ def test_a_snapshot_of_the_service_is_a_cluster_and_machines_can_be_added(linkwi
     short = linkwise("plan", "-f", "-", "--on", "taken.json", stdin=JOB)
     more = linkwise("plan", "-f", "-", "--on", "taken.json", "--fleet", "dgx1-v100", "--json", stdin=JOB)
     assert (short.returncode, more.returncode) == (1, 0)
-    assert [host["name"] for host in planned(more)[0]["hosts"]] == ["dgx1-v100-1", "own"]
+    assert [host["name"] for host in planned(more)[0]["hosts"]] == ["dgx1-v100-0", "own"]
+
+
+def test_machines_that_are_added_take_names_that_are_free(linkwise: Linkwise, tmp_path: Path) -> None:
+    broker = Broker()
+    broker.observe(fleet_node(profile("dgx1-v100"), "dgx1-v100-0"), 0.0)
+    (tmp_path / "one.json").write_bytes(encode_snapshot(broker.snapshot(1.0)))
+    shown = linkwise("plan", "-f", "-", "--on", "one.json", "--fleet", "dgx1-v100", "--json", stdin=JOB)
+    assert [host["name"] for host in planned(shown)[0]["hosts"]] == ["dgx1-v100-0", "dgx1-v100-1"]
+
+
+def test_a_fleet_is_written_as_for_up(linkwise: Linkwise) -> None:
+    half = pod("half", 8).replace("nvidia.com/gpu", "aliyun.com/gpu-mem")
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100/share=12", "--json", stdin=half)
+    assert (shown.returncode, planned(shown)[0]["hosts"][0]["name"]) == (0, "dgx1-v100-share-00")
+
+
+def test_a_job_may_stand_in_several_files(linkwise: Linkwise, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(pod(name, 8))
+    shown = linkwise("plan", "-f", "one.yaml", "two.yaml", "--fleet", "dgx1-v100=2", "--json")
+    (found,) = planned(shown)
+    assert [member["name"] for member in found["members"]] == ["default/one", "default/two"]
+    assert found["source"] == "file"
 
 
 def test_taken_and_broken_devices_are_marked(linkwise: Linkwise, tmp_path: Path) -> None:
@@ -256,8 +279,8 @@ def test_a_mistake_in_the_cluster_names_file_and_place(linkwise: Linkwise, tmp_p
         ("--on", "bad.json"): "bad.json: pods[0].spec.priority: expected a whole number or nothing, got text",
         ("--on", "empty.json"): "empty.json: no node in it",
         ("--on", "none.json"): "none.json: No such file or directory",
-        ("--on", "-"): "only one of the two files can be standard input",
-        ("--fleet", "dgx1-v100=0"): "--fleet 'dgx1-v100=0': write how many as dgx1-v100=4, at most 10000",
+        ("--on", "-"): "only one of the files can be standard input",
+        ("--fleet", "dgx1-v100=0"): "--fleet: dgx1-v100: '0' is no number of nodes; it is 1 or more",
         (): "name a cluster: --on FILE, or machines: --fleet dgx1-v100=4",
     }
     for options, sentence in sentences.items():

@@ -106,7 +106,7 @@ def test_pods_that_others_serve_are_left_to_them(linkwise: Linkwise) -> None:
 
 def test_an_unknown_kind_is_noted(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin="kind: Podd\nmetadata: {name: x}\n")
-    assert "note: Podd x (line 1) is not looked into" in shown.stderr
+    assert "note: standard input:1: Podd x is not looked into" in shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -139,6 +139,37 @@ def test_a_node_is_told_by_every_dialect_that_knows_it(linkwise: Linkwise) -> No
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"nvidia.com/gpu": "8"}}}
     (entry,) = read(linkwise, json.dumps(node))
     assert [facts["source"] for facts in entry["facts"]] == ["nvidia"]
+
+
+def test_links_without_devices_are_not_called_no_devices(linkwise: Linkwise) -> None:
+    links = json.dumps([["X", "NV2"], ["NV2", "X"]])
+    node = {"kind": "Node", "metadata": {"name": "n", "annotations": {"linkwise.dev/gpu-topology": links}}}
+    shown = linkwise("read", "-f", "-", stdin=json.dumps(node))
+    assert "  nvidia: links alone, of devices that somebody else counts" in shown.stdout.splitlines()
+
+
+def test_several_files_are_read_and_each_line_names_its_own(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(POD)
+    (tmp_path / "bad.yaml").write_text(POD.replace("gpu: 2", "gpu: two"))
+    shown = linkwise("read", "-f", "good.yaml", "bad.yaml")
+    lines = shown.stdout.splitlines()
+    assert (shown.returncode, lines[0], lines[4]) == (1, "Pod trainer (good.yaml:1)", "Pod trainer (bad.yaml:1)")
+    assert "problem  bad.yaml:10:9 nvidia.com/gpu: " in shown.stdout
+
+
+def test_a_file_that_can_not_be_read_keeps_the_others_back(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(POD)
+    shown = linkwise("read", "good.yaml", "none.yaml")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr == "linkwise: none.yaml: No such file or directory\n"
+
+
+@pytest.mark.parametrize("command", ["read", "apply", "plan"])
+def test_without_a_file_it_is_told_how_one_is_named(linkwise: Linkwise, command: str) -> None:
+    shown = linkwise(command)
+    assert (shown.returncode, "Name a file: -f FILE, or -f - for standard input." in shown.stderr) == (2, True)
+    twice = linkwise(command, "-f", "-", "-")
+    assert (twice.returncode, twice.stderr) == (2, "linkwise: only one of the files can be standard input\n")
 
 
 def test_a_list_is_opened_and_lines_stay_right(linkwise: Linkwise) -> None:

@@ -30,6 +30,18 @@ def cluster(*items: dict[str, Any]) -> str:
     return json.dumps({"kind": "List", "items": items})
 
 
+def test_a_cluster_as_yaml_is_told_how_to_get_it_as_json(linkwise: Linkwise) -> None:
+    shown = linkwise("replay", "-", stdin="apiVersion: v1\nkind: List\nitems: []\n")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr.startswith("linkwise: standard input: it is no JSON; `kubectl get nodes,pods -A -o json` ")
+
+
+def test_names_are_not_broken_though_the_reasons_are(linkwise: Linkwise) -> None:
+    name = "trainer-of-a-large-language-model-7f9c8b6d5-x2k4p"
+    shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), pod(name, 4)))
+    assert any(line.startswith(f"default/{name}  waits  ") for line in shown.stdout.splitlines())
+
+
 def test_every_waiting_pod_has_a_row(linkwise: Linkwise) -> None:
     shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), node("n2", 4), pod("a", 1), pod("b", 3), pod("c", 4)))
     assert shown.returncode == 0

@@ -123,3 +123,9 @@ def test_a_name_that_is_markup_stays_text() -> None:
     odd = type(machine)(("<&>", *machine.devices[1:]), machine.links)
     assert "<&>" not in drawing(odd, "<title>")
     ET.fromstring(drawing(odd, "<title>"))  # noqa: S314 - we drew it
+
+
+def test_a_profile_without_links_is_told_where_it_is_of_use(linkwise: Linkwise) -> None:
+    shown = linkwise("topo", "--profile", "ascend-910")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "'ascend-910' tells how devices must lie and has no links to show; `linkwise pick` knows it." in shown.stderr

@@ -14,7 +14,9 @@ import pytest
 
 from linkwise.cli.examples import example
 from linkwise.cli.fleet import DEFAULT
+from linkwise.config.settings import HttpSettings
 from linkwise.embedded.simulated_machines import node_names
+from linkwise.testing.reserved import reserve
 from linkwise.testing.tried_cluster import TriedCluster
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def is_open(port: int) -> bool:
         return door.connect_ex(("127.0.0.1", port)) == 0
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
+def until(condition: Callable[[], object], seconds: float = 100.0) -> bool:
     end = time.monotonic() + seconds
     while not (held := bool(condition())) and time.monotonic() < end:
         time.sleep(0.01)
@@ -93,7 +95,7 @@ def test_a_signal_ends_it_well_and_leaves_nothing(tmp_path: Path, number: signal
         assert cluster.shell("tail -n +2 trial | cmp - temporary/*/kubeconfig") == ""
         began = time.monotonic()
         assert cluster.end(number) == 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < HttpSettings().drain * 0.75  # nobody is waited for
         assert cluster.errors == ""
         assert not any(map(is_open, cluster.ports))
     assert sorted(file.name for file in tmp_path.rglob("*")) == ["errors", "temporary"]  # which are the test's own
@@ -106,7 +108,8 @@ def test_a_second_signal_ends_it_at_once_and_leaves_nothing(tmp_path: Path) -> N
 
 
 SENT_WHILE_IMPORTING = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else it would ignore what whoever runs this ignores
 class Sender:
     def find_spec(self, name, *_):
         if name == {module!r}:
@@ -175,12 +178,12 @@ def test_a_port_that_is_taken_is_told_with_its_flag(linkwise: Linkwise, flag: st
 
 
 def test_ports_settings_and_logs_are_as_they_are_told(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
-        api, port = (door.getsockname()[1] for door in (one, two))
-    (tmp_path / "settings.yaml").write_text("http: {port: 1}\nlog: {format: json}\n", "utf-8")
-    words = ("--api-port", str(api), "--port", str(port), "--config", "settings.yaml", "--log", "log", "-v")
-    with TriedCluster(tmp_path, *words, "--fleet", "mi300=1,atlas-a2=2", "--nodes", "6") as cluster:
-        assert cluster.ports == [api, port]
+    with reserve() as one, reserve() as two:
+        api, port = (held.getsockname()[1] for held in (one, two))
+        (tmp_path / "settings.yaml").write_text("http: {port: 1}\nlog: {format: json}\n", "utf-8")
+        words = ("--api-port", str(api), "--port", str(port), "--config", "settings.yaml", "--log", "log", "-v")
+        with TriedCluster(tmp_path, *words, "--fleet", "mi300=1,atlas-a2=2", "--nodes", "6") as cluster:
+            assert cluster.ports == [api, port]
         assert "2  mi300" in cluster.printed
         assert "4  atlas-a2" in cluster.printed
         assert "linkwise example amd-four" in cluster.printed

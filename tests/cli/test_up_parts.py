@@ -45,11 +45,16 @@ def test_every_profile_and_every_way_to_hand_out_is_a_fleet_and_told_in_the_help
     assert machine.partition("/")[0] in (command.epilog or "")
 
 
+def test_a_profile_alone_is_one_node() -> None:
+    assert fleet_of("dgx1-v100/share,p40-share=2") == {"dgx1-v100/share": 1, "p40-share": 2}
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("", "it is empty; write PROFILE=COUNT,... or name a file"),
-        ("dgx1-v100", "--fleet: dgx1-v100: how many? Write dgx1-v100=COUNT"),
+        ("dgx1", "--fleet: dgx1: no such machine profile; did you mean dgx1-v100?"),
+        ("there-is-none.yaml", "there-is-none.yaml: No such file or directory"),
         ("dgx1-v100=", "--fleet: dgx1-v100: how many? Write PROFILE=COUNT"),
         ("dgx1-v100=-1", "'-1' is no number of nodes; it is 1 or more"),
         ("dgx1-v100=0", "'0' is no number of nodes; it is 1 or more"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.cluster_options import cluster_flags, namespace_flag
+from linkwise.cli.file_options import files_flag, named_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,30 +20,27 @@ Examples:
   linkwise apply -f job.yaml
   linkwise apply -f pods.yaml -f group.yaml -n research
   linkwise manifests rbac | linkwise apply -f -
-  linkwise apply -f job.yaml --dry-run         # the server checks it, and writes nothing
+  linkwise apply -f job.yaml --dry-run         # checked, and not written
 
-\b
 The API server joins what is told with what others wrote, as for `kubectl apply --server-side`, so
 that a manifest can be applied again and again. Every file is read before the first object is sent:
 a mistake in the last of them leaves the cluster as it is. A field that there is none of is refused.
 If the server refuses an object, the others are sent all the same.
 
-\b
 Exit codes: 0 all were applied; 1 the cluster can't be reached, does not allow it, or refuses an
 object; 2 a file makes no sense, with file, line and column.
 """
 
 
 @click.command("apply", epilog=_EPILOG)
-@click.option(
-    "-f", "--filename", "files", required=True, multiple=True, metavar="FILE", help="Manifests; - is standard input."
-)
+@files_flag("Manifests; - is standard input. May be given more than once, or without -f.")
 @namespace_flag
 @click.option("--dry-run", "dry", is_flag=True, help="Let the server say what it would do, and do nothing.")
 @click.option("--force-conflicts", "force", is_flag=True, help="Take over fields that others own.")
 @cluster_flags
 def command(  # noqa: PLR0913 - one a flag
     files: tuple[str, ...],
+    bare: tuple[str, ...],
     namespace: str | None,
     kubeconfig: Path | None,
     context: str | None,
@@ -56,6 +54,6 @@ def command(  # noqa: PLR0913 - one a flag
     """
     from linkwise.cli.sending import read_objects, send  # noqa: PLC0415 - brings yaml and the client
 
-    objects = read_objects(files, namespace)
+    objects = read_objects(named_files(files, bare), namespace)
     if not send(objects, kubeconfig, context, namespace, dry=dry, force=force):
         sys.exit(EXIT_REFUSED)

@@ -14,14 +14,18 @@ Examples:
   linkwise manifests crd | kubectl apply --server-side -f -
   linkwise manifests rbac | kubectl apply -f -
 """
+_CRD: Final = """\b
+Examples:
+  linkwise manifests crd | kubectl apply --server-side -f -
+  linkwise manifests crd | linkwise apply -f -
+"""
 _RBAC: Final = """\b
 Examples:
   linkwise manifests rbac | kubectl apply -f -
   linkwise manifests rbac --without plans --without network
-  linkwise manifests rbac --user linkwise-test     for a service outside the cluster
-  linkwise manifests rbac --evict                  also evict members of gangs that are stuck halfway
+  linkwise manifests rbac --user linkwise-test     # for a service elsewhere
+  linkwise manifests rbac --evict                  # it may evict stuck gangs
 
-\b
 Features that can be left out: events, wake, plans, inventories, koordinator, configmaps, groups,
 network. Each takes its rules with it, and nothing else. The namespace of the account must be there.
 Without --evict the service may not evict anybody; placing.group.evict_half_bound needs it.
@@ -33,7 +37,7 @@ def command() -> None:
     """Print manifests that a cluster with Linkwise needs."""
 
 
-@command.command("crd")
+@command.command("crd", epilog=_CRD, short_help="The kind DeviceInventory.")
 def crd() -> None:
     """Print the definition of DeviceInventory, the object that tells which devices a node has and how they are linked."""
     from importlib.resources import files  # noqa: PLC0415 - only this command needs it
@@ -42,7 +46,7 @@ def crd() -> None:
     click.echo(found.read_text("utf-8"), nl=False)
 
 
-@command.command("rbac", epilog=_RBAC)
+@command.command("rbac", epilog=_RBAC, short_help="What the service may do.")
 @name_option("linkwise", "Of the account, the roles and their bindings.")
 @namespace_option("Where the service runs.")
 @click.option("--user", metavar="NAME", help="Bind the roles to this user, and print no account.")

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-__all__ = ["EXIT_CODES", "NotThereError", "cluster_flags", "form_flag", "kind_and_name", "namespace_flag"]
+__all__ = ["EXIT_CODES", "NotThereError", "cluster_flags", "kind_and_name", "namespace_flag"]
 
-EXIT_CODES: Final = """\b
-Exit codes: 0 done; 1 the cluster can't be reached, does not allow it, or has no such thing; 2 the
+EXIT_CODES: Final = """Exit codes: 0 done; 1 the cluster can't be reached, does not allow it, or has no such thing; 2 the
 words make no sense."""
 
 _KINDS: Final = {
@@ -59,11 +58,6 @@ def namespace_flag(function: Function) -> Function:
     )
 
 
-def form_flag(*forms: str) -> Callable[[Function], Function]:
-    """How the answer is written."""
-    return click.option("-o", "--output", "form", type=click.Choice(forms), help="Another form of the answer.")
-
-
 def kind_and_name(words: Sequence[str], kinds: Sequence[str], *, whole: bool = True) -> tuple[str, str]:
     """`pod/x`, `pod x` or, if `whole` is not wanted, `pods` alone; InputError says what may be asked for."""
     known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
@@ -77,17 +71,21 @@ def kind_and_name(words: Sequence[str], kinds: Sequence[str], *, whole: bool = T
         name = rest.pop(0)
     if rest:
         raise InputError(f"{rest[0]}: one thing at a time, please")
-    kind = _kind(kind.lower(), kinds, known)
+    kind = _kind(kind, kinds, known, alone=whole and not name)
     if (slash or whole) and not name:
         raise InputError(f"which {kind}? Write {kind}/NAME")
     return kind, name
 
 
-def _kind(word: str, kinds: Sequence[str], known: str) -> str:
+def _kind(given: str, kinds: Sequence[str], known: str, *, alone: bool) -> str:
+    word = given.lower()
     found = next((kind for kind in kinds if word in {kind, f"{kind}s"}), _KINDS.get(word.removesuffix("s"), ""))
     if found in kinds:
         return found
     from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
 
     near = get_close_matches(word, kinds, n=1)
-    raise InputError(f"{word!r} is nothing to ask for: {known}" + (f"; did you mean {near[0]}?" if near else ""))
+    if near:
+        raise InputError(f"{given!r} is no kind of thing: {known}; did you mean {near[0]}?")
+    hint = f"; for a {kinds[0]} of that name write {kinds[0]}/{given}" if alone else ""
+    raise InputError(f"{given!r} is no kind of thing: {known}{hint}")

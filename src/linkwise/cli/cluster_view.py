@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import time
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from linkwise.broker.amounts import names_text
 from linkwise.broker.broker import Broker
 from linkwise.cli.cluster_options import NotThereError
+from linkwise.cli.with_cluster import with_cluster
 from linkwise.config.loading import load
-from linkwise.errors import ClusterError
-from linkwise.kube.connection import connect
-from linkwise.kube.http import NotSentError
 from linkwise.kube.listing import list_all
 from linkwise.wire.decoding import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-    from typing import TypeVar
 
     from linkwise.kube.connection import Connection
     from linkwise.kube.listing import Listed
 
-    T = TypeVar("T")
-
-__all__ = ["Seen", "look", "with_cluster"]
-
-NOBODY: Final = (
-    "is the cluster running? `kubectl config view` shows the address; --kubeconfig and --context name another cluster"
-)
+__all__ = ["Seen", "look"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +89,6 @@ def look(kubeconfig: Path | None, context: str | None) -> Seen:
     broker, now = Broker(settings.placing, parse_json), time.time()
     broker.observe(listed.sights, now)
     return Seen(broker, now, namespace, listed.addresses)
-
-
-def with_cluster(kubeconfig: Path | None, context: str | None, work: Callable[[Connection], Awaitable[T]]) -> T:
-    """Do something with a cluster; ClusterError says what to look at if it does not answer."""
-
-    async def done() -> T:
-        connection = connect(kubeconfig, context)
-        try:
-            return await work(connection)
-        except NotSentError as error:
-            raise ClusterError(f"{error}; {NOBODY}") from error
-        finally:
-            await connection.close()
-
-    return asyncio.run(done())
 
 
 def _known(what: str, name: str, names: Sequence[str]) -> str:

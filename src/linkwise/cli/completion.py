@@ -3,8 +3,15 @@
 import click
 from click.shell_completion import get_completion_class
 
+_EPILOG = """\b
+Examples:
+  eval "$(linkwise completion bash)"       # in ~/.bashrc
+  eval "$(linkwise completion zsh)"        # in ~/.zshrc, behind compinit
+  linkwise completion fish | source        # in ~/.config/fish/config.fish
+"""
 
-@click.command("completion", epilog='\b\nExample:\n  eval "$(linkwise completion bash)"')
+
+@click.command("completion", epilog=_EPILOG)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print a script that completes commands and options in your SHELL."""

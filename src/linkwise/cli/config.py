@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from linkwise.cli.form_options import json_flag
 from linkwise.cli.object_name import name_option, namespace_option
 from linkwise.errors import InputError
 
@@ -22,25 +23,22 @@ Examples:
 """
 _CHECK: Final = """\b
 Examples:
-  linkwise config check                    what the environment and the defaults say
+  linkwise config check                    # the environment and the defaults
   linkwise config check linkwise.yaml
   LINKWISE_PLACING_BREADTH=8 linkwise config check linkwise.yaml --json
 
-\b
 The order is: defaults, the file, the environment, flags of `linkwise serve`; what comes later
 counts. Without FILE the one that LINKWISE_CONFIG names is read. A token is not shown.
 
-\b
 Exit codes: 0 all is well, 1 problems (each with its place), 2 the file can't be read.
 """
 _SCHEDULER: Final = """\b
 Examples:
   linkwise config scheduler > scheduler.yaml
   linkwise config scheduler --url http://10.96.0.42:39999 --no-leader-elect
-  linkwise config scheduler --every-pod    also gang members that ask for no device
-  linkwise config scheduler --from-policy /etc/kubernetes/scheduler-policy-config.json
+  linkwise config scheduler --every-pod    # also members without devices
+  linkwise config scheduler --from-policy scheduler-policy-config.json
 
-\b
 Exit codes: 0 printed, 2 the policy file makes no sense, with file, line and column.
 """
 
@@ -50,9 +48,9 @@ def command() -> None:
     """Check the settings of the service, and print the file of the scheduler that asks it."""
 
 
-@command.command("check", epilog=_CHECK)
+@command.command("check", epilog=_CHECK, short_help="All settings, and where each comes from.")
 @click.argument("file", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: settings and problems.")
+@json_flag("One JSON object: settings and problems.")
 def check(file: str | None, *, as_json: bool) -> None:
     """Read the settings as `linkwise serve` would, and show each with where it comes from.
 
@@ -68,7 +66,7 @@ def check(file: str | None, *, as_json: bool) -> None:
         sys.exit(EXIT_PROBLEMS)
 
 
-@command.command("scheduler", epilog=_SCHEDULER)
+@command.command("scheduler", epilog=_SCHEDULER, short_help="The file of a kube-scheduler that asks Linkwise.")
 @name_option("linkwise-scheduler", "The schedulerName that pods give.")
 @namespace_option("Where the scheduler's lease is.")
 @click.option("--url", metavar="URL", help="Where Linkwise listens; the Service in the cluster if not given.")

@@ -15,11 +15,9 @@ Examples:
   linkwise demo
   linkwise demo --once > tour.txt      # no colours, no line over 80 columns
 
-\b
 On a terminal it waits for Enter between two stories. At the end it offers a question to ask the cluster,
 which runs on until Ctrl-C, also where the output goes to a file; with --once it ends by itself.
 
-\b
 Exit codes: 0 all promises held; 1 one did not, or --once was cut short.
 """
 

@@ -19,12 +19,10 @@ Examples:
   linkwise describe pod train -n research
   linkwise describe group/llm
 
-\b
 In the table of links a star marks devices of the pod that is asked about, a minus those that are
 taken or do not work; the brighter a pair, the faster. In the picture of a group a letter is a member,
 `.` a free device, `x` one that is taken, `!` one that does not work.
 
-\b
 `linkwise get nodes -o json` and `linkwise explain pod/NAME -o json` have the same as data.
 
 {EXIT_CODES}

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from linkwise.broker.explanation_text import explanation_lines
@@ -22,6 +20,7 @@ from linkwise.cli.links import links_text, rings_of
 from linkwise.cli.matrix import Marks, bandwidth_table, link_table
 from linkwise.cli.plan_view import show as show_plans
 from linkwise.cli.planning import Planned
+from linkwise.cli.tables import headed_table, print_table
 from linkwise.engine.explain import devices_text
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_score import score_matrix
@@ -29,6 +28,8 @@ from linkwise.topology.rings import idle_by_ring
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from rich.table import Table
 
     from linkwise.broker.explanation import Explanation
     from linkwise.broker.group_explanation import ToldMember
@@ -76,7 +77,7 @@ def _node(console: Console, seen: Seen, told: NodeExplanation) -> None:
         _sentences(console, lines)
         return
     console.print()
-    console.print(_devices(found))
+    print_table(console, _devices(found))
     idle = {device.index for device in found.devices if device.healthy and not device.pods}
     _links(console, seen, told.name, (), idle)
     rings = rings_of(seen.broker.state.cluster.stocks[told.name])
@@ -101,7 +102,7 @@ def _pod(console: Console, seen: Seen, told: Explanation) -> None:
     _links(console, seen, told.node, own, own | idle)
     if node.mode in {"share", "percent"}:
         console.print()
-        console.print(_devices(node, own))
+        print_table(console, _devices(node, own))
 
 
 def _sentences(console: Console, lines: list[str]) -> None:
@@ -111,10 +112,9 @@ def _sentences(console: Console, lines: list[str]) -> None:
 
 def _devices(node: NodeInspection, only: Collection[int] | None = None) -> Table:
     """A row a device, with a bar where it is handed out in parts."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     shared = node.mode in {"share", "percent"}
-    for name in ("device", "model", "state", *(("fill",) if shared else ()), "pods"):
-        table.add_column(name, overflow="fold", no_wrap=name in {"device", "state", "fill"})
+    columns = ("device", "model", "state", *(("fill",) if shared else ()), "pods")
+    table = headed_table(*columns, names=("device", "model", "state", "fill"))
     for device in node.devices:
         if only is not None and device.index not in only:
             continue

@@ -8,10 +8,9 @@ _EPILOG = """\b
 Examples:
   linkwise example                                      # what there is
   linkwise example link-pair                            # one of them
-  linkwise example link-pair | linkwise apply -f -      # on the cluster of $KUBECONFIG
+  linkwise example link-pair | linkwise apply -f -      # to $KUBECONFIG
   linkwise example group | kubectl apply -f -
 
-\b
 They work as they are on the cluster of `linkwise up`.
 """
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.cluster_options import EXIT_CODES, cluster_flags, form_flag, kind_and_name, namespace_flag
+from linkwise.cli.cluster_options import EXIT_CODES, cluster_flags, kind_and_name, namespace_flag
+from linkwise.cli.form_options import form_flag
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,11 +18,10 @@ _EPILOG: Final = f"""\b
 Examples:
   linkwise explain pod/train
   linkwise explain pod train -n research
-  linkwise explain group/llm              # a PodGroup, a gang, a job of several pods
+  linkwise explain group/llm              # pods that are placed as one
   linkwise explain node/gpu-7
   linkwise explain pod/train -o json | jq .data.remedies
 
-\b
 A pod that waits: what speaks against the nodes, and what would have to change. A pod that is placed:
 why there, and what came second. The answer is worked out here, from what the cluster shows now; what
 schedulers were offered a moment ago is known to the service alone (its route /debug/explain).

@@ -51,10 +51,10 @@ class _Entry:
 
 
 def fleet_of(text: str) -> dict[str, int]:
-    """The fleet that `PROFILE=COUNT,...` or a file names; InputError tells of all that is wrong with it."""
+    """The fleet that `PROFILE=COUNT,...`, a profile alone or a file names; InputError tells all that is wrong with it."""
     if not text.strip():
         raise InputError("--fleet: it is empty; write PROFILE=COUNT,... or name a file")
-    return _checked(_written(text) if "=" in text and not Path(text).is_file() else _in_file(Path(text)))
+    return _checked(_in_file(Path(text)) if _is_file(text) else _written(text))
 
 
 def spread(fleet: Mapping[str, int], nodes: int) -> dict[str, int]:
@@ -63,6 +63,11 @@ def spread(fleet: Mapping[str, int], nodes: int) -> dict[str, int]:
     for _ in range(nodes - len(given)):  # the next one goes where the most are missing, as seats of a parliament do
         given[max(given, key=lambda kind: fleet[kind] / (2 * given[kind] + 1))] += 1
     return given
+
+
+def _is_file(text: str) -> bool:
+    """Whether a file is meant: one that is there, standard input, or a name with an ending, which no profile has."""
+    return text == "-" or Path(text).exists() or ("." in text and "=" not in text)
 
 
 def _checked(entries: Iterable[_Entry]) -> dict[str, int]:
@@ -109,16 +114,14 @@ def _wrong_count(count: str) -> str:
 
 def _written(text: str) -> Iterator[_Entry]:
     for part in text.split(","):
-        machine, _, count = part.partition("=")
+        machine, equals, count = part.partition("=")
         if not machine.strip():
             raise InputError(f"--fleet: a machine profile is missing in {text!r}; write PROFILE=COUNT,...")
-        yield _Entry(machine.strip(), count.strip(), "--fleet", "--fleet")
+        yield _Entry(machine.strip(), count.strip() if equals else "1", "--fleet", "--fleet")
 
 
 def _in_file(file: Path) -> Iterator[_Entry]:
     name = "standard input" if str(file) == "-" else str(file)
-    if name.partition("/")[0] in PROFILES and not file.exists():
-        raise InputError(f"--fleet: {name}: how many? Write {name}=COUNT")
     for machine, key, value in pairs(_nodes_of(root_of(content_of(file), name), name)):
         count = value.value if isinstance(value, yaml.ScalarNode) else "a list or a mapping"
         yield _Entry(machine, count, f"{name}:{place_of(key)}", f"{name}:{place_of(value)}")

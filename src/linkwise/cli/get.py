@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.cluster_options import EXIT_CODES, cluster_flags, form_flag, kind_and_name, namespace_flag
+from linkwise.cli.cluster_options import EXIT_CODES, cluster_flags, kind_and_name, namespace_flag
+from linkwise.cli.form_options import form_flag
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,18 +18,17 @@ KINDS: Final = ("node", "pod", "device", "group")
 _EPILOG: Final = f"""\b
 Examples:
   linkwise get nodes
-  linkwise get pods -A                    # all that ask for devices, and why they wait
-  linkwise get devices gpu-7 -o wide      # the devices of one node, with their ids
+  linkwise get pods -A                    # all namespaces
+  linkwise get devices gpu-7 -o wide      # those of one node, with ids
   linkwise get groups
   linkwise get pods -o json | jq '.[] | select(.state == "waiting") | .name'
 
 \b
-nodes    how each hands out its devices, how many are idle of how many, how they are linked
-pods     those that ask for devices: what they ask for or have, and why they wait
-devices  one line each: health, what is taken of it, and who has it; NAME is a node
-groups   pods that are placed as one: members that are bound of those that there should be
+nodes    how each hands out devices, how many are idle, how they are linked
+pods     those that ask for devices: what they have, or why they wait
+devices  health, what is taken of each, and who has it; NAME is a node
+groups   pods that are placed as one: how many are bound of how many
 
-\b
 Why it waits is worked out for the first 100 pods; `linkwise explain pod/NAME` says more.
 
 {EXIT_CODES}

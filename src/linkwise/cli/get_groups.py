@@ -34,7 +34,7 @@ def _row(told: GroupExplanation, *, several: bool) -> Row:
     namespace, name = named(told.key)
     heading, *lines = explanation_lines(told)
     nodes = [host.name for host in told.hosts] if told.stage in {"placed", "held"} or told.count("bound") else []
-    why = heading.removeprefix(f"group {told.key} ")
+    why = heading.removeprefix(f"group {told.key} ").removeprefix("is placed: ")
     if told.stage == "short":
         why = next((line for line in lines if line.startswith("it needs")), why)
     cells = {
@@ -48,5 +48,4 @@ def _row(told: GroupExplanation, *, several: bool) -> Row:
         "policy": Cell(told.policy, wide=True),
         "why": Cell(why),
     }
-    document = {"namespace": namespace, "name": name, "why": why, **plain(told)}
-    return Row(cells, document)
+    return Row(cells, lambda: {"namespace": namespace, "name": name, "why": why, **plain(told)})

@@ -55,14 +55,16 @@ def _node(seen: Seen, node: NodeInspection) -> Row:
         "devices by": Cell("our agent" if node.enforced else "a plugin", wide=True),
         "problems": Cell("; ".join(problems), "yellow"),
     }
-    document = {
-        **plain(node),
-        "address": seen.addresses.get(node.name, ""),
-        "links": linked,
-        "rings": [list(ring) for ring in rings_of(stock)],
-        "problems": problems,
-    }
-    return Row(cells, document)
+    return Row(
+        cells,
+        lambda: {
+            **plain(node),
+            "address": seen.addresses.get(node.name, ""),
+            "links": linked,
+            "rings": [list(ring) for ring in rings_of(stock)],
+            "problems": problems,
+        },
+    )
 
 
 def _memory(node: NodeInspection) -> str:
@@ -87,7 +89,7 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "state": Cell(state, style, short=True),
         "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))),
     }
-    return Row(cells, {"node": node.name, "unit": node.unit, **plain(device)})
+    return Row(cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
 
 
 def device_state(node: NodeInspection, device: InspectedDevice) -> tuple[str, str]:

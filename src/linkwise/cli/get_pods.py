@@ -93,15 +93,17 @@ def _row(seen: Seen, pod: PodView, told: Explanation | None, *, several: bool) -
         "priority": Cell(str(pod.priority or ""), wide=True),
         "scheduler": Cell(pod.scheduler, wide=True),
     }
-    document = {
-        "namespace": pod.namespace,
-        "pod": pod.name,
-        "phase": pod.phase,
-        "created": pod.created,
-        "why": cells["why"].text,
-        **(plain(told) if told else {"uid": pod.uid, "name": f"{pod.namespace}/{pod.name}", "node": pod.node}),
-    }
-    return Row(cells, document)
+    return Row(
+        cells,
+        lambda: {
+            "namespace": pod.namespace,
+            "pod": pod.name,
+            "phase": pod.phase,
+            "created": pod.created,
+            "why": cells["why"].text,
+            **(plain(told) if told else {"uid": pod.uid, "name": f"{pod.namespace}/{pod.name}", "node": pod.node}),
+        },
+    )
 
 
 def _state(pod: PodView, told: Explanation | None) -> str:

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from linkwise.cli.explained import print_data
 from linkwise.cli.get_groups import group_rows
 from linkwise.cli.get_nodes import device_rows, node_rows
 from linkwise.cli.get_pods import pod_rows
+from linkwise.cli.tables import headed_table, least_width, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
     from linkwise.cli.cluster_view import Seen
     from linkwise.cli.rows import Row
@@ -26,10 +27,6 @@ __all__ = ["Wanted", "show"]
 
 SPARE: Final = ("policy", "group", "age")
 """columns of which a narrow terminal shows as many as it can, the last of these first"""
-_GAP: Final = 2
-"""between two columns"""
-_TEXT: Final = 16
-"""columns that a sentence needs at least to be read"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +45,14 @@ def show(seen: Seen, wanted: Wanted, form: str | None) -> None:
     rows = _rows(seen, wanted)
     if form in {"json", "yaml"}:
         one = wanted.name and wanted.kind != "device"
-        documents: Any = [row.document for row in rows]
+        documents: Any = [row.document() for row in rows]
         print_data(documents[0] if one else documents, form)
         return
     if not rows:
         click.echo(_nothing(wanted), err=True)
         return
     console = Console(highlight=False, markup=False)
-    console.width = max(console.width, _least(table := _table(rows, console.width, wide=form == "wide")))
-    console.print(table)
+    print_table(console, _table(rows, console.width, wide=form == "wide"))
 
 
 def _rows(seen: Seen, wanted: Wanted) -> list[Row]:
@@ -93,22 +89,13 @@ def _table(rows: Sequence[Row], width: int, *, wide: bool) -> Table:
         if (wide or not cell.wide) and (cell.always or any(row.cells[name].text for row in rows))
     ]
     spare = [] if wide else [name for name in SPARE if name in names]
-    while _least(table := _of_columns(rows, names)) > width and spare:
+    while least_width(table := _of_columns(rows, names)) > width and spare:
         names.remove(spare.pop(0))
     return table
 
 
 def _of_columns(rows: Sequence[Row], names: Sequence[str]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for name in names:
-        longest = max(len(name), *(len(row.cells[name].text) for row in rows))
-        least = longest if rows[0].cells[name].short else min(longest, _TEXT)
-        table.add_column(name, overflow="fold", no_wrap=rows[0].cells[name].short, min_width=least)
+    table = headed_table(*names, names=[name for name in names if rows[0].cells[name].short])
     for row in rows:
         table.add_row(*(Text(row.cells[name].text or "-", row.cells[name].style) for name in names))
     return table
-
-
-def _least(table: Table) -> int:
-    """The width below which something would be cut; there lines run on, as kubectl's do."""
-    return sum((column.min_width or 0) + _GAP for column in table.columns)

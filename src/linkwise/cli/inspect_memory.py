@@ -16,9 +16,8 @@ Examples:
   linkwise inspect
   linkwise inspect -d
   linkwise inspect -d gpu-7
-  kubectl inspect gpushare -d      # the same: the program is installed under that name too
+  kubectl inspect gpushare -d      # the same program, by its other name
 
-\b
 Only nodes that hand out the memory of their devices (aliyun.com/gpu-mem) are shown; `linkwise get
 devices` shows all. PENDING is memory of pods that are on the node though nobody tells on which device.
 

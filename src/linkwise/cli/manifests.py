@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from linkwise.cli.file_options import file_name
 from linkwise.cli.swollen import swollen
 from linkwise.config.nodes import fault_of, place_of
 from linkwise.errors import InputError
@@ -66,7 +67,7 @@ class Manifest:
 
 def load_manifests(file: str) -> list[Manifest]:
     """All objects of a file, `-` for standard input; lists are opened. InputError names file, line and column."""
-    name = "standard input" if file == "-" else file
+    name = file_name(file)
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         found = list(_objects(content, name))

@@ -10,7 +10,9 @@ from typing import Any, BinaryIO, Final, get_args
 
 import click
 
+from linkwise.cli.form_options import json_flag
 from linkwise.cli.pick_words import read_devices, read_generation, read_room
+from linkwise.cli.profile_name import ProfileName
 from linkwise.cli.topology_source import load_topology
 from linkwise.errors import InputError
 from linkwise.policies.ring_profiles import RING_PROFILES
@@ -24,7 +26,7 @@ POLICIES: Final = ("link-affinity", "bandwidth", "whole-device", "ring-affinity"
 _EPILOG: Final = """\b
 Examples:
   linkwise pick --profile dgx1-v100 --size 2
-  linkwise pick --topology machine.yaml --size 4 --available 0-3,6 --required 0
+  linkwise pick -t machine.yaml -s 4 --available 0-3,6 --required 0
   nvidia-smi topo -m | linkwise pick --topology - --size 4
   linkwise pick --profile dgx1-v100-measured --size 2
   linkwise pick --profile ascend-910 --size 2 --available 0,1,4 --faulty 7
@@ -33,19 +35,18 @@ Examples:
 
 \b
 A machine file is YAML or JSON:
-  links: [[X, NV2+PHB], [NV2+PHB, X]]     # kinds as `nvidia-smi topo -m` prints them
+  links: [[X, NV2+PHB], [NV2+PHB, X]]     # as `nvidia-smi topo -m` has them
   bandwidth: [[750, 48.4], [48.3, 750]]   # GB/s from row to column
   devices: [GPU-aaaa, GPU-bbbb]           # optional
 
 \b
 A batch has one question a line; the policy decides what it holds:
   {"policy":"link-affinity","scores":[[0,210],[210,0]],"size":2}
-  {"policy":"bandwidth","bandwidth":[[0,48.4],[48.3,0]],"available":[0,1],"required":[0],"size":2}
+  {"policy":"bandwidth","bandwidth":[[0,48],[48,0]],"required":[0],"size":2}
   {"policy":"whole-device","available":[1,4,6],"size":2}
   {"policy":"ring-affinity","profile":"ascend-910","size":2,"idle":[0,1,4]}
   {"policy":"memory-share","room":{"0":12207,"1":8138},"share":8138}
 
-\b
 Exit codes: 0 chosen, 1 refused, 2 the input makes no sense. A batch ends with 1 if a line made
 no sense; a refusal is an answer there.
 """
@@ -86,7 +87,7 @@ class Given:
 )
 @click.option(
     "--profile",
-    type=click.Choice([*PROFILES, *RING_PROFILES]),
+    type=ProfileName(),
     metavar="NAME",
     help="A machine known by name; a wrong one lists all.",
 )
@@ -103,7 +104,7 @@ class Given:
     help="By link kinds: the best set of the best partition, or the best set whatever it leaves. [default: partition]",
 )
 @click.option("--generation", metavar="nvlink=N,pcie=N", help="Weigh link kinds by generation, in GB/s.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, as in a batch.")
+@json_flag("One JSON object, as in a batch.")
 @click.option("--batch", metavar="FILE", help="Answer one question a line; - is standard input.")
 def command(batch: str | None, **options: Any) -> None:  # noqa: ANN401 - typed by Given
     """Choose devices of one machine, and say why these.

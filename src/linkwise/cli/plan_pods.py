@@ -11,6 +11,7 @@ import click
 
 from linkwise.broker.sights import ClusterObject
 from linkwise.broker.wish import wish_of
+from linkwise.cli.file_options import file_name
 from linkwise.cli.manifests import load_manifests, pod_templates
 from linkwise.cli.understanding import NODE_KINDS, WITHOUT_PODS
 from linkwise.dialects.groups import NAME, REPLICA, group_of
@@ -18,7 +19,7 @@ from linkwise.errors import InputError
 from linkwise.wire.objects import pod_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from linkwise.cli.manifests import Manifest, PodTemplate
     from linkwise.model.views import PodView
@@ -44,13 +45,15 @@ class JobFile:
     """pods that are planned as one, in the order of the file"""
     objects: tuple[ClusterObject, ...] = ()
     """PodGroups, which say more of them"""
+    made: frozenset[str] = frozenset()
+    """keys of groups that no word of the files makes, but being planned together"""
 
 
-def read_job(file: str) -> JobFile:
-    """All groups of the file; InputError names file, line and column, and what is odd is told aside."""
-    name = "standard input" if file == "-" else file
-    manifests = load_manifests(file)
-    pods = [pod for manifest in manifests for pod in _pods(name, manifest)]
+def read_job(files: Sequence[str]) -> JobFile:
+    """All groups of the files; InputError names file, line and column, and what is odd is told aside."""
+    name = ", ".join(map(file_name, files))
+    manifests = [(file_name(file), manifest) for file in files for manifest in load_manifests(file)]
+    pods = [pod for file, manifest in manifests for pod in _pods(file, manifest)]
     if not pods:
         raise InputError(f"{name}: nothing in it makes pods")
     if len(pods) > MOST_PODS:
@@ -61,15 +64,18 @@ def read_job(file: str) -> JobFile:
             raise InputError(f"{name}: two pods are named {pod.uid}")
         seen.add(pod.uid)
     groups: dict[str, list[PodView]] = {}
-    stem = "job" if file == "-" else re.sub(r"[^A-Za-z0-9]+", "-", Path(file).stem).strip("-") or "job"
-    for pod in _grouped(pods, stem):
+    made = set[str]()
+    for pod, own in zip(_grouped(pods, _stem(files[0])), pods, strict=True):
         group, _ = group_of(pod)
-        groups.setdefault(group.key if group else pod.uid, []).append(pod)
-    return JobFile(tuple(map(tuple, groups.values())), tuple(map(_object, filter(_is_group, manifests))))
+        key = group.key if group else pod.uid
+        groups.setdefault(key, []).append(pod)
+        made |= {key} if pod is not own else set()
+    objects = tuple(_object(manifest) for _, manifest in manifests if manifest.kind == "PodGroup")
+    return JobFile(tuple(map(tuple, groups.values())), objects, frozenset(made))
 
 
-def _is_group(manifest: Manifest) -> bool:
-    return manifest.kind == "PodGroup"
+def _stem(file: str) -> str:
+    return "job" if file == "-" else re.sub(r"[^A-Za-z0-9]+", "-", Path(file).stem).strip("-") or "job"
 
 
 def _object(manifest: Manifest) -> ClusterObject:
@@ -89,7 +95,7 @@ def _pods(file: str, manifest: Manifest) -> Iterator[PodView]:
         return
     if not templates and manifest.kind not in {*WITHOUT_PODS, *NODE_KINDS, "Node"}:
         kind = manifest.kind or "an object without kind"
-        _note(f"{file}:{manifest.place().line}: {kind} {manifest.name} is not looked into")
+        _note(f"{file}:{manifest.place().line}: {f'{kind} {manifest.name}'.rstrip()} is not looked into")
     for template in templates:
         view = _view(file, manifest, template)
         count, more = _count(manifest, template)

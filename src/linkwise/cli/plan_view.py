@@ -8,7 +8,6 @@ from dataclasses import asdict
 from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Final
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from linkwise.broker.explanation_text import explanation_lines
 from linkwise.broker.group_text import level_text, speed_text
+from linkwise.cli.tables import headed_table, print_table
 from linkwise.engine.explain import devices_text
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ def _show(console: Console, found: Planned, *, explain: bool) -> None:
     marks = _marks(told)
     if told.hosts:
         console.print()
-        console.print(_members(told, marks))
+        print_table(console, _members(told, marks))
     if found.nodes:
         console.print()
         console.print(_picture(found.nodes, told, marks, console.width))
     if told.levels:
         console.print()
-        console.print(_levels(told))
+        print_table(console, _levels(told))
     if explain or not told.whole:
         console.print()
         for line in lines:
@@ -86,15 +86,8 @@ def _marks(told: GroupExplanation) -> dict[str, Text]:
     }
 
 
-def _table(*columns: str) -> Table:
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    return made
-
-
 def _members(told: GroupExplanation, marks: Mapping[str, Text]) -> Table:
-    table = _table("", "member", "node", "devices", "slowest pair")
+    table = headed_table("", "member", "node", "devices", "slowest pair", names=("", "member", "node"))
     for member in told.members:
         sign = marks.get(member.uid, Text(""))
         table.add_row(sign, member.name, *_place(member))
@@ -150,7 +143,7 @@ def _cell(device: InspectedDevice, marks: Mapping[str, Text]) -> Text:
 
 
 def _levels(told: GroupExplanation) -> Table:
-    table = _table("level", "what the plan is worth", "proven")
+    table = headed_table("level", "what the plan is worth", "proven", names=("level",))
     for level in told.levels:
         text = level_text(level, told)
         if text:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.fleet import fleet_node
+from linkwise.cli.file_options import file_name
+from linkwise.cli.fleet import fleet_of
 from linkwise.cli.snapshot_source import load_broker
 from linkwise.dialects.groups import group_of
 from linkwise.dialects.pod_groups import gang_name
@@ -20,13 +23,16 @@ if TYPE_CHECKING:
     from linkwise.broker.inspecting import NodeInspection
     from linkwise.broker.sights import Sight
     from linkwise.cli.plan_pods import JobFile
+    from linkwise.model.node import Mode
     from linkwise.model.views import PodView
 
 __all__ = ["Planned", "cluster_of", "plan_groups"]
 
-MOST_MACHINES: Final = 10_000
 STEPS: Final = 100_000
 SOON: Final = 0.001  # seconds between two pods of a file
+MADE: Final = "file"
+"""whose convention makes a group of pods that say nothing of one"""
+_MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ def cluster_of(on: str | None, fleet: str | None) -> tuple[Broker, float]:
     if fleet is not None:
         broker.observe(list(_machines(fleet, broker.state.cluster.nodes)), now)
     if not broker.state.cluster.nodes:
-        raise InputError(f"{_name(on or '')}: no node in it")
+        raise InputError(f"{file_name(on or '')}: no node in it")
     return broker, now
 
 
@@ -67,7 +73,9 @@ def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
             broker.step(now, STEPS)
         told = broker.explain_group(uid, now)
         if told:
-            yield Planned(_as_asked(told), broker.inspect(None, now))
+            asked = _as_asked(told)
+            own = replace(asked, source=MADE) if told.key in job.made else asked
+            yield Planned(own, broker.inspect(None, now))
 
 
 def _gang(pod: PodView) -> str:
@@ -83,24 +91,12 @@ def _as_asked(told: GroupExplanation) -> GroupExplanation:
     return replace(told, stage="fits", held=0.0, members=members)
 
 
-def _name(file: str) -> str:
-    return "standard input" if file == "-" else file
-
-
 def _machines(text: str, known: Iterable[str]) -> Iterator[Sight]:
-    """Nodes as `dgx1-v100=4,hgx-h100` names them."""
+    """Nodes as `dgx1-v100=4,hgx-h100/share=2` or a file names them, called as no node of the cluster is."""
     there = set(known)
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, number = part.partition("=")
-        if equals and not (number.isdecimal() and 0 < int(number) <= MOST_MACHINES):
-            raise InputError(f"--fleet {text!r}: write how many as {name}=4, at most {MOST_MACHINES}")
-        try:
-            machine = profile(name)
-        except InputError as error:
-            raise InputError(f"--fleet {text!r}: {error}") from error
-        for place in range(1, int(number or 1) + 1):
-            node = f"{name}-{place}"
-            if node in there:
-                raise InputError(f"--fleet {text!r}: the cluster has a node {node} already")
-            there.add(node)
-            yield from fleet_node(machine, node)
+    for machine, count in fleet_of(text).items():
+        name, _, mode = machine.partition("/")
+        width = len(str(count - 1))  # as `linkwise up` counts them
+        called = (f"{machine.replace('/', '-')}-{number:0{width}}" for number in itertools.count())
+        for node in itertools.islice((one for one in called if one not in there), count):
+            yield from fleet_node(profile(name), node, mode=_MODES[mode])

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from linkwise.cli.form_options import json_flag
 from linkwise.errors import InputError
 
 EXIT_DIFFERENT: Final = 1
@@ -19,12 +20,12 @@ Examples:
   linkwise replay cluster.json --json > decisions.json
 
 \b
-FILE is a snapshot of the service, or a list of Kubernetes objects as kubectl prints it:
+FILE is a snapshot of the service, or a list of objects as kubectl prints it:
   kubectl get nodes,pods,deviceinventories,devices -A -o json > cluster.json
+
 Objects other than nodes and pods tell more of the nodes' devices; leave out what your cluster
 does not have.
 
-\b
 Exit codes: 0 done, whether pods wait or not; 1 --diff found a pod that goes elsewhere; 2 a file
 makes no sense.
 """
@@ -34,7 +35,7 @@ makes no sense.
 @click.argument("file")
 @click.option("--explain", is_flag=True, help="Say why, pod by pod.")
 @click.option("--diff", "other", metavar="OTHER", help="Show only pods that go elsewhere in this file.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON list, one object a pod.")
+@json_flag("A JSON list, one object a pod.")
 def command(file: str, other: str | None, *, explain: bool, as_json: bool) -> None:
     """Place every waiting pod of a cluster, one after the other, and show what each gets.
 

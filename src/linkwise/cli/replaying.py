@@ -7,15 +7,15 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import track
-from rich.table import Table
 from rich.text import Text
 
 from linkwise.broker.replay import Runner, differs, explained
+from linkwise.cli.file_options import file_name
 from linkwise.cli.snapshot_source import load_broker
+from linkwise.cli.tables import headed_table, print_table
 from linkwise.engine.explain import devices_text
 
 if TYPE_CHECKING:
@@ -32,12 +32,11 @@ File = tuple[str, "Sequence[Decision]"]
 
 def decide(file: str, *, explain: bool) -> list[Decision]:
     """A decision for every waiting pod of the file, `-` for standard input; progress is shown where a person waits."""
-    name = "standard input" if file == "-" else file
     runner = Runner(*load_broker(file))
     console = Console(stderr=True)
     pods = track(
         runner.waiting(),
-        f"placing the pods of {name}",
+        f"placing the pods of {file_name(file)}",
         console=console,
         transient=True,
         disable=not console.is_terminal,
@@ -54,10 +53,10 @@ def show(decisions: Sequence[Decision], *, as_json: bool) -> None:
     if not decisions:
         console.print("no pod waits")
         return
-    table = _table("pod", "node", "devices", "policy, or why it waits")
+    table = headed_table("pod", "node", "devices", "policy, or why it waits", names=("pod", "node"))
     for decision in decisions:
         table.add_row(decision.pod, *_cells(decision))
-    console.print(table)
+    print_table(console, table)
     waiting = sum(not decision.node for decision in decisions)
     console.print(f"{len(decisions) - waiting} placed, {waiting} waiting", style="bold")
     for decision in decisions:
@@ -75,10 +74,10 @@ def show_differences(one: File, other: File, *, as_json: bool) -> bool:
     if not pods:
         console.print(f"all {len(before)} waiting pods are decided alike")
         return False
-    table = _table("pod", one[0], other[0])
+    table = headed_table("pod", one[0], other[0], names=("pod",))
     for pod in pods:
         table.add_row(pod, _words(before.get(pod)), _words(after.get(pod)))
-    console.print(table)
+    print_table(console, table)
     console.print(f"{len(pods)} of {len({**before, **after})} pods are decided otherwise", style="bold")
     for pod in pods:
         for file, found in ((one[0], before.get(pod)), (other[0], after.get(pod))):
@@ -93,13 +92,6 @@ def print_json(document: object) -> None:
 
 def _console() -> Console:
     return Console(highlight=False, markup=False)
-
-
-def _table(*columns: str) -> Table:
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    return made
 
 
 def _cells(decision: Decision) -> tuple[Text, Text, Text]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Cell", "Row", "age_text"]
 
@@ -31,8 +34,8 @@ class Row:
     """One thing; all rows of a table have the same columns."""
 
     cells: dict[str, Cell]
-    document: Any
-    """as JSON"""
+    document: Callable[[], Any]
+    """it as JSON; worked out only for those who want that"""
 
 
 def age_text(seconds: float) -> str:

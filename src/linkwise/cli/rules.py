@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from linkwise.cli.form_options import json_flag
 from linkwise.rulebook import status, table
 from linkwise.rulebook.table import LEVELS
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = """\b
 Examples:
-  linkwise rules               every rule, one table a system
-  linkwise rules 003           the rules of one system
-  linkwise rules 003.groups    one rule, with all its places and tests
-  linkwise rules --json        the same as data, one object a rule
+  linkwise rules               # every rule, one table a system
+  linkwise rules 003           # the rules of one system
+  linkwise rules 003.groups    # one rule, with all its places and tests
+  linkwise rules --json        # the same as data, one object a rule
 """
 LEGEND: Final = ", ".join(f"{level} {name}" for level, name in LEVELS.items())
 
@@ -35,7 +36,7 @@ def _beginning_with(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 @click.command("rules", epilog=EXAMPLES)
 @click.argument("pattern", default="", shell_complete=_beginning_with)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object a rule.")
+@json_flag("Print a JSON list, one object a rule.")
 def command(pattern: str, *, as_json: bool) -> None:
     """Show what the five systems ask for, and where it is done and proven.
 

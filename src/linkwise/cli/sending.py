@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linkwise.cli.cluster_view import with_cluster
+from linkwise.cli.file_options import file_name
 from linkwise.cli.manifests import load_manifests
+from linkwise.cli.with_cluster import with_cluster
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.applying import Applying
+from linkwise.kube.http import NotSentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +41,6 @@ class Sent:
 
 def read_objects(files: Sequence[str], namespace: str | None) -> list[Sent]:
     """All objects of all files; InputError names file, line and column of what can't be sent."""
-    if files.count("-") > 1:
-        raise InputError("only one of the files can be standard input")
     return [_object(file, manifest, namespace) for file in files for manifest in load_manifests(file)]
 
 
@@ -70,6 +70,8 @@ def send(  # noqa: PLR0913 - as the command has them
 async def _kind(applying: Applying, one: Sent) -> Kind:
     try:
         return await applying.kind(one.version, one.kind)
+    except NotSentError:
+        raise  # the object has no part in it
     except ClusterError as error:
         raise type(error)(f"{one.place}: {error}") from error
 
@@ -89,7 +91,7 @@ def _tell(applied: Applied, one: Sent, *, dry: bool) -> bool:
 
 
 def _object(file: str, manifest: Manifest, namespace: str | None) -> Sent:
-    document, name = manifest.document, "standard input" if file == "-" else file
+    document, name = manifest.document, file_name(file)
 
     def mistake(key: str, sentence: str) -> InputError:
         place = manifest.place(key)

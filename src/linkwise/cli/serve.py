@@ -12,19 +12,16 @@ _EPILOG: Final = """\b
 Examples:
   linkwise serve --kubeconfig ~/.kube/config
   linkwise serve --config linkwise.yaml --port 8080
-  linkwise config scheduler > kube-scheduler.yaml    # the scheduler that calls it
-  linkwise manifests rbac | kubectl apply -f -       # what it may do
+  linkwise config scheduler > scheduler.yaml     # who calls it
+  linkwise manifests rbac | kubectl apply -f -   # what it may do
 
-\b
 In a cluster no flag is needed: the service account of the pod is used. PORT and LOG_LEVEL are read
 from the environment as gpushare's extender reads them; `linkwise config check` shows every setting
 and where its value comes from.
 
-\b
 Routes: /filter /prioritize /bind /preempt, the same under /gpushare-scheduler, /livez, /readyz,
 /metrics, /debug/snapshot, /debug/explain/NAMESPACE/POD.
 
-\b
 Exit codes: 0 stopped by a signal; 1 no cluster is named, it may not be followed, or its data were
 restored from a backup (one that does not answer is waited for); 2 a setting or a file makes no
 sense.

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.cluster_options import cluster_flags
+from linkwise.cli.form_options import json_flag
+from linkwise.cli.profile_name import ProfileName
 from linkwise.cli.topology_source import load_source
 from linkwise.errors import InputError
 from linkwise.vendors.profiles import PROFILES
@@ -35,7 +37,6 @@ Texts that are read, whole, cut or pasted:
   rocm-smi --showtopo, amd-smi topology, mx-smi topo
   our own machine files, as YAML or JSON
 
-\b
 Exit codes: 0 whole, 3 incomplete (what is there is shown, what is missing is named), 2 an error; of
 a node also 1: the cluster can't be reached, does not allow it, or has no such node.
 """
@@ -43,8 +44,13 @@ a node also 1: the cluster can't be reached, does not allow it, or has no such n
 
 @click.command("topo", epilog=_EPILOG)
 @click.argument("file", required=False, metavar="[FILE|node/NAME]")
-@click.option("--profile", type=click.Choice(list(PROFILES)), metavar="NAME", help="A machine known by name.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--profile",
+    type=ProfileName(list(PROFILES)),
+    metavar="NAME",
+    help="A machine known by name; a wrong one lists all.",
+)
+@json_flag("One JSON object.")
 @click.option("--svg", metavar="FILE", help="Draw the links; - is standard output.")
 @cluster_flags
 def command(  # noqa: PLR0913 - one a flag

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from linkwise.cli.file_options import file_name
 from linkwise.errors import InputError, TopologyError
 from linkwise.vendors.profiles import profile
 from linkwise.vendors.readers import device_facts, parse_topology, recognised
@@ -40,7 +41,7 @@ def load_source(file: str | None, profile_name: str | None) -> Source:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from error
-    name = "standard input" if file == "-" else file
+    name = file_name(file)
     if not content.strip():
         raise InputError(f"{name} is empty")
     text = content.decode("utf-8", errors="replace")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linkwise.broker.policy_table import policy_of
+from linkwise.cli.file_options import file_name
 from linkwise.cli.manifests import load_manifests, pod_templates
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.nvidia import opaque
@@ -45,16 +46,18 @@ WITHOUT_PODS = frozenset(
 
 def read_file(file: str) -> list[dict[str, Any]]:
     """One entry for every pod template and node of the file; InputError if it can't be read at all."""
-    return [entry for manifest in load_manifests(file) for entry in _entries(manifest)]
+    return [
+        {"file": file_name(file), **entry} for manifest in load_manifests(file) for entry in _entries(file, manifest)
+    ]
 
 
-def _entries(manifest: Manifest) -> Iterable[dict[str, Any]]:
+def _entries(file: str, manifest: Manifest) -> Iterable[dict[str, Any]]:
     if manifest.kind == "Node" or manifest.kind in NODE_KINDS:
         return [_node_entry(manifest)]
     found = [_pod_entry(manifest, template) for template in pod_templates(manifest)]
     if not found and manifest.kind not in WITHOUT_PODS:
-        place = f"{manifest.kind or 'an object without kind'} {manifest.name} (line {manifest.place().line})"
-        click.echo(f"note: {place} is not looked into", err=True)
+        what = f"{manifest.kind or 'an object without kind'} {manifest.name}".rstrip()
+        click.echo(f"note: {file_name(file)}:{manifest.place().line}: {what} is not looked into", err=True)
     return found
 
 
@@ -167,18 +170,24 @@ def show(entries: list[dict[str, Any]], *, as_json: bool) -> None:
         return
     if not entries:
         click.echo("nothing here asks for devices or describes them")
+    several = len({entry["file"] for entry in entries}) > 1
     for entry in entries:
         count = f" x {entry['pods']}" if entry.get("pods", 1) != 1 else ""
-        click.secho(f"{entry['kind']} {entry['name']}{count} (line {entry['line']})", bold=True)
-        for line in _lines(entry):
+        place = f"{entry['file']}:{entry['line']}" if several else f"line {entry['line']}"
+        click.secho(f"{entry['kind']} {entry['name']}{count} ({place})", bold=True)
+        for line in _lines(entry, f"{entry['file']}:" if several else ""):
             click.echo(f"  {line}")
 
 
-def _lines(entry: dict[str, Any]) -> Iterable[str]:
+def _lines(entry: dict[str, Any], file: str) -> Iterable[str]:
     if "facts" in entry:
         for facts in entry["facts"]:
-            linked = " with links" if facts["links"] else " with bandwidth" if facts["bandwidth"] else ""
-            yield f"{facts['source']}: {_devices(len(facts['devices']))}{linked}, {MODES[facts['mode']]}"
+            linked = "links" if facts["links"] else "bandwidth" if facts["bandwidth"] else ""
+            if linked and not facts["devices"]:
+                yield f"{facts['source']}: {linked} alone, of devices that somebody else counts"
+                continue
+            more = f" with {linked}" if linked else ""
+            yield f"{facts['source']}: {_devices(len(facts['devices']))}{more}, {MODES[facts['mode']]}"
     elif entry["asks"]:
         for name, wants in entry["asks"]["containers"].items():
             amounts = ", ".join(AMOUNTS[key](amount) for key, amount in wants.items())
@@ -198,7 +207,7 @@ def _lines(entry: dict[str, Any]) -> Iterable[str]:
         yield f"group    {group['key']} ({group['source']}{size}{gang})"
     for problem in entry["problems"]:
         key = f"{problem['key']}: " if problem["key"] else ""
-        yield f"problem  {problem['line']}:{problem['column']} {key}{problem['sentence']}"
+        yield f"problem  {file}{problem['line']}:{problem['column']} {key}{problem['sentence']}"
 
 
 def _devices(count: int) -> str:

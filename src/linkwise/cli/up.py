@@ -14,35 +14,39 @@ if TYPE_CHECKING:
 
 _EPILOG: Final = """\b
 Examples:
-  linkwise up                                       # ten nodes, something for each of five systems
-  linkwise up --nodes 5000                          # the same proportions; 20,000 is the most
-  linkwise up --fleet dgx1-v100=8,atlas-800=2       # machines of your choice
+  linkwise up                                     # ten nodes, five systems
+  linkwise up --nodes 5000                        # 20,000 is the most
+  linkwise up --fleet dgx1-v100=8,atlas-800=2     # machines of your choice
   linkwise up --fleet fleet.yaml --nodes 100
-  linkwise up --kubeconfig trial.kubeconfig &       # for scripts: the file is there when it is ready
+  linkwise up --kubeconfig trial.kubeconfig &     # for scripts
+
+A fleet is PROFILE=COUNT,... or a YAML file with `nodes:` and a line `PROFILE: COUNT` for each; a profile alone is one
+node.
 
 \b
-A fleet is PROFILE=COUNT,... or a YAML file with `nodes:` and a line `PROFILE: COUNT` for each.
 Profiles:
   {profiles}
+
+\b
 A word behind an NVIDIA profile says how its devices are handed out:
   dgx1-v100/whole     each to one pod (nvidia.com/gpu), as without a word
   dgx1-v100/share     by GiB of memory (aliyun.com/gpu-mem)
   dgx1-v100/percent   by percent of a card (koordinator.sh/gpu)
---nodes keeps the proportions of the fleet, and at least one node of each profile if it is enough
-for that. Nodes are called after their profile: dgx1-v100-0, dgx1-v100-percent-1.
 
-\b
+--nodes keeps the proportions of the fleet, and at least one node of each profile if it is enough
+for that. Nodes are called after their profile: dgx1-v100-0, dgx1-v100-percent-1. The file
+of --kubeconfig is there when everything answers.
+
 The API server is one of ours that kubectl understands; scheduler, kubelets and controllers run
 beside it, and pods run without containers. Nothing of it reaches beyond 127.0.0.1, and nothing
 is left behind: Ctrl-C ends it all, a second one at once.
 
-\b
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 1 a part of it failed; 2 a word or a file makes no sense,
 a port is taken or a file can't be written; 130 ended by a second Ctrl-C.
 """
 _PROFILES: Final = """\
-dgx1-v100, dgx1-v100-measured, v100-pcie, a100-bridged, dgx-a100, hgx-h100, dgx2-v100,
-  p40-share, atlas-800, atlas-a2, mi300"""
+dgx1-v100, dgx1-v100-measured, v100-pcie, a100-bridged, dgx-a100,
+  hgx-h100, dgx2-v100, p40-share, atlas-800, atlas-a2, mi300"""
 
 _PORT: Final = click.IntRange(0, 65535)
 
