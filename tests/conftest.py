@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# How long an example takes is the machine's affair: one that stops for a moment must fail no test.
+settings.register_profile("patient", settings(), deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import re
 import shlex
 import shutil
@@ -28,7 +29,7 @@ DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 TUTORIAL: Final = (DOCS / "tutorial/a-cluster-to-try.md").read_text("utf-8")
 HOW_TO: Final = (DOCS / "how-to/try-a-fleet.md").read_text("utf-8")
 LOOKS: Final = re.compile(r"linkwise (get|describe|explain) ")
-SECONDS: Final = 20.0
+SECONDS: Final = 100.0
 """in which a pod is placed, started or stopped, however busy the machine is"""
 
 
@@ -54,7 +55,8 @@ def piped(cluster: TriedCluster, command: str) -> str:
     for part in command.split(" | "):
         program, *words = shlex.split(part)
         if program == "linkwise":
-            shown = CliRunner(env={**cluster.environment, "FORCE_COLOR": None}).invoke(main, words, input=said)
+            ours = {**dict.fromkeys(os.environ), **cluster.environment}  # and nothing else
+            shown = CliRunner(env=ours).invoke(main, words, input=said)
             gc.enable()  # commands that end soon do without
             assert shown.exception is None, f"$ {part}\n{shown.output}{shown.exception}"
             said = shown.output

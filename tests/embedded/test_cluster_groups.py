@@ -22,6 +22,7 @@ GPU: Final = "nvidia.com/gpu"
 MEASURED: Final = "dgx1-v100-measured"
 PREFIX: Final = "gputopology.scheduling.koordinator.sh"
 GANG: Final = "gang.scheduling.koordinator.sh"
+HOLD: Final = 1000.0  # seconds
 
 
 def words(name: str, members: int, *, gang: bool = False) -> dict[str, Any]:
@@ -169,11 +170,12 @@ async def test_what_a_plan_holds_for_a_member_that_is_late_is_nobody_elses(bed: 
 
 
 @pytest.mark.rule("001.hold")
-@embedded({"dgx1-v100-measured": 1}, placing=PlacingSettings(group=GroupSettings(hold=1.5)))
+@embedded({"dgx1-v100-measured": 1}, placing=PlacingSettings(group=GroupSettings(hold=HOLD)))
 async def test_a_plan_that_nobody_carries_out_ends_and_its_devices_are_somebody_elses(bed: Bed) -> None:
     await hold_for_one_who_is_late(bed, {GPU: 4})
     bed.create("single", {GPU: 4})
     await bed.refused("single")
+    bed.service.ahead += HOLD
     await bed.placed("single")
     await bed.told("pair-1", "PlanExpired")
     await bed.well()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from http.client import HTTPException
+from itertools import takewhile
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -20,6 +21,7 @@ from linkwise.kube.http import CutError, Http, Origin, SlowError
 from linkwise.kube.settings import PerformSettings
 from linkwise.testing.conformance import Space, pod
 from linkwise.testing.embedded_thread import EmbeddedThread
+from linkwise.testing.idle_time import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -39,7 +41,7 @@ def play(story: Callable[[EmbeddedApi, Connection], Awaitable[T]]) -> T:
             finally:
                 await connection.close()
 
-    return asyncio.run(played())
+    return run_idle(played())
 
 
 def bind_of(uid: str) -> Bind:
@@ -149,12 +151,13 @@ def test_an_answer_is_given_instead_so_many_times(space: Space, served: Embedded
 def told(space: Space, served: EmbeddedThread, *faults: Fault) -> list[str]:
     """What a watch tells of ConfigMaps a, b and c."""
     served.do(lambda server: server.faults.add(*faults))
-    with space.api.watch(f"{space.path('configmaps')}?watch=1&timeoutSeconds=1") as lines:
-        for name in "abc":
+    with space.api.watch(f"{space.path('configmaps')}?watch=1") as lines:
+        for name in (*"abc", "last"):
             space.config(name)
-        found = []
+        told = (line["object"].get("metadata", {}).get("name") or line["object"]["reason"] for line in lines)
+        found: list[str] = []
         try:
-            found += [line["object"].get("metadata", {}).get("name") or line["object"]["reason"] for line in lines]
+            found += takewhile(lambda name: name != "last", told)
         except (OSError, HTTPException) as error:
             found.append(type(error).__name__)
         return found

@@ -13,6 +13,7 @@ from linkwise.embedded.scheduling_http import Caller
 from linkwise.errors import ClusterError, InputError
 from linkwise.testing.bed_nodes import ascend, machine, node
 from linkwise.testing.embedded_bed import QUICK, Bed, embedded
+from linkwise.testing.reserved import reserve
 
 GPU: Final = "nvidia.com/gpu"
 CHIP: Final = "huawei.com/Ascend910"
@@ -183,5 +184,7 @@ def test_an_address_that_can_not_be_called_is_refused_with_its_form(url: str) ->
 
 
 def test_a_service_that_is_not_there_is_told_with_its_address() -> None:
-    with pytest.raises(ClusterError, match=r'Post "http://127\.0\.0\.1:9/filter"'):
-        asyncio.run(Caller("http://127.0.0.1:9").post("filter", b"{}"))
+    with reserve() as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=f'Post "{url}/filter"'):
+            asyncio.run(Caller(url).post("filter", b"{}"))

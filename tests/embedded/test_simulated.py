@@ -67,13 +67,15 @@ def restarts(bed: Bed, name: str) -> int:
 @pytest.mark.rule("002.release")
 @embedded({"dgx1-v100": 1})
 async def test_devices_of_a_deleted_pod_are_free_after_its_containers_have_stopped(bed: Bed) -> None:
-    slow = {"sim.linkwise.dev/stop-seconds": "0.6"}
-    first = await bed.place("old", {GPU: 8}, annotations=slow, terminationGracePeriodSeconds=30)
+    slow = {"sim.linkwise.dev/stop-seconds": "3600"}
+    first = await bed.place("old", {GPU: 8}, annotations=slow, terminationGracePeriodSeconds=3600)
     await bed.phase("old", "Running")
     bed.delete("old")
     bed.create("new", {GPU: 8})
     await bed.refused("new")
     assert set(allocations(bed)) == {"old"}
+    bed.store.patch("pods", "old", {"metadata": {"annotations": {"sim.linkwise.dev/stop-seconds": "0"}}}, "default")
+    bed.cluster.nodes.wake(NODE)  # where they stop now
     assert (await bed.placed("new")).devices == first.devices
     await bed.well()
 

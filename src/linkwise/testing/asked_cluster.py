@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 from linkwise.testing.embedded_thread import EmbeddedThread
+from linkwise.testing.surroundings import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -61,7 +61,7 @@ class AskedCluster:
         self, *words: str, stdin: str = "", program: str = "", columns: int = 100
     ) -> subprocess.CompletedProcess[str]:
         """Run the command line as a user would, with the cluster in $KUBECONFIG; under another name if there is one."""
-        environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "KUBECONFIG": str(self.kubeconfig)}
+        environment = {**surroundings(), "COLUMNS": str(columns), "NO_COLOR": "1", "KUBECONFIG": str(self.kubeconfig)}
         call = ["-c", f"import sys; sys.argv[0] = {program!r}; from linkwise.cli.main import run; run()"]
         return subprocess.run(  # noqa: S603 - our own program
             [sys.executable, *(call if program else ["-m", "linkwise"]), *words],
@@ -71,7 +71,7 @@ class AskedCluster:
             check=False,
             cwd=self._folder,
             env=environment,
-            timeout=60,
+            timeout=200,
         )
 
 

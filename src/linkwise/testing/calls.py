@@ -157,9 +157,7 @@ def _bind(caller: Caller, call: Call) -> object:
     offered = caller.offered.get(call.pod)
     node = offered[call.number % len(offered)] if offered and call.number else caller.node(call.node)
     answer = caller.broker.bind(caller.pod(call).uid, node, caller.now)
-    bind = next((effect for effect in answer.effects if isinstance(effect, Bind)), None)
-    if bind:
-        caller.binds[call.pod] = bind
+    caller.binds.update((call.pod, effect) for effect in answer.effects if isinstance(effect, Bind))
     return answer
 
 

@@ -37,7 +37,7 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
-_PATIENCE: Final = 20.0  # seconds
+_PATIENCE: Final = 100.0  # seconds
 
 
 def pod(name: str, *, limits: Raw | None = None, labels: Raw | None = None, **spec: Any) -> Raw:  # noqa: ANN401 - JSON

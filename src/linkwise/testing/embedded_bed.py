@@ -43,9 +43,9 @@ __all__ = ["QUICK", "Bed", "embedded", "played"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SECONDS: Final = 10.0
+SECONDS: Final = 60.0
 QUICK: Final = ClusterSettings(
-    scheduler=SchedulerSettings(queue=QueueSettings(first=0.02, most=0.2), seconds=5.0),
+    scheduler=SchedulerSettings(queue=QueueSettings(first=0.02, most=0.2), seconds=30.0),
     simulation=SimulationSettings(start=0.005, stop=0.005, job=0.05, restart=0.05),
     cleanup=CleanupSettings(orphans=0.1, silent=0.2),
 )

@@ -74,7 +74,7 @@ def everybody_runs_or_is_told_why(store: Store) -> None:
     must(not wrong, "\n".join(wrong))
 
 
-async def nobody_waits_in_vain(bed: Bed, seconds: float = 10.0) -> None:
+async def nobody_waits_in_vain(bed: Bed, seconds: float = 60.0) -> None:
     """No pod by itself waits though a node would take it now, as soon as all news have arrived."""
 
     def forgotten() -> list[str]:
@@ -89,7 +89,7 @@ async def nobody_waits_in_vain(bed: Bed, seconds: float = 10.0) -> None:
         raise AssertionError(f"{error}: {forgotten()}") from error
 
 
-async def the_ledger_is_true(bed: Bed, seconds: float = 10.0) -> None:
+async def the_ledger_is_true(bed: Bed, seconds: float = 60.0) -> None:
     """What the service holds for whom is what the API objects say, no more and no less, as soon as it has seen them."""
     await bed.until(lambda: not _differences(bed), "the ledger is what the objects say", seconds)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from linkwise.kube.connection import connect
 from linkwise.kube.timing import Timing
 from linkwise.model.settings import PlacingSettings
 from linkwise.serve.listening import listen
+from linkwise.testing.reserved import reserve
 
 if TYPE_CHECKING:
     import socket
@@ -44,8 +46,9 @@ class EmbeddedService:
             clock=lambda: time.monotonic() * speed,
             sleep=lambda seconds: asyncio.sleep(seconds / speed),
         )
-        with contextlib.closing(listen("127.0.0.1", 0)) as door:
-            self._port: int = door.getsockname()[1]
+        held = reserve()  # also while it does not listen
+        weakref.finalize(self, held.close)
+        self._port: int = held.getsockname()[1]
         self._serving: Serving | None = None
         self._task: asyncio.Task[None] | None = None
         self._door: socket.socket | None = None
@@ -64,7 +67,7 @@ class EmbeddedService:
         """What its clock shows."""
         return time.time() + self.ahead
 
-    async def start(self, kubeconfig: str, seconds: float = 10.0) -> None:
+    async def start(self, kubeconfig: str, seconds: float = 60.0) -> None:
         """Begin, and wait until it answers."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "kubeconfig"

@@ -27,13 +27,13 @@ class EmbeddedThread:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._ready.wait(20):
+        if not self._ready.wait(100):
             raise AssertionError("the server did not start")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(10)
+        self._thread.join(100)
         if self._thread.is_alive():
             raise AssertionError("the server did not end")
 
@@ -43,7 +43,7 @@ class EmbeddedThread:
 
     def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever the work gives
         """Run something where the server runs, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(100)
 
     def do(self, work: Callable[[EmbeddedApi], Any]) -> Any:  # noqa: ANN401 - whatever the work gives
         """The same for what does not wait."""

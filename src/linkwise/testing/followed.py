@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from linkwise.kube.sources import Source
     from linkwise.testing.scripted_api import ScriptedApi
 
-__all__ = ["GONE", "LIST", "WATCH", "Seen", "follow", "node", "pod"]
+__all__ = ["GONE", "LIST", "LOOK", "WATCH", "Seen", "follow", "node", "pod"]
 
 LIST: Final = "GET /api/v1/pods"
+LOOK: Final = "LOOK /api/v1/pods"
 WATCH: Final = "WATCH /api/v1/pods"
 GONE: Final = Reply(410, {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
 

@@ -281,7 +281,7 @@ class GroupChecks(Checks):
 
     def settled(self) -> None:
         """Nobody waits whom a broker that begins anew could place."""
-        names = list(self._world.api.boxes)
+        names = [name for name in self._world.api.boxes if name not in self._world.api.gone]
         for pod in self._world.api.unbound():
             if pod.deleting or pod.gates:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -115,7 +116,10 @@ class GroupWorld(World):
         return self.broker.state.groups.key_of(pod.uid)
 
     def _try(self, pod: PodView) -> None:
-        self.filter_pod(pod, list(self.api.boxes))
+        names = [name for name in self.api.boxes if name not in self.api.gone]
+        if not names:
+            return  # nobody is asked then
+        self.filter_pod(pod, names)
         flights = len(self.flights)
         if node := one_of(self.offered[pod.uid], 0):
             self.bind_pod(pod.uid, node)
@@ -149,6 +153,8 @@ class GroupWorld(World):
             self.see(self.api.deliver_all())
             self.now += LONG
             self.take(self.broker.step(self.now, 1000))
+            due = self.broker.next_deadline() or math.inf  # 0 if there is work left
+            must(due > self.now, f"what was due at {due} was not done at {self.now}")
             for pod in 2 * self.api.unbound():
                 if not pod.deleting and not pod.gates and not self.api.pods[pod.uid].node:
                     self._try(pod)

@@ -6,7 +6,6 @@ before them: a `yaml` block whose first line is `# name.yaml`, or a block with i
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
+
+from linkwise.testing.surroundings import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,11 +76,10 @@ class Shell:
         return self._python("-c", source)
 
     def _python(self, *arguments: str) -> str:
-        kept = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "TTY_COMPATIBLE"}}
         done = subprocess.run(  # noqa: S603 - our own program and our own pages
             [sys.executable, *arguments],
             cwd=self.folder,
-            env=kept | PLAIN,
+            env=surroundings() | PLAIN,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

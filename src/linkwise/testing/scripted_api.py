@@ -12,6 +12,7 @@ from linkwise.kube.connection import Connection
 from linkwise.kube.credentials import Credentials
 from linkwise.kube.http import Http, Origin
 from linkwise.kube.timing import Timing
+from linkwise.testing.idle_time import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,7 +29,7 @@ class Request:
     """What was asked."""
 
     verb: str
-    """the method, or WATCH"""
+    """the method, WATCH, or LOOK for a list of one object, of which only the version is looked at"""
     path: str
     query: dict[str, str]
     headers: dict[str, str]
@@ -45,6 +46,10 @@ class Reply:
     ending: Literal["whole", "cut", "open", "reset", "silence"] = "whole"
     """`cut`: the stream ends in the middle; `open`: it never ends; `reset` and `silence`: there is no answer at all"""
     headers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.pieces is None and self.ending in {"cut", "open"}:
+            raise ValueError(f"a document is sent whole: only a stream can be {self.ending!r}")
 
 
 _QUIET: Final = Reply(pieces=(), ending="open")
@@ -116,6 +121,8 @@ class ScriptedApi:
 
     def _reply(self, request: Request) -> Reply:
         replies = self._scripts.get(f"{request.verb} {request.path}")
+        if replies is None and request.verb == "LOOK":
+            return listed(version="")
         if replies is None:
             missing = {"kind": "Status", "code": 404, "reason": "NotFound", "message": f"{request.path} not found"}
             return _QUIET if request.verb == "WATCH" else Reply(404, missing)
@@ -132,7 +139,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     url = urlsplit(target)
     query = {key: values[0] for key, values in parse_qs(url.query).items()}
-    verb = "WATCH" if query.get("watch") else method
+    verb = "WATCH" if query.get("watch") else "LOOK" if query.get("limit") == "1" else method
     return Request(verb, url.path, query, headers, json.loads(body) if body else None)
 
 
@@ -207,7 +214,7 @@ def play(scenario: Callable[[ScriptedApi, Connection], Awaitable[T]]) -> T:
             await connection.close()
             await api.stop(server)
 
-    return asyncio.run(played())
+    return run_idle(played())
 
 
 async def until(holds: Callable[[], object]) -> None:

@@ -112,7 +112,7 @@ class Served:
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._server.stop)
-        self._thread.join(10)
+        self._thread.join(100)
         self._door.close()
         if self._thread.is_alive():
             raise AssertionError("the server did not end")
@@ -122,7 +122,7 @@ class Served:
     ) -> Reply:
         """One request on a connection of its own; what is no text is sent as JSON."""
         raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
         try:
             connection.request(
                 method,
@@ -145,7 +145,7 @@ class Served:
 
     def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever the work gives
         """Run something where the service runs, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(100)
 
     def _waits_for(self) -> Mapping[str, str]:
         return {} if self.service.synced else {"pods": "not listed yet"}

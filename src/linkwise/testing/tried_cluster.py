@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from linkwise.testing.bed_api import Api
+from linkwise.testing.surroundings import surroundings
 
 if TYPE_CHECKING:
     from typing import Self
 
 __all__ = ["TriedCluster"]
 
-PATIENCE: Final = 60.0  # seconds until a process that hangs is killed
+PATIENCE: Final = 200.0  # seconds until a process that hangs is killed
 LAST: Final = "Ctrl-C"
 """in the last line that it prints"""
 
@@ -50,16 +51,18 @@ class TriedCluster:
         """Start it, and do not wait."""
         self.temporary.mkdir()
         told = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # else it would ignore what whoever runs this ignores
-        with (self._folder / "errors").open("w", encoding="utf-8") as errors:
-            self.process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-m", "linkwise", "up", *self._words],
-                cwd=self._folder,
-                env=self.environment,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-        signal.signal(signal.SIGHUP, told)
+        try:
+            with (self._folder / "errors").open("w", encoding="utf-8") as errors:
+                self.process = subprocess.Popen(  # noqa: S603 - our own program
+                    [sys.executable, "-m", "linkwise", "up", *self._words],
+                    cwd=self._folder,
+                    env=self.environment,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                )
+        finally:
+            signal.signal(signal.SIGHUP, told)
         self._watch()
 
     def __exit__(self, *_: object) -> None:
@@ -69,6 +72,7 @@ class TriedCluster:
         """Send it signals, all before it can do anything about the first; its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             for number in signals or (signal.SIGINT,):
                 self.process.send_signal(number)
             self.process.send_signal(signal.SIGCONT)
@@ -94,10 +98,9 @@ class TriedCluster:
     @property
     def environment(self) -> dict[str, str]:
         """Of a user, 80 columns wide, who did what was printed so far about KUBECONFIG."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "LINKWISE", "FORCE"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         told = {"COLUMNS": "80", "NO_COLOR": "1", "PATH": path, "TMPDIR": str(self.temporary)}
-        return kept | told | ({"KUBECONFIG": str(self.kubeconfig)} if "KUBECONFIG=" in self.printed else {})
+        return surroundings() | told | ({"KUBECONFIG": str(self.kubeconfig)} if "KUBECONFIG=" in self.printed else {})
 
     @property
     def kubeconfig(self) -> Path:
