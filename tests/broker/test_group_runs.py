@@ -67,6 +67,17 @@ def test_a_node_that_is_closed_meanwhile_gets_nobody() -> None:
     assert broker.state.groups.plans["default/g/2"].plan.nodes == ("n0",)
 
 
+def test_a_node_that_hands_devices_out_in_another_way_meanwhile_gets_nobody() -> None:
+    pods = in_group(device_pod("a"), device_pod("b"))
+    broker = begun(*pods)
+    broker.step(0.0, 8)
+    assert broker.state.runs  # which has looked at the nodes
+    broker.observe(Box("n0", mode="share").sights(), 0.5)
+    finish(broker)
+    finish(broker)
+    assert broker.state.groups.plans["default/g/2"].plan.nodes == ("n1",)
+
+
 @pytest.mark.parametrize("later", [0.0, 5.0])
 def test_members_whose_plan_was_in_the_making_are_woken_after_a_restore(later: float) -> None:
     pods = in_group(device_pod("a"), device_pod("b"))

@@ -45,6 +45,8 @@ def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: 
 
 def takes(node: Node, wanted: Wanted, offer: Offer) -> bool:
     """Whether the node can still give these very devices."""
+    if node.mode not in {"any", wanted.ask.mode}:
+        return False  # rule 004.mode: it may hand them out in another way now
     if wanted.ask.devices:
         return {device.id for device in node.free()} >= set(offer.devices)
     return isinstance(wanted.policy.pick(wanted.ask, only_with(node, offer.devices)), Offer)
