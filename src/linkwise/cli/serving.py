@@ -206,8 +206,8 @@ class Serving:
 
     def _notes(self) -> Sequence[str]:
         """What a person should look at, though the service answers."""
-        own = (self._service.trouble,) if self._service.trouble else ()
-        return (*self._watching.problems, *self._performer.problems, *own)
+        own = (self._service.trouble, self._service.elsewhere.note(self._service.clock()))
+        return (*self._watching.problems, *self._performer.problems, *filter(None, own))
 
     def _follows(self) -> Mapping[str, Follow]:
         now = self._timing.clock()

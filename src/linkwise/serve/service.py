@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Bind, Evict
 from linkwise.errors import NotNowError
+from linkwise.serve.elsewhere import Elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,6 +69,8 @@ class Service:
         """whether all there is was listed, so that answers can be given"""
         self.trouble = ""
         """why nothing is planned or woken now, though asks are answered; empty if all goes well"""
+        self.elsewhere: Final = Elsewhere(clock())
+        """whoever else decides for this cluster"""
         self._performer: Final = performer
         self._leads: Final = leads
         self._news: Final = asyncio.Event()
@@ -82,6 +85,7 @@ class Service:
         if not self.synced:
             self.broker.see(sights)
             return
+        self.elsewhere.look(self.broker.state, sights, self.clock())
         self._carry_out(self.broker.observe(sights, self.clock()))
         self._news.set()
 

@@ -1,0 +1,58 @@
+"""Two services that decide for one cluster notice each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.serve.elsewhere import AT_FIRST, REMEMBERED, Elsewhere
+from linkwise.testing.boxes import Box, binds, broker_of, device_pod, seen_bound
+
+if TYPE_CHECKING:
+    from linkwise.broker.broker import Broker
+    from linkwise.model.views import PodView
+
+LATER = AT_FIRST + 1.0
+
+
+def given_by(broker: Broker, pod: PodView) -> PodView:
+    """The pod as the watch shows it when this broker has bound it."""
+    broker.observe([pod], 0.0)
+    (bound,) = binds(broker.bind(pod.uid, "n", 0.0).effects)
+    return seen_bound(pod, bound)
+
+
+def told(broker: Broker, *pods: PodView, now: float = LATER) -> str:
+    elsewhere = Elsewhere(0.0)
+    elsewhere.look(broker.state, pods, now)
+    return elsewhere.note(now)
+
+
+def test_devices_that_another_service_gives_are_told() -> None:
+    ours, other = broker_of(Box("n")), broker_of(Box("n"))
+    note = told(ours, given_by(other, device_pod("a")))
+    assert note.startswith("pod default/a was given devices by somebody else: run one service for a cluster")
+
+
+def test_our_own_devices_are_nothing_to_tell() -> None:
+    ours = broker_of(Box("n"))
+    assert told(ours, given_by(ours, device_pod("a"))) == ""
+
+
+def test_a_pod_that_is_known_as_bound_is_nothing_to_tell() -> None:
+    ours, other = broker_of(Box("n")), broker_of(Box("n"))
+    pod = given_by(other, device_pod("a"))
+    ours.observe([pod], 1.0)
+    assert told(ours, pod) == ""
+
+
+def test_what_a_killed_service_had_sent_is_nothing_to_tell() -> None:
+    ours, other = broker_of(Box("n")), broker_of(Box("n"))
+    assert told(ours, given_by(other, device_pod("a")), now=AT_FIRST - 1.0) == ""
+
+
+def test_after_a_while_it_is_told_no_more() -> None:
+    ours, other = broker_of(Box("n")), broker_of(Box("n"))
+    elsewhere = Elsewhere(0.0)
+    elsewhere.look(ours.state, [given_by(other, device_pod("a"))], LATER)
+    assert elsewhere.note(LATER + REMEMBERED - 1.0)
+    assert elsewhere.note(LATER + REMEMBERED) == ""
