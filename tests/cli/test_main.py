@@ -48,7 +48,8 @@ def test_examples_of_a_command_can_be_copied_whole(name: str, command: click.Com
 
 @pytest.mark.parametrize(("name", "command"), list(commands()))
 def test_help_fits_a_terminal_of_80_columns(name: str, command: click.Command) -> None:
-    with click.Context(command, info_name=f"linkwise {name}", terminal_width=80) as context:
+    program = click.Context(main, info_name="linkwise", **main.context_settings)
+    with click.Context(command, parent=program, info_name=name, terminal_width=80) as context:
         shown = command.get_help(context)
     assert [line for line in shown.splitlines() if len(line) > 80] == []
 
