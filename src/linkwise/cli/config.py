@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from linkwise.cli.file_options import file_name
 from linkwise.cli.form_options import json_flag
 from linkwise.cli.object_name import name_option, namespace_option
 from linkwise.errors import InputError
@@ -116,7 +117,7 @@ def scheduler(  # noqa: PLR0913 - one a flag
     try:
         click.echo(converted(old, wanted, url=url or ""), nl=False)
     except InputError as error:
-        raise InputError(f"{'standard input' if policy == '-' else policy}: {error}") from error
+        raise InputError(f"{file_name(policy)}: {error}") from error
 
 
 def _is_url(text: str) -> bool:

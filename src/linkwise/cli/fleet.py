@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
+from linkwise.cli.file_options import file_name
 from linkwise.config.given import refusal
 from linkwise.config.limits import hint
 from linkwise.config.nodes import content_of, pairs, place_of, root_of
@@ -121,7 +122,7 @@ def _written(text: str) -> Iterator[_Entry]:
 
 
 def _in_file(file: Path) -> Iterator[_Entry]:
-    name = "standard input" if str(file) == "-" else str(file)
+    name = file_name(str(file))
     for machine, key, value in pairs(_nodes_of(root_of(content_of(file), name), name)):
         count = value.value if isinstance(value, yaml.ScalarNode) else "a list or a mapping"
         yield _Entry(machine, count, f"{name}:{place_of(key)}", f"{name}:{place_of(value)}")
