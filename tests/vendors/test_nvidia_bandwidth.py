@@ -97,6 +97,11 @@ def test_a_number_that_the_end_of_the_text_may_have_cut_is_not_believed() -> Non
     assert reading.problems == (f"row 2 of '{WRITES}' ends after 1 of 3 values: '46.2' is not a whole number",)
 
 
+def test_a_lone_number_without_its_decimals_is_not_believed() -> None:
+    text = p2p_text({"Unidirectional P2P=Enabled": ((1.01,),)})
+    assert nvidia_p2p.read(text.replace("1.01", "1")).bandwidth == ()
+
+
 def test_numbers_without_peer_access_do_not_stand_in_for_those_that_were_cut() -> None:
     text = p2p_text({STAGED: SLOW, WRITES: FAST})
     reading = nvidia_p2p.read(text[: text.index("43.75")])

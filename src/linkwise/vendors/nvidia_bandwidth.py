@@ -184,20 +184,16 @@ def _cells(words: list[str], size: int, *, ended: bool) -> tuple[tuple[float | N
     for place, word in enumerate(words[: size + 1], 1):
         if word in _NO_VALUE:
             cells.append(None)
-        elif _NUMBER.fullmatch(word) and (place < len(words) or _uncut(word, words[:-1], size, ended=ended)):
+        elif _NUMBER.fullmatch(word) and (place < len(words) or _uncut(word, words[:-1], ended=ended)):
             cells.append(float(word))
         else:
             return tuple(cells), word[:20]
     return tuple(cells), ""
 
 
-def _uncut(word: str, others: list[str], size: int, *, ended: bool) -> bool:
-    """Whether the last number of a line is whole: with two decimals, or with as many as the numbers before it.
-
-    A single number is whole without decimals only if it is the whole row.
-    """
+def _uncut(word: str, others: list[str], *, ended: bool) -> bool:
+    """Whether the last number of a line is whole: with two decimals, or with as many as the numbers before it."""
     if _SURELY_WHOLE.fullmatch(word):
         return True
     decimals = [len(other.partition(".")[2]) for other in others if _NUMBER.fullmatch(other)]
-    alike = len(word.partition(".")[2]) >= max(decimals) if decimals else len(word) == size == 1
-    return ended and alike
+    return ended and bool(decimals) and len(word.partition(".")[2]) >= max(decimals)
