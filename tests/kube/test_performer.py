@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import pytest
 
@@ -31,8 +31,8 @@ def annotate(name: str, **annotations: str | None) -> Annotate:
     return Annotate("team", name, f"u-{name}", cast("dict[str, str]", annotations))
 
 
-def event(name: str = "p", sentence: str = "devices 0, 1") -> Event:
-    return Event("Normal", "DevicesChosen", sentence, "team", name, f"u-{name}", "n1")
+def event(name: str = "p", sentence: str = "devices 0, 1", kind: Literal["Normal", "Warning"] = "Normal") -> Event:
+    return Event(kind, "DevicesChosen", sentence, "team", name, f"u-{name}", "n1")
 
 
 class Told:
@@ -225,6 +225,44 @@ def test_events_that_differ_are_not_counted_together() -> None:
 def test_too_many_events_are_dropped_and_counted() -> None:
     told = tell([event(sentence=str(number)) for number in range(5)], settings=PerformSettings(events_held=3))
     assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
+
+
+def test_warnings_are_written_first_and_make_room_for_themselves() -> None:
+    told = tell(
+        [*(event(sentence=str(number)) for number in range(3)), event(sentence="look", kind="Warning")],
+        settings=PerformSettings(events_held=3),
+    )
+    assert [request.document["message"] for request in told.api.requests] == ["look", "1", "2"]
+    assert told.performer.stats["event"] == {"made": 3, "dropped": 1}
+
+
+def test_a_line_full_of_warnings_takes_nothing_else() -> None:
+    warnings = [event(sentence=str(number), kind="Warning") for number in range(3)]
+    told = tell([*warnings, event(), event(sentence="more", kind="Warning")], settings=PerformSettings(events_held=3))
+    assert [request.document["message"] for request in told.api.requests] == ["0", "1", "2"]
+    assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
+
+
+def test_events_let_binds_go_first_for_a_while_and_warnings_do_not() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> None:
+        api.script(f"POST {EVENTS}", Reply(201, {}))
+        time = FakeTime()
+        performer = Performer(connection, PerformSettings(), time.timing)
+        performer.binder.under_way = 1
+        running = asyncio.create_task(performer.run())
+        begun = time.seconds
+        performer.tell([event(), event(sentence="look", kind="Warning")])
+        await until(lambda: not performer.queued)
+        assert [request.document["message"] for request in api.requests] == ["look", "devices 0, 1"]
+        assert time.seconds - begun == pytest.approx(2.0)
+        performer.binder.under_way = 0
+        performer.tell([event(sentence="now")])
+        await until(lambda: not performer.queued)
+        assert time.seconds - begun == pytest.approx(2.0)
+        await performer.close()
+        await running
+
+    play(scenario)
 
 
 def test_events_keep_to_their_rate() -> None:

@@ -47,7 +47,7 @@ class KubeSettings:
     wake_burst: int = 200
     """refused pods that may be woken at once after a quiet time"""
     event_rate: float = 50.0  # a second
-    """events that are written; decisions never wait for them, and what piles up is dropped and counted"""
+    """events that are written, warnings first; decisions never wait for them, and what piles up is dropped and counted"""
     event_burst: int = 200
     """events that may be written at once after a quiet time"""
 

@@ -75,6 +75,8 @@ class Binder:
     """asked before every POST: only one replica may write"""
     ended: Counter[Outcome] = field(default_factory=Counter)
     """by outcome; what was unknown counts once more when it is settled"""
+    under_way: int = 0
+    """binds that wait for their answer now"""
     _looking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKING))
     _posted: dict[tuple[str, int], float] = field(default_factory=dict)
     """when a bind was last sent whose end is not known"""
@@ -85,7 +87,11 @@ class Binder:
 
     async def bind(self, effect: Bind) -> Ended:
         """Write a bind; asked again for the same, the same outcome."""
-        ended = await self._bind(effect)
+        self.under_way += 1
+        try:
+            ended = await self._bind(effect)
+        finally:
+            self.under_way -= 1
         self.ended[ended.outcome] += 1
         if ended.outcome != "unknown":
             self._posted.pop((effect.uid, effect.serial), None)

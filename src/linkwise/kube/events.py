@@ -1,4 +1,7 @@
-"""Events written off the hot path: at a limited rate, equal ones counted up, too many dropped and counted."""
+"""Events written off the hot path: at a limited rate, equal ones counted up, too many dropped and counted.
+
+Warnings go first. What is none lets binds go first: an event costs the API server as much as a bind does.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from linkwise.kube.timing import Bucket
 from linkwise.wire.api_writes import About, count_patch, event
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from linkwise.broker.effects import Event
     from linkwise.kube.attempts import Attempts, Given
 
@@ -22,6 +27,10 @@ __all__ = ["Reporter"]
 
 log = logging.getLogger(__name__)
 
+_WARNING: Final = "Warning"
+_PAUSE: Final = 0.1  # s
+_PAUSES: Final = 20
+"""for which an event lets binds go first"""
 _ENDING: Final = "because it is being terminated"
 """what the server says of a namespace in which nothing new can be made"""
 
@@ -39,6 +48,8 @@ class Reporter:
     """Tells people; an event that equals one before is that one once more."""
 
     attempts: Attempts
+    busy: Callable[[], bool] = lambda: False
+    """whether binds are under way"""
     done: Counter[str] = field(default_factory=Counter)
     """by end: made, repeated, gone, failed, dropped"""
     trouble: str = ""
@@ -61,12 +72,32 @@ class Reporter:
         """Write an event soon."""
         if effect in self._line:
             self._line[effect] += 1
-        elif len(self._line) < self.attempts.settings.events_held:
+        elif len(self._line) < self.attempts.settings.events_held or self._made_room(effect):
             self._line[effect] = 1
             self._idle.clear()
             self._news.set()
         else:
             self.done["dropped"] += 1
+
+    def _made_room(self, effect: Event) -> bool:
+        """Whether one was dropped that matters less: somebody may wait for a warning."""
+        other = next((held for held in self._line if held.kind != _WARNING), None)
+        if effect.kind != _WARNING or other is None:
+            return False
+        del self._line[other]
+        self.done["dropped"] += 1
+        return True
+
+    async def _quiet(self) -> None:
+        """Wait until no bind is under way, but not for ever, and not with a warning."""
+        for _ in range(_PAUSES):
+            if self.hurried or not self.busy() or self._next().kind == _WARNING:
+                return
+            await self.attempts.timing.sleep(_PAUSE)
+
+    def _next(self) -> Event:
+        warnings = (held for held in self._line if held.kind == _WARNING)
+        return next(warnings, None) or next(iter(self._line))
 
     async def drained(self) -> None:
         """Wait until nothing is in line."""
@@ -81,7 +112,8 @@ class Reporter:
             await self._news.wait()
             if not self.hurried:
                 await bucket.take()
-            effect = next(iter(self._line))
+                await self._quiet()
+            effect = self._next()
             times = self._line.pop(effect)
             self._sending = True
             try:

@@ -57,7 +57,8 @@ class Performer:
         attempts = Attempts(self.connection, self.settings, self.timing)
         self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
         self.waker = Waker(attempts, waits=self.waits)
-        self.annotator, self.reporter = Annotator(attempts), Reporter(attempts)
+        self.annotator = Annotator(attempts)
+        self.reporter = Reporter(attempts, busy=lambda: self.binder.under_way > 0)
         self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
 
     def _still_evictable(self, uid: str) -> int | None:
