@@ -125,6 +125,7 @@ def test_without_rows_the_devices_stand_as_they_are_listed() -> None:
         ("bandwidth", [[1, [16**5000]]], "bandwidth row 0 column 1 is a list"),
         ("bandwidth", [[0.0] * 7] * 7, "bandwidth has 7 rows for 8 devices"),
         ("links", [["X", 5], [5, "X"]], "links row 0 column 1 is 5"),
+        ("links", [["X", {}], [5, "X"]], "links row 0 column 1 is an object"),
         ("links", "NV2", "links is no list of lists"),
         ("rings", [[0, 0]], "device 0 stands in two rings"),
         ("rings", [[True]], "rings hold something else"),

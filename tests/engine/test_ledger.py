@@ -64,6 +64,20 @@ def test_what_the_table_lists_happens(state: State | None, happening: Happening)
     assert state_of(ledger) == TABLE[state, happening]
 
 
+def test_a_node_is_touched_by_what_is_held_and_not_by_how_far_that_has_come() -> None:
+    ledger = ledger_in("ASSUMED")
+    assert ledger.touched == {"n"}
+    ledger.touched.clear()
+    ledger.outcome("a", ledger.serial, "written")
+    ledger.seen(entry(), leaving=False)
+    ledger.seen(entry(), leaving=True)
+    assert (ledger.touched, state_of(ledger)) == (set(), "RELEASING")
+    ledger.seen(entry("a", "d1"), leaving=True)
+    assert ledger.touched == {"n"}
+    ledger.seen(entry("a", "d1", node="m"), leaving=True)
+    assert (ledger.touched, [found.pod for found in ledger.on("m")], ledger.on("n")) == ({"n", "m"}, ["a"], [])
+
+
 @pytest.mark.parametrize(("state", "happening"), MISSING)
 def test_what_it_does_not_list_is_an_error_and_changes_nothing(state: State | None, happening: Happening) -> None:
     ledger = ledger_in(state)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hypothesis import given, strategies as st
+
 from linkwise.engine.index import Wanted
 from linkwise.engine.waiting import Refused, Waiting, more_room
 from linkwise.model.device import Device
+from linkwise.model.node import Node, Use
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.nodes import ask, node, share_ask, share_node
 
 if TYPE_CHECKING:
     from linkwise.model.ask import Ask
-    from linkwise.model.node import Node
     from linkwise.model.verdict import Offer, Reject
 
 ONE = Wanted(ask(1), "w", POLICIES["whole-device"])
@@ -145,6 +147,17 @@ def test_room_is_more_when_anything_can_be_had_that_could_not_be_before() -> Non
     assert not more_room(share_node(16, [5]), share_node(16, [4]))
     assert more_room(share_node(16, [4]), share_node(16, [4], mode="any"))
     assert more_room(share_node(16, [4], owners={0: "team"}), share_node(16, [4]))
+
+
+@given(st.lists(st.integers(0, 3), min_size=3, max_size=3), st.lists(st.integers(0, 3), min_size=3, max_size=3))
+def test_room_is_more_whether_or_not_the_devices_are_known_to_be_the_same(before: list[int], after: list[int]) -> None:
+    devices = tuple(Device(f"d{index}", index, memory=16) for index in range(3))
+    uses = (None, Use(4, 0, whole=False, namespaces=frozenset({"a"})), Use(8), Use(whole=True))
+    one, other = (
+        Node("n", devices, {f"d{place}": use for place, kind in enumerate(kinds) if (use := uses[kind])}, mode="share")
+        for kinds in (before, after)
+    )
+    assert more_room(one, other) == more_room(one, replace(other, devices=(*devices[:1], *devices[1:])))
 
 
 def test_bytes_that_are_rounded_up_for_fewer_containers_are_a_kind_of_their_own() -> None:

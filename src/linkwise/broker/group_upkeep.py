@@ -166,6 +166,8 @@ def _due(state: State, now: float) -> list[Wake]:
 def next_alarm(state: State) -> float | None:
     """When something is due here, if nothing happens before."""
     book = state.groups
+    if not (book.under_way() or book.places):
+        return None
     evicting = [due for key, due in book.evicting.items() if key not in book.plans]
     plans, places = (held.expires for held in book.plans.values()), (until for until, _ in book.places.values())
     return min((*book.alarms.values(), *plans, *places, *evicting), default=None)

@@ -67,6 +67,15 @@ def _matrix(value: object, what: str) -> list[list[object]]:
 def _links(value: object) -> tuple[tuple[Link, ...], ...]:
     rows = _matrix(value, "links")
     square(rows, "links")
+    try:
+        return _linked(tuple(map(tuple, rows)))
+    except TypeError:  # something in it can't even be looked up
+        return _linked.__wrapped__(tuple(map(tuple, rows)))
+
+
+@lru_cache(maxsize=1024)
+def _linked(rows: tuple[tuple[object, ...], ...]) -> tuple[tuple[Link, ...], ...]:
+    """Machines of one build get one matrix, so that what is worked out of it is worked out once."""
     return tuple(tuple(_link(cell, i, j) for j, cell in enumerate(row)) for i, row in enumerate(rows))
 
 

@@ -106,8 +106,8 @@ class Ledger:
         self._serial += 1
         numbers = (*(known.open if known else ()), self._serial)
         before = known.outcome if known else None
-        kept = replace(entry, state="ASSUMED", serial=self._serial, open=numbers, outcome=before, expires=None)
-        return self._set(kept)
+        what = (entry.namespace, entry.created, entry.untold)
+        return self._set(_entry(entry.grant, "ASSUMED", *what, self._serial, numbers, before))
 
     def taken(self, entry: Entry, told: Collection[str] = ()) -> bool:
         """Whether another pod has devices of a promise as well: somebody else may have bound it; `told` as for a promise."""
@@ -126,7 +126,8 @@ class Ledger:
         if state is None:
             self._remove(pod)
         else:
-            self._set(replace(entry, state=state, open=numbers, outcome=outcome))
+            what = (entry.namespace, entry.created, entry.untold, entry.serial)
+            self._set(_entry(entry.grant, state, *what, numbers, outcome, entry.expires))
         return True
 
     def seen(self, entry: Entry, *, leaving: bool) -> Entry:
@@ -185,6 +186,8 @@ class Ledger:
             raise LedgerError(clash)
 
     def _clash(self, entries: Sequence[Entry], told: Collection[str]) -> str:
+        if len(entries) == 1 and not self._overlaps(entries[0]):
+            return ""
         own = {entry.pod for entry in entries}
         claims: dict[tuple[str, str], list[tuple[str, Part]]] = {}
         nodes = {entry.node for entry in entries}
@@ -201,12 +204,21 @@ class Ledger:
                 return f"device {device} of {node} would be promised to {' and '.join(pods)}"
         return ""
 
+    def _overlaps(self, entry: Entry) -> bool:
+        """Whether some pod of the node has, in whatever way, a device of this entry."""
+        devices = {device for part in entry.grant.offer.parts for device in part.devices}
+        others = self._by_node.get(entry.node, {}).values()
+        return any(not devices.isdisjoint(part.devices) for other in others for part in other.grant.offer.parts)
+
     def _set(self, entry: Entry) -> Entry:
-        pod, node = entry.pod, entry.node
-        self._remove(pod)
+        pod, known = entry.pod, self._entries.get(entry.pod)
+        if known and _held(known) == _held(entry):  # in another state, which is nothing to the node
+            del self._entries[pod]
+        else:
+            self._remove(pod)
+            self.touched.add(entry.node)
         self._entries[pod] = entry
-        self._by_node.setdefault(node, {})[pod] = entry
-        self.touched.add(node)
+        self._by_node.setdefault(entry.node, {})[pod] = entry
         return entry
 
     def _remove(self, pod: str) -> bool:
@@ -219,6 +231,11 @@ class Ledger:
             del self._by_node[entry.node]
         self.touched.add(entry.node)
         return True
+
+
+def _held(entry: Entry) -> tuple[object, ...]:
+    """All that a node's usage follows from."""
+    return entry.grant, entry.namespace, entry.created, entry.untold
 
 
 def _claim(entry: Entry) -> tuple[str, tuple[Part, ...]]:

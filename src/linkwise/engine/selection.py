@@ -50,19 +50,24 @@ def _by_pool(
         found = list(islice(filterfalse(last.__contains__, met) if last else met, breadth))
         return found if len(found) == breadth else None
     pool = sets[0] if len(sets) == 1 else set[str]().union(*sets)
-    found = _sorted(table, (pool.difference(last) if last else pool).intersection(names))
-    if len(found) < breadth and not whole:
+    hits = pool.intersection(names)
+    fresh = hits.difference(last) if last else hits
+    if len(fresh) < breadth and not whole:
         return None
+    found = _first(sets, fresh, breadth)
     if len(found) < breadth and last:
-        found += _sorted(table, pool.intersection(last).intersection(names))
-    return found[:breadth] or None
+        found += _first(sets, hits.intersection(last), breadth - len(found))
+    return found or None
 
 
-def _sorted(table: ClassTable, names: set[str]) -> list[str]:
-    """The best first; by name where they are equal."""
-    found = sorted(names)
-    found.sort(key=table.codes.__getitem__, reverse=True)
-    return found
+def _first(sets: list[set[str]], hits: set[str], most: int) -> list[str]:
+    """So many hits, of the first sets first; by name where they are of one set."""
+    found: list[str] = []
+    for each in sets:
+        found += sorted(each & hits)
+        if len(found) >= most:
+            break
+    return found[:most]
 
 
 def _leading(table: ClassTable, enough: float, last: AbstractSet[str]) -> tuple[list[set[str]], int, bool]:

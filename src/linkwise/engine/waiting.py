@@ -157,12 +157,21 @@ class Waiting:
                 heappop(heads)
 
 
+def _only_more_is_used(before: Node, after: Node) -> bool:
+    """Whether devices are used as they were, and perhaps some others as well: told quickly, as it is after every bind."""
+    if before.devices is not after.devices or after.unattributed_share < before.unattributed_share:
+        return False
+    return all(after.used.get(device) == use for device, use in before.used.items())
+
+
 def more_room(before: Node | None, after: Node) -> bool:
     """Whether something can be had of a node that could not be had before."""
     if before is None:
         return bool(after.devices)
     if after.unattributed < before.unattributed or after.mode != before.mode:
         return True
+    if _only_more_is_used(before, after):
+        return False
     rooms, healthy = before.room(), after.healthy()
     if any(rooms.get(device, -1) < room for device, room in after.room().items()):
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -219,20 +220,18 @@ class Reflector:
             raise ClusterError(f"the watch of {self.source.name} ended as soon as it began")
 
     async def _follow(self, stream: Exchange) -> None:
-        lines, pieces = Lines(), stream.chunks()
-        while True:
-            try:
-                async with asyncio.timeout(self.settings.silence):
-                    piece = await anext(pieces, b"")
-            except TimeoutError:
-                return  # a server, or what stands before it, can be dead while its connection is not
-            if not piece:
-                return
-            self.stats.heard_at = self.timing.clock()
-            whole = lines.feed(piece)
-            for start in range(0, len(whole), self.settings.slice):
-                self._take(whole[start : start + self.settings.slice])
-                await asyncio.sleep(0)
+        lines, silence, loop = Lines(), self.settings.silence, asyncio.get_running_loop()
+        # A server, or what stands before it, can be dead while its connection is not.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(silence) as limit:
+                async for piece in stream.chunks():
+                    self.stats.heard_at = self.timing.clock()
+                    whole = lines.feed(piece)
+                    for start in range(0, len(whole), self.settings.slice):
+                        self._take(whole[start : start + self.settings.slice])
+                        await asyncio.sleep(0)
+                    if (limit.when() or 0.0) < loop.time() + 0.9 * silence:  # setting it costs more than a piece
+                        limit.reschedule(loop.time() + silence)
 
     def _take(self, lines: list[bytes]) -> None:
         """Hand on what these lines say; if one is none, all before it."""
