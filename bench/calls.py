@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from clusters import node_names, observed, pod_json, request, whole_cluster
-from linkwise.serve.app import application
+from linkwise.serve.app import application, verbs
 from linkwise.serve.counting import Counting
 from linkwise.serve.listening import Server, listen
 from linkwise.serve.service import Service
@@ -43,7 +43,7 @@ WARM = 20
 BAR = 2.0
 
 
-def constant(names: list[str]) -> Starlette:
+def constant(names: list[str]) -> Server:
     """Decodes typed, and answers what was settled before."""
     reply = encode(FilterResult(names[:16]))
 
@@ -51,15 +51,15 @@ def constant(names: list[str]) -> Starlette:
         decode_filter(await request.body())
         return Response(reply, media_type="application/json")
 
-    return Starlette(routes=[Route("/filter", answer, methods=["POST"])])
+    return Server(Starlette(routes=[Route("/filter", answer, methods=["POST"])]))
 
 
-def ours(names: list[str]) -> Starlette:
+def ours(names: list[str]) -> Server:
     """The service, with a cluster half of whose devices are taken; about eight pods are on their way at any time."""
     time = count(1.0, 0.25)
     service = Service(observed(whole_cluster(names, random.Random(1))), Recorder(), Counting(), clock=time.__next__)
     service.start()
-    return application(service, dict)
+    return Server(application(service, dict), verbs(service))
 
 
 def stay_on(core: int) -> None:
@@ -70,11 +70,11 @@ def stay_on(core: int) -> None:
 async def serve(kind: str) -> None:
     """Serve one of them, and print the port."""
     names = node_names(NODES, int(sys.argv[3]))
-    application = ours(names) if kind == "ours" else constant(names)
+    server = ours(names) if kind == "ours" else constant(names)
     stay_on(-1)
     door = listen("127.0.0.1", 0)
     print(door.getsockname()[1], flush=True)
-    await Server(application).serve([door])
+    await server.serve([door])
 
 
 class Asked:
@@ -99,17 +99,22 @@ class Asked:
             f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self._wire.sendall(head.encode() + body)
-        answer = self._wire.recv(1 << 20)
+        answer = self._more()
         while b"\r\n\r\n" not in answer:
-            answer += self._wire.recv(1 << 20)
+            answer += self._more()
         headers, _, got = answer.partition(b"\r\n\r\n")
         length = int(
             next(line.split(b":")[1] for line in headers.lower().split(b"\r\n") if line.startswith(b"content-l"))
         )
         while len(got) < length:
-            got += self._wire.recv(1 << 20)
+            got += self._more()
         if b" 200 " not in headers or b'"Error"' in got:
             raise AssertionError(answer[:500])
+
+    def _more(self) -> bytes:
+        if not (got := self._wire.recv(1 << 20)):
+            raise AssertionError("the server hung up")
+        return got
 
     def _spent(self) -> float:
         """In nanoseconds of the scheduler's own count, which is finer than clock ticks."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from starlette.requests import Request
 
-from linkwise.serve import answering
+from linkwise.serve.answering import Verb, answered
 from linkwise.serve.counting import Counting
 from linkwise.testing.boxes import MEMORY, Box, broker_of, device_pod
 from linkwise.testing.served import Reply, Served
@@ -158,11 +158,8 @@ def trickled(*pieces: bytes) -> Response:
     async def receive() -> dict[str, Any]:
         return waiting.pop(0) if waiting else await asyncio.Future()
 
-    async def work(body: bytes) -> bytes:
-        return body
-
     request = Request({"type": "http", "method": "POST", "path": "/filter", "headers": []}, receive)
-    return asyncio.run(answering.answered("filter", request, Counting(), work, str.encode, slowest=0.01))
+    return asyncio.run(answered(Verb("filter", bytes, str.encode, Counting()), request, slowest=0.01))
 
 
 def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:

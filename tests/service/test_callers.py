@@ -9,29 +9,30 @@ import pytest
 from starlette.applications import Starlette
 
 from linkwise.errors import InputError
-from linkwise.serve.caller import LARGEST_HEAD, Caller
+from linkwise.serve.caller import LARGEST_HEAD
+from linkwise.serve.direct import Direct
 from linkwise.serve.listening import Server, listen
 from linkwise.testing.idle_time import run_idle
 
 
-class Hasty(Caller):
+class Hasty(Direct):
     """Waits for a head for a moment only."""
 
     head_seconds = 0.05
 
 
-class Patient(Caller):
+class Patient(Direct):
     """Waits for a long time, but reads no more for that."""
 
     head_seconds = 60.0
 
 
-def answered(*pieces: bytes, caller: type[Caller] = Hasty) -> bytes:
+def answered(*pieces: bytes, caller: type[Direct] = Hasty) -> bytes:
     """All that comes back on a connection until it is ended."""
 
     async def scenario() -> bytes:
         door = listen("127.0.0.1", 0)
-        server = Server(Starlette(), caller)
+        server = Server(Starlette(), caller=caller)
         serving = asyncio.create_task(server.serve([door]))
         reader, writer = await asyncio.open_connection(*door.getsockname())
         got = b""

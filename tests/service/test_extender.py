@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,6 +43,19 @@ def test_a_pod_is_filtered_ranked_and_bound_with_all_its_keys_in_one_write(prefi
     assert (bound.status, bound.json) == (200, {})
     assert json.loads(effect.annotations["linkwise.dev/grant"])["containers"]["main"]["devices"] == ["a-d0", "a-d1"]
     assert [told.reason for told in served.performer.told if isinstance(told, Event)] == ["DevicesChosen"]
+
+
+def test_a_pod_asks_as_the_scheduler_has_it_where_the_watch_showed_another_version() -> None:
+    shown = replace(device_pod("p", 1), version=5)
+    broker = broker_of(Box("a", count=1), Box("b", count=4))
+    broker.observe([shown], 0.0)
+    later = replace(device_pod("p", 2), version=6)
+    with Served(broker) as served:
+        same, other = (
+            served.post("/filter", {"Pod": pod_object(pod), "NodeNames": ["a", "b"]}).json["NodeNames"]
+            for pod in (shown, later)
+        )
+    assert (same, other) == (["a", "b"], ["b"])
 
 
 def test_when_nothing_fits_every_node_is_named_with_few_texts() -> None:

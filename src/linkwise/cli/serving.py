@@ -18,7 +18,7 @@ from linkwise.kube.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.timing import Timing
 from linkwise.kube.watching import Watching
-from linkwise.serve.app import application
+from linkwise.serve.app import application, verbs
 from linkwise.serve.counting import Counting
 from linkwise.serve.gauges import Follow, Gauges
 from linkwise.serve.listening import Server, listen
@@ -95,7 +95,8 @@ class Serving:
             timing=timing,
         )
         self._service.counting.registry.register(Gauges(self._service, self._follows, self._effects, self._notes))
-        self._server = Server(application(self._service, self._waits_for, self._notes, settings.debug.token))
+        routes = application(self._service, self._waits_for, self._notes, settings.debug.token)
+        self._server = Server(routes, verbs(self._service))
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
 

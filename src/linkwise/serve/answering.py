@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
     from linkwise.serve.counting import Counting
 
-__all__ = ["JSON", "Failure", "answered", "text"]
+__all__ = ["CLOSED", "JSON", "LARGEST", "SLOWEST", "Reply", "Verb", "answered", "late", "text"]
 
 log: Final = logging.getLogger(__name__)
 
 JSON: Final = "application/json"
+PLAIN: Final = "text/plain; charset=utf-8"
 LARGEST: Final = 64 << 20  # bytes
 """of a body; five thousand nodes sent whole take half of it"""
 SLOWEST: Final = 10.0  # seconds
@@ -31,8 +33,54 @@ SLOWEST: Final = 10.0  # seconds
 CLOSED: Final = 499
 """counted where the caller hung up before there was an answer"""
 
-Failure = bytes | None
-"""what a caller is told under status 200, because it reads nothing else; None if it reads the status"""
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is told, under which status."""
+
+    body: bytes
+    code: int = 200
+    kind: str = JSON
+
+    @staticmethod
+    def plain(sentence: str, code: int) -> Reply:
+        """One for people."""
+        return Reply(f"{sentence}\n".encode(), code, PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A call with a body that must be answered, whatever it is."""
+
+    name: str
+    work: Callable[[bytes], bytes | Awaitable[bytes]]
+    """the answer to a body, at once or when it is there"""
+    failure: Callable[[str], bytes | None]
+    """what the caller is told under status 200, because it reads nothing else; None if it reads the status"""
+    counting: Counting
+
+    async def reply(self, body: bytes) -> Reply:
+        """The answer, or what went wrong."""
+        try:
+            done = self.work(body)
+            return Reply(done if isinstance(done, bytes) else await done)
+        except Exception as error:  # noqa: BLE001 - it is logged there
+            return self.failed(error)
+
+    def failed(self, error: Exception) -> Reply:
+        """What is told of an error."""
+        if isinstance(error, LinkwiseError):
+            log.warning("%s refused reason=%r", self.name, str(error))
+            sentence, code = str(error), 503 if isinstance(error, NotNowError) else 400
+        else:
+            log.error("%s failed", self.name, exc_info=error)
+            sentence, code = "Linkwise failed to answer; its log has the reason", 500
+        told = self.failure(sentence)
+        return Reply.plain(sentence, code) if told is None else Reply(told)
+
+    def count(self, code: int, begun: float) -> None:
+        """It was answered."""
+        self.counting.request(self.name, code, time.perf_counter() - begun)
 
 
 class _BodyError(InputError):
@@ -48,39 +96,22 @@ def text(sentence: str, code: int = 200) -> Response:
     return Response(sentence + "\n", code, media_type="text/plain")
 
 
-async def answered(  # noqa: PLR0913 - what routes have in common, and what differs
-    verb: str,
-    request: Request,
-    counting: Counting,
-    work: Callable[[bytes], Awaitable[bytes]],
-    failure: Callable[[str], Failure],
-    *,
-    slowest: float = SLOWEST,
-) -> Response:
-    """The answer of `work` to the body, or what went wrong, counted and timed."""
+def late(slowest: float) -> str:
+    """What is told whoever does not come to an end."""
+    return f"the body did not arrive within {slowest:g} s"
+
+
+async def answered(verb: Verb, request: Request, *, slowest: float = SLOWEST) -> Response:
+    """The answer to a request, counted and timed."""
     begun = time.perf_counter()
     try:
-        response = Response(await work(await _body(request, slowest)), media_type=JSON)
+        reply = await verb.reply(await _body(request, slowest))
     except _BodyError as error:
-        response = text(str(error), error.code)
-    except LinkwiseError as error:
-        log.warning("%s refused reason=%r", verb, str(error))
-        response = _failed(error, failure)
+        reply = Reply.plain(str(error), error.code)
     except ClientDisconnect:
-        response = Response(status_code=CLOSED)
-    except Exception:
-        log.exception("%s failed", verb)
-        told = failure("Linkwise failed to answer; its log has the reason")
-        response = Response(told, media_type=JSON) if told else text("internal error; the log has the reason", 500)
-    counting.request(verb, response.status_code, time.perf_counter() - begun)
-    return response
-
-
-def _failed(error: LinkwiseError, failure: Callable[[str], Failure]) -> Response:
-    told = failure(str(error))
-    if told is not None:
-        return Response(told, media_type=JSON)
-    return text(str(error), 503 if isinstance(error, NotNowError) else 400)
+        reply = Reply(b"", CLOSED)
+    verb.count(reply.code, begun)
+    return Response(reply.body, reply.code, media_type=reply.kind)
 
 
 async def _body(request: Request, slowest: float) -> bytes:
@@ -95,7 +126,7 @@ async def _body(request: Request, slowest: float) -> bytes:
         async with asyncio.timeout(slowest):
             return await _read(request)
     except TimeoutError as error:
-        raise _BodyError(408, f"the body did not arrive within {slowest:g} s") from error
+        raise _BodyError(408, late(slowest)) from error
 
 
 async def _read(request: Request) -> bytes:

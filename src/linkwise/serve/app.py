@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.extender import Extender
-from linkwise.serve.gpushare import gpushare_routes
+from linkwise.serve.gpushare import PREFIX, gpushare_routes
 from linkwise.serve.health import health_routes
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from linkwise.serve.answering import Verb
     from linkwise.serve.service import Service
 
-__all__ = ["application"]
+__all__ = ["application", "verbs"]
 
 
 def application(
@@ -38,7 +39,7 @@ def application(
         notes: tells what is wrong though it answers.
         token: opens /debug to other machines; empty opens it to nobody else.
     """
-    verbs = Extender(service).routes()
+    calls = Extender(service).routes()
 
     async def metrics(request: Request) -> Response:
         del request
@@ -46,10 +47,16 @@ def application(
 
     return Starlette(
         routes=[
-            *verbs,
-            *gpushare_routes(service, verbs),
+            *calls,
+            *gpushare_routes(service, calls),
             *health_routes(ready, notes),
             Route("/metrics", metrics),
             *debug_routes(service, token),
         ]
     )
+
+
+def verbs(service: Service) -> dict[bytes, Verb]:
+    """The calls of kube-scheduler by their paths, for a server that answers them without the application."""
+    found = Extender(service).verbs
+    return {f"{prefix}/{verb.name}".encode(): verb for prefix in ("", PREFIX) for verb in found}

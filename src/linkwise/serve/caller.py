@@ -30,6 +30,8 @@ class Caller(HttpToolsProtocol):
     _ending: asyncio.TimerHandle | None = None
     _begun = False
     _head = 0  # bytes
+    _heads = 0
+    """how many were whole"""
 
     @property
     def _waits(self) -> bool:
@@ -44,8 +46,9 @@ class Caller(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """They said something."""
+        heads, waited = self._heads, self._waits
         super().data_received(data)
-        if not self._waits:
+        if not (waited and self._waits) or self._heads > heads:  # a body or a head ended; it may be answered already
             self._listen()
             return
         if not self._begun:
@@ -57,6 +60,11 @@ class Caller(HttpToolsProtocol):
             self._head += len(data)
         if self._head > LARGEST_HEAD:
             self._end()
+
+    def on_headers_complete(self) -> None:
+        """A head is whole."""
+        self._heads += 1
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """They are gone."""

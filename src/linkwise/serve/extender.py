@@ -6,11 +6,11 @@ for it. A call that brings whole nodes instead of names only tries what would be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
 
-from linkwise.serve.answering import answered
+from linkwise.serve.answering import Verb, answered
 from linkwise.wire.extender import (
     BindResult,
     FilterResult,
@@ -24,14 +24,18 @@ from linkwise.wire.extender import (
     encode,
     filter_result,
 )
+from linkwise.wire.meta import version
 from linkwise.wire.objects import view_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from linkwise.serve.answering import Failure
+    from linkwise.model.views import PodView
     from linkwise.serve.service import Service
+    from linkwise.wire.pod_object import PodObject
 
 __all__ = ["Extender"]
 
@@ -41,31 +45,27 @@ class Extender:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        counting = service.counting
+        self.verbs: Final = (
+            Verb("filter", self._filter, _filter_failed, counting),
+            Verb("prioritize", self._prioritize, _no_field, counting),
+            Verb("bind", self._bind, _bind_failed, counting),
+            Verb("preempt", self._preempt, _no_field, counting),
+        )
 
     def routes(self) -> list[Route]:
         """A route a verb."""
-        verbs = (self.filter, self.prioritize, self.bind, self.preempt)
-        return [Route(f"/{verb.__name__}", verb, methods=["POST"]) for verb in verbs]
+        return [Route(f"/{verb.name}", _endpoint(verb), methods=["POST"]) for verb in self.verbs]
 
-    async def filter(self, request: Request) -> Response:
+    def _view(self, pod: PodObject) -> PodView:
+        """The pod that asks; the watch may have shown this very version of it."""
+        known = self._service.broker.state.cluster.pods.get(pod.metadata.uid)
+        return known if known and 0 < known.version == version(pod.metadata) else view_of(pod)
+
+    def _filter(self, body: bytes) -> bytes:
         """Nodes of the best class, or why there are none."""
-        return await answered("filter", request, self._service.counting, self._filter, _filter_failed)
-
-    async def prioritize(self, request: Request) -> Response:
-        """A rank for every node; integers, since Go reads nothing else."""
-        return await answered("prioritize", request, self._service.counting, self._prioritize, _no_field)
-
-    async def bind(self, request: Request) -> Response:
-        """Node and devices of a pod, written in one request."""
-        return await answered("bind", request, self._service.counting, self._bind, _bind_failed)
-
-    async def preempt(self, request: Request) -> Response:
-        """Those of the nodes where evicting the victims would help."""
-        return await answered("preempt", request, self._service.counting, self._preempt, _no_field)
-
-    async def _filter(self, body: bytes) -> bytes:
         asked = decode_filter(body)
-        answer = self._service.filter(view_of(asked.pod), asked.names(), keep=not asked.dry)
+        answer = self._service.filter(self._view(asked.pod), asked.names(), keep=not asked.dry)
         self._service.counting.decision(answer)
         result = filter_result(answer.nodes, answer.failed, answer.unresolvable)
         if asked.dry:
@@ -73,34 +73,43 @@ class Extender:
             result.nodes = NodeList([whole[name] for name in answer.nodes])
         return encode(result)
 
-    async def _prioritize(self, body: bytes) -> bytes:
+    def _prioritize(self, body: bytes) -> bytes:
+        """A rank for every node; integers, since Go reads nothing else."""
         asked = decode_filter(body)
-        ranks = self._service.prioritize(view_of(asked.pod), asked.names())
+        ranks = self._service.prioritize(self._view(asked.pod), asked.names())
         return encode([HostPriority(name, rank) for name, rank in ranks])
 
     async def _bind(self, body: bytes) -> bytes:
+        """Node and devices of a pod, written in one request."""
         asked = decode_bind(body)
         return encode(BindResult(await self._service.bind(asked.pod_uid, asked.node)))
 
-    async def _preempt(self, body: bytes) -> bytes:
+    def _preempt(self, body: bytes) -> bytes:
+        """Those of the nodes where evicting the victims would help."""
         asked = decode_preempt(body)
         given = asked.victims()
         by_uid = {node: [pod.uid for pod in found.pods or ()] for node, found in given.items()}
-        kept = self._service.preempt(view_of(asked.pod), by_uid)
+        kept = self._service.preempt(self._view(asked.pod), by_uid)
         return encode(
             PreemptResult({node: MetaVictims(given[node].pods, given[node].num_pdb_violations) for node in kept})
         )
 
 
-def _filter_failed(sentence: str) -> Failure:
+def _endpoint(verb: Verb) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        return await answered(verb, request)
+
+    return endpoint
+
+
+def _filter_failed(sentence: str) -> bytes:
     return encode(FilterResult([], error=sentence))
 
 
-def _bind_failed(sentence: str) -> Failure:
+def _bind_failed(sentence: str) -> bytes:
     return encode(BindResult(sentence))
 
 
-def _no_field(sentence: str) -> Failure:
+def _no_field(sentence: str) -> None:
     """The replies of these verbs have no field for what went wrong."""
     del sentence
-    return None

@@ -5,7 +5,7 @@ Source: seed 004; its extender's verbs are ours under another path.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from linkwise.broker.inspecting import InspectedDevice, NodeInspection
     from linkwise.serve.service import Service
 
-__all__ = ["gpushare_routes"]
+__all__ = ["PREFIX", "gpushare_routes"]
 
-PREFIX = "/gpushare-scheduler"
+PREFIX: Final = "/gpushare-scheduler"
 
 
 def gpushare_routes(service: Service, verbs: Sequence[BaseRoute]) -> list[BaseRoute]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
 from linkwise.errors import InputError
-from linkwise.serve.caller import KEEP_ALIVE, Caller
+from linkwise.serve.caller import KEEP_ALIVE
+from linkwise.serve.direct import Direct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from starlette.applications import Starlette
+
+    from linkwise.serve.answering import Verb
 
 __all__ = ["Server", "listen"]
 
@@ -43,13 +48,21 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Serves until it is told to stop; signals are for whoever runs it."""
+    """Serves until it is told to stop; signals are for whoever runs it.
 
-    def __init__(self, application: Starlette, caller: type[Caller] = Caller) -> None:
+    Args:
+        application: answers.
+        verbs: are answered without it, by their paths.
+        caller: one connection.
+    """
+
+    def __init__(
+        self, application: Starlette, verbs: Mapping[bytes, Verb] | None = None, caller: type[Direct] = Direct
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 application,
-                http=caller,
+                http=partial(caller, verbs=verbs or {}),  # type: ignore[arg-type]  # it is called, and no more
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -66,6 +79,14 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """None: the service drains first."""
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End as uvicorn does, and leave nobody waiting who was not answered in time."""
+        await super().shutdown(sockets)
+        await asyncio.sleep(0)  # those that were cut short tell so
+        for connection in tuple(self.server_state.connections):
+            connection.transport.close()
+        await asyncio.sleep(0)
 
     def stop(self) -> None:
         """Answer what is asked already, then end."""

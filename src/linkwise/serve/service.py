@@ -87,7 +87,7 @@ class Service:
             return
         self.elsewhere.look(self.broker.state, sights, self.clock())
         self._carry_out(self.broker.observe(sights, self.clock()))
-        self._news.set()
+        self._look()
 
     async def prepare(self) -> None:
         """Everything was listed: work out what follows, and let whoever probes be answered meanwhile."""
@@ -103,7 +103,7 @@ class Service:
         gc.collect()
         gc.freeze()  # the views of a large cluster need not be looked through again and again
         self.synced = True
-        self._news.set()
+        self._look()
         cluster = self.broker.state.cluster
         log.info(
             "ready nodes=%d pods=%d grants=%d seconds=%.2f",
@@ -116,7 +116,7 @@ class Service:
     def not_evicted(self, uid: str) -> None:
         """Take in that an eviction was given up."""
         self._carry_out(self.broker.not_evicted(uid, self.clock()))
-        self._news.set()
+        self._look()
 
     # answers
 
@@ -125,8 +125,7 @@ class Service:
         self._check_open()
         answer = self.broker.filter(pod, names, self.clock(), keep=keep)
         self._carry_out(answer.effects)
-        if self.broker.state.busy():
-            self._news.set()
+        self._look()
         log.debug("filter pod=%s/%s nodes=%d offered=%d", pod.namespace, pod.name, len(names), len(answer.nodes))
         return answer
 
@@ -171,7 +170,7 @@ class Service:
         answer = self.broker.bind(uid, node, self.clock())
         bound = [effect for effect in answer.effects if isinstance(effect, Bind)]
         self._carry_out(effect for effect in answer.effects if not isinstance(effect, Bind))
-        self._news.set()
+        self._look()
         if answer.error:
             self.counting.bind("conflict" if self.broker.state.pod(uid) else "unseen")
             log.info("bind refused uid=%s node=%s reason=%r", uid, node, answer.error)
@@ -223,7 +222,7 @@ class Service:
     def _end(self, effect: Bind, ended: Ended) -> None:
         self.counting.bind(ended.outcome)
         self._carry_out(self.broker.outcome(effect, ended.outcome, self.clock()))
-        self._news.set()
+        self._look()
         log.log(
             logging.INFO if ended.outcome == "written" else logging.WARNING,
             "bind %s pod=%s/%s node=%s devices=%s%s",
@@ -236,6 +235,12 @@ class Service:
         )
 
     # in between
+
+    def _look(self) -> None:
+        """Wake whoever works on what is due, if something is due before they would look by themselves."""
+        due = self.broker.next_deadline()
+        if due is not None and due < self.clock() + LOOK:
+            self._news.set()
 
     async def run(self) -> None:
         """Work on what is due, for ever; whoever asks is answered between two steps."""

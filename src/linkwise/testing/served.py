@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from linkwise.serve.app import application
+from linkwise.serve.app import application, verbs
 from linkwise.serve.counting import Counting
 from linkwise.serve.gauges import Gauges
 from linkwise.serve.listening import Server, listen
@@ -100,7 +100,7 @@ class Served:
         self.service = Service(broker, self.performer, Counting(), leads, clock)
         self.service.synced = synced
         self.service.counting.registry.register(Gauges(self.service, dict, dict))
-        self._server = Server(application(self.service, self._waits_for, token=token))
+        self._server = Server(application(self.service, self._waits_for, token=token), verbs(self.service))
         self._door = listen("127.0.0.1", 0)
         self.port: int = self._door.getsockname()[1]
         self._loop = asyncio.new_event_loop()
