@@ -218,7 +218,9 @@ def all_it_does(placing: Placing) -> None:
         placing.create(namespace, f"ring-{number}", {GPU: 2}, labels=words)
     for number in range(2):
         placing.placed(namespace, f"ring-{number}")
-    assert placing.metric('linkwise_effects_total{effect="annotate",result="written"}')
+    wait_for(
+        lambda: placing.metric('linkwise_effects_total{effect="annotate",result="written"}'), 5, "the plan is written"
+    )
     wake(placing, namespace)
     drift_twice(placing, namespace, inventory)
     meet_a_conflict(placing, namespace)
@@ -242,6 +244,8 @@ def drift_twice(placing: Placing, namespace: str, inventory: Raw) -> None:
         placing.cluster.api.patch(path, {"status": {"allocations": [{"podUID": uid, "devices": held}] if held else []}})
         placing.seen([inventory])
         wait_for(partial(drift_is, placing, told=bool(held)), 5, f"drift with {held}")
+        # What happens again before it was told is told once, with its count.
+        wait_for(lambda: "Drift" in str(placing.cluster.events("default", "gpu")), 5, "an event of it")
     wait_for(lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "told again")
 
 
