@@ -59,6 +59,11 @@ class Asking:
         told = json.loads(body) if fields["content-type"] == "application/json" else body.decode()
         return int(head.split()[1]), fields.get("connection", ""), told
 
+    async def offered(self) -> None:
+        """Ask for nodes, so that a bind may follow."""
+        await self.send(request("/filter", FILTER))
+        await self.answer()
+
     async def is_ended(self) -> bool:
         """Whether the server hangs up."""
         async with asyncio.timeout(30):
@@ -120,18 +125,16 @@ def test_a_body_may_come_in_pieces_and_between_heads() -> None:
 
 
 def test_who_asks_again_before_a_bind_is_over_is_answered_in_order() -> None:
-    recorder = Recorder()
+    recorder = Recorder(held=asyncio.Event())
 
     async def scenario() -> None:
-        recorder.held = asyncio.Event()
         async with asked(recorder) as asking:
-            await asking.send(request("/filter", FILTER))
-            await asking.answer()
+            await asking.offered()
             await asking.send(
                 request("/bind", BIND) + request("/filter", FILTER) + b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
             )
             await asyncio.sleep(1)
-            recorder.held.set()
+            recorder.release()
             told = [await asking.answer() for _ in range(3)]
             assert [status for status, *_ in told] == [200, 200, 200]
             assert (told[0][2], told[1][2]["NodeNames"], told[2][2]) == ({}, ["a"], "ok\n")
@@ -231,15 +234,14 @@ def test_who_hangs_up_before_all_is_said_is_counted() -> None:
 
 
 def test_a_bind_behind_an_answered_request_may_take_its_time() -> None:
-    recorder = Recorder()
+    recorder = Recorder(held=asyncio.Event())
 
     async def scenario() -> None:
-        recorder.held = asyncio.Event()
         async with asked(recorder, idle=0.3) as asking:
             await asking.send(request("/filter", FILTER) + request("/bind", BIND))
             assert (await asking.answer())[2]["NodeNames"] == ["a"]
             await asyncio.sleep(0.8)
-            recorder.held.set()
+            recorder.release()
             assert await asking.answer() == (200, "", {})
 
     run_idle(scenario())
@@ -247,13 +249,11 @@ def test_a_bind_behind_an_answered_request_may_take_its_time() -> None:
 
 @pytest.mark.parametrize("half", [False, True])
 def test_nobody_is_left_waiting_by_a_server_that_stops(half: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    recorder = Recorder()
+    recorder = Recorder(held=asyncio.Event())
 
     async def scenario() -> None:
-        recorder.held = asyncio.Event()
         async with asked(recorder) as asking:
-            await asking.send(request("/filter", FILTER))
-            await asking.answer()
+            await asking.offered()
             await asking.send(request("/filter", FILTER)[:-20] if half else request("/bind", BIND))
             asking.server.stop()
             if not half:
@@ -281,17 +281,15 @@ def test_what_is_asked_behind_the_last_answer_is_not_done() -> None:
 
 
 def test_a_bind_is_answered_though_the_server_is_told_to_stop_meanwhile() -> None:
-    recorder = Recorder()
+    recorder = Recorder(held=asyncio.Event())
 
     async def scenario() -> None:
-        recorder.held = asyncio.Event()
         async with asked(recorder) as asking:
-            await asking.send(request("/filter", FILTER))
-            await asking.answer()
+            await asking.offered()
             await asking.send(request("/bind", BIND))
             asking.server.stop()
             await asyncio.sleep(0.5)
-            recorder.held.set()
+            recorder.release()
             assert await asking.answer() == (200, "close", {})
             assert await asking.is_ended()
 
@@ -299,17 +297,15 @@ def test_a_bind_is_answered_though_the_server_is_told_to_stop_meanwhile() -> Non
 
 
 def test_who_hangs_up_before_a_bind_is_over_undoes_nothing() -> None:
-    recorder = Recorder()
+    recorder = Recorder(held=asyncio.Event())
 
     async def scenario() -> None:
-        recorder.held = asyncio.Event()
         async with asked(recorder) as asking:
-            await asking.send(request("/filter", FILTER))
-            await asking.answer()
+            await asking.offered()
             await asking.send(request("/bind", BIND))
             asking.writer.transport.abort()
             await asyncio.sleep(0.1)
-            recorder.held.set()
+            recorder.release()
             await asyncio.sleep(0.1)
 
     run_idle(scenario())

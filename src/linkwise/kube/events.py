@@ -1,6 +1,6 @@
 """Events written off the hot path: at a limited rate, equal ones counted up, too many dropped and counted.
 
-Warnings go first. What is none lets binds go first: an event costs the API server as much as a bind does.
+Warnings go first. What is none lets binds go first: an event is a write to the API server, as a bind is.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ class Extender:
         return [Route(f"/{verb.name}", _endpoint(verb), methods=["POST"]) for verb in self.verbs]
 
     def _view(self, pod: PodObject) -> PodView:
-        """The pod that asks; the watch may have shown this very version of it."""
-        known = self._service.broker.state.cluster.pods.get(pod.metadata.uid)
+        """The pod that asks; this very version of it may be known."""
+        known = self._service.broker.state.pod(pod.metadata.uid)
         return known if known and 0 < known.version == version(pod.metadata) else view_of(pod)
 
     def _filter(self, body: bytes) -> bytes:

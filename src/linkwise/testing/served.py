@@ -54,6 +54,11 @@ class Recorder:
             raise ended
         return ended
 
+    def release(self) -> None:
+        """Let binds wait no longer."""
+        if self.held is not None:
+            self.held.set()
+
     async def settle(self, effect: Bind) -> Ended:
         """As was said before."""
         del effect
