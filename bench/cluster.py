@@ -34,7 +34,7 @@ from linkwise.testing.bed_process import wait_for
 from linkwise.testing.bed_scheduler import Serve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 NODES, PODS, PAIRS = 1_000, 1_500, 5
 SIZES = (1, 1, 2, 2, 3, 4, 6, 8)
@@ -118,23 +118,17 @@ class Bed:
         self.cluster.create(made)
         self.cluster.scheduler.run(self.configurations[kind])
         path = f"/api/v1/namespaces/{namespace}/pods"
-        # One pod at most is listed at a time, so that looking costs next to nothing.
-        first = self._when(f"{path}?limit=1&fieldSelector=spec.nodeName!%3D", some=True)
-        last = self._when(f"{path}?limit=1&fieldSelector=spec.nodeName%3D", some=False)
+        api, final = self.cluster.api, max(f"p{number}" for number in range(pods))
+        first = _when(lambda: api.list(f"{path}?limit=1&fieldSelector=spec.nodeName!%3D"), "some pod is bound")
+        # Looking through all pods costs the server more the more of them are bound: the last by name, which the scheduler
+        # lists and tries last, is waited for before any other is looked for.
+        _when(lambda: api.get(f"{path}/{final}")["spec"].get("nodeName"), f"{final} is bound")
+        last = _when(lambda: not api.list(f"{path}?limit=1&fieldSelector=spec.nodeName%3D"), "all pods are bound")
         self.cluster.scheduler.stop()
         in_parallel(self.cluster.api, [partial(Api.delete, path=f"{path}/p{number}") for number in range(pods)])
         wait_for(lambda: not self.cluster.api.list(path), 60, "all are gone")
         self._let_it_rest()
         return (pods - 1) / (last - first), self._pace.between(first, last)
-
-    def _when(self, path: str, *, some: bool) -> float:
-        """When there is some pod, or none, for the first time."""
-        end = time.monotonic() + PATIENCE
-        while bool(self.cluster.api.list(path)) != some:
-            if time.monotonic() > end:
-                raise AssertionError(f"{path}: still {'nothing' if some else 'something'} after {PATIENCE} s")
-            time.sleep(LOOK)
-        return time.monotonic()
 
     def _let_it_rest(self) -> None:
         """Wait until the service has written its events, which would be counted against whoever runs next."""
@@ -147,6 +141,16 @@ class Bed:
         """A number that the service tells."""
         lines = self.serve.http.raw("GET", "/metrics")[1].decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+def _when(look: Callable[[], object], what: str) -> float:
+    """The moment when it is seen for the first time."""
+    end = time.monotonic() + PATIENCE
+    while not look():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not after {PATIENCE} s")
+        time.sleep(LOOK)
+    return time.monotonic()
 
 
 def _printed(*words: str) -> str:
