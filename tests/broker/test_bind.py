@@ -166,7 +166,8 @@ def test_a_refused_bind_gives_the_devices_back_and_that_node_comes_last() -> Non
     effect = bound(broker, device_pod("a"), "n")
     broker.outcome(effect, "refused", NOW)
     assert free(broker, "n") == ["n-d0"]
-    assert broker.filter(device_pod("a"), ["n", "m"], NOW).nodes == ["m", "n"]
+    assert broker.filter(device_pod("a"), ["n", "m"], NOW).nodes == ["m"]
+    assert dict(broker.prioritize(device_pod("a"), ["n", "m"], NOW)) == {"m": 1, "n": 0}
 
 
 def test_a_bind_of_unknown_end_keeps_the_devices_until_that_is_known() -> None:

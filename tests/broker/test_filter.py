@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import thread_time
+from typing import Literal
 
 import pytest
 
@@ -63,6 +64,15 @@ def test_only_nodes_of_the_best_class_are_returned() -> None:
     assert broker.filter(device_pod("b", 2), ["far"], NOW).nodes == ["far"]
 
 
+@pytest.mark.parametrize(("offer", "returned"), [("best", ["used"]), ("class", ["used", "free"])])
+def test_nodes_that_others_outrank_are_returned_only_where_that_is_set(
+    offer: Literal["best", "class"], returned: list[str]
+) -> None:
+    broker = broker_of(Box("free"), Box("used"), settings=PlacingSettings(offer=offer))
+    place(broker, device_pod("a"), "used")
+    assert broker.filter(device_pod("b"), ["free", "used"], NOW).nodes == returned
+
+
 def test_no_more_nodes_are_returned_than_the_breadth() -> None:
     broker = broker_of(*boxes(8), settings=PlacingSettings(breadth=3))
     answer = broker.filter(device_pod("a"), names(*boxes(8)), NOW)
@@ -103,7 +113,7 @@ def test_a_node_that_is_not_ready_is_not_returned() -> None:
     broker = broker_of(Box("n0"), Box("n1", ready=False))
     assert broker.filter(device_pod("a"), ["n0", "n1"], NOW).nodes == ["n0"]
     broker.observe(Box("n1").sights(), NOW)
-    assert set(broker.filter(device_pod("b"), ["n0", "n1"], NOW).nodes) == {"n0", "n1"}
+    assert broker.filter(device_pod("b"), ["n0", "n1"], NOW).nodes == ["n1"], "the other was offered a moment ago"
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,18 @@ from linkwise.engine.waiting import Refused
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Sequence, Set as AbstractSet
 
     from linkwise.broker.state import State
     from linkwise.broker.wish import Wish
     from linkwise.engine.choices import Choices
+    from linkwise.engine.class_table import Code
     from linkwise.engine.index import Wanted
     from linkwise.engine.ledger import Entry
     from linkwise.engine.pending import Attempts
     from linkwise.model.views import PodView
+
+    _Standing = tuple[bool, bool, Code]
 
 __all__ = ["filter_nodes", "prioritize"]
 
@@ -100,15 +103,19 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     wanted = state.wanted(state.wish(pod))
     if wanted is None:
         return [(name, 0) for name in names]
-    found = choices(state.cluster.index, wanted, state.settings.budget)
+    standing = _standing(state, pod, choices(state.cluster.index, wanted, state.settings.budget), names)
+    ranks = {place: rank for rank, place in enumerate(sorted(set(standing.values())))}
+    return [(name, ranks[standing[name]] if name in standing else 0) for name in names]
+
+
+def _standing(state: State, pod: PodView, found: Choices, names: Iterable[str]) -> dict[str, _Standing]:
+    """How good each of the names that fit is for the pod: larger is better."""
     touched, failed = set(state.pending.shared(names, pod.uid)), state.pending.attempts(pod.uid).nodes
-    scores = {
+    return {
         name: (name not in failed, name not in touched, score)
         for name in names
         if (score := found.score(name)) is not None
     }
-    ranks = {score: rank for rank, score in enumerate(sorted(set(scores.values())))}
-    return [(name, ranks[scores[name]] if name in scores else 0) for name in names]
 
 
 def _promised(state: State, entry: Entry, names: Sequence[str]) -> FilterAnswer:
@@ -144,15 +151,27 @@ class _Choosing:
             crowded += out
             left = [node for node in nodes if node not in out] if out else nodes
             if left or not out:
-                return left, crowded
+                return self._unbeaten(left) if self._selects(tries) else left, crowded
             names = [name for name in names if name not in out]
 
     def _offered(self, names: Sequence[str], tries: Attempts, last: AbstractSet[str]) -> list[str]:
         """Nodes of other pods, and those offered in vain, come last; after a few rounds all that fit are offered."""
-        settings = self.state.settings
-        if not settings.breadth or tries.rounds >= settings.rounds:
+        if not self._selects(tries):
             return self.found.all(names)
-        return self.found.best(names, settings.breadth, last)
+        return self.found.best(names, self.state.settings.breadth, last)
+
+    def _selects(self, tries: Attempts) -> bool:
+        """Whether the best are offered, and not all that fit."""
+        settings = self.state.settings
+        return settings.breadth > 0 and tries.rounds < settings.rounds
+
+    def _unbeaten(self, nodes: list[str]) -> list[str]:
+        """Those that no other outranks: one alone spares the scheduler the question which of them is the best."""
+        if len(nodes) < 2 or self.state.settings.offer == "class":
+            return nodes
+        standing = _standing(self.state, self.pod, self.found, nodes)
+        best = max(standing.values(), default=None)
+        return [name for name in nodes if standing.get(name) == best]
 
 
 def _remember(state: State, pod: PodView, wanted: Wanted, nodes: list[str], now: float) -> None:

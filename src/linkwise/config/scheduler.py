@@ -182,7 +182,10 @@ def weight_note(weight: int) -> str:
         f"{_IN_TREE_POINTS} points at their default weights. "
     )
     if weight < WEIGHT:
-        return f"{told}At {weight} they can outweigh a better rank; from {WEIGHT} on it always wins."
+        return (
+            f"{told}At {weight} they can outweigh a better rank, if Linkwise is set to offer more than the best "
+            f"(placing.offer: class); from {WEIGHT} on it always wins."
+        )
     return f"{told}So at {weight} a better rank always wins, and in-tree preferences choose among nodes of one rank."
 
 

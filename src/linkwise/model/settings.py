@@ -74,6 +74,8 @@ class PlacingSettings:
     breadth: int = 16
     """nodes of the best class that filter returns, so that the scheduler's own preferences choose among equals;
     0 returns every node that fits"""
+    offer: Literal["best", "class"] = "best"
+    """which of them: those that no other outranks, or all, for a scheduler to which its own scores count more than ranks"""
     pending: float = 2.0  # seconds
     """for how long a pod that was offered nodes and is not bound yet is kept in mind"""
     rounds: int = 3
