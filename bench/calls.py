@@ -17,25 +17,20 @@ from itertools import count
 from operator import truediv
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 import uvloop
 from rich.console import Console
 from rich.table import Table
 from starlette.applications import Starlette
-from starlette.responses import Response
-from starlette.routing import Route
 
 from clusters import node_names, observed, pod_json, request, whole_cluster
+from linkwise.serve.answering import Verb
 from linkwise.serve.app import application, verbs
 from linkwise.serve.counting import Counting
 from linkwise.serve.listening import Server, listen
 from linkwise.serve.service import Service
 from linkwise.testing.served import Recorder
 from linkwise.wire.extender import FilterResult, decode_filter, encode
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 NODES, CALLS, ROUNDS = 5_000, 10, 100
 WARM = 20
@@ -47,11 +42,11 @@ def constant(names: list[str]) -> Server:
     """Decodes typed, and answers what was settled before."""
     reply = encode(FilterResult(names[:16]))
 
-    async def answer(request: Request) -> Response:
-        decode_filter(await request.body())
-        return Response(reply, media_type="application/json")
+    def answer(body: bytes) -> bytes:
+        decode_filter(body)
+        return reply
 
-    return Server(Starlette(routes=[Route("/filter", answer, methods=["POST"])]))
+    return Server(Starlette(), {b"/filter": Verb("filter", answer, lambda _: None, Counting())})
 
 
 def ours(names: list[str]) -> Server:

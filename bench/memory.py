@@ -50,8 +50,7 @@ def main() -> None:
                 if not (number + 1) * WAVE % WARM:
                     console.print(f"{(number + 1) * WAVE} pods: {seen[(number + 1) * WAVE]:.0f} MB")
         finally:
-            bed.serve.stop()
-            bed.cluster.close()
+            bed.close()
     held = seen[PODS] <= BAR * seen[WARM]
     table = Table("pods", "MB", "after", "MB", "ratio", "bar", "", title="Memory of the service while pods come and go")
     cells = (

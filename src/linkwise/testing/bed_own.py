@@ -102,6 +102,15 @@ class OwnCluster(Cluster):
         self.api_server.kill()
         self.start_api_server()
 
+    def processes(self) -> dict[str, Process]:
+        """All that run here, by what people call them."""
+        return {
+            "etcd": self.etcd,
+            "kube-apiserver": self.api_server,
+            "kube-controller-manager": self.controllers,
+            "kube-scheduler": self.scheduler.process,
+        }
+
     def opened(self, user: str) -> Api:
         """A connection with the user's token."""
         return Api(self.server, USERS[user].token, self.certificate)
