@@ -66,7 +66,7 @@ def test_node_and_annotations_are_written_in_one_request(status: int) -> None:
     ended, api, _ = bind(Reply(status, {"status": "Success"}))
     assert ended == Ended("written")
     (request,) = api.requests
-    assert request.query == {"timeout": "2s"}
+    assert request.query == {"timeout": "2s", "fieldValidation": "Ignore"}
     assert request.document["metadata"] == {"name": "p", "uid": "u1", "annotations": dict(EFFECT.annotations)}
     assert request.document["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
 

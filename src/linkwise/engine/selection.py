@@ -54,17 +54,18 @@ def _by_pool(
     fresh = hits.difference(last) if last else hits
     if len(fresh) < breadth and not whole:
         return None
-    found = _first(sets, fresh, breadth)
+    found = _first(sets, fresh, breadth, names)
     if len(found) < breadth and last:
-        found += _first(sets, hits.intersection(last), breadth - len(found))
+        found += _first(sets, hits.intersection(last), breadth - len(found), names)
     return found or None
 
 
-def _first(sets: list[set[str]], hits: set[str], most: int) -> list[str]:
-    """So many hits, of the first sets first; by name where they are of one set."""
+def _first(sets: list[set[str]], hits: set[str], most: int, names: Sequence[str]) -> list[str]:
+    """So many hits, of the first sets first; of one set by name, or those met first where it has many."""
     found: list[str] = []
     for each in sets:
-        found += sorted(each & hits)
+        met, wanted = each & hits, most - len(found)
+        found += islice(filter(met.__contains__, names), wanted) if len(met) > PLENTY * wanted else sorted(met)
         if len(found) >= most:
             break
     return found[:most]
