@@ -55,8 +55,10 @@ class Reporter:
     trouble: str = ""
     hurried: bool = False
     """whether the rate no longer counts"""
-    _line: dict[Event, int] = field(default_factory=dict)
-    """what waits, and how often it happened"""
+    _warnings: dict[Event, int] = field(default_factory=dict)
+    """that wait, and how often each happened"""
+    _others: dict[Event, int] = field(default_factory=dict)
+    """the same of what is no warning"""
     _made: dict[Event, _Made] = field(default_factory=dict)
     _sending: bool = False
     _number: int = 0
@@ -66,14 +68,19 @@ class Reporter:
     @property
     def queued(self) -> int:
         """How many are not done yet."""
-        return len(self._line) + self._sending
+        return self._waiting + self._sending
+
+    @property
+    def _waiting(self) -> int:
+        return len(self._warnings) + len(self._others)
 
     def tell(self, effect: Event) -> None:
         """Write an event soon."""
-        if effect in self._line:
-            self._line[effect] += 1
-        elif len(self._line) < self.attempts.settings.events_held or self._made_room(effect):
-            self._line[effect] = 1
+        line = self._warnings if effect.kind == _WARNING else self._others
+        if effect in line:
+            line[effect] += 1
+        elif self._waiting < self.attempts.settings.events_held or self._made_room(effect):
+            line[effect] = 1
             self._idle.clear()
             self._news.set()
         else:
@@ -81,23 +88,18 @@ class Reporter:
 
     def _made_room(self, effect: Event) -> bool:
         """Whether one was dropped that matters less: somebody may wait for a warning."""
-        other = next((held for held in self._line if held.kind != _WARNING), None)
-        if effect.kind != _WARNING or other is None:
+        if effect.kind != _WARNING or not self._others:
             return False
-        del self._line[other]
+        del self._others[next(iter(self._others))]
         self.done["dropped"] += 1
         return True
 
     async def _quiet(self) -> None:
         """Wait until no bind is under way, but not for ever, and not with a warning."""
         for _ in range(_PAUSES):
-            if self.hurried or not self.busy() or self._next().kind == _WARNING:
+            if self.hurried or not self.busy() or self._warnings:
                 return
             await self.attempts.timing.sleep(_PAUSE)
-
-    def _next(self) -> Event:
-        warnings = (held for held in self._line if held.kind == _WARNING)
-        return next(warnings, None) or next(iter(self._line))
 
     async def drained(self) -> None:
         """Wait until nothing is in line."""
@@ -113,14 +115,15 @@ class Reporter:
             if not self.hurried:
                 await bucket.take()
                 await self._quiet()
-            effect = self._next()
-            times = self._line.pop(effect)
+            line = self._warnings or self._others
+            effect = next(iter(line))
+            times = line.pop(effect)
             self._sending = True
             try:
                 await self._write(effect, times)
             finally:
                 self._sending = False
-                if not self._line:
+                if not self._waiting:
                     self._news.clear()
                     self._idle.set()
 
