@@ -5,27 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
 from starlette.requests import Request
 
-from linkwise.serve.answering import Verb, answered
+from linkwise.serve.answering import FAILED, Verb, answered
 from linkwise.serve.counting import Counting
 from linkwise.testing.boxes import MEMORY, Box, broker_of, device_pod
 from linkwise.testing.served import Reply, Served
 from linkwise.wire.view_objects import pod_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from starlette.responses import Response
 
 VERBS = ("filter", "prioritize", "bind", "preempt")
 POD = pod_object(device_pod("p", 2))
-RECORDED = Path(__file__).parents[2].parent / "shared/data/recorded/kube-scheduler-1.36.4"
 GOOD: dict[str, dict[str, Any]] = {
     "filter": {"Pod": POD, "NodeNames": ["a"], "Nodes": None},
     "prioritize": {"Pod": POD, "NodeNames": ["a"], "Nodes": None},
@@ -49,9 +44,11 @@ GARBAGE = [
 
 def clear(verb: str, reply: Reply) -> bool:
     """Whether a caller can tell what is wrong: where kube-scheduler reads it, or by the status."""
+    if FAILED.encode() in reply.body or b"Traceback" in reply.body:
+        return False
     if verb in {"filter", "bind"}:
         return reply.status == 200 and bool(reply.json["Error"])
-    return reply.status == 400 and b"Traceback" not in reply.body and len(reply.body) > 10
+    return reply.status == 400 and len(reply.body) > 10
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -62,47 +59,6 @@ def test_garbage_gets_a_clear_answer_and_changes_nothing(verb: str, body: str) -
         reply = served.call("POST", f"/{verb}", body)
         assert clear(verb, reply), (reply.status, reply.body)
         assert served.get("/debug/snapshot").body == before
-
-
-@pytest.mark.parametrize("verb", VERBS)
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_no_field_of_any_call_can_break_the_service(verb: str, data: st.DataObject) -> None:
-    paths = list(_paths(GOOD[verb]))
-    value = data.draw(
-        st.one_of(
-            st.none(),
-            st.booleans(),
-            st.integers(-(2**70), 2**70),
-            st.text(max_size=5),
-            st.lists(st.integers(), max_size=2),
-        )
-    )
-    body = json.loads(json.dumps(GOOD[verb]))
-    _put(body, data.draw(st.sampled_from(paths)), value)
-    with Served(broker_of(Box("a"))) as served:
-        reply = served.post(f"/{verb}", body)
-        assert reply.status in {200, 400}
-        assert b"Traceback" not in reply.body
-        assert served.get("/livez").status == 200
-
-
-def _paths(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    if path:
-        yield path
-    held: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        held = value.items()
-    elif isinstance(value, list):
-        held = enumerate(value)
-    for key, inner in held:
-        yield from _paths(inner, (*path, key))
-
-
-def _put(document: Any, path: tuple[str | int, ...], value: object) -> None:  # noqa: ANN401 - whatever JSON holds
-    for key in path[:-1]:
-        document = document[key]
-    document[path[-1]] = value
 
 
 def test_ten_megabytes_of_names_that_nobody_knows_are_all_refused() -> None:
@@ -202,13 +158,3 @@ def test_a_bind_of_a_pod_or_node_that_is_not_known_says_so() -> None:
         nowhere = served.post("/bind", {**GOOD["bind"], "Node": "moon"}).json["Error"]
     assert nobody == "pod uid-p was not seen yet; it is bound as soon as it is"
     assert nowhere == "node moon is not known"
-
-
-@pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")
-@pytest.mark.parametrize("name", ["filter-whole", "filter-share", "prioritize", "preempt"])
-def test_calls_as_a_real_scheduler_sent_them_are_answered(name: str) -> None:
-    boxes = [Box(f"gpu-{number}", count=8) for number in range(3)]
-    with Served(broker_of(*boxes, Box("share-0", "share", 4, memory=22))) as served:
-        reply = served.post(f"/{name.partition('-')[0]}", (RECORDED / f"{name}.json").read_bytes())
-    assert reply.status == 200
-    assert reply.json

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from linkwise.serve.counting import Counting
 
-__all__ = ["CLOSED", "JSON", "LARGEST", "SLOWEST", "Reply", "Verb", "answered", "late", "text"]
+__all__ = ["CLOSED", "FAILED", "JSON", "LARGEST", "SLOWEST", "Reply", "Verb", "answered", "late", "text"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ SLOWEST: Final = 10.0  # seconds
 """for a body to arrive"""
 CLOSED: Final = 499
 """counted where the caller hung up before there was an answer"""
+FAILED: Final = "Linkwise failed to answer; its log has the reason"
+"""told of what is nobody's fault but ours"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Verb:
             sentence, code = str(error), 503 if isinstance(error, NotNowError) else 400
         else:
             log.error("%s failed", self.name, exc_info=error)
-            sentence, code = "Linkwise failed to answer; its log has the reason", 500
+            sentence, code = FAILED, 500
         told = self.failure(sentence)
         return Reply.plain(sentence, code) if told is None else Reply(told)
 
