@@ -38,8 +38,10 @@ GARBAGE = [
     "\x00",
     '{"Pod": null}',
     '{"Pod": 7, "NodeNames": ["a"]}',
-    "[" * 3000,
 ]
+DEEP = ["[" * 3000 + "]" * 3000, "[" * 200_000, '{"X": ' * 3000 + "7" + "}" * 3000]
+NAMES = [f"node-{number:040d}" for number in range(200_000)]
+"""ten megabytes of them"""
 
 
 def clear(verb: str, reply: Reply) -> bool:
@@ -61,12 +63,47 @@ def test_garbage_gets_a_clear_answer_and_changes_nothing(verb: str, body: str) -
         assert served.get("/debug/snapshot").body == before
 
 
-def test_ten_megabytes_of_names_that_nobody_knows_are_all_refused() -> None:
-    names = [f"node-{number:040d}" for number in range(200_000)]
+def refused_as_too_deep(verb: str, body: str) -> None:
     with Served(broker_of(Box("a"))) as served:
-        reply = served.post("/filter", {"Pod": POD, "NodeNames": names})
+        before = served.get("/debug/snapshot").body
+        reply = served.call("POST", f"/{verb}", body)
+        assert served.get("/debug/snapshot").body == before
+    assert clear(verb, reply)
+    assert b"the JSON is nested too deep" in reply.body
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("deep", DEEP, ids=["lists", "without-end", "objects"])
+def test_what_is_nested_without_end_is_told_so_even_where_nobody_reads_it(verb: str, deep: str) -> None:
+    refused_as_too_deep(verb, f'{{"X": {deep}, {json.dumps(GOOD[verb])[1:]}')
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+@pytest.mark.parametrize("deep", DEEP, ids=["lists", "without-end", "objects"])
+def test_nodes_that_are_nested_without_end_are_told_so(verb: str, deep: str) -> None:
+    node = f'{{"metadata": {{"name": "a"}}, "spec": {deep}}}'
+    refused_as_too_deep(verb, f'{{"Pod": {json.dumps(POD)}, "Nodes": {{"items": [{node}]}}}}')
+
+
+def test_ten_megabytes_of_names_that_nobody_knows_are_all_refused() -> None:
+    with Served(broker_of(Box("a"))) as served:
+        reply = served.post("/filter", {"Pod": POD, "NodeNames": NAMES})
     assert reply.json["NodeNames"] == []
-    assert len(reply.json["FailedNodes"]) == len(names)
+    assert len(reply.json["FailedNodes"]) == len(NAMES)
+
+
+def test_ten_megabytes_of_names_that_nobody_knows_all_have_the_lowest_rank() -> None:
+    with Served(broker_of(Box("a"))) as served:
+        reply = served.post("/prioritize", {"Pod": POD, "NodeNames": NAMES})
+    assert [entry["Host"] for entry in reply.json] == NAMES
+    assert {entry["Score"] for entry in reply.json} == {0}
+
+
+def test_ten_megabytes_of_victims_on_nodes_that_nobody_knows_help_nobody() -> None:
+    victims = {name: {"Pods": [{"UID": f"uid-{name}"}]} for name in NAMES}
+    with Served(broker_of(Box("a"))) as served:
+        reply = served.post("/preempt", {"Pod": POD, "NodeNameToMetaVictims": victims})
+    assert (reply.status, reply.json) == (200, {"NodeNameToMetaVictims": {}})
 
 
 @pytest.mark.parametrize("amount", ["-1", "1e400", "0.5", str(2**70), "abc", ""])
