@@ -11,7 +11,7 @@ import yaml
 
 from linkwise.config.policy_conversion import converted
 from linkwise.config.policy_fields import read_policy
-from linkwise.config.scheduler import WEIGHT, SchedulerFile
+from linkwise.config.scheduler import WEIGHT, SchedulerFile, scheduler_yaml
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -115,6 +115,27 @@ def test_ignored_native_and_strange_resources_are_told(tmp_path: Path) -> None:
     assert f"ignoredByScheduler was true for {', '.join(names)}" in told
     assert "Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler refuses." in told
     assert "Linkwise does not place example.com/fpga" in told
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ([], "Added: there were none, so every pod was sent to the extender."),
+        (["alpha.kubernetes.io/nvidia-gpu"], "Changed: none of those that were there can stay"),
+    ],
+)
+def test_all_that_linkwise_places_is_listed_where_no_resource_is_left(
+    tmp_path: Path, names: list[str], told: str
+) -> None:
+    text = policy({**GPUSHARE, "managedResources": [{"name": name} for name in names]})
+    usual, found = yaml.safe_load(scheduler_yaml(SchedulerFile())), made(tmp_path, text)
+    assert found["extenders"][0]["managedResources"] == usual["extenders"][0]["managedResources"]
+    assert found["profiles"] == usual["profiles"]
+    said = comments(text_of(tmp_path, text))
+    assert told in said
+    assert ("Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler refuses." in said) == bool(names)
+    (extender,) = made(tmp_path, text, every_pod=True)["extenders"]
+    assert "managedResources" not in extender
 
 
 def test_predicates_and_priorities_are_dropped_by_name(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from linkwise.config.commented import commented
 from linkwise.config.resources import RESOURCES, is_native
-from linkwise.config.scheduler import NOTES, VERBS, profile_notes, skeleton, weight_note
+from linkwise.config.scheduler import NOTES, VERBS, every_resource, profile_notes, skeleton, weight_note
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +31,15 @@ The policy was that of the cluster's own scheduler; this file is for a second on
 --config=THIS-FILE
 """
 _BY_NAME: Final = "By default pods must name this scheduler; --default-scheduler serves those that name none as well."
+_KEPT: Final = "Kept. `linkwise config scheduler` without a policy file lists all that Linkwise can place."
+_NONE: Final = (
+    "Added: there were none, so every pod was sent to the extender. All that Linkwise can place is listed; --every-pod "
+    "sends every pod again."
+)
+_NONE_LEFT: Final = (
+    "Changed: none of those that were there can stay, and without any every pod would be sent to Linkwise. All that it "
+    "can place is listed; --every-pod sends every pod."
+)
 _DROPPED: Final = {
     "predicates": "Plugins do their work, and the usual ones are all enabled.",
     "priorities": "Plugins do their work, with the usual weights.",
@@ -46,7 +55,7 @@ def converted(policy: PolicyFile, wanted: SchedulerFile, *, url: str = "") -> st
     # rule 004.policy-file: the URL, timeout and resources are kept; what would lose devices is changed, and said.
     ours = _replaced(policy)
     resources = [name for name in ours.resources if name in _OURS and not is_native(name)]
-    document = skeleton(wanted, resources or ["aliyun.com/gpu-mem"])
+    document = skeleton(wanted, resources or [entry["name"] for entry in every_resource()[0]])
     notes = {**profile_notes(wanted)}
     _keep_affinity(policy, document, notes)
     extenders, head = [], [*_HEAD.splitlines(), *([] if wanted.default_scheduler else [_BY_NAME]), *_dropped(policy)]
@@ -92,13 +101,10 @@ def _ours(old: OldExtender, wanted: SchedulerFile, url: str) -> tuple[dict[str, 
     for key, needed in (("nodeCacheCapable", True), ("ignorable", False)):
         if keys.get(key, False) is not needed:
             notes[key] = f"Changed: it was {str(keys.get(key, False)).lower()}. {notes[key]}"
-    if not wanted.every_pod:
-        made["managedResources"], notes["managedResources"] = _resources(old.resources)
-    if wanted.every_pod or not made["managedResources"]:
-        made.pop("managedResources", None)
-        notes.pop("managedResources", None)
-        notes[""] = "No managedResources: every pod of this scheduler is sent to Linkwise."
-    return made, notes
+    if wanted.every_pod:
+        return made, notes | {"": "No managedResources: every pod of this scheduler is sent to Linkwise."}
+    made["managedResources"], told = _resources(old.resources)
+    return made, notes | told
 
 
 def _theirs(old: OldExtender) -> tuple[dict[str, Any], dict[str, str]]:
@@ -154,9 +160,13 @@ def _https(keys: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"tlsConfig": keys["tlsConfig"]} if keys.get("tlsConfig") else {})
 
 
-def _resources(old: Mapping[str, bool]) -> tuple[list[dict[str, Any]], str]:
+def _resources(old: Mapping[str, bool]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """managedResources, which is never empty unasked, and the notes on it by key."""
     managed = [{"name": name, "ignoredByScheduler": False} for name in old if not is_native(name)]
-    told = ["Kept. `linkwise config scheduler` without a policy file lists all that Linkwise can place."]
+    notes, told = dict[str, str](), [_KEPT]
+    if not managed:
+        managed, notes = every_resource()
+        told = [_NONE_LEFT if old else _NONE, notes["managedResources"]]
     if ignored := [name for name in old if old[name]]:
         told.append(
             f"Changed: ignoredByScheduler was true for {', '.join(ignored)}; then kube-scheduler could not preempt by it."
@@ -165,7 +175,7 @@ def _resources(old: Mapping[str, bool]) -> tuple[list[dict[str, Any]], str]:
         told.append(f"Left out: {', '.join(native)}, which kube-scheduler refuses.")
     if strange := [name for name in old if name not in _OURS]:
         told.append(f"Linkwise does not place {', '.join(strange)}: such pods go by kube-scheduler's count alone.")
-    return managed, "\n".join(told)
+    return managed, notes | {"managedResources": "\n".join(told)}
 
 
 def _keep_affinity(policy: PolicyFile, document: dict[str, Any], notes: dict[str, str]) -> None:

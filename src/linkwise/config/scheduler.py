@@ -22,6 +22,7 @@ __all__ = [
     "VERBS",
     "WEIGHT",
     "SchedulerFile",
+    "every_resource",
     "profile_notes",
     "scheduler_yaml",
     "skeleton",
@@ -106,8 +107,8 @@ class SchedulerFile:
 
 def scheduler_yaml(wanted: SchedulerFile) -> str:
     """The file as text."""
-    managed, notes = _managed()
-    document = skeleton(wanted, [name for names in RESOURCES.values() for name in names if not is_native(name)])
+    managed, notes = every_resource()
+    document = skeleton(wanted, [entry["name"] for entry in managed])
     extender: dict[str, Any] = {
         "urlPrefix": wanted.url.rstrip("/"),
         **VERBS,
@@ -119,7 +120,8 @@ def scheduler_yaml(wanted: SchedulerFile) -> str:
     if not wanted.every_pod:
         extender["managedResources"] = managed
     document["extenders"] = [extender]
-    told = {**NOTES, **profile_notes(wanted), **notes, "extenders[0].weight": weight_note(wanted.weight)}
+    told = {**NOTES, **profile_notes(wanted), "extenders[0].weight": weight_note(wanted.weight)}
+    told |= {f"extenders[0].{key}": text for key, text in notes.items()}
     if wanted.url != DEFAULT_URL:
         told["extenders[0].urlPrefix"] = _url_note(wanted.url)
     if wanted.every_pod:
@@ -144,6 +146,18 @@ def skeleton(wanted: SchedulerFile, resources: Sequence[str]) -> dict[str, Any]:
         "percentageOfNodesToScore": 100,
         "profiles": profiles,
     }
+
+
+def every_resource() -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """All that Linkwise can place, as managedResources, and the notes on it by key."""
+    managed: list[dict[str, Any]] = []
+    notes = {"managedResources": f"{_MANAGED_NOTE}\n{_NATIVE_NOTE}"}
+    for dialect, names in RESOURCES.items():
+        if dialect in _DIALECT_NOTES:
+            notes[f"managedResources[{len(managed)}]"] = _DIALECT_NOTES[dialect]
+        # rule 002.limits: ordinary extended resources, so that quotas and limit ranges count them as kube-scheduler does.
+        managed += [{"name": name, "ignoredByScheduler": False} for name in names if not is_native(name)]
+    return managed, notes
 
 
 def _fit_config(resources: Sequence[str]) -> dict[str, Any]:
@@ -197,15 +211,3 @@ def _url_note(url: str) -> str:
     if host.endswith((".svc", ".svc.cluster.local")):
         return "Linkwise as --url says. A scheduler on the host network can't resolve the name of a Service: give an address then."
     return f"Linkwise as --url says: the scheduler must reach {host} from where it runs."
-
-
-def _managed() -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """managedResources, and the notes on it."""
-    managed: list[dict[str, Any]] = []
-    notes = {"extenders[0].managedResources": f"{_MANAGED_NOTE}\n{_NATIVE_NOTE}"}
-    for dialect, names in RESOURCES.items():
-        if dialect in _DIALECT_NOTES:
-            notes[f"extenders[0].managedResources[{len(managed)}]"] = _DIALECT_NOTES[dialect]
-        # rule 002.limits: ordinary extended resources, so that quotas and limit ranges count them as kube-scheduler does.
-        managed += [{"name": name, "ignoredByScheduler": False} for name in names if not is_native(name)]
-    return managed, notes
