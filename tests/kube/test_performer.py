@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from linkwise.kube.connection import Connection
 
 FINE = Reply(200, {})
+GONE = Reply(404, {"message": 'pods "a" not found'})
+OTHER = Reply(422, {"message": 'Pod "a" is invalid: metadata.uid: Invalid value: "u-a": field is immutable'})
+MODIFIED = Reply(409, {"message": 'Operation cannot be fulfilled on pods "a": the object has been modified'})
 EVENTS = "/api/v1/namespaces/team/events"
 
 
@@ -101,12 +104,27 @@ def test_wakes_keep_to_their_rate_after_the_first_few() -> None:
     assert told.time.seconds - 1_000.0 == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("status", [404, 409, 422])
-def test_a_pod_that_is_gone_or_another_one_needs_no_waking(status: int) -> None:
-    said = Reply(status, {"message": 'Pod "a" is invalid: metadata.uid: field is immutable'})
+@pytest.mark.parametrize("said", [GONE, OTHER])
+def test_a_pod_that_is_gone_or_another_one_needs_no_waking(said: Reply) -> None:
     told = tell([wake("a"), wake("b")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (said,)})
     assert told.performer.stats["wake"] == {"gone": 1, "written": 1}
     assert told.performer.problems == ()
+
+
+@pytest.mark.parametrize("effect", [wake("a"), annotate("a", plan="x")])
+def test_a_pod_that_others_write_at_the_same_time_is_written_nonetheless(effect: Wake | Annotate) -> None:
+    told = tell([effect], scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED, MODIFIED, FINE)})
+    assert told.paths("PATCH") == ["a", "a", "a"]
+    assert (told.performer.queued, told.performer.problems) == (0, ())
+
+
+def test_a_conflict_that_lasts_is_no_pod_that_is_gone() -> None:
+    told = tell(
+        [wake("a")],
+        scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED,)},
+        settings=PerformSettings(tries=2),
+    )
+    assert told.performer.stats["wake"] == {"failed": 1}
 
 
 def test_a_wake_that_fails_is_tried_again() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import ClusterError
 from linkwise.kube.binding import retry_after
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from linkwise.kube.settings import PerformSettings
 
 __all__ = ["Attempts", "Given"]
+
+# A patch that names no version conflicts only where others write all the time: the server has tried it a few times itself.
+_AGAIN: Final = {"POST": (408, 429), "PATCH": (408, 409, 429)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Attempts:
                 over = self.timing.clock() - begin >= self.settings.outage
             else:
                 given, pause, answers = _given(answer), retry_after(answer), answers + 1
-                over = answers >= self.settings.tries or (given.status not in {408, 429} and given.status < 500)
+                over = answers >= self.settings.tries or not (given.status >= 500 or given.status in _AGAIN[method])
             if over:
                 return given
             await backoff.wait(pause)

@@ -21,7 +21,6 @@ __all__ = ["Evictor"]
 
 _LATER: Final = (0, 408, 409, 429)
 """no answer, a pod that changed meanwhile, a disruption budget that allows nothing now"""
-_OTHER_UID: Final = "UID in precondition"
 
 
 @dataclass(slots=True)
@@ -64,12 +63,12 @@ class Evictor(Line[Evict]):
             # The version as well: a container that begins to run while this is under way changes it.
             given = await once.write("POST", path, eviction(effect.namespace, effect.name, effect.uid, version))
             again = given.status >= 500 or given.status in _LATER
-            if not again or _OTHER_UID in given.sentence:
+            if not again or is_gone(given):
                 return given
             if not left or self.hurried:
                 break
             await backoff.wait()
-        return replace(given, status=0)  # a conflict that lasts is no pod that is gone
+        return given
 
     def _once(self) -> Attempts:
         """One try at a time: what is known may change between two."""

@@ -18,7 +18,8 @@ __all__ = ["Line", "is_gone"]
 
 log = logging.getLogger(__name__)
 
-_GONE: Final = (404, 409)
+_OTHER_UID: Final = ((409, "UID in precondition"), (422, "metadata.uid"))
+"""how an eviction and how a patch of another pod is refused"""
 
 Told = TypeVar("Told", Wake, Annotate, Evict)
 
@@ -113,5 +114,5 @@ class Line(Generic[Told]):
 
 
 def is_gone(given: Given) -> bool:
-    """Whether the pod is gone, or is another one by now: a patch with another UID is no conflict, but invalid."""
-    return given.status in _GONE or (given.status == 422 and "metadata.uid" in given.sentence)
+    """Whether the pod is gone, or is another one by now; any other conflict is of a pod that is there."""
+    return given.status == 404 or any(given.status == code and word in given.sentence for code, word in _OTHER_UID)

@@ -33,14 +33,54 @@ def timestamp(now: float) -> str:
 Told = TypeVar("Told", Wake, Annotate)
 
 
+@dataclass(slots=True)
 class _Patches(Line[Told]):
-    """Patches annotations of pods."""
+    """Patches annotations of pods; what could not be written is written later, as long as its pod waits."""
 
-    async def _patched(self, effect: Told) -> Given:
+    waits: Callable[[str], bool] | None = None
+    """by UID whether a pod still has no node; if nobody can tell, a write that failed is over"""
+    _failed: dict[str, Told] = field(default_factory=dict)
+    """by UID, of pods about which nothing newer is in line"""
+    _later: asyncio.Task[None] | None = None
+
+    def tell(self, effect: Told) -> None:
+        """Write soon; whoever is in line keeps its place, and what waits for the same pod is written with it."""
+        older = self._failed.pop(effect.uid, None) or self._line.get(effect.uid)
+        self._put(self._joined(older, effect) if older else effect)
+
+    async def _patch(self, at_once: int, bucket: Bucket | None = None) -> None:
+        try:
+            await self._run(at_once, bucket)
+        finally:
+            if self._later:
+                self._later.cancel()
+
+    async def _send(self, effect: Told) -> Given:
         patch = annotations_patch(effect.uid, self._annotations(effect))
-        return await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
+        given = await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
+        if given.done or is_gone(given):
+            return given
+        if newer := self._line.get(effect.uid):
+            self._line[effect.uid] = self._joined(effect, newer)
+        elif self.waits and not self.hurried:
+            self._failed[effect.uid] = effect
+            self._later = self._later or asyncio.create_task(self._try_again(self.waits))
+        return given
+
+    async def _try_again(self, waits: Callable[[str], bool]) -> None:
+        await self.attempts.timing.sleep(self.attempts.settings.again)
+        failed, self._failed, self._later = self._failed, {}, None
+        for uid, effect in failed.items():
+            if waits(uid):
+                self._put(effect)
+        if not self.queued:
+            self.trouble = ""  # whom it was about is placed, or gone
 
     def _annotations(self, effect: Told) -> Mapping[str, str | None]:
+        raise NotImplementedError
+
+    def _joined(self, older: Told, newer: Told) -> Told:
+        """What is written where one was not yet when the other was told."""
         raise NotImplementedError
 
 
@@ -48,68 +88,40 @@ class _Patches(Line[Told]):
 class Waker(_Patches[Wake]):
     """Wakes pods at a limited rate; a pod waits in line once.
 
-    A wake that is lost is not made up for by another: whoever was woken counts as about to ask. So who could not be woken
-    is woken later, as long as it waits.
+    A wake that is lost is not made up for by another: whoever was woken counts as about to ask.
     """
 
     word = "woken"
-    waits: Callable[[str], bool] | None = None
-    """by UID whether a pod still has no node; if nobody can tell, a wake that failed is over"""
-    _failed: dict[str, Wake] = field(default_factory=dict)
-    _later: asyncio.Task[None] | None = None
-
-    def tell(self, effect: Wake) -> None:
-        """Wake a pod soon; whoever is in line keeps its place."""
-        if effect.uid not in self._line:
-            self._put(effect)
 
     async def run(self) -> None:
         """Wake whoever is told, until cancelled."""
         settings = self.attempts.settings
-        try:
-            await self._run(settings.waking, Bucket(self.attempts.timing, settings.wakes, settings.wakes_burst))
-        finally:
-            if self._later:
-                self._later.cancel()
-
-    async def _send(self, effect: Wake) -> Given:
-        given = await self._patched(effect)
-        if self.waits and not self.hurried and not (given.done or is_gone(given)):
-            self._failed[effect.uid] = effect
-            self._later = self._later or asyncio.create_task(self._wake_again(self.waits))
-        return given
-
-    async def _wake_again(self, waits: Callable[[str], bool]) -> None:
-        await self.attempts.timing.sleep(self.attempts.settings.wake_again)
-        failed, self._failed, self._later = self._failed, {}, None
-        still = [effect for uid, effect in failed.items() if waits(uid)]
-        for effect in still:
-            self.tell(effect)
-        if not still:
-            self.trouble = ""  # whom it was about is placed, or gone
+        await self._patch(settings.waking, Bucket(self.attempts.timing, settings.wakes, settings.wakes_burst))
 
     def _annotations(self, effect: Wake) -> Mapping[str, str | None]:
         del effect
         return {WOKEN: timestamp(self.attempts.timing.now())}
 
+    def _joined(self, older: Wake, newer: Wake) -> Wake:
+        del older
+        return newer
 
+
+@dataclass(slots=True)
 class Annotator(_Patches[Annotate]):
-    """Writes annotations, of one pod in the order in which they were told."""
+    """Writes annotations, of one pod in the order in which they were told.
+
+    A plan that could not be taken away would be believed by whoever starts anew.
+    """
 
     word = "annotated"
 
-    def tell(self, effect: Annotate) -> None:
-        """Write annotations soon; what waits for the same pod is written with them."""
-        before = self._line.get(effect.uid)
-        joined = replace(effect, annotations={**before.annotations, **effect.annotations}) if before else effect
-        self._put(joined)
-
     async def run(self) -> None:
         """Write whatever is told, until cancelled."""
-        await self._run(self.attempts.settings.annotating)
-
-    async def _send(self, effect: Annotate) -> Given:
-        return await self._patched(effect)
+        await self._patch(self.attempts.settings.annotating)
 
     def _annotations(self, effect: Annotate) -> Mapping[str, str | None]:
         return effect.annotations
+
+    def _joined(self, older: Annotate, newer: Annotate) -> Annotate:
+        return replace(newer, annotations={**older.annotations, **newer.annotations})

@@ -43,7 +43,7 @@ class Performer:
     not_evicted: Callable[[str], None] = lambda _: None
     """told by UID of evictions that were given up"""
     waits: Callable[[str], bool] | None = None
-    """asked by UID before a pod is woken that could not be woken before: whether it still has no node"""
+    """asked by UID before a pod is woken or annotated that could not be before: whether it still has no node"""
     binder: Binder = field(init=False)
     waker: Waker = field(init=False)
     annotator: Annotator = field(init=False)
@@ -57,7 +57,7 @@ class Performer:
         attempts = Attempts(self.connection, self.settings, self.timing)
         self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
         self.waker = Waker(attempts, waits=self.waits)
-        self.annotator = Annotator(attempts)
+        self.annotator = Annotator(attempts, waits=self.waits)
         self.reporter = Reporter(attempts, busy=lambda: self.binder.under_way > 0)
         self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
 
@@ -128,7 +128,9 @@ class Performer:
     async def close(self) -> None:
         """Send what is in line, as far as that is done in a few seconds, then stop."""
         self._start()
-        self._closed = self.waker.hurried = self.evictor.hurried = self.reporter.hurried = True
+        self._closed = True
+        for part in self._parts:
+            part.hurried = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.closing):
                 await asyncio.gather(*(part.drained() for part in self._parts))

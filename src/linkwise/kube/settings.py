@@ -54,10 +54,10 @@ class PerformSettings:
     """so many pods are woken at once"""
     wakes: float = 100.0  # a second
     wakes_burst: int = 200
-    wake_again: float = 5.0  # s
-    """after which a pod is woken that could not be: a right, a policy or a webhook may have been in the way"""
     annotating: int = 8
     """annotations of so many pods are written at once"""
+    again: float = 5.0  # s
+    """after which a pod is woken or annotated that could not be: a right, a policy or a webhook may have been in the way"""
     events: float = 50.0  # a second
     events_burst: int = 200
     events_held: int = 1000
