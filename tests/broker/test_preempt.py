@@ -122,8 +122,13 @@ def test_what_the_agent_sees_in_use_by_a_stranger_does_not_come_free() -> None:
 @pytest.mark.parametrize("ask", [{}, {NVIDIA: "0"}], ids=["none", "zero"])
 def test_a_pod_that_asks_for_no_device_is_left_to_the_scheduler(ask: dict[str, str]) -> None:
     plain = PodView("default", "web", "uid-web", (ContainerView("main", limits=ask),))
-    victims: dict[str, list[str]] = {"n": ["uid-a"], "never-seen": []}
+    victims = {"n": ["uid-a"], "never-seen": ["uid-b"]}
     assert broker_of(Box("n")).preempt(plain, victims, NOW) == victims
+
+
+def test_a_node_without_victims_is_left_out_for_a_pod_that_asks_for_no_device_as_well() -> None:
+    plain = PodView("default", "web", "uid-web", (ContainerView("main"),))
+    assert broker_of(Box("n")).preempt(plain, {"n": [], "other": ["uid-a"]}, NOW) == {"other": ["uid-a"]}
 
 
 def test_nothing_comes_of_asking() -> None:

@@ -65,11 +65,14 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
 
 
 def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Those of the nodes on which evicting the pods named would serve the ask, with the same pods."""
+    """Those of the nodes on which evicting the pods named would serve the ask, with the same pods.
+
+    A node without victims is never among them: kube-scheduler would give the whole preemption up.
+    """
     wish, cluster = state.wish(pod), state.cluster
     wanted, entry = state.wanted(wish), cluster.ledger.get(pod.uid)
     if wanted is None and not wish.broken:
-        return dict(victims)
+        return {name: pods for name, pods in victims.items() if pods}
     if wanted is None or wanted.policy.admit(wanted.ask) or (entry and entry.state != "PLANNED"):
         return {}  # no eviction can help it, or it was promised devices already
     helped = {
