@@ -90,8 +90,15 @@ def test_whoever_comes_through_a_proxy_needs_the_token_to_look_inside() -> None:
         wrong = served.get("/debug/snapshot", {**through, "Authorization": "Bearer other"})
         right = served.get("/debug/snapshot", {**through, "Authorization": "Bearer s3cret"})
     assert (refused.status, wrong.status, right.status) == (401, 401, 200)
+
+
+@pytest.mark.parametrize(
+    "header", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP"]
+)
+def test_every_header_of_a_proxy_tells_that_the_caller_is_not_this_machine(header: str) -> None:
     with Served(broker_of(Box("a"))) as served:
-        assert served.get("/debug/snapshot", through).status == 403
+        assert served.get("/debug/snapshot", {header: "somebody"}).status == 403
+        assert served.get("/debug/snapshot", {"X-Request-Id": "somebody"}).status == 200
 
 
 def asked(routes: Sequence[BaseRoute], path: str, host: str = "127.0.0.1") -> tuple[int, str]:

@@ -9,7 +9,7 @@ import asyncio
 import hmac
 from dataclasses import asdict
 from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     Endpoint = Callable[[Request], Awaitable[Response]]
 
 __all__ = ["debug_routes"]
+
+_PROXIED: Final = frozenset(
+    {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
+)
+"""headers of which any one tells that a proxy speaks for somebody else"""
 
 
 def debug_routes(service: Service, token: str) -> list[Mount]:
@@ -87,9 +92,8 @@ def _allowed(request: Request, token: str) -> bool:
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
     if token and hmac.compare_digest(given.encode(), token.encode()):
         return True
-    forwarded = "forwarded" in request.headers or "x-forwarded-for" in request.headers
     host = request.client.host if request.client else ""
-    return not forwarded and bool(host) and _is_loopback(host)
+    return _PROXIED.isdisjoint(request.headers) and bool(host) and _is_loopback(host)
 
 
 def _is_loopback(host: str) -> bool:
