@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.testing.bed_api import Api
-from linkwise.testing.bed_checks import nothing_is_sold_twice, records_are_whole
+from linkwise.testing.bed_checks import INVENTORIES, nothing_is_sold_twice, records_are_whole
 from linkwise.testing.bed_nodes import device_ids, gpushare, machine
 from linkwise.testing.bed_objects import pod
 
@@ -35,12 +35,14 @@ class Told(Api):
         return False
 
 
-def bound(name: str, limits: dict[str, int | str], there: str, devices: list[str], **other: object) -> Raw:
+def bound(
+    name: str, limits: dict[str, int | str], there: str, devices: list[str], card: str = "0", **other: object
+) -> Raw:
     """A bound pod with a record of these devices, which may say other than it should."""
     share = int(limits.get(MEMORY, 0))
     part = {"core": 0, "devices": devices, "share": share}
     record = {"containers": {"main": part}, "mode": "share" if share else "whole", "node": there, "pod": name, **other}
-    keys = {"IDX": "0", "POD": str(share), "DEV": "22", "ASSUME_TIME": "1"} if share else {}
+    keys = {"IDX": card, "POD": str(share), "DEV": "22", "ASSUME_TIME": "1"} if share else {}
     annotations = {f"ALIYUN_COM_GPU_MEM_{word}": text for word, text in keys.items()}
     annotations["linkwise.dev/grant"] = json.dumps(record)
     made = pod("default", name, limits, annotations=annotations, nodeName=there)
@@ -51,7 +53,7 @@ def test_what_is_well_is_let_pass() -> None:
     shared = [bound(name, {MEMORY: 11}, "s", ["#0"]) for name in ("c", "d")]
     pods = [bound("a", {GPU: 1}, "a", [FIRST]), bound("b", {GPU: 1}, "a", [SECOND]), *shared]
     nothing_is_sold_twice(Told(), pods)
-    records_are_whole(pods)
+    records_are_whole(pods, Told().list(INVENTORIES))
 
 
 @pytest.mark.parametrize(
@@ -79,10 +81,18 @@ def test_a_device_that_was_given_twice_is_noticed(pods: list[Raw], word: str) ->
 )
 def test_a_record_that_is_not_what_was_asked_for_is_noticed(found: Raw, word: str) -> None:
     with pytest.raises(AssertionError, match=word):
-        records_are_whole([found])
+        records_are_whole([found], Told().list(INVENTORIES))
+
+
+@pytest.mark.parametrize(("there", "device"), [("s", "#1"), ("a", SECOND)])
+def test_a_card_that_gpu_shares_plugin_reads_and_the_record_does_not_name_is_noticed(there: str, device: str) -> None:
+    inventories = Told().list(INVENTORIES)
+    records_are_whole([bound("a", {MEMORY: 5}, there, [device], card="1")], inventories)
+    with pytest.raises(AssertionError, match=r"asked for 5 of aliyun\.com/gpu-mem"):
+        records_are_whole([bound("a", {MEMORY: 5}, there, [device], card="0")], inventories)
 
 
 def test_a_bound_pod_without_a_record_is_noticed() -> None:
     found = pod("default", "a", {GPU: 1}, nodeName="a")
     with pytest.raises(AssertionError, match="has no record"):
-        records_are_whole([{**found, "status": {}}])
+        records_are_whole([{**found, "status": {}}], ())

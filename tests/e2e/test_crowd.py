@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.testing.bed_checks import all_is_well, claims, nothing_is_sold_twice, records_are_whole
+from linkwise.testing.bed_checks import INVENTORIES, all_is_well, claims, nothing_is_sold_twice, records_are_whole
 from linkwise.testing.bed_nodes import gpushare, koordinator, machine
 from linkwise.testing.bed_objects import pod
 from linkwise.testing.bed_process import wait_for
@@ -62,7 +62,7 @@ def test_two_hundred_pods_that_come_and_go_never_share_a_device_and_all_are_plac
     while len(seen) < 200:  # what is wrong for a moment is wrong
         pods = placing.cluster.api.list(path)
         nothing_is_sold_twice(placing.cluster.api, pods)
-        records_are_whole(pods)
+        records_are_whole(pods, placing.cluster.api.list(INVENTORIES))
         names = {found["metadata"]["name"] for found in pods if found["spec"].get("nodeName")}
         seen |= names
         for name in names:

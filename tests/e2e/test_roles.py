@@ -280,3 +280,11 @@ def test_the_service_uses_nothing_but_the_shipped_role_and_what_everybody_may(tr
     assert trail.used <= trail.granted
     plain = {call["requestURI"].split("?")[0] for call in trail.calls if "objectRef" not in call}
     assert all(path.startswith(("/apis", "/api", "/openapi/v3/", "/version")) for path in plain)
+
+
+def test_a_pod_that_is_placed_by_itself_is_written_once_and_never_patched(trail: Trail) -> None:
+    about = [call for call in trail.calls if call.get("objectRef", {}).get("name") == "alone"]
+    written = [
+        _right(call["verb"], call["objectRef"]) for call in about if call["verb"] not in {"get", "list", "watch"}
+    ]
+    assert [right[2:] for right in written] == [("pods/binding", "create")]

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from linkwise.testing.bed_api import Api, Raw
     from linkwise.testing.bed_service import Granted, Placing
 
-__all__ = ["Claim", "all_is_well", "claims", "held", "nothing_is_sold_twice", "records_are_whole", "the_ledger_is_true"]
+__all__ = [
+    "INVENTORIES",
+    "Claim",
+    "all_is_well",
+    "claims",
+    "held",
+    "nothing_is_sold_twice",
+    "records_are_whole",
+    "the_ledger_is_true",
+]
 
 GRANT: Final = "linkwise.dev/grant"
 MEMORY: Final = "aliyun.com/gpu-mem"
@@ -31,6 +40,8 @@ SECONDS: Final = 15.0
 
 Parts = dict[str, tuple[tuple[str, ...], int, int]]
 """by container: devices, share, compute"""
+Places = dict[str, dict[str, int]]
+"""by node, the index of a device by its id"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ def all_is_well(placing: Placing) -> list[Raw]:
     """No device twice, no share over its card, every record whole, and the service believes just that; all pods."""
     pods = placing.cluster.api.list("/api/v1/pods")
     nothing_is_sold_twice(placing.cluster.api, pods)
-    records_are_whole(pods)
+    records_are_whole(pods, placing.cluster.api.list(INVENTORIES))
     the_ledger_is_true(placing)
     return pods
 
@@ -98,9 +109,13 @@ def nothing_is_sold_twice(api: Api, pods: Iterable[Raw]) -> None:
     must(not wrong, "\n".join(wrong))
 
 
-def records_are_whole(pods: Iterable[Raw]) -> None:
+def records_are_whole(pods: Iterable[Raw], inventories: Iterable[Raw]) -> None:
     """Every bound pod that asked for devices has a record of its own, of its node, with what it asked for."""
-    wrong = [f"{_name(pod)}: {sentence}" for pod in pods if _holds(pod) and (sentence := _lacks(pod))]
+    places: Places = {
+        told["metadata"]["name"]: {device["uuid"]: device["index"] for device in told["spec"]["devices"]}
+        for told in inventories
+    }
+    wrong = [f"{_name(pod)}: {sentence}" for pod in pods if _holds(pod) and (sentence := _lacks(pod, places))]
     must(not wrong, "\n".join(wrong))
 
 
@@ -142,7 +157,7 @@ def _holds(pod: Raw) -> bool:
     return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in FINISHED
 
 
-def _lacks(pod: Raw) -> str:
+def _lacks(pod: Raw, places: Places) -> str:
     """What is wrong with the record of a bound pod; empty if nothing is."""
     asked = _asked(pod)
     if not asked:
@@ -152,27 +167,30 @@ def _lacks(pod: Raw) -> str:
     record, found = _record(pod), grant(pod)
     if (record["pod"], record["node"]) != (pod["metadata"]["uid"], found.node):
         return f"the record is that of {record['pod']} on {record['node']}"
-    return "; ".join(filter(None, (_short(pod, found, name, amount) for name, amount in asked.items())))
+    return "; ".join(filter(None, (_short(found, name, amount, places) for name, amount in asked.items())))
 
 
-def _short(pod: Raw, found: Granted, name: str, amount: int) -> str:
+def _short(found: Granted, name: str, amount: int, places: Places) -> str:
     """How what a pod was given differs from what it asked for under one name; empty if it does not."""
     given = [part for part in found.containers.values() for _ in part["devices"]]
     fits = True
     if name in WHOLE:
         fits = len(found.devices) == len(given) == amount and not any(part["share"] for part in given)
     elif name == MEMORY:
-        fits = [part["share"] for part in given] == [amount] and _gpushare(pod, amount)
+        fits = [part["share"] for part in given] == [amount] and _gpushare(found, amount, places)
     else:
         fits = "topology.scheduling.koordinator.sh/gpu" in found.annotations
         fits = fits and (name != PERCENT or sum(part["share"] or 100 for part in given) == amount)
     return "" if fits else f"it asked for {amount} of {name} and has {given} by {dict(found.annotations)}"
 
 
-def _gpushare(pod: Raw, amount: int) -> bool:
-    """Whether gpushare's own keys are there."""
-    keys = {name: _annotations(pod).get(f"ALIYUN_COM_GPU_MEM_{name}") for name in ("IDX", "POD", "DEV", "ASSUME_TIME")}
-    return all(keys.values()) and keys["POD"] == str(amount)
+def _gpushare(found: Granted, amount: int, places: Places) -> bool:
+    """Whether gpushare's own keys are there, and its plugin reads from them the card of our record."""
+    keys = {name: found.annotations.get(f"ALIYUN_COM_GPU_MEM_{name}") for name in ("IDX", "POD", "DEV", "ASSUME_TIME")}
+    (device,) = found.devices
+    # Of a node that is gone nobody can tell which card that was.
+    card = device.removeprefix("#") if device.startswith("#") else places.get(found.node, {}).get(device, keys["IDX"])
+    return all(keys.values()) and keys["POD"] == str(amount) and keys["IDX"] == str(card)
 
 
 def _asked(pod: Raw) -> dict[str, int]:

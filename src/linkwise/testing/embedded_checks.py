@@ -5,7 +5,7 @@ Only one check looks at the service as well: what it believes is what the API ob
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.testing.bed_checks import MEMORY, WHOLE, claims, held, records_are_whole
 from linkwise.testing.broker_checks import must
@@ -25,11 +25,13 @@ __all__ = [
     "the_ledger_is_true",
 ]
 
+_INVENTORIES: Final = "deviceinventories.linkwise.dev"
+
 
 async def all_is_well(bed: Bed) -> None:
     """No device twice, no share over its card, every record whole, and the service believes just that."""
     nothing_is_sold_twice(bed.store)
-    records_are_whole(bed.pods())
+    records_are_whole(bed.pods(), (found.read() for found in bed.store.list(_INVENTORIES).items))
     await the_ledger_is_true(bed)
 
 
@@ -120,7 +122,7 @@ def _cards(store: Store) -> dict[str, dict[str, int]]:
         count = int(amounts.get("aliyun.com/gpu-count", 0)) or max(int(amounts.get(name, 0)) for name in WHOLE)
         each = int(amounts.get(MEMORY, 0)) // max(1, count)
         found[stored.name] = {f"#{index}": each for index in range(count)}
-    for stored in store.list("deviceinventories.linkwise.dev").items:
+    for stored in store.list(_INVENTORIES).items:
         found[stored.name] = {one["uuid"]: int(one["memory"]) for one in stored.read()["spec"]["devices"]}
     for stored in store.list("devices.scheduling.koordinator.sh").items:
         found.setdefault(stored.name, {}).update({one["id"]: 100 for one in stored.read()["spec"]["devices"]})
