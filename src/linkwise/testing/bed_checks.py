@@ -1,6 +1,7 @@
 """What must be true of a cluster whatever has happened to the service, judged from API objects alone.
 
-Only the last check looks at the service as well: what it believes is what the API objects say.
+Only the last check looks at the service as well: what it believes is what the API objects say. Whatever is wrong is an
+UnsafeError: a second run that passes is no excuse.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.testing.bed_process import wait_for
 from linkwise.testing.bed_service import grant
 from linkwise.testing.broker_checks import must
+from linkwise.testing.unsafe import UnsafeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -106,7 +108,7 @@ def nothing_is_sold_twice(api: Api, pods: Iterable[Raw]) -> None:
         wrong += [f"{device} of {node} has {room} and gave {total}, and {core} %: {found}"] * (
             total > room or core > 100
         )
-    must(not wrong, "\n".join(wrong))
+    _safe(wrong)
 
 
 def records_are_whole(pods: Iterable[Raw], inventories: Iterable[Raw]) -> None:
@@ -116,7 +118,7 @@ def records_are_whole(pods: Iterable[Raw], inventories: Iterable[Raw]) -> None:
         for told in inventories
     }
     wrong = [f"{_name(pod)}: {sentence}" for pod in pods if _holds(pod) and (sentence := _lacks(pod, places))]
-    must(not wrong, "\n".join(wrong))
+    _safe(wrong)
 
 
 def the_ledger_is_true(placing: Placing, seconds: float = SECONDS) -> None:
@@ -132,7 +134,15 @@ def the_ledger_is_true(placing: Placing, seconds: float = SECONDS) -> None:
             must(mine == theirs, f"pod {uid} ({states.get(uid)}): the service has {mine}, the pod says {theirs}")
         return True
 
-    wait_for(equal, seconds, "the ledger is what the API objects say")
+    try:
+        wait_for(equal, seconds, "the ledger is what the API objects say")
+    except AssertionError as error:
+        raise UnsafeError(str(error)) from error
+
+
+def _safe(wrong: Iterable[str]) -> None:
+    if sentences := "\n".join(wrong):
+        raise UnsafeError(sentences)
 
 
 def _cards(api: Api) -> dict[str, dict[str, int]]:

@@ -11,6 +11,7 @@ from linkwise.testing.bed_api import Api
 from linkwise.testing.bed_checks import INVENTORIES, nothing_is_sold_twice, records_are_whole
 from linkwise.testing.bed_nodes import device_ids, gpushare, machine
 from linkwise.testing.bed_objects import pod
+from linkwise.testing.unsafe import UnsafeError
 
 if TYPE_CHECKING:
     from linkwise.testing.bed_api import Raw
@@ -65,7 +66,7 @@ def test_what_is_well_is_let_pass() -> None:
     ],
 )
 def test_a_device_that_was_given_twice_is_noticed(pods: list[Raw], word: str) -> None:
-    with pytest.raises(AssertionError, match=word):
+    with pytest.raises(UnsafeError, match=word):
         nothing_is_sold_twice(Told(), pods)
 
 
@@ -80,7 +81,7 @@ def test_a_device_that_was_given_twice_is_noticed(pods: list[Raw], word: str) ->
     ],
 )
 def test_a_record_that_is_not_what_was_asked_for_is_noticed(found: Raw, word: str) -> None:
-    with pytest.raises(AssertionError, match=word):
+    with pytest.raises(UnsafeError, match=word):
         records_are_whole([found], Told().list(INVENTORIES))
 
 
@@ -88,11 +89,11 @@ def test_a_record_that_is_not_what_was_asked_for_is_noticed(found: Raw, word: st
 def test_a_card_that_gpu_shares_plugin_reads_and_the_record_does_not_name_is_noticed(there: str, device: str) -> None:
     inventories = Told().list(INVENTORIES)
     records_are_whole([bound("a", {MEMORY: 5}, there, [device], card="1")], inventories)
-    with pytest.raises(AssertionError, match=r"asked for 5 of aliyun\.com/gpu-mem"):
+    with pytest.raises(UnsafeError, match=r"asked for 5 of aliyun\.com/gpu-mem"):
         records_are_whole([bound("a", {MEMORY: 5}, there, [device], card="0")], inventories)
 
 
 def test_a_bound_pod_without_a_record_is_noticed() -> None:
     found = pod("default", "a", {GPU: 1}, nodeName="a")
-    with pytest.raises(AssertionError, match="has no record"):
+    with pytest.raises(UnsafeError, match="has no record"):
         records_are_whole([{**found, "status": {}}], ())
