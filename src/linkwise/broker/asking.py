@@ -50,14 +50,8 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
     if admitted:
         return DryRun(None, (), dict.fromkeys(known, admitted))
     found = choices(state.cluster.index, wanted)
-    refused, fitting = {}, []
-    for name in known:
-        score = found.score(name)
-        rejected = found.refusal(name)
-        if rejected:
-            refused[name] = rejected.reason
-        elif name not in stops and score is not None:
-            fitting.append((name, score))
+    refused = {name: rejected.reason for name in known if (rejected := found.refusal(name))}
+    fitting = [entry for entry in found.scores(known).items() if entry[0] not in stops and entry[0] not in refused]
     stranded = {name: reason for name, reason in stops.items() if name not in refused}
     ranking = sorted(fitting, key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
     offer = pick_on(state, wanted, ranking[0][0]) if ranking else None

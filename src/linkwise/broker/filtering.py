@@ -111,11 +111,8 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
 def _standing(state: State, pod: PodView, found: Choices, names: Iterable[str]) -> dict[str, _Standing]:
     """How good each of the names that fit is for the pod: larger is better."""
     touched, failed = set(state.pending.shared(names, pod.uid)), state.pending.attempts(pod.uid).nodes
-    return {
-        name: (name not in failed, name not in touched, score)
-        for name in names
-        if (score := found.score(name)) is not None
-    }
+    scores = found.scores(names)
+    return {name: (name not in failed, name not in touched, score) for name, score in scores.items()}
 
 
 def _promised(state: State, entry: Entry, names: Sequence[str]) -> FilterAnswer:

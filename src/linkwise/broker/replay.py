@@ -189,7 +189,7 @@ class Runner:
         wanted = state.wanted(state.wish(pod))
         if wanted is None:
             return "", {}
-        score = choices(state.cluster.index, wanted).score(node) or ()
+        score = choices(state.cluster.index, wanted).scores((node,)).get(node, ())
         return wanted.policy.name, dict(zip(wanted.policy.terms, score, strict=False))
 
     def _held(self, bind: Bind) -> tuple[Given, ...]:

@@ -58,6 +58,7 @@ def survey(state: State, pod: PodView, wanted: Wanted, but: str = "") -> Survey:
     cluster = state.cluster
     demand = needed_by(state, pod)
     found = choices(cluster.index, wanted)
+    scores = found.scores(cluster.nodes)
     fitting: list[tuple[str, Code]] = []
     refused, stops, barred = dict[str, Reject](), dict[str, Reason](), dict[str, Reason]()
     for name, view in cluster.nodes.items():
@@ -72,8 +73,8 @@ def survey(state: State, pod: PodView, wanted: Wanted, but: str = "") -> Survey:
                 barred[name] = reason
         elif reason := stopped(state, pod, demand, name):
             stops[name] = reason
-        elif (score := found.score(name)) is not None:
-            fitting.append((name, score))
+        elif name in scores:
+            fitting.append((name, scores[name]))
     fitting.sort(key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
     return Survey(demand, tuple(fitting), refused, stops, barred)
 

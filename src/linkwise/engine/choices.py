@@ -10,7 +10,7 @@ from linkwise.engine.selection import best_names
 from linkwise.model.verdict import Reason, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 
     from linkwise.engine.class_table import Code
     from linkwise.engine.index import Index, Wanted
@@ -30,8 +30,8 @@ class Choices(Protocol):
     def all(self, names: Sequence[str]) -> list[str]:
         """Every one of the names that fits, in their order."""
 
-    def score(self, name: str) -> Code | None:
-        """How good a node is; None if it does not fit."""
+    def scores(self, names: Iterable[str]) -> Mapping[str, Code]:
+        """How good each of the names that fit is."""
 
     def refusal(self, name: str) -> Reject | None:
         """Why a node does not fit."""
@@ -71,11 +71,14 @@ class _ByTable:
             self._table = self._index.table(self._wanted)
             self.partial = False
 
-    def score(self, name: str) -> Code | None:
-        if name in self._table.owing:
-            verdict = self._index.judge(self._wanted, self._index.nodes[name]) if name in self._index.nodes else None
-            return verdict if isinstance(verdict, tuple) else None
-        return self._table.codes.get(name)
+    def scores(self, names: Iterable[str]) -> Mapping[str, Code]:
+        table, known = self._table, self._index.nodes
+        found = {name: code for name in names if (code := table.codes.get(name)) is not None}
+        for name in table.owing.keys() & names if table.owing else ():
+            verdict = self._index.judge(self._wanted, known[name]) if name in known else None
+            if isinstance(verdict, tuple):
+                found[name] = verdict
+        return found
 
     def refusal(self, name: str) -> Reject | None:
         if name in self._table.codes:
@@ -107,9 +110,8 @@ class _ByRoom:
     def all(self, names: Sequence[str]) -> list[str]:
         return self._rooms.all_fitting(names, self._wanted.ask)
 
-    def score(self, name: str) -> Code | None:
-        verdict = self._verdict(name)
-        return None if isinstance(verdict, Reject) else verdict
+    def scores(self, names: Iterable[str]) -> Mapping[str, Code]:
+        return self._rooms.scores(names, self._wanted.ask)
 
     def refusal(self, name: str) -> Reject | None:
         verdict = self._verdict(name)

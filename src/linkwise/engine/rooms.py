@@ -1,6 +1,6 @@
 """Which nodes have room for a part of one device, the tightest first, without looking at each of them.
 
-Of every node it says what `MemoryShare.pick` would. Hashing the names of a request costs more than reading them, so the
+Of every node it says what `MemoryShare` would. Hashing the names of a request costs more than reading them, so the
 request is walked once against a small pool of the tightest nodes, and looked up name by name only where that fails.
 """
 
@@ -58,15 +58,19 @@ class Rooms:
         self._open = settings.within == "any"
         self._shelves: dict[_Place, dict[Kind, Shelf]] = {}
         self._known: dict[str, _Content] = {}
+        self._unused: dict[str, int] = {}
         self._kept: dict[tuple[object, ...], _Kept] = {}
+        self._reached: tuple[Ask, Reach] | None = None
 
     def put(self, node: Node) -> None:
         """The node as it is now."""
         self._replace(node.name, self._rooms_of(node))
+        self._unused[node.name] = len(node.free())
 
     def drop(self, name: str) -> None:
         """The node is gone."""
         self._replace(name, {})
+        self._unused.pop(name, None)
 
     def fitting(
         self, names: Sequence[str], ask: Ask, breadth: int, without: AbstractSet[str] = frozenset()
@@ -96,10 +100,10 @@ class Rooms:
             return list(filter(self._fits(ask, reach).__contains__, names))
         return list(filter(left_over(names, reach).__contains__, names))
 
-    def tightness(self, name: str, ask: Ask) -> int | None:
-        """What would be left of the device that the node would give; None if it does not fit."""
-        rank = left_over((name,), self._reach(ask)).get(name)
-        return None if rank is None else abs(rank)
+    def scores(self, names: Iterable[str], ask: Ask) -> dict[str, tuple[int, int]]:
+        """How good each of the names that fit is, as `MemoryShare.score` says it: what is left, and devices nobody uses."""
+        ranks = left_over(tuple(names), self._reach(ask))
+        return {name: (-rank, -self._sign * self._unused[name]) for name, rank in ranks.items()}
 
     def _rooms_of(self, node: Node) -> _Content:
         rooms = node.room()
@@ -127,7 +131,7 @@ class Rooms:
         }
 
     def _replace(self, name: str, new: _Content) -> None:
-        old = self._known.pop(name, {})
+        old, self._reached = self._known.pop(name, {}), None
         if new != old:
             for kept in self._kept.values():
                 kept.late[name] = None
@@ -151,6 +155,12 @@ class Rooms:
             del self._shelves[place]
 
     def _reach(self, ask: Ask) -> Reach:
+        """Worked out once for the questions that one filter asks."""
+        if self._reached is None or self._reached[0] is not ask:
+            self._reached = ask, self._reachable(ask)
+        return self._reached[1]
+
+    def _reachable(self, ask: Ask) -> Reach:
         core, reach = ask.core, []
         # The best first, as a rule: devices in use have the least room.
         owners = (None,) if self._open else (ask.namespace, None)[:: self._sign]

@@ -184,8 +184,9 @@ class Checks:
         index = self._world.broker.state.cluster.index
         for wanted in self._kinds.values():
             found, fitting = choices(index, wanted), []
+            scores = found.scores(index.nodes)
             for name, node in index.nodes.items():
-                verdict, score, refusal = index.judge(wanted, node), found.score(name), found.refusal(name)
+                verdict, score, refusal = index.judge(wanted, node), scores.get(name), found.refusal(name)
                 rule = verdict.reason.rule if isinstance(verdict, Reject) else None
                 must(score == (None if rule else verdict), f"{name} is {verdict} and {score} by the table")
                 must((refusal.reason.rule if refusal else None) == rule, f"{name}: {refusal} by the table, not {rule}")
