@@ -45,6 +45,7 @@ def test_a_pod_whose_bind_is_not_settled_gets_nobody_evicted() -> None:
 def test_what_is_left_to_hand_out_is_due_at_once() -> None:
     broker = broker_of("a")
     broker.filter(pod("first", 8), ["a"], NOW)
+    broker.observe([pod("first", 8), pod("waits", 8)], NOW)
     broker.filter(pod("waits", 8), ["a"], NOW)
     broker.inspect(None, NOW + 3)
     assert broker.next_deadline() == 0.0

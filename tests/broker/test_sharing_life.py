@@ -87,6 +87,7 @@ def test_a_pod_deleted_by_force_is_counted_while_its_node_has_it_in_use() -> Non
 def test_freed_memory_is_to_be_had_at_once_and_who_waits_for_it_is_told() -> None:
     broker = broker_of(BOX)
     seen = place(broker, pod("a", 12), "n")
+    broker.observe([pod("b")], NOW)
     assert broker.filter(pod("b"), ["n"], NOW).nodes == []
     effects = broker.observe([PodGone(seen.uid)], NOW)
     assert effects == (Wake("default", "b", "uid-b", "node n has room for it now"),)

@@ -55,6 +55,7 @@ def test_a_promise_is_kept_and_its_outcome_is_still_taken() -> None:
 def test_a_pod_that_was_refused_is_woken_all_the_same() -> None:
     first = broker()
     bind = bound(first, pod("a"))
+    first.observe([pod("b")], 1.0)
     first.filter(pod("b"), ["n1"], 1.0)
     effects = again(first).outcome(bind, "refused", 2.0)
     assert [effect.uid for effect in effects if isinstance(effect, Wake)] == ["u-b"]
@@ -93,6 +94,11 @@ def test_a_pod_that_waits_must_have_asked(kept: Kept) -> None:
         Broker.restore(Snapshot(kept=kept))
 
 
+def test_a_pod_that_was_not_seen_must_have_asked() -> None:
+    with pytest.raises(InputError, match="pod u-1 was not seen, and no pod that asked has this UID"):
+        Broker.restore(Snapshot(kept=Kept(unseen={"u-1": 1.0})))
+
+
 def test_an_effect_that_nobody_knows_is_an_input_error() -> None:
     with pytest.raises(InputError, match="effect 'Wave' with uid is not known"):
         Broker.restore(Snapshot(kept=Kept(late=(EffectKept("Wave", {"uid": "u"}),))))
@@ -102,7 +108,7 @@ def test_an_effect_that_nobody_knows_is_an_input_error() -> None:
 # remember more must decide which of the two that is.
 REMEMBERED = {
     "state": {
-        *("settings", "asked", "late", "cluster", "pending", "waiting", "writer", "groups"),
+        *("settings", "asked", "late", "cluster", "pending", "waiting", "writer", "groups", "unseen"),
         *("policies", "hosts", "runs"),
     },
     "state.cluster": {
@@ -130,6 +136,7 @@ REMEMBERED = {
     "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "touched")},
     "state.pending": {"_entries", "_attempts", "_offered", "freed", *("_by_node", "_offers")},
     "state.waiting": {"_refused", "_woken", "_passed", "freed", *("_lines",)},
+    "state.unseen": {"asked", "refused", "shown"},
     "state.writer": {"_last"},
 }
 

@@ -31,6 +31,7 @@ def full(box: Box) -> tuple[Broker, PodView]:
 
 
 def refuse(broker: Broker, *pods: PodView) -> None:
+    broker.observe(pods, NOW)
     for pod in pods:
         assert broker.filter(pod, ["n"], NOW).nodes == []
 
@@ -101,6 +102,7 @@ def test_nobody_is_told_twice_in_one_answer() -> None:
     broker = broker_of(Box("n0", count=1), Box("n1", count=1))
     for name in ("first", "second"):
         broker.filter(device_pod(name), ["n0", "n1"], NOW)
+    broker.observe([device_pod("a")], NOW)
     assert broker.filter(device_pod("a"), ["n0", "n1"], NOW).nodes == []
     broker.filter(device_pod("second"), ["n0"], NOW)
     assert woken(broker.bind("uid-first", "n0", NOW).effects) == ["a"]

@@ -46,19 +46,22 @@ def test_the_service_lives_before_it_is_ready_and_decides_nothing_until_then() -
 
 
 def test_metrics_count_decisions_binds_and_devices() -> None:
-    with Served(broker_of(Box("a", count=4, sick=frozenset({3})))) as served:
+    broker = broker_of(Box("a", count=4, sick=frozenset({3})))
+    broker.observe([device_pod("q", 2)], 0.0)
+    with Served(broker) as served:
         served.post("/filter", FILTER)
         served.post("/bind", BIND)
-        served.post("/filter", {"Pod": pod_object(device_pod("q", 2)), "NodeNames": ["a"]})
+        for name in ("q", "made-up"):
+            served.post("/filter", {"Pod": pod_object(device_pod(name, 2)), "NodeNames": ["a"]})
         text = served.get("/metrics").text
     for line in (
         'linkwise_decisions_total{policy="link-affinity",reason=""} 1.0',
-        'linkwise_decisions_total{policy="link-affinity",reason="000.partition"} 1.0',
+        'linkwise_decisions_total{policy="link-affinity",reason="000.partition"} 2.0',
         'linkwise_binds_total{outcome="written"} 1.0',
         'linkwise_devices{state="taken"} 2.0',
         'linkwise_devices{state="free"} 1.0',
         'linkwise_devices{state="unhealthy"} 1.0',
-        'linkwise_request_duration_seconds_count{verb="filter"} 2.0',
+        'linkwise_request_duration_seconds_count{verb="filter"} 3.0',
         "linkwise_waiting_pods 1.0",
         f'linkwise_build_info{{version="{__version__}"}} 1.0',
     ):

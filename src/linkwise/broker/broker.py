@@ -180,5 +180,5 @@ class Broker:
         """When `step` is due, if nothing happens before; 0 if something is left to do now."""
         if self.state.busy():
             return 0.0
-        due = (self.state.pending.next_expiry(), next_alarm(self.state))
+        due = (self.state.pending.next_expiry(), next_alarm(self.state), self.state.unseen.next_end())
         return min((time for time in due if time is not None), default=None)

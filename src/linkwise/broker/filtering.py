@@ -56,7 +56,7 @@ def _answered(  # noqa: PLR0913 - the verb's own, and what the pod wants
     grouped = wish.group is not None or state.groups.key_of(pod.uid)  # a bind goes by what the watch shows
     if grouped and (member := filter_member(state, pod, names, now, keep=keep)):
         if keep:
-            state.asked[pod.uid] = pod
+            state.note_ask(pod, now)
             state.waiting.remove(pod.uid)  # it may have been alone before
         return member
     return _one(state, pod, state.wanted(wish), names, now, keep=keep)
@@ -172,10 +172,10 @@ class _Choosing:
 
 
 def _remember(state: State, pod: PodView, wanted: Wanted, nodes: list[str], now: float) -> None:
-    state.asked[pod.uid] = pod
+    state.note_ask(pod, now)
     if nodes:
         state.waiting.remove(pod.uid, nodes)
         state.pending.put(Pending(pod.uid, wanted, tuple(nodes), now + state.settings.pending))
     else:
         state.pending.remove(pod.uid)
-        state.waiting.put(Refused(pod.uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
+        state.note_refused(Refused(pod.uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))

@@ -63,6 +63,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
         return
     state.cluster.restore(snapshot, kept)
     state.asked = {pod.uid: pod for pod in kept.asked}
+    _restore_unseen(state, snapshot.now, kept.unseen)
     state.pending.restore(
         [Pending(found.pod, _wanted(state, found.pod), found.nodes, found.expires) for found in kept.pending],
         {pod: Attempts(frozenset(tried.nodes), tried.rounds) for pod, tried in kept.tried.items()},
@@ -71,7 +72,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
     )
     for uid in kept.refused:
         wanted, pod = _wanted(state, uid), state.asked[uid]
-        state.waiting.put(Refused(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
+        state.note_refused(Refused(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
     state.waiting.restore(kept.woken, kept.passed, kept.left)
     state.writer.restore(kept.times)
     seen = {pod.uid for pod in snapshot.pods}
@@ -109,7 +110,8 @@ def _kept(state: State, now: float) -> Kept:
             if tried.rounds
         },
         freed=tuple(pending.freed),
-        refused=tuple(sorted(refused.pod for refused in state.waiting.pods())),
+        unseen=dict(state.unseen.asked),
+        refused=tuple(sorted((*state.unseen.refused, *(refused.pod for refused in state.waiting.pods())))),
         woken=woken,
         passed=passed,
         left=left,
@@ -120,6 +122,15 @@ def _kept(state: State, now: float) -> Kept:
         late=tuple(EffectKept(type(effect).__name__, asdict(effect)) for effect in state.late),
         groups=groups_kept(state.groups, state.runs, now),
     )
+
+
+def _restore_unseen(state: State, now: float, times: Mapping[str, float]) -> None:
+    """Who was seen after it asked, and who was not; of these all asked when the snapshot was taken, if it does not tell."""
+    if unknown := sorted(times.keys() - state.asked.keys()):
+        raise InputError(f"pod {unknown[0]} was not seen, and no pod that asked has this UID")
+    seen = state.cluster.pods
+    state.unseen.asked = dict(times) | {uid: now for uid in state.asked if uid not in seen and uid not in times}
+    state.unseen.shown = {uid: None for uid in times if uid in seen}
 
 
 def _effect(kept: EffectKept) -> Effect:

@@ -17,7 +17,7 @@ from linkwise.broker.half_bound import note_halves
 from linkwise.broker.node_news import node_news
 from linkwise.broker.pods import FINISHED
 from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
-from linkwise.broker.unseen import forget_unseen
+from linkwise.broker.unseen import Unseen, forget_unseen, take_shown, wake_shown
 from linkwise.broker.wish import group_said
 from linkwise.broker.writing import Writer
 from linkwise.broker.written_plans import note_written, take_up_plans
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from linkwise.broker.group_planning import Run
     from linkwise.broker.sights import Sight
     from linkwise.broker.wish import Wish
+    from linkwise.engine.waiting import Refused
     from linkwise.model.settings import PlacingSettings
 
 __all__ = ["State", "pod_name"]
@@ -67,6 +68,7 @@ class State:
         """plans that are being made, by group"""
         self.asked: dict[str, PodView] = {}
         """pods that asked for nodes, as they asked: a bind names only their UID"""
+        self.unseen: Final = Unseen()
         self.late: tuple[Effect, ...] = ()
 
     def see(self, sights: Iterable[Sight]) -> None:
@@ -95,6 +97,8 @@ class State:
         held, new = self.cluster.ledger.get(pod.uid), pod.uid not in self.cluster.pods
         if not self.cluster.see_pod(pod):
             return
+        if pod.uid in self.unseen.asked:
+            self.unseen.shown[pod.uid] = None
         if before:  # a name is free only when its pod is gone
             self._lose_pod(before.uid)
         group, problems = group_said(pod, by_owner=self.settings.group.by_owner)
@@ -137,15 +141,31 @@ class State:
         """All pods that are known in any way: seen, or asking, or holding something."""
         return {*self.cluster.pods, *self.asked, *(entry.pod for entry in self.cluster.ledger.entries())}
 
+    def note_ask(self, pod: PodView, now: float) -> None:
+        """A pod asks for nodes."""
+        self.asked[pod.uid] = pod
+        if pod.uid not in self.cluster.pods:
+            self.unseen.note(pod.uid, now)
+
+    def note_refused(self, refused: Refused) -> None:
+        """A pod was told that nothing fits: it is woken when something does, once it is seen."""
+        if refused.pod in self.unseen.asked:
+            self.unseen.refused[refused.pod] = refused
+        else:
+            self.waiting.put(refused)
+
     def forget(self, uid: str) -> None:
         """The pod is bound, or gone: what it was offered no longer matters."""
         self.pending.forget(uid)
         self.waiting.remove(uid)
         self.asked.pop(uid, None)
+        self.unseen.drop(uid)
 
     def turn(self, now: float) -> tuple[Effect, ...]:
         """Work out what follows from what was seen, promised and over by now."""
-        forget_unseen(self)
+        shown = take_shown(self) if self.unseen.shown else []
+        if self.unseen.asked:
+            forget_unseen(self, now)
         self.pending.expire(now, self.settings.pending)
         if self.groups.empty or self.groups.places:
             keep_places(self, now)
@@ -160,6 +180,8 @@ class State:
         wakes = wake_groups(self) if gained or self.groups.reopened else []
         fresh, again = dict.fromkeys((*gained, *self.pending.take_freed())), self.waiting.take_freed()
         wakes = [*(self._wakes(fresh, again) if self.waiting and (fresh or again) else ()), *wakes, *news]
+        if shown:
+            wakes += wake_shown(self, shown, (*plans, *wakes))
         late, self.late = self.late, ()
         warned = group_warnings(self) if self.groups.touched or self.groups.alone else []
         return (*late, *plans, *wakes, *warned, *self._told_of_nodes())
@@ -179,6 +201,7 @@ class State:
         return bool(
             self.late
             or self.runs
+            or self.unseen.shown
             or (self.waiting and (self.pending.freed or self.waiting.freed))
             or self.cluster.unsettled()
             or self.cluster.index.owes()

@@ -56,6 +56,8 @@ class Kept:
     """of the last promise"""
     asked: tuple[PodView, ...] = ()
     """pods that asked for nodes, as they asked, by UID"""
+    unseen: Mapping[str, float] = field(default_factory=dict)
+    """those of them that were not seen before, and when they asked; the first to ask first"""
     pending: tuple[OfferKept, ...] = ()
     """the first to be offered nodes first"""
     offered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -62,6 +62,7 @@ class _Kept(Strict, frozen=True):
     serial: int = 0
     entries: tuple[EntryRecord, ...] = ()
     asked: tuple[str | PodObject, ...] = ()
+    unseen: dict[str, float] = msgspec.field(default_factory=dict)
     pending: tuple[OfferRecord, ...] = ()
     offered: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     tried: dict[str, TriedRecord] = msgspec.field(default_factory=dict)
@@ -156,6 +157,7 @@ def _kept_document(kept: Kept, pods: Sequence[PodView]) -> Document:
         "serial": kept.serial,
         "entries": [written(EntryRecord.of(entry)) for entry in kept.entries],
         "asked": asked,
+        "unseen": dict(kept.unseen),
         "pending": [written(OfferRecord.of(offer)) for offer in kept.pending],
         "offered": dict(kept.offered),
         "tried": {pod: written(TriedRecord.of(tried)) for pod, tried in kept.tried.items()},
@@ -181,6 +183,7 @@ def _kept(found: _Kept, pods: Sequence[PodView]) -> Kept:
         entries=tuple(entry.value() for entry in found.entries),
         serial=found.serial,
         asked=asked,
+        unseen=found.unseen,
         pending=tuple(offer.value() for offer in found.pending),
         offered=found.offered,
         tried={pod: tried.value() for pod, tried in found.tried.items()},
