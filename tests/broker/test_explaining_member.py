@@ -53,6 +53,14 @@ def test_a_member_that_was_refused_reads_the_same() -> None:
     assert lines(broker, "uid-a") == TOLD
 
 
+def test_a_member_that_nobody_has_seen_reads_so() -> None:
+    pods = pair()
+    broker = cluster()
+    assert broker.filter(pods[0], NODES, 0.0).nodes == []
+    seen = "it asked before the cluster showed it; it is tried again when it is seen"
+    assert lines(broker, "uid-a") == [TOLD[0], seen]
+
+
 def test_what_a_member_reads_is_what_its_group_says() -> None:
     broker = cluster(*pair(), solo="n0")
     group = broker.explain_group("uid-a", 0.0)

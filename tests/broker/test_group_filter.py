@@ -67,7 +67,10 @@ def test_a_call_that_leads_to_no_bind_starts_no_window() -> None:
 
 def test_a_scheduler_may_be_faster_than_the_watch() -> None:
     broker = cluster()
-    assert not filtered(broker, member(0)).nodes
+    for number in range(2):
+        assert set(filtered(broker, member(number)).unresolvable.values()) == {"its group is not complete"}
+    effects = broker.observe([member(0), member(1)], 1.0)
+    assert [effect.name for effect in effects if isinstance(effect, Wake)] == ["g-0", "g-1"]
     answer = filtered(broker, member(1))
     assert answer.nodes == ["a"]
     assert [effect.name for effect in answer.effects if isinstance(effect, Wake)] == ["g-0"]

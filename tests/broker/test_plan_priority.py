@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.fleet import fleet_node
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.profiles import profile
+
+if TYPE_CHECKING:
+    from linkwise.broker.answers import FilterAnswer
 
 SEED = "gputopology.scheduling.koordinator.sh/"
 
@@ -38,18 +42,23 @@ def holding(name: str = "low", nodes: int = 2, priority: int = 0) -> Broker:
 
 
 def tried(broker: Broker, asking: PodView, now: float = 1.0) -> list[str]:
-    return broker.filter(asking, list(broker.state.cluster.nodes), now).nodes
+    return answered(broker, asking, now).nodes
+
+
+def answered(broker: Broker, asking: PodView, now: float) -> FilterAnswer:
+    broker.observe([asking], now)
+    return broker.filter(asking, list(broker.state.cluster.nodes), now)
 
 
 def test_a_pod_of_a_higher_priority_breaks_a_plan_that_takes_all_room() -> None:
     broker = holding()
-    answer = broker.filter(pod("high", priority=1), ["n0", "n1"], 2.0)
+    answer = answered(broker, pod("high", priority=1), 2.0)
     assert answer.nodes == ["n0", "n1"]
     assert broker.state.groups.plans == {}
 
 
 def test_both_sides_are_told() -> None:
-    answer = holding().filter(pod("high", priority=1), ["n0", "n1"], 2.0)
+    answer = answered(holding(), pod("high", priority=1), 2.0)
     told = {(effect.reason, effect.uid) for effect in answer.effects if isinstance(effect, Event)}
     assert told == {("PlanBroken", "u-low0"), ("PlanBroken", "u-low1"), ("PlanOverruled", "u-high")}
 
@@ -129,7 +138,7 @@ def test_an_equal_group_waits() -> None:
 
 def test_who_lost_its_plan_is_woken_when_the_winner_has_its_devices() -> None:
     broker = holding()
-    answer = broker.filter(pod("high", priority=1), ["n0", "n1"], 2.0)
+    answer = answered(broker, pod("high", priority=1), 2.0)
     assert not any(isinstance(effect, Wake) for effect in answer.effects)
     due = broker.next_deadline()
     assert due == 2.0 + broker.state.settings.pending

@@ -9,6 +9,7 @@ from linkwise.broker.beside import needed_by, stopped
 from linkwise.broker.binding import pick_on
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_trying import Change, Trying
+from linkwise.broker.unseen import unseen_member
 from linkwise.engine.choices import choices
 from linkwise.engine.explain import refusal
 from linkwise.engine.preempt import helps
@@ -69,6 +70,8 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         return {name: pods for name, pods in victims.items() if pods}
     if wanted is None or wanted.policy.admit(wanted.ask) or (entry and entry.state != "PLANNED"):
         return {}  # no eviction can help it, or it was promised devices already
+    if unseen_member(state, pod):
+        return {}
     helped = {
         name: pods
         for name, pods in victims.items()

@@ -9,6 +9,7 @@ from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.group_siblings import blind_siblings, visible_to
 from linkwise.broker.group_upkeep import bind_refused, bound_by_plan
 from linkwise.broker.state import pod_name
+from linkwise.broker.unseen import unseen_member
 from linkwise.dialects.dialect import Writing
 from linkwise.engine.explain import refusal
 from linkwise.engine.ledger import Entry
@@ -116,18 +117,24 @@ def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: floa
 
 def _astray(state: State, uid: str, node: str) -> str:
     """Why a member of a group can't be bound to this node; empty if it can, or is in no group."""
-    key = state.groups.key_of(uid)
+    key, pod = state.groups.key_of(uid), state.pod(uid)
+    if pod and unseen_member(state, pod):
+        return _unplanned(state, uid)
     found = state.groups.gather(key) if key else None
     if found is None or uid in found.extra:
         return ""
-    held, pod = state.groups.plans.get(key), state.pod(uid)
+    held = state.groups.plans.get(key)
     asking = any(state.wish(other).ask for other in found.waiting)
     if pod and state.wish(pod).ask is None and (held or not asking or found.group.minimum is None):
         return ""  # without devices any node will do, once the others have a plan if they must start together
     if held is None or uid not in held.plan.placements:
-        return f"pod {state.name_of(uid)} is in a group that has no plan now; it is planned when the pod is tried again"
+        return _unplanned(state, uid)
     there = held.plan.placements[uid].node
     return "" if there == node else f"pod {state.name_of(uid)} is planned on node {there}"
+
+
+def _unplanned(state: State, uid: str) -> str:
+    return f"pod {state.name_of(uid)} is in a group that has no plan now; it is planned when the pod is tried again"
 
 
 def _unbindable(state: State, node: str) -> str:

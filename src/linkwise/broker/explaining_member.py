@@ -9,6 +9,7 @@ from linkwise.broker.explaining_group import explain_group, group_stage
 from linkwise.broker.group_planning import gathered
 from linkwise.broker.group_text import brief_lines, heading
 from linkwise.broker.half_bound import stuck_text
+from linkwise.broker.unseen import unseen_member
 from linkwise.engine.explain import refusal
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["as_member", "with_outlook"]
 
 PLANNED_WHEN: Final = "is planned when one of its members is tried"
+UNSEEN: Final = "it asked before the cluster showed it; it is tried again when it is seen"
 
 
 def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Explanation:
@@ -26,7 +28,10 @@ def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Exp
 
     Whether a group fits that has no plan is known when it is planned, which takes a while if it is large: only if `plan`.
     """
-    key = state.groups.key_of(told.uid)
+    waiting = told.state in {"waiting", "fits"} or (told.state == "no devices" and not told.node)
+    pod, key = state.pod(told.uid), state.groups.key_of(told.uid)
+    if pod and waiting and unseen_member(state, pod):
+        return replace(told, state="grouped", notes=(*told.notes, UNSEEN))
     found = gathered(state, key) if key else None
     if found is None or told.uid in found.extra:
         return told
@@ -35,7 +40,6 @@ def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Exp
     stage, reason = group_stage(state, found, now)
     standing = refusal(reason) if reason else _standing(state, stage, key, told)
     told = replace(told, group=key, standing=standing, notes=notes)
-    waiting = told.state in {"waiting", "fits"} or (told.state == "no devices" and not told.node)
     if not waiting or _goes_alone(state, key, told):
         return told
     told = replace(told, state="grouped")

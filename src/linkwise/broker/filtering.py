@@ -77,7 +77,8 @@ def _one(  # noqa: PLR0913 - same
     # Who asks on behalf of a pod that is bound or gone by now gets an answer, and nothing is kept of it.
     keep = keep and bool(pod.uid) and not state.cluster.known.settled(pod.uid)
     nodes, crowded = _Choosing(state, pod, wanted, found).choose(ready, again=keep)
-    if keep and not nodes and not crowded and give_way_to_pod(state, pod, wanted, ready, now):
+    gives_way = keep and not nodes and not crowded and pod.uid in state.cluster.pods
+    if gives_way and give_way_to_pod(state, pod, wanted, ready, now):
         found = choices(state.cluster.index, wanted, state.settings.budget)
         nodes, crowded = _Choosing(state, pod, wanted, found).choose(ready, again=False)
     if keep:

@@ -13,6 +13,7 @@ from linkwise.broker.group_readiness import unready
 from linkwise.broker.group_told import answered, in_vain, not_ready
 from linkwise.broker.group_trial import try_now, wakes
 from linkwise.broker.plan_priority import imagined
+from linkwise.broker.unseen import unseen_member
 from linkwise.broker.written_plans import give_up
 from linkwise.engine.choices import choices
 from linkwise.engine.explain import short_refusal
@@ -30,6 +31,7 @@ __all__ = ["filter_member"]
 
 _ELSEWHERE = Reason("001.steer", kind="elsewhere")
 _LEFT_OUT = Reason("001.tolerant", kind="left out")
+_UNSEEN = Reason("001.members", kind="missing")
 _IN_VAIN = {"short", "never", "left out"}
 """kinds of refusals that a plan comes to"""
 
@@ -41,8 +43,8 @@ def filter_member(
 
     Without `keep` nothing is held, and nothing remembered.
     """
-    if keep:
-        _meet(state, pod)
+    if keep and unseen_member(state, pod):
+        return _refused(state, pod, names, _UNSEEN)
     key = state.groups.key_of(pod.uid)
     found = gathered(state, key) if key else None
     if found is None or pod.uid in found.extra:
@@ -72,14 +74,6 @@ def filter_member(
     answer = _planned(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
     others = tuple(wake for wake in wakes(state, key) if wake.uid != pod.uid and wake.uid in state.asked)
     return replace(answer, effects=others) if answer else None
-
-
-def _meet(state: State, pod: PodView) -> None:
-    """A scheduler may be faster than our watch: who asks is there, and is what it says it is."""
-    shown = pod.uid in state.cluster.pods or state.cluster.known.settled(pod.uid)
-    if pod.uid and not shown and state.asked.get(pod.uid) != pod:
-        state.asked[pod.uid] = pod
-        state.groups.see(pod, state.wish(pod).group)
 
 
 def _imagined(state: State, found: Gathered, pod: PodView, names: Sequence[str], now: float) -> FilterAnswer | None:

@@ -75,9 +75,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
         state.note_refused(Refused(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
     state.waiting.restore(kept.woken, kept.passed, kept.left)
     state.writer.restore(kept.times)
-    seen = {pod.uid for pod in snapshot.pods}
-    pods = (*snapshot.pods, *(pod for pod in kept.asked if pod.uid not in seen))
-    restore_groups(state.groups, pods, kept.groups, by_owner=state.settings.group.by_owner)
+    restore_groups(state.groups, snapshot.pods, kept.groups, by_owner=state.settings.group.by_owner)
     state.cluster.settle()
     state.cluster.drifted.clear()  # none of it is news
     state.cluster.restocked.clear()

@@ -1,7 +1,7 @@
 """Pods that asked and that the watch has not shown: newer than the watch, or made up by whoever asked.
 
 The first are seen within moments, and are tried again then if there is a chance for them. The others never are: nobody
-else waits for them, and they are forgotten after a while.
+else waits for them, nothing is held for a group that they name, and they are forgotten after a while.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Shown = tuple[PodView, Refused | None]
     """a pod as it is seen, and what it was refused before"""
 
-__all__ = ["KEPT", "UNSEEN", "Unseen", "forget_unseen", "take_shown", "wake_shown"]
+__all__ = ["KEPT", "UNSEEN", "Unseen", "forget_unseen", "take_shown", "unseen_member", "wake_shown"]
 
 UNSEEN: Final = 10_000
 """pods that are kept though nobody has seen them"""
@@ -58,6 +58,12 @@ class Unseen:
         return next(iter(self.asked.values())) + KEPT if self.asked else None
 
 
+def unseen_member(state: State, pod: PodView) -> bool:
+    """Whether a pod names a group and was not seen: members are known from the watch, or anybody could make some up."""
+    known = state.cluster.known
+    return bool(pod.uid and pod.uid not in known.views and not known.settled(pod.uid) and state.wish(pod).group)
+
+
 def forget_unseen(state: State, now: float, most: int = UNSEEN) -> None:
     """Forget who asked too long ago, or before too many others; who was promised something is looked at again later.
 
@@ -76,7 +82,6 @@ def _forget(state: State, uid: str, now: float) -> None:
     if state.cluster.ledger.get(uid):
         state.unseen.note(uid, now)
     else:
-        state.groups.lose(uid)
         state.forget(uid)
 
 
@@ -101,7 +106,7 @@ def wake_shown(state: State, shown: Iterable[Shown], told: Iterable[Effect]) -> 
     return [
         Wake(pod.namespace, pod.name, pod.uid, "it asked before it was seen")
         for pod, refused in late
-        if _in_a_group(state, pod) or (refused and refused.wanted.kind() in fitting)
+        if _in_a_group(state, pod) or (refused and (refused.wanted.kind() in fitting or _outranks_a_plan(state, pod)))
     ]
 
 
@@ -120,3 +125,8 @@ def _fits(state: State, wanted: Wanted) -> bool:
     index, resting = state.cluster.index, state.cluster.unready
     found = choices(index, wanted, state.settings.budget)
     return bool(found.best([name for name in index.nodes if name not in resting], 1, frozenset())) or found.partial
+
+
+def _outranks_a_plan(state: State, pod: PodView) -> bool:
+    """Whether a plan may be let go for it."""
+    return any(held.priority < pod.priority for held in state.groups.plans.values())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from linkwise.broker.binding import pick_on
 from linkwise.broker.sights import PodGone
 from linkwise.broker.stock import stock_of
+from linkwise.broker.unseen import KEPT, unseen_member
 from linkwise.dialects.linkwise import GRANT
 from linkwise.engine.choices import choices
 from linkwise.engine.usage import node_of, usage_of
@@ -65,6 +66,8 @@ class Checks:
         """nodes whose agent told something else than was recorded: what is physically there is anybody's guess"""
         self.reopened: set[str] = set()
         """nodes that took no pods for a while, of which whoever schedules single pods learns by itself"""
+        self.early: set[str] = set()
+        """members that asked before they were seen, and were not woken since"""
         self._kinds: dict[tuple[object, ...], Wanted] = {}
         self._names: dict[str, Sequence[str]] = {}
 
@@ -76,6 +79,7 @@ class Checks:
         self._the_index_is_what_follows()
         self._tables_agree()
         self._nobody_is_kept_in_mind_for_too_long()
+        self._nobody_waits_unseen()
         self._who_fits_was_woken()
         if not self._world.api.owed:
             self._nothing_is_forgotten()
@@ -107,6 +111,9 @@ class Checks:
         self._names[pod.uid] = names
         self.woken.discard(pod.uid)
         must(set(answer.failed) | set(answer.unresolvable) == set(names), "a node was left without a reason")
+        if unseen_member(state, pod):
+            self.early.add(pod.uid)
+            return
         if quiet and wanted.policy.admit(wanted.ask) is None and state.cluster.ledger.get(pod.uid) is None:
             for name in state.cluster.index.nodes.keys() & set(names) - state.cluster.unready:
                 must(isinstance(pick_on(state, wanted, name), Reject), f"{name} would have done for {pod.uid}")
@@ -204,6 +211,18 @@ class Checks:
         must(not any(map(known.settled, kept)), "a pod that is bound or gone is kept in mind")
         waiting = [refused.pod for refused in state.waiting.pods()]
         must(not any(uid in known.gone or state.cluster.ledger.get(uid) for uid in waiting), "who has all waits for it")
+
+    def _nobody_waits_unseen(self) -> None:
+        """Who was not seen stands in no line and is forgotten in time, and a member that is seen late is woken."""
+        state, now = self._world.broker.state, self._world.now
+        asked = state.unseen.asked
+        must(asked.keys() == state.asked.keys() - state.cluster.pods.keys(), f"{set(asked)} are not seen")
+        must(all(now - KEPT < time <= now for time in asked.values()), "a pod that was not seen is kept for too long")
+        must(not any(refused.pod in asked for refused in state.waiting.pods()), "a pod that was not seen is in line")
+        must(state.unseen.refused.keys() <= asked.keys() and not state.unseen.shown, "who was seen counts as unseen")
+        must(not any(map(state.groups.key_of, asked)), "a pod that was not seen is in a group")
+        self.early &= state.asked.keys()
+        must(self.early <= asked.keys(), f"{self.early - asked.keys()} were seen and not woken")
 
     def _who_fits_was_woken(self) -> None:
         """The first in line is told when there is room on a node that refused it, and that nobody else may need."""

@@ -83,7 +83,9 @@ class World:
         effects = tuple(effects)
         self.flights += [Flight(bound) for bound in binds(effects)]
         self.notes += [effect for effect in effects if isinstance(effect, Annotate)]
-        self.checks.woken |= {effect.uid for effect in effects if isinstance(effect, Wake)}
+        woken = {effect.uid for effect in effects if isinstance(effect, Wake)}
+        self.checks.woken |= woken
+        self.checks.early -= woken
 
     def filter(self, a: int, b: int, c: int) -> None:
         """The scheduler asks for nodes, for any pod that it has not seen bound."""
