@@ -151,7 +151,10 @@ def share_rows(count: int, unit: str) -> list[Row]:
 
 
 def after_a_grant(count: int) -> Row:
-    """The same request before and after one grant changed one node: no rescan."""
+    """The same request before and after one grant changed one node: no rescan.
+
+    Before both another pod is filtered: what that leaves in the caches of the processor costs more than the grant.
+    """
     names = node_names(count, 13)
     broker = observed(whole_cluster(names, random.Random(5)))
     body = request(pod_json(1, {"nvidia.com/gpu": "2"}, BY_BANDWIDTH), names)
@@ -159,8 +162,9 @@ def after_a_grant(count: int) -> Row:
     filtered(broker, body)
     gc.freeze()
     for number in range(ROUNDS):
-        before = timed(lambda: filtered(broker, body))
         pod = view_of(decode_filter(request(pod_json(100 + number, {"nvidia.com/gpu": "2"}, BY_BANDWIDTH), names)).pod)
+        broker.filter(pod, names, 1.0, keep=False)
+        before = timed(lambda: filtered(broker, body))
         found = broker.filter(pod, names, 1.0)
         broker.bind(pod.uid, found.nodes[0], 1.0)
         rounds.append((before, timed(lambda: filtered(broker, body))))

@@ -16,7 +16,7 @@ from linkwise.engine.waiting import Refused
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 
     from linkwise.broker.state import State
     from linkwise.broker.wish import Wish
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from linkwise.engine.ledger import Entry
     from linkwise.engine.pending import Attempts
     from linkwise.model.views import PodView
-
-    _Standing = tuple[bool, bool, Code]
 
 __all__ = ["filter_nodes", "prioritize"]
 
@@ -109,11 +107,14 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     return [(name, ranks[standing[name]] if name in standing else 0) for name in names]
 
 
-def _standing(state: State, pod: PodView, found: Choices, names: Iterable[str]) -> dict[str, _Standing]:
+def _standing(state: State, pod: PodView, found: Choices, names: Iterable[str]) -> Mapping[str, Code]:
     """How good each of the names that fit is for the pod: larger is better."""
-    touched, failed = set(state.pending.shared(names, pod.uid)), state.pending.attempts(pod.uid).nodes
+    touched, failed = state.pending.shared(names, pod.uid), state.pending.attempts(pod.uid).nodes
     scores = found.scores(names)
-    return {name: (name not in failed, name not in touched, score) for name, score in scores.items()}
+    if not touched and not failed:
+        return scores
+    busy = set(touched)
+    return {name: (name not in failed, name not in busy, *score) for name, score in scores.items()}
 
 
 def _promised(state: State, entry: Entry, names: Sequence[str]) -> FilterAnswer:
