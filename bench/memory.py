@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from cluster import Bed
+from cluster import OURS, Bed
 from linkwise.testing.bed_api import Api, in_parallel
 from linkwise.testing.bed_objects import pod
 from linkwise.testing.bed_process import wait_for
@@ -42,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bed = Bed(Path(folder), NODES)
         try:
-            bed.cluster.scheduler.run(bed.configurations["with Linkwise"])
+            bed.cluster.scheduler.run(bed.configurations[OURS])
             namespace = bed.cluster.namespace()
             for number in range(PODS // WAVE):
                 wave(bed, namespace, number)
