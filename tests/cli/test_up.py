@@ -139,8 +139,9 @@ def test_a_signal_before_anything_was_made_ends_it_without_a_word(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_that_takes_nothing_is_told_in_one_line(tmp_path: Path) -> None:
-    program = f"TMPDIR={tmp_path} '{sys.executable}' -m linkwise up >/dev/full"
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_takes_nothing_is_told_in_one_line(tmp_path: Path, unbuffered: str) -> None:
+    program = f"TMPDIR={tmp_path} PYTHONUNBUFFERED={unbuffered} '{sys.executable}' -m linkwise up >/dev/full"
     ended = subprocess.run(["/bin/sh", "-c", program], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (2, "linkwise: standard output: No space left on device\n")
     assert list(tmp_path.iterdir()) == []

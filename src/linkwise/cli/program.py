@@ -100,12 +100,12 @@ def run_command() -> None:
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        _leave(error.exit_code)
     except LinkwiseError as error:
         click.echo(f"linkwise: {error}", err=True)
-        sys.exit(EXIT_CLUSTER if isinstance(error, ClusterError) else EXIT_INPUT)
+        _leave(EXIT_CLUSTER if isinstance(error, ClusterError) else EXIT_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(EXIT_INTERRUPTED)
+        _leave(EXIT_INTERRUPTED)
     except OSError as error:
         _stop_writing(error)
 
@@ -125,5 +125,13 @@ def _stop_writing(error: OSError) -> NoReturn:
     if not isinstance(error, BrokenPipeError):
         place = f"{error.filename}: " if isinstance(error.filename, str) else ""
         click.echo(f"linkwise: {place}{error.strerror or error}", err=True)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has nowhere to go
-    sys.exit(EXIT_OUTPUT)
+    _leave(EXIT_OUTPUT)
+
+
+def _leave(code: int) -> NoReturn:
+    """End with that code, also where nobody takes what is still buffered: Python would try again, and say so."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
