@@ -1,29 +1,25 @@
-"""Effects that can wait: wakes, annotations and events."""
+"""Effects that can wait: wakes, annotations, and what becomes of all of them at the end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from linkwise.broker.effects import Annotate, Bind, Event, Wake
+from linkwise.broker.effects import Annotate, Bind, Wake
 from linkwise.kube.performer import Performer
 from linkwise.kube.settings import PerformSettings
 from linkwise.testing.scripted_api import FakeTime, Reply, ScriptedApi, play, until
+from linkwise.testing.told_effects import FINE, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from linkwise.kube.connection import Connection
 
-FINE = Reply(200, {})
 GONE = Reply(404, {"message": 'pods "a" not found'})
 OTHER = Reply(422, {"message": 'Pod "a" is invalid: metadata.uid: Invalid value: "u-a": field is immutable'})
 MODIFIED = Reply(409, {"message": 'Operation cannot be fulfilled on pods "a": the object has been modified'})
-EVENTS = "/api/v1/namespaces/team/events"
 
 
 def wake(name: str) -> Wake:
@@ -32,49 +28,6 @@ def wake(name: str) -> Wake:
 
 def annotate(name: str, **annotations: str | None) -> Annotate:
     return Annotate("team", name, f"u-{name}", cast("dict[str, str]", annotations))
-
-
-def event(name: str = "p", sentence: str = "devices 0, 1", kind: Literal["Normal", "Warning"] = "Normal") -> Event:
-    return Event(kind, "DevicesChosen", sentence, "team", name, f"u-{name}", "n1")
-
-
-class Told:
-    """A performer that was told something, after all of it was done."""
-
-    def __init__(self, api: ScriptedApi, performer: Performer, time: FakeTime) -> None:
-        self.api = api
-        self.performer = performer
-        self.time = time
-
-    def paths(self, verb: str) -> list[str]:
-        return [request.path.rpartition("/")[2] for request in self.api.asked(verb)]
-
-
-def tell(
-    *rounds: Iterable[Wake | Annotate | Event],
-    scripts: dict[str, tuple[Reply, ...]] | None = None,
-    settings: PerformSettings | None = None,
-) -> Told:
-    """Tell effects, round by round, each after the one before is done."""
-
-    async def scenario(api: ScriptedApi, connection: Connection) -> Told:
-        for name in "abcdefp":
-            api.script(f"PATCH /api/v1/namespaces/team/pods/{name}", FINE)
-        api.script(f"POST {EVENTS}", Reply(201, {}))
-        api.script("POST /api/v1/namespaces/default/events", Reply(201, {}))
-        for asked, replies in (scripts or {}).items():
-            api.script(asked, *replies)
-        time = FakeTime()
-        performer = Performer(connection, settings or PerformSettings(), time.timing)
-        running = asyncio.create_task(performer.run())
-        for effects in rounds:
-            performer.tell(effects)
-            await until(lambda: not performer.queued)
-        await performer.close()
-        await running
-        return Told(api, performer, time)
-
-    return play(scenario)
 
 
 def test_a_pod_is_woken_by_one_annotation_and_its_uid() -> None:
@@ -202,97 +155,6 @@ def test_a_later_annotation_of_one_pod_waits_for_the_earlier() -> None:
         return [request.document["metadata"]["annotations"]["plan"] for request in api.requests]
 
     assert play(scenario) == ["x", "x", "y"]
-
-
-def test_an_event_is_about_its_pod() -> None:
-    (request,) = tell([event()]).api.requests
-    assert request.path == EVENTS
-    about = {"kind": "Pod", "name": "p", "uid": "u-p", "namespace": "team", "apiVersion": "v1"}
-    assert request.document["involvedObject"] | about == about
-    assert (request.document["reportingComponent"], request.document["count"]) == ("linkwise", 1)
-
-
-def test_an_event_about_a_pod_with_a_long_name_has_a_name_that_may_be() -> None:
-    (request,) = tell([event("a" * 199 + "-.b" + "c" * 40)]).api.requests
-    assert re.fullmatch(r"a{199}\.[0-9a-f]+", request.document["metadata"]["name"])
-
-
-def test_an_event_about_a_node_is_in_the_default_namespace() -> None:
-    (request,) = tell([Event("Warning", "Drift", "two pods, one device", node="n1")]).api.requests
-    assert request.path == "/api/v1/namespaces/default/events"
-    assert (request.document["involvedObject"]["kind"], request.document["involvedObject"]["name"]) == ("Node", "n1")
-
-
-def test_an_event_that_happens_again_is_counted_up() -> None:
-    made = f"{EVENTS}/p.3b9aca000001"
-    told = tell([event()], [event()], [event(), event()], scripts={f"PATCH {made}": (FINE,)})
-    assert [request.document["count"] for request in told.api.requests] == [1, 2, 4]
-    assert told.performer.stats["event"] == {"made": 1, "repeated": 2}
-
-
-def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
-    told = tell([event()], [event()])
-    assert [request.verb for request in told.api.requests] == ["POST", "PATCH", "POST"]
-
-
-def test_events_that_differ_are_not_counted_together() -> None:
-    told = tell([event(sentence="device 0"), event(sentence="device 1")])
-    assert told.performer.stats["event"] == {"made": 2}
-
-
-def test_too_many_events_are_dropped_and_counted() -> None:
-    told = tell([event(sentence=str(number)) for number in range(5)], settings=PerformSettings(events_held=3))
-    assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
-
-
-def test_warnings_are_written_first_and_make_room_for_themselves() -> None:
-    told = tell(
-        [*(event(sentence=str(number)) for number in range(3)), event(sentence="look", kind="Warning")],
-        settings=PerformSettings(events_held=3),
-    )
-    assert [request.document["message"] for request in told.api.requests] == ["look", "1", "2"]
-    assert told.performer.stats["event"] == {"made": 3, "dropped": 1}
-
-
-def test_a_line_full_of_warnings_takes_nothing_else() -> None:
-    warnings = [event(sentence=str(number), kind="Warning") for number in range(3)]
-    told = tell([*warnings, event(), event(sentence="more", kind="Warning")], settings=PerformSettings(events_held=3))
-    assert [request.document["message"] for request in told.api.requests] == ["0", "1", "2"]
-    assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
-
-
-def test_events_let_binds_go_first_for_a_while_and_warnings_do_not() -> None:
-    async def scenario(api: ScriptedApi, connection: Connection) -> None:
-        api.script(f"POST {EVENTS}", Reply(201, {}))
-        time = FakeTime()
-        performer = Performer(connection, PerformSettings(), time.timing)
-        performer.binder.under_way = 1
-        running = asyncio.create_task(performer.run())
-        begun = time.seconds
-        performer.tell([event(), event(sentence="look", kind="Warning")])
-        await until(lambda: not performer.queued)
-        assert [request.document["message"] for request in api.requests] == ["look", "devices 0, 1"]
-        assert time.seconds - begun == pytest.approx(2.0)
-        performer.binder.under_way = 0
-        performer.tell([event(sentence="now")])
-        await until(lambda: not performer.queued)
-        assert time.seconds - begun == pytest.approx(2.0)
-        await performer.close()
-        await running
-
-    play(scenario)
-
-
-def test_events_keep_to_their_rate() -> None:
-    told = tell(
-        [event(sentence=str(number)) for number in range(5)], settings=PerformSettings(events=1.0, events_burst=2)
-    )
-    assert told.time.seconds - 1_000.0 == pytest.approx(3.0)
-
-
-def test_a_long_sentence_is_cut_for_an_event() -> None:
-    (request,) = tell([event(sentence="x" * 5_000)]).api.requests
-    assert len(request.document["message"]) == 1_024
 
 
 def test_closing_sends_what_is_in_line_without_keeping_to_the_rate() -> None:

@@ -156,6 +156,8 @@ class Rooms:
 
     def _reach(self, ask: Ask) -> Reach:
         """Worked out once for the questions that one filter asks."""
+        if not self._shelves:
+            return []
         if self._reached is None or self._reached[0] is not ask:
             self._reached = ask, self._reachable(ask)
         return self._reached[1]
