@@ -159,6 +159,14 @@ def test_other_extenders_stay_and_do_not_bind(tmp_path: Path) -> None:
     assert "without its bindVerb b: only one may bind" in comments(text_of(tmp_path, text))
 
 
+def test_other_extenders_are_asked_before_linkwise(tmp_path: Path) -> None:
+    text = policy(GPUSHARE, OTHER)
+    theirs, ours = made(tmp_path, text)["extenders"]
+    assert (theirs["filterVerb"], ours["filterVerb"]) == ("f", "filter")
+    assert "Moved to the end" in comments(text_of(tmp_path, text))
+    assert "Moved to the end" not in comments(text_of(tmp_path, policy(OTHER, GPUSHARE)))
+
+
 def test_which_extender_is_replaced_must_be_plain(tmp_path: Path) -> None:
     assert "it can't be told which one Linkwise takes the place of" in wrong(tmp_path, policy(OTHER, OTHER))
     assert made(tmp_path, policy(OTHER))["extenders"][0]["bindVerb"] == "bind"

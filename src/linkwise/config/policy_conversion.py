@@ -40,6 +40,7 @@ _NONE_LEFT: Final = (
     "Changed: none of those that were there can stay, and without any every pod would be sent to Linkwise. All that it "
     "can place is listed; --every-pod sends every pod."
 )
+_LAST: Final = "Moved to the end: Linkwise leaves few nodes, so that other extenders choose before it."
 _DROPPED: Final = {
     "predicates": "Plugins do their work, and the usual ones are all enabled.",
     "priorities": "Plugins do their work, with the usual weights.",
@@ -59,9 +60,11 @@ def converted(policy: PolicyFile, wanted: SchedulerFile, *, url: str = "") -> st
     notes = {**profile_notes(wanted)}
     _keep_affinity(policy, document, notes)
     extenders, head = [], [*_HEAD.splitlines(), *([] if wanted.default_scheduler else [_BY_NAME]), *_dropped(policy)]
-    for number, old in enumerate(policy.extenders):
+    for number, old in enumerate(sorted(policy.extenders, key=lambda old: old is ours)):
         path = f"extenders[{number}]"
         made, told = _ours(old, wanted, url) if old is ours else _theirs(old)
+        if old is ours and ours is not policy.extenders[-1]:
+            told[""] = "\n".join(filter(None, (_LAST, told.get(""))))
         extenders.append(made)
         notes |= {f"{path}.{key}" if key else path: text for key, text in told.items()}
     notes |= {key: text for key, text in NOTES.items() if not key.startswith("extenders")}
