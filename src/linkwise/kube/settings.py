@@ -62,7 +62,7 @@ class PerformSettings:
     events_burst: int = 200
     events_held: int = 1000
     """events that may wait; more are dropped and counted"""
-    events_known: int = 4096
+    events_known: int = 1024
     """events that are remembered, so that equal ones are counted up"""
     evicting: int = 4
     """so many pods are evicted at once"""
