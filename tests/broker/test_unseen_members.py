@@ -5,22 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.effects import Wake
 from linkwise.dialects.groups import NAME, REPLICA
-from linkwise.testing.boxes import Box, broker_of, device_pod, place
+from linkwise.testing.boxes import Box, broker_of, device_pod, place, woken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from linkwise.broker.broker import Broker
-    from linkwise.broker.effects import Effect
     from linkwise.model.views import PodView
 
 NOW = 100.0
-
-
-def woken(effects: Iterable[Effect]) -> list[str]:
-    return [effect.name for effect in effects if isinstance(effect, Wake)]
 
 
 def refuse(broker: Broker, *pods: PodView) -> None:

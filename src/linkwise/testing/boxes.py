@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import Bind
+from linkwise.broker.effects import Bind, Wake
 from linkwise.broker.sights import NodeObject
 from linkwise.dialects.linkwise_inventory import KIND, SOURCE, inventory_object
 from linkwise.model.device import Device
@@ -39,6 +39,7 @@ __all__ = [
     "device_pod",
     "place",
     "seen_bound",
+    "woken",
 ]
 
 NVIDIA: Final = "nvidia.com/gpu"
@@ -166,6 +167,11 @@ def device_pod(  # noqa: PLR0913 - a builder: every field has a default
 def binds(effects: Iterable[Effect]) -> list[Bind]:
     """The binds among effects."""
     return [effect for effect in effects if isinstance(effect, Bind)]
+
+
+def woken(effects: Iterable[Effect]) -> list[str]:
+    """The names of pods that are woken."""
+    return [effect.name for effect in effects if isinstance(effect, Wake)]
 
 
 def seen_bound(pod: PodView, bound: Bind) -> PodView:
