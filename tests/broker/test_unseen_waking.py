@@ -75,3 +75,14 @@ def test_what_follows_from_a_pod_that_was_seen_is_left_to_do() -> None:
     broker.see([real])
     assert broker.next_deadline() == 0.0
     assert woken(broker.step(NOW)) == ["real"]
+
+
+def test_a_pod_that_was_bound_after_a_refusal_stands_in_no_line() -> None:
+    broker = broker_of(Box("n", count=1), Box("m", count=1))
+    place(broker, device_pod("holder"), "m")
+    real = device_pod("real")
+    assert broker.filter(real, ["n"], NOW).nodes == ["n"]
+    assert broker.filter(real, ["m"], NOW).nodes == []
+    assert not broker.bind(real.uid, "n", NOW).error
+    broker.observe([real], NOW)
+    assert list(broker.state.waiting.pods()) == []

@@ -86,13 +86,16 @@ def _forget(state: State, uid: str, now: float) -> None:
 
 
 def take_shown(state: State) -> list[Shown]:
-    """Those who asked and are seen now, the most important and oldest first; who was refused stands in line from now on."""
+    """Those who asked and are seen now, the most important and oldest first; who was refused stands in line from now on.
+
+    Unless a bind followed from an offer before: who was promised devices waits for none.
+    """
     unseen, pods = state.unseen, [state.cluster.pods[uid] for uid in state.unseen.shown]
     pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
     shown = [(pod, unseen.refused.get(pod.uid)) for pod in pods]
     for pod, refused in shown:
         unseen.drop(pod.uid)
-        if refused and not state.groups.key_of(pod.uid):
+        if refused and not state.groups.key_of(pod.uid) and not _promised(state, pod):
             state.waiting.put(refused)
     return shown
 

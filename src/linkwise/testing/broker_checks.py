@@ -221,7 +221,8 @@ class Checks:
         must(not any(refused.pod in asked for refused in state.waiting.pods()), "a pod that was not seen is in line")
         must(state.unseen.refused.keys() <= asked.keys() and not state.unseen.shown, "who was seen counts as unseen")
         must(not any(map(state.groups.key_of, asked)), "a pod that was not seen is in a group")
-        self.early &= state.asked.keys()
+        promised = {uid for uid in self.early if state.cluster.ledger.get(uid)}
+        self.early = (self.early & state.asked.keys()) - promised
         must(self.early <= asked.keys(), f"{self.early - asked.keys()} were seen and not woken")
 
     def _who_fits_was_woken(self) -> None:
