@@ -28,7 +28,7 @@ test: $(READY)  ## all tests that need nothing but Python
 e2e: $(READY)  ## the tests on a real Kubernetes, built once (KUBECONFIG=FILE: on that cluster)
 	$(BIN)/python scripts/kubernetes.py build
 	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))" \
-	  $(BIN)/pytest tests/e2e -p no:xdist -p linkwise.testing.unsafe $(ARGS)
+	  $(BIN)/pytest tests/e2e -p no:xdist -p support.e2e.safety_plugin $(ARGS)
 
 check: $(READY)  ## lint, types, layers, documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -25,14 +25,14 @@ from rich.table import Table
 from starlette.applications import Starlette
 
 from clusters import node_names, observed, pod_json, request, whole_cluster
-from linkwise.serve.answering import Verb
 from linkwise.serve.app import application, verbs
-from linkwise.serve.counting import Counting
-from linkwise.serve.listening import Server, listen
+from linkwise.serve.http.endpoint import Verb
+from linkwise.serve.http.server import Server, listen
+from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
-from linkwise.testing.served import Recorder
 from linkwise.wire.extender import FilterResult, decode_filter, encode
-from linkwise.wire.objects import decode_pod
+from linkwise.wire.kubernetes.objects import decode_pod
+from support.fakes.http_service import Recorder
 
 NODES, CALLS, ROUNDS = 5_000, 10, 100
 WARM = 20

@@ -24,12 +24,12 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from linkwise.testing.bed_api import Api, in_parallel
-from linkwise.testing.bed_nodes import machine
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.bed_own import OwnCluster
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_scheduler import Serve
+from support.e2e.api_client import Api, in_parallel
+from support.e2e.node_objects import machine
+from support.e2e.own_cluster import OwnCluster
+from support.e2e.pod_objects import pod
+from support.e2e.processes import wait_for
+from support.e2e.scheduler import Serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

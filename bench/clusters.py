@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.fleet import fleet_node, machine_devices
-from linkwise.dialects.linkwise import GRANT, grant_text
+from linkwise.broker.sample_nodes import fleet_node, machine_devices
+from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.topology import Topology, numbered
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
 from linkwise.topology.canonical import canonical
-from linkwise.vendors.profiles import MachineProfile, profile
+from linkwise.vendors.machines import MachineProfile, profile
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.sights import Sight
+    from linkwise.broker.watch_events import Sight
     from linkwise.model.settings import PlacingSettings
 
 MACHINES = ("dgx1-v100", "v100-pcie", "a100-bridged", "dgx-a100")

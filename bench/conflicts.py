@@ -18,11 +18,11 @@ from rich.table import Table
 
 from clusters import node_names, observed, pod_json
 from linkwise.broker.effects import Bind
-from linkwise.broker.fleet import fleet_node
-from linkwise.broker.sights import PodGone
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import PodGone
 from linkwise.model.settings import PlacingSettings
-from linkwise.vendors.profiles import profile
-from linkwise.wire.objects import pod_view
+from linkwise.vendors.machines import profile
+from linkwise.wire.kubernetes.objects import pod_view
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView

@@ -19,10 +19,10 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
-from linkwise.embedded.server import EmbeddedApi
-from linkwise.testing.embedded_bed import QUICK, Bed
-from linkwise.testing.embedded_service import EmbeddedService
+from support.embedded.cluster import QUICK, Bed
+from support.embedded.service import EmbeddedService
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -18,7 +18,7 @@ from rich.table import Table
 from clusters import node_names, observed, pod_json, request, shared_cluster, whole_cluster
 from linkwise.model.settings import PlacingSettings, ShareSettings
 from linkwise.wire.extender import FilterResult, decode_filter, encode, filter_result
-from linkwise.wire.objects import view_of
+from linkwise.wire.kubernetes.objects import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster import OURS, Bed
-from linkwise.testing.bed_api import Api, in_parallel
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.bed_process import wait_for
+from support.e2e.api_client import Api, in_parallel
+from support.e2e.pod_objects import pod
+from support.e2e.processes import wait_for
 
 NODES, PODS, WAVE, WARM = 100, 20_000, 400, 4_000
 BAR = 1.1  # of what it has after the first few thousand

@@ -14,18 +14,18 @@ from rich.table import Table
 
 from clusters import node_names, noisy
 from linkwise.broker.broker import Broker
-from linkwise.broker.fleet import fleet_node, machine_devices
-from linkwise.broker.group_book import Gathered
-from linkwise.broker.group_planning import start
-from linkwise.dialects.linkwise import GRANT, grant_text
-from linkwise.model.group import Group
+from linkwise.broker.groups.planning import start
+from linkwise.broker.groups.registry import Gathered
+from linkwise.broker.sample_nodes import fleet_node, machine_devices
+from linkwise.dialects.linkwise.dialect import GRANT, grant_text
+from linkwise.model.ask__group import Group
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
-    from linkwise.broker.sights import Sight
-    from linkwise.engine.groups.plan import Plan
+    from linkwise.broker.watch_events import Sight
+    from linkwise.engine.planning.plan import Plan
 
 LEVELS = tuple(f"network.topology.nvidia.com/{name}" for name in ("spine", "block", "accelerator"))
 STEP = 0.020  # seconds at most, so that other requests are answered meanwhile

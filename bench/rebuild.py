@@ -21,15 +21,15 @@ from rich.table import Table
 
 from clusters import node_names, pod_json, whole_cluster
 from linkwise.broker.broker import Broker
-from linkwise.broker.sights import NodeObject
+from linkwise.broker.watch_events import NodeObject
 from linkwise.model.views import NodeView, PodView
 from linkwise.wire.decoding import parse_json
-from linkwise.wire.objects import decode_nodes, decode_pods
+from linkwise.wire.kubernetes.objects import decode_nodes, decode_pods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.broker.sights import Sight
+    from linkwise.broker.watch_events import Sight
 
 NODES, PODS, PAGE = 5_000, 50_000, 500
 SECONDS, MEGABYTES = 3.0, 200

@@ -19,16 +19,16 @@ import uvloop
 
 from clusters import pod_json
 from linkwise.broker.broker import Broker
-from linkwise.kube.connection import Connection
-from linkwise.kube.credentials import Credentials
-from linkwise.kube.http import Http, Origin
-from linkwise.kube.reflector import Reflector
-from linkwise.kube.sources import PODS
+from linkwise.kube.client.api import Connection
+from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.watch.kinds import PODS
+from linkwise.kube.watch.reflector import Reflector
+from linkwise.net.http_client import Http, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.broker.sights import Sight
+    from linkwise.broker.watch_events import Sight
 
 PAGE = 500
 FILLING = "x" * 2_600  # what every pod has and nobody reads: managed fields, status, volumes

@@ -11,14 +11,14 @@ import click
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
-from linkwise.cli.drawing import drawing
-from linkwise.cli.pick_one import Pick, pick_one
+from linkwise.cli.pick.by_links import Pick, pick_one
 from linkwise.cli.program import main
-from linkwise.cli.tour.guiding import tell_apart
+from linkwise.cli.render.svg import drawing
 from linkwise.cli.tour.stories import STORIES
+from linkwise.cli.tour.tour import tell_apart
 from linkwise.rulebook.page import rules_page
-from linkwise.testing.pages import pages, refreshed
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
+from support.doc_examples import pages, refreshed
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SIGN: Final = 12.2

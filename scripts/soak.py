@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from linkwise import TopologyError, parse_topology
-from linkwise.testing.bandwidth_texts import P2P_TITLES, p2p_text
-from linkwise.testing.broker_machine import World
-from linkwise.testing.group_machine import GroupWorld
-from linkwise.vendors.profiles import PROFILES
+from linkwise.vendors.machines import PROFILES
+from support.builders.tool_texts__bandwidth_texts import P2P_TITLES, p2p_text
+from support.properties.broker_world import World
+from support.properties.group_world import GroupWorld
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWEST = 2e-6  # seconds a character, for texts of some size

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from linkwise.config.settings import KubeSettings
-from linkwise.embedded.controllers_cleanup import CleanupSettings
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.embedded_bed import QUICK, Bed, played
-from linkwise.testing.embedded_chaos import CROWDED, FLEET, Chaos
-from linkwise.testing.embedded_service import EmbeddedService
+from linkwise.embedded.controllers.cleanup import CleanupSettings
+from support.e2e.pod_objects import pod
+from support.embedded.chaos import CROWDED, FLEET, Chaos
+from support.embedded.cluster import QUICK, Bed, played
+from support.embedded.service import EmbeddedService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # typing's own is the most of what importing this would c
 if TYPE_CHECKING:
     from typing import Final
 
-    from linkwise.engine.explain import refusal
+    from linkwise.engine.reasons.catalog import refusal
     from linkwise.errors import AskError, InputError, LinkwiseError, PolicyError, RulebookError, TopologyError
     from linkwise.model import (
         Ask,
@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "linkwise.engine.explain": ("refusal",),
+    "linkwise.engine.reasons.catalog": ("refusal",),
     "linkwise.errors": ("AskError", "InputError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"),
     "linkwise.topology.bottleneck": ("Bottleneck", "best_bottleneck"),
     "linkwise.topology.link_score": ("pair_score", "score_matrix"),

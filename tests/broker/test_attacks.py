@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
-from linkwise.broker.sights import NodeObject, PodGone
-from linkwise.dialects.linkwise import GRANT
-from linkwise.dialects.linkwise_inventory import KIND
+from linkwise.broker.watch_events import NodeObject, PodGone
+from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.model.views import ContainerView, NodeView
-from linkwise.testing.boxes import (
+from linkwise.testing.cluster import (
     AMD,
     KOORDINATOR,
     MEMORY,
@@ -27,11 +27,11 @@ from linkwise.testing.boxes import (
     place,
     seen_bound,
 )
-from linkwise.testing.broker_checks import claims
+from support.properties.broker_invariants import claims
 
 if TYPE_CHECKING:
     from linkwise.engine.drift import DriftKind
-    from linkwise.testing.boxes import Family
+    from linkwise.testing.cluster import Family
 
 NOW = 100.0
 WHOLE, SHARE = device_pod("whole"), device_pod("share", 4, MEMORY)

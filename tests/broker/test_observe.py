@@ -12,17 +12,17 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone
-from linkwise.dialects.linkwise import GRANT
-from linkwise.dialects.linkwise_inventory import KIND
-from linkwise.testing.boxes import MEMORY, Box, binds, broker_of, device_pod, place, seen_bound
-from linkwise.testing.broker_checks import claims
-from linkwise.testing.broker_machine import MOVES, World
+from linkwise.broker.watch_events import NodeGone, NodeObject, PodGone
+from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.testing.cluster import MEMORY, Box, binds, broker_of, device_pod, place, seen_bound
+from support.properties.broker_invariants import claims
+from support.properties.broker_world import MOVES, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from linkwise.broker.sights import Sight
+    from linkwise.broker.watch_events import Sight
     from linkwise.engine.drift import DriftKind
     from linkwise.model.views import PodView
 

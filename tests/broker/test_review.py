@@ -8,11 +8,11 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
-from linkwise.broker.fleet import fleet_node
-from linkwise.broker.sights import NodeGone, NodeObject, PodGone, PodsListed
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, PodView
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
 
 NOW = 100.0
 

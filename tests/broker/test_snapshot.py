@@ -9,13 +9,13 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
-from linkwise.broker.fleet import fleet_node
-from linkwise.broker.sights import ClusterObject, PodGone
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import ClusterObject, PodGone
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import EffectKept, Kept, Snapshot
 from linkwise.model.views import ContainerView, PodView
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
 
 
 def pod(name: str, count: int = 8) -> PodView:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.effects import Wake
-from linkwise.broker.sights import PodGone
-from linkwise.testing.boxes import MEMORY, Box, binds, broker_of, device_pod, place
+from linkwise.broker.watch_events import PodGone
+from linkwise.testing.cluster import MEMORY, Box, binds, broker_of, device_pod, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import Effect
-    from linkwise.broker.sights import Sight
+    from linkwise.broker.watch_events import Sight
     from linkwise.model.views import PodView
 
 NOW = 100.0

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Wake
-from linkwise.broker.sights import NodeGone, PodGone
+from linkwise.broker.watch_events import NodeGone, PodGone
 from linkwise.model.views import Taint
-from linkwise.testing.boxes import AMD, MEMORY, Box, broker_of, device_pod, place
+from linkwise.testing.cluster import AMD, MEMORY, Box, broker_of, device_pod, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.surroundings import surroundings
+from support.environment__surroundings import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

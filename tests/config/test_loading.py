@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings as trying, strategies as st
 
-from linkwise.config.limits import LIMITS
 from linkwise.config.loading import load, look
 from linkwise.config.schema import SCHEMA, built
 from linkwise.config.settings import ServeSettings
+from linkwise.config.validation import LIMITS
 from linkwise.errors import InputError
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.model.settings import PlacingSettings
-from linkwise.wire.settings import settings_document
+from linkwise.wire.snapshot.snapshot__settings import settings_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable

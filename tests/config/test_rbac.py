@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from linkwise.broker.cluster_objects import READ
+from linkwise.broker.cluster.cluster_objects import READ
 from linkwise.config.rbac import FEATURES, OPTIONAL, rbac_yaml
 from linkwise.errors import InputError
-from linkwise.kube.sources import SOURCES
+from linkwise.kube.watch.kinds import SOURCES
 
 Permission = tuple[str, str, str, str]
 """namespace or nothing, API group, resource, verb"""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.conformance import Space
-from linkwise.testing.embedded_thread import EmbeddedThread
+from support.embedded.conformance import Space
+from support.embedded.thread import EmbeddedThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.testing.conformance import MERGE, STRATEGIC, pod
+from support.embedded.conformance import MERGE, STRATEGIC, pod
 
 if TYPE_CHECKING:
-    from linkwise.testing.conformance import Space
+    from support.embedded.conformance import Space
 
 INVENTORIES = "/apis/linkwise.dev/v1alpha1/deviceinventories"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
-from linkwise.testing.conformance import pod
+from support.embedded.conformance import pod
 
 if TYPE_CHECKING:
-    from linkwise.testing.conformance import Space
+    from support.embedded.conformance import Space
 
 OURS = "labelSelector=ours"
 

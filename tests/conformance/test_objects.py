@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.conformance import MERGE, STRATEGIC, pod
+from support.embedded.conformance import MERGE, STRATEGIC, pod
 
 if TYPE_CHECKING:
-    from linkwise.testing.conformance import Space
+    from support.embedded.conformance import Space
 
 
 def test_a_new_object_is_given_a_uid_a_time_and_a_version(space: Space) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.conformance import APPLY, JSON_PATCH, MERGE, STRATEGIC, pod
+from support.embedded.conformance import APPLY, JSON_PATCH, MERGE, STRATEGIC, pod
 
 if TYPE_CHECKING:
-    from linkwise.testing.conformance import Space
+    from support.embedded.conformance import Space
 
 
 def test_a_merge_patch_joins_maps_and_null_takes_away(space: Space) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.testing.conformance import STRATEGIC, gated, pod
+from support.embedded.conformance import STRATEGIC, gated, pod
 
 if TYPE_CHECKING:
-    from linkwise.testing.conformance import Space
+    from support.embedded.conformance import Space
 
 
 def test_a_new_pod_has_what_it_did_not_say(space: Space) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.testing.conformance import gated, pod
+from support.embedded.conformance import gated, pod
 
 if TYPE_CHECKING:
-    from linkwise.testing.conformance import Space
+    from support.embedded.conformance import Space
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from linkwise.testing.conformance import pod
+from support.embedded.conformance import pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.conformance import Space
+    from support.embedded.conformance import Space
 
 
 def told(lines: Iterator[dict[str, Any]], count: int) -> list[tuple[str, str]]:

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-from linkwise.testing.asked_cluster import AskedCluster, gpushare_pod
-from linkwise.testing.bed_nodes import ascend, gpushare, machine
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.pages import blocks, examples
+from support.doc_examples import blocks, examples
+from support.e2e.node_objects import ascend, gpushare, machine
+from support.e2e.pod_objects import pod
+from support.embedded.cli_cluster import AskedCluster, gpushare_pod
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/how-to/ask-a-cluster.md"
 AGE: Final = re.compile(r"\b\d+s\b")

@@ -10,9 +10,11 @@ from typing import Any, Final, get_args
 
 import pytest
 
-from linkwise.broker import answers, effects, explanation, inspecting, node_explanation, sights
+from linkwise.broker import answers, effects, watch_events as sights
 from linkwise.broker.broker import Broker
 from linkwise.engine.drift import Drift, DriftKind, drift_text
+from linkwise.explain import inspect as inspecting
+from linkwise.explain.reports import node as node_explanation, pod as explanation
 from linkwise.model.settings import BandwidthSettings, PlacingSettings, ShareSettings
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 import yaml
 from click.testing import CliRunner
 
-from linkwise.cli.fleet import MODES, MOST, fleet_of
+from linkwise.cli.inputs.fleet import MODES, MOST, fleet_of
 from linkwise.cli.program import main
-from linkwise.embedded import simulated_pods, simulated_wishes
-from linkwise.testing.pages import blocks, examples
-from linkwise.testing.tried_cluster import TriedCluster
+from linkwise.embedded.nodes import faults as simulated_wishes, pod_phases as simulated_pods
+from support.doc_examples import blocks, examples
+from support.embedded.up_process import TriedCluster
 
 if TYPE_CHECKING:
-    from linkwise.testing.pages import Example
+    from support.doc_examples import Example
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 TUTORIAL: Final = (DOCS / "tutorial/a-cluster-to-try.md").read_text("utf-8")

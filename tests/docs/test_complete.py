@@ -13,30 +13,30 @@ import yaml
 
 import linkwise
 from linkwise import errors
-from linkwise.broker.policy_table import _BY_DIALECT, _COUNTS_ONLY
-from linkwise.cli.manifests import TEMPLATES
-from linkwise.cli.understanding import NODE_KINDS, read_file
-from linkwise.dialects.groups import CONVENTIONS, JOB_RANKS, RANKS
+from linkwise.broker.cluster.pod_request__policy_table import _BY_DIALECT, _COUNTS_ONLY
+from linkwise.cli.inputs.manifests import TEMPLATES
+from linkwise.cli.reports.manifests import NODE_KINDS, read_file
+from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.registry import DIALECTS
-from linkwise.engine.explain import WORDS
-from linkwise.model.group import Group, NetworkWish
-from linkwise.model.hardware import HardwareProfile
+from linkwise.engine.reasons.catalog import WORDS
+from linkwise.model.ask__group import Group, NetworkWish
+from linkwise.model.device__hardware import HardwareProfile
+from linkwise.model.inventory import Stock
+from linkwise.model.inventory__node_facts import NodeFacts
 from linkwise.model.link import Pcie
-from linkwise.model.node_facts import NodeFacts
-from linkwise.model.problem import Problem
 from linkwise.model.settings import BandwidthSettings, JobShape, ShareSettings
-from linkwise.model.stock import Stock
+from linkwise.model.verdict__problem import Problem
 from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
-from linkwise.policies.spans import SPANS
+from linkwise.policies.ring_spans import SPANS
 from linkwise.rulebook import table
 from linkwise.vendors.container_needs import NEEDS, ContainerNeeds
-from linkwise.vendors.profiles import PROFILES, MachineProfile
+from linkwise.vendors.machines import PROFILES, MachineProfile
+from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 from linkwise.vendors.readers import READERS
-from linkwise.vendors.reading import DeviceFacts, Reader, Reading
-from linkwise.wire.pick import Answer, Line
-from linkwise.wire.topology_file import _TopologyFile
-from linkwise.wire.topology_view import TopologyView
+from linkwise.wire.pick_batch import Answer, Line
+from linkwise.wire.topology_json import _TopologyFile
+from linkwise.wire.topology_json__topology_view import TopologyView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

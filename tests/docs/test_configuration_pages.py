@@ -10,13 +10,13 @@ import click
 import pytest
 import yaml
 
-from linkwise.cli.config import command as config
+from linkwise.cli.commands.config import command as config
 from linkwise.config.environment import FILE, GPUSHARE
 from linkwise.config.loading import load
 from linkwise.config.rbac import FEATURES
-from linkwise.config.resources import NATIVE
-from linkwise.config.scheduler import WEIGHT
+from linkwise.config.scheduler_config import WEIGHT
 from linkwise.config.schema import SCHEMA, Setting
+from linkwise.dialects.registry__resources import NATIVE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 REFERENCE: Final = (ROOT / "docs/reference/configuration.md").read_text("utf-8")

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from linkwise.testing.pages import Shell, blocks, examples, pages
+from support.doc_examples import Shell, blocks, examples, pages
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in pages(ROOT)}

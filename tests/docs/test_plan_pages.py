@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 import pytest
 
-from linkwise.broker import explanation, group_explanation
-from linkwise.broker.explanation import Given, Leaver
-from linkwise.broker.group_explanation import (
+from linkwise.cli.inputs.manifests import TEMPLATES
+from linkwise.engine.planning.planner import LEVELS
+from linkwise.explain.reports import group as group_explanation, pod as explanation
+from linkwise.explain.reports.group import (
     GroupExplanation,
     GroupNode,
     GroupRemedy,
@@ -22,9 +23,8 @@ from linkwise.broker.group_explanation import (
     RunnerUp,
     ToldMember,
 )
-from linkwise.cli.manifests import TEMPLATES
-from linkwise.engine.against import Against
-from linkwise.engine.groups.planner import LEVELS
+from linkwise.explain.reports.pod import Given, Leaver
+from linkwise.explain.survey__against import Against
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,17 +11,16 @@ import msgspec
 import pytest
 import yaml
 
-from linkwise.broker.explanation import Given
-from linkwise.broker.replay import Decision, Way
-from linkwise.model.entry import Outcome, State
+from linkwise.explain.reports.pod import Given
+from linkwise.model.ledger_entry import Outcome, State
+from linkwise.sim.replay import Decision, Way
 from linkwise.testing.scenario import GIVEN, SCENARIO, load, run
-from linkwise.testing.scenario_checks import EXPECTED
-from linkwise.testing.scenario_groups import GROUP
-from linkwise.testing.scenario_play import ANSWERED, BESIDE, VERBS
-from linkwise.testing.scenario_words import HOLDING, NODE, POD
-from linkwise.wire.object_list import READ
-from linkwise.wire.snapshot import VERSION, _Kept, _Object, _Shared, _Snapshot
-from linkwise.wire.snapshot_groups import (
+from linkwise.testing.scenario.expectations import EXPECTED
+from linkwise.testing.scenario.groups import GROUP
+from linkwise.testing.scenario.steps import ANSWERED, BESIDE, VERBS
+from linkwise.testing.scenario.vocabulary import HOLDING, NODE, POD
+from linkwise.wire.kubernetes.kubectl_list import READ
+from linkwise.wire.snapshot.group_records import (
     GroupsRecord,
     LevelRecord,
     PlacementRecord,
@@ -30,7 +29,7 @@ from linkwise.wire.snapshot_groups import (
     ShortRecord,
     ToldRecord,
 )
-from linkwise.wire.snapshot_records import (
+from linkwise.wire.snapshot.records import (
     AskRecord,
     ContainerRecord,
     EntryRecord,
@@ -40,6 +39,7 @@ from linkwise.wire.snapshot_records import (
     PartRecord,
     TriedRecord,
 )
+from linkwise.wire.snapshot.snapshot import VERSION, _Kept, _Object, _Shared, _Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -10,8 +10,8 @@ import pytest
 from starlette.routing import Mount, Route
 
 from linkwise.serve.app import application
-from linkwise.testing.boxes import Box, broker_of
-from linkwise.testing.served import Served
+from linkwise.testing.cluster import Box, broker_of
+from support.fakes.http_service import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.explaining import explanation_lines
-from linkwise.broker.fleet import fleet_node
-from linkwise.broker.replay import Runner
-from linkwise.broker.sights import PodGone
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import PodGone
+from linkwise.explain.pod import explanation_lines
 from linkwise.model.views import ContainerView, NodeView, PodView
-from linkwise.testing.pages import blocks
-from linkwise.vendors.profiles import profile
+from linkwise.sim.replay import Runner
+from linkwise.vendors.machines import profile
+from support.doc_examples import blocks
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/explanation/why-it-waits.md"
 GPU, NPU, MEMORY = "nvidia.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu-mem"

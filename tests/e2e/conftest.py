@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.testing import bed_running
-from linkwise.testing.bed_given import GivenCluster
-from linkwise.testing.bed_own import OwnCluster
-from linkwise.testing.bed_proxy import Line
-from linkwise.testing.bed_running import printed
-from linkwise.testing.bed_scheduler import Serve
-from linkwise.testing.bed_service import Placing
+from support.e2e import service__bed_running as bed_running
+from support.e2e.external_cluster import GivenCluster
+from support.e2e.lossy_proxy import Line
+from support.e2e.own_cluster import OwnCluster
+from support.e2e.scheduler import Serve
+from support.e2e.service import Placing
+from support.e2e.service__bed_running import printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from linkwise.testing.bed_cluster import Cluster
+    from support.e2e.cluster import Cluster
 
 collect_ignore_glob = [] if os.environ.get("LINKWISE_E2E") else ["*"]
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.bed_api import ApiError
-from linkwise.testing.bed_nodes import node
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.bed_process import free_ports, wait_for
+from support.e2e.api_client import ApiError
+from support.e2e.node_objects import node
+from support.e2e.pod_objects import pod
+from support.e2e.processes import free_ports, wait_for
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_own import OwnCluster
+    from support.e2e.cluster import Cluster
+    from support.e2e.own_cluster import OwnCluster
 
 GPU = "nvidia.com/gpu"
 DEPLOYMENT = """

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from linkwise.testing.bed_process import BedError, Process, free_ports, wait_for
+from support.e2e.processes import BedError, Process, free_ports, wait_for
 
 STARTER = """
 import sys, time
 from pathlib import Path
-from linkwise.testing.bed_process import Process
+from support.e2e.processes import Process
 child = Process("sleeper", ["sleep", "600"], Path(sys.argv[1]))
 child.start()
 print(child.pid, flush=True)

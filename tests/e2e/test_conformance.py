@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.conformance import Space
+from support.embedded.conformance import Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.bed_cluster import Cluster
+    from support.e2e.cluster import Cluster
 
 numbers = count(1)
 

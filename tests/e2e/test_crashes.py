@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.testing import bed_running
-from linkwise.testing.bed_checks import all_is_well, nothing_is_sold_twice
-from linkwise.testing.bed_nodes import gpushare, machine
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.bed_own import OwnCluster
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_proxy import slow_binds, sound
+from support.e2e import service__bed_running as bed_running
+from support.e2e.invariants import all_is_well, nothing_is_sold_twice
+from support.e2e.lossy_proxy import slow_binds, sound
+from support.e2e.node_objects import gpushare, machine
+from support.e2e.own_cluster import OwnCluster
+from support.e2e.pod_objects import pod
+from support.e2e.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.bed_api import Raw
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_proxy import Fate, Line
-    from linkwise.testing.bed_scheduler import Serve
-    from linkwise.testing.bed_service import Placing
+    from support.e2e.api_client import Raw
+    from support.e2e.cluster import Cluster
+    from support.e2e.lossy_proxy import Fate, Line
+    from support.e2e.scheduler import Serve
+    from support.e2e.service import Placing
 
 GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.testing.bed_checks import INVENTORIES, all_is_well, claims, nothing_is_sold_twice, records_are_whole
-from linkwise.testing.bed_nodes import gpushare, koordinator, machine
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_running import answering_for_koordinator
+from support.e2e.invariants import INVENTORIES, all_is_well, claims, nothing_is_sold_twice, records_are_whole
+from support.e2e.node_objects import gpushare, koordinator, machine
+from support.e2e.pod_objects import pod
+from support.e2e.processes import wait_for
+from support.e2e.service__bed_running import answering_for_koordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from linkwise.testing.bed_api import Raw
-    from linkwise.testing.bed_checks import Claim
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_scheduler import Serve
-    from linkwise.testing.bed_service import Placing
+    from support.e2e.api_client import Raw
+    from support.e2e.cluster import Cluster
+    from support.e2e.invariants import Claim
+    from support.e2e.scheduler import Serve
+    from support.e2e.service import Placing
 
 GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"

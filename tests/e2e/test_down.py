@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.testing import bed_running
-from linkwise.testing.bed_checks import all_is_well
-from linkwise.testing.bed_nodes import machine
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_proxy import slow_binds, sound
+from support.e2e import service__bed_running as bed_running
+from support.e2e.invariants import all_is_well
+from support.e2e.lossy_proxy import slow_binds, sound
+from support.e2e.node_objects import machine
+from support.e2e.pod_objects import pod
+from support.e2e.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_proxy import Line
-    from linkwise.testing.bed_scheduler import Serve
-    from linkwise.testing.bed_service import Placing
+    from support.e2e.cluster import Cluster
+    from support.e2e.lossy_proxy import Line
+    from support.e2e.scheduler import Serve
+    from support.e2e.service import Placing
 
 GPU: Final = "nvidia.com/gpu"
 

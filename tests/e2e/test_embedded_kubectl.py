@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.embedded_thread import EmbeddedThread
-from linkwise.testing.recorded import Recording
+from support.embedded.recorded_requests import Recording
+from support.embedded.thread import EmbeddedThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

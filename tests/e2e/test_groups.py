@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from linkwise.testing.bed_checks import all_is_well
-from linkwise.testing.bed_nodes import device_ids, koordinator, machine
-from linkwise.testing.bed_objects import GROUP_WORDS
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_refusing import binds_refused
-from linkwise.testing.bed_running import answering_for_koordinator
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
+from support.e2e.invariants import all_is_well
+from support.e2e.node_objects import device_ids, koordinator, machine
+from support.e2e.pod_objects import GROUP_WORDS
+from support.e2e.processes import wait_for
+from support.e2e.refused_binds import binds_refused
+from support.e2e.service__bed_running import answering_for_koordinator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_scheduler import Serve
-    from linkwise.testing.bed_service import Granted, Placing
+    from support.e2e.cluster import Cluster
+    from support.e2e.scheduler import Serve
+    from support.e2e.service import Granted, Placing
 
 GPU: Final = "nvidia.com/gpu"
 MEASURED: Final = "dgx1-v100-measured"

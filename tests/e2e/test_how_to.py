@@ -6,20 +6,20 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from linkwise.testing.bed_files import kubeconfig
-from linkwise.testing.bed_nodes import machine, node
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_running import printed
-from linkwise.testing.bed_scheduler import Scheduler, Serve
-from linkwise.testing.bed_service import Placing, grant
+from support.e2e.config_files import kubeconfig
+from support.e2e.node_objects import machine, node
+from support.e2e.processes import wait_for
+from support.e2e.scheduler import Scheduler, Serve
+from support.e2e.service import Placing, grant
+from support.e2e.service__bed_running import printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from linkwise.testing.bed_api import Raw
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_own import OwnCluster
+    from support.e2e.api_client import Raw
+    from support.e2e.cluster import Cluster
+    from support.e2e.own_cluster import OwnCluster
 
 SYSTEM: Final = "linkwise-system"
 

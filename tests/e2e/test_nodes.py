@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.stock import stock_of
-from linkwise.testing.bed_api import ApiError, path_of
-from linkwise.testing.bed_nodes import KINDS, ascend, device_ids, gpushare, koordinator, machine
-from linkwise.testing.bed_objects import device_definition
-from linkwise.vendors.profiles import PROFILES
-from linkwise.wire.objects import node_view
+from linkwise.broker.cluster.inventory import stock_of
+from linkwise.vendors.machines import PROFILES
+from linkwise.wire.kubernetes.objects import node_view
+from support.e2e.api_client import ApiError, path_of
+from support.e2e.node_objects import KINDS, ascend, device_ids, gpushare, koordinator, machine
+from support.e2e.pod_objects import device_definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.model.stock import Stock
-    from linkwise.testing.bed_api import Raw
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_nodes import ChipsTold
+    from linkwise.model.inventory import Stock
+    from support.e2e.api_client import Raw
+    from support.e2e.cluster import Cluster
+    from support.e2e.node_objects import ChipsTold
 
 
 def stocked(cluster: Cluster, things: list[Raw]) -> Stock:

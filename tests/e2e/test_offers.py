@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.testing.bed_api import marked
-from linkwise.testing.bed_checks import all_is_well
-from linkwise.testing.bed_nodes import gpushare, machine
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_refusing import binds_refused
+from support.e2e.api_client import marked
+from support.e2e.invariants import all_is_well
+from support.e2e.node_objects import gpushare, machine
+from support.e2e.processes import wait_for
+from support.e2e.refused_binds import binds_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.bed_service import Placing
+    from support.e2e.service import Placing
 
 GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"

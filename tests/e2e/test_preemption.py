@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from linkwise.testing.bed_checks import all_is_well
-from linkwise.testing.bed_nodes import ascend, machine
+from support.e2e.invariants import all_is_well
+from support.e2e.node_objects import ascend, machine
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_service import Granted, Placing
+    from support.e2e.service import Granted, Placing
 
 GPU: Final = "nvidia.com/gpu"
 CHIP: Final = "huawei.com/Ascend910"

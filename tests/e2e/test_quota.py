@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.bed_api import ApiError
-from linkwise.testing.bed_nodes import ascend, gpushare, machine
-from linkwise.testing.bed_process import wait_for
+from support.e2e.api_client import ApiError
+from support.e2e.node_objects import ascend, gpushare, machine
+from support.e2e.processes import wait_for
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_service import Placing
+    from support.e2e.service import Placing
 
 AMOUNTS = {"nvidia.com/gpu": 2, "huawei.com/Ascend910": 2, "aliyun.com/gpu-mem": 6}
 

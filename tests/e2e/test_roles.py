@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from linkwise.kube.sources import SOURCES
-from linkwise.testing.bed_files import write_json
-from linkwise.testing.bed_nodes import device_ids, gpushare, machine
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.bed_own import OwnCluster
-from linkwise.testing.bed_process import Process, wait_for
-from linkwise.testing.bed_running import printed
-from linkwise.testing.bed_scheduler import Serve
-from linkwise.testing.bed_service import Placing
+from linkwise.kube.watch.kinds import SOURCES
+from support.e2e.config_files import write_json
+from support.e2e.node_objects import device_ids, gpushare, machine
+from support.e2e.own_cluster import OwnCluster
+from support.e2e.pod_objects import pod
+from support.e2e.processes import Process, wait_for
+from support.e2e.scheduler import Serve
+from support.e2e.service import Placing
+from support.e2e.service__bed_running import printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.bed_api import Raw
-    from linkwise.testing.bed_cluster import Cluster
+    from support.e2e.api_client import Raw
+    from support.e2e.cluster import Cluster
 
 Right = tuple[str, str, str, str]
 """namespace or nothing, API group, resource, verb"""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.bed_nodes import device_ids, machine
-from linkwise.testing.bed_objects import pod
+from support.e2e.node_objects import device_ids, machine
+from support.e2e.pod_objects import pod
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_scheduler import Serve
+    from support.e2e.cluster import Cluster
+    from support.e2e.scheduler import Serve
 
 
 @pytest.mark.usefixtures("service")

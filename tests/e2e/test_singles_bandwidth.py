@@ -12,16 +12,16 @@ import pytest
 import yaml
 
 from linkwise.model.topology import Topology, numbered
-from linkwise.testing.bed_nodes import device_ids, koordinator, node
-from linkwise.testing.bed_objects import device_definition
-from linkwise.testing.bed_service_expected import by_bottleneck
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
+from support.e2e.brute_force_picks import by_bottleneck
+from support.e2e.node_objects import device_ids, koordinator, node
+from support.e2e.pod_objects import device_definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_service import Granted, Placing
+    from support.e2e.cluster import Cluster
+    from support.e2e.service import Granted, Placing
 
 WORDS = "koordinator.sh/"
 SEED = Path(__file__).parents[3] / "shared/seeds"

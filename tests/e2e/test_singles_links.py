@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.testing.bed_nodes import KINDS, device_ids, machine
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_service_expected import by_links, pair_scores
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
+from support.e2e.brute_force_picks import by_links, pair_scores
+from support.e2e.node_objects import KINDS, device_ids, machine
+from support.e2e.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.testing.bed_service import Granted, Placing
+    from support.e2e.service import Granted, Placing
 
 GPU = "nvidia.com/gpu"
 SETS: dict[str, dict[str, str]] = {

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.bed_nodes import device_ids, koordinator
-from linkwise.testing.bed_objects import device_definition, pod
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_service import grant
+from support.e2e.node_objects import device_ids, koordinator
+from support.e2e.pod_objects import device_definition, pod
+from support.e2e.processes import wait_for
+from support.e2e.service import grant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from linkwise.testing.bed_own import OwnCluster
-    from linkwise.testing.bed_scheduler import Serve
+    from support.e2e.own_cluster import OwnCluster
+    from support.e2e.scheduler import Serve
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.bed_nodes import ascend
+from support.e2e.node_objects import ascend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.testing.bed_service import Granted, Placing
+    from support.e2e.service import Granted, Placing
 
 NPU = "huawei.com/Ascend910"
 GROUPS = {1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from linkwise.testing.bed_nodes import gpushare, machine, node
-from linkwise.testing.bed_process import wait_for
+from support.e2e.node_objects import gpushare, machine, node
+from support.e2e.processes import wait_for
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_api import Raw
-    from linkwise.testing.bed_service import Granted, Placing
+    from support.e2e.api_client import Raw
+    from support.e2e.service import Granted, Placing
 
 MEMORY = "aliyun.com/gpu-mem"
 KEYS = "ALIYUN_COM_GPU_MEM_"

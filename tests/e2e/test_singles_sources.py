@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.bed_api import marked, path_of
-from linkwise.testing.bed_nodes import ascend, device_ids, gpushare, machine
-from linkwise.testing.bed_service_expected import by_links
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
+from support.e2e.api_client import marked, path_of
+from support.e2e.brute_force_picks import by_links
+from support.e2e.node_objects import ascend, device_ids, gpushare, machine
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_nodes import ChipsTold, Told
-    from linkwise.testing.bed_service import Placing
+    from support.e2e.node_objects import ChipsTold, Told
+    from support.e2e.service import Placing
 
 GPU = "nvidia.com/gpu"
 NPU = "huawei.com/Ascend910"

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.testing import bed_running
-from linkwise.testing.bed_checks import all_is_well
-from linkwise.testing.bed_nodes import ascend, gpushare, machine
-from linkwise.testing.bed_process import wait_for
-from linkwise.testing.bed_proxy import sound
+from support.e2e import service__bed_running as bed_running
+from support.e2e.invariants import all_is_well
+from support.e2e.lossy_proxy import sound
+from support.e2e.node_objects import ascend, gpushare, machine
+from support.e2e.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from linkwise.testing.bed_api import Raw
-    from linkwise.testing.bed_cluster import Cluster
-    from linkwise.testing.bed_proxy import Fate, Line
-    from linkwise.testing.bed_scheduler import Serve
-    from linkwise.testing.bed_service import Placing
+    from support.e2e.api_client import Raw
+    from support.e2e.cluster import Cluster
+    from support.e2e.lossy_proxy import Fate, Line
+    from support.e2e.scheduler import Serve
+    from support.e2e.service import Placing
 
 GPU: Final = "nvidia.com/gpu"
 CHIP: Final = "huawei.com/Ascend910"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.testing.conformance import Space
+from support.embedded.conformance import Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.testing.embedded_thread import EmbeddedThread
+    from support.embedded.thread import EmbeddedThread
 
 
 @pytest.fixture

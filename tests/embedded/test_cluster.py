@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
-from linkwise.embedded.cluster_pace import Alarms, paced
-from linkwise.embedded.server import EmbeddedApi
-from linkwise.testing.bed_api import Api
-from linkwise.testing.bed_nodes import device_ids, machine
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.bed_service_expected import by_links
-from linkwise.testing.embedded_bed import Bed, embedded
-from linkwise.vendors.profiles import profile
+from linkwise.embedded.runtime import Alarms, paced
+from linkwise.vendors.machines import profile
+from support.e2e.api_client import Api
+from support.e2e.brute_force_picks import by_links
+from support.e2e.node_objects import device_ids, machine
+from support.e2e.pod_objects import pod
+from support.embedded.cluster import Bed, embedded
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_nodes import Told
+    from support.e2e.node_objects import Told
 
 GPU = "nvidia.com/gpu"
 

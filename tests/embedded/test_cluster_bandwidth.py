@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.explanation_text import explanation_lines
+from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import BandwidthSettings, PlacingSettings
-from linkwise.testing.bed_nodes import device_ids, koordinator, machine
-from linkwise.testing.bed_service_expected import by_bottleneck
-from linkwise.testing.embedded_bed import Bed, embedded
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
+from support.e2e.brute_force_picks import by_bottleneck
+from support.e2e.node_objects import device_ids, koordinator, machine
+from support.embedded.cluster import Bed, embedded
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_service import Granted
+    from support.e2e.service import Granted
 
 WORDS = "koordinator.sh/"
 MEASURED = profile("dgx1-v100-measured")

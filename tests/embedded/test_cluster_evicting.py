@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from linkwise.embedded.faults import Fault
-from linkwise.embedded.simulated import SimulationSettings
+from linkwise.embedded.apiserver.faults import Fault
+from linkwise.embedded.nodes.kubelet import SimulationSettings
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.bed_objects import pod
-from linkwise.testing.embedded_bed import QUICK, Bed, embedded
+from support.e2e.pod_objects import pod
+from support.embedded.cluster import QUICK, Bed, embedded
 
 GPU: Final = "nvidia.com/gpu"
 GANG: Final = "gang.scheduling.koordinator.sh"

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 import pytest
 
-from linkwise.embedded.faults import Fault
-from linkwise.testing.embedded_bed import Bed, embedded
-from linkwise.testing.embedded_service import EmbeddedService
+from linkwise.embedded.apiserver.faults import Fault
+from support.embedded.cluster import Bed, embedded
+from support.embedded.service import EmbeddedService
 
 GPU: Final = "nvidia.com/gpu"
 BINDING: Final = "/binding$"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from linkwise.embedded.faults import Fault
+from linkwise.embedded.apiserver.faults import Fault
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.bed_nodes import device_ids, koordinator, machine
-from linkwise.testing.bed_objects import GROUP_WORDS
-from linkwise.testing.embedded_bed import Bed, embedded
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
+from support.e2e.node_objects import device_ids, koordinator, machine
+from support.e2e.pod_objects import GROUP_WORDS
+from support.embedded.cluster import Bed, embedded
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_service import Granted
+    from support.e2e.service import Granted
 
 GPU: Final = "nvidia.com/gpu"
 MEASURED: Final = "dgx1-v100-measured"

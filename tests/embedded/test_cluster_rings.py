@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.model.settings import PlacingSettings
-from linkwise.testing.bed_nodes import ascend
-from linkwise.testing.embedded_bed import Bed, embedded
+from support.e2e.node_objects import ascend
+from support.embedded.cluster import Bed, embedded
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_service import Granted
+    from support.e2e.service import Granted
 
 NPU = "huawei.com/Ascend910"
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.embedded.scheduling_extender import Extender
-from linkwise.embedded.scheduling_http import Caller
+from linkwise.embedded.scheduler.extender_client import Extender
 from linkwise.errors import ClusterError
-from linkwise.testing.bed_nodes import gpushare, machine, node
-from linkwise.testing.embedded_bed import QUICK, Bed, embedded
+from linkwise.net.http_client__scheduling_http import Caller
+from support.e2e.node_objects import gpushare, machine, node
+from support.embedded.cluster import QUICK, Bed, embedded
 
 if TYPE_CHECKING:
-    from linkwise.testing.bed_service import Granted
+    from support.e2e.service import Granted
 
 MEMORY = "aliyun.com/gpu-mem"
 KEYS = "ALIYUN_COM_GPU_MEM_"

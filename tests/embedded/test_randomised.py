@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.testing.embedded_bed import Bed, embedded
-from linkwise.testing.embedded_chaos import CROWDED, FLEET, Chaos
-from linkwise.testing.embedded_checks import everybody_runs_or_is_told_why, nothing_is_sold_twice
+from support.embedded.chaos import CROWDED, FLEET, Chaos
+from support.embedded.cluster import Bed, embedded
+from support.embedded.invariants import everybody_runs_or_is_told_why, nothing_is_sold_twice
 
 
 @embedded(FLEET)

@@ -8,18 +8,18 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.cli.serving import LISTING, Serving
+from linkwise.assembly.service import LISTING, Serving
 from linkwise.config.settings import ServeSettings
-from linkwise.embedded.faults import Fault
-from linkwise.kube.timing import Timing
-from linkwise.serve.listening import listen
-from linkwise.testing.embedded_bed import Bed, embedded
-from linkwise.testing.embedded_service import EmbeddedService
-from linkwise.testing.scripted_api import play, until
+from linkwise.embedded.apiserver.faults import Fault
+from linkwise.net.timing import Timing
+from linkwise.serve.http.server import listen
+from support.embedded.cluster import Bed, embedded
+from support.embedded.service import EmbeddedService
+from support.fakes.scripted_api import play, until
 
 if TYPE_CHECKING:
-    from linkwise.kube.connection import Connection
-    from linkwise.testing.scripted_api import ScriptedApi
+    from linkwise.kube.client.api import Connection
+    from support.fakes.scripted_api import ScriptedApi
 
 SLOW = replace(EmbeddedService.QUICK, bind_timeout=100.0)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from linkwise.embedded.deleting import DeleteOptions
-from linkwise.embedded.listing import Asked
-from linkwise.embedded.refusing import RefusedError
+from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.storage.lists import Asked
 from linkwise.embedded.store import Store
-from linkwise.testing.conformance import pod
+from linkwise.embedded.writes.delete import DeleteOptions
+from support.embedded.conformance import pod
 
 NOW = DeleteOptions(grace_period_seconds=0)
 

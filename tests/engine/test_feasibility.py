@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise import NodeView, Reason, Taint, Toleration, refusal
-from linkwise.engine.explain import short_refusal
 from linkwise.engine.feasibility import HOST, all_unfit, lasting, nobody, unfit, unless_first
+from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.demand import Capacity, Demand, Load
 from linkwise.model.views import HostPort, NodeTerm, PodTerm, Requirement
 

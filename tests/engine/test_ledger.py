@@ -13,7 +13,7 @@ from linkwise.model.verdict import Grant, Offer, Part
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.model.entry import Outcome
+    from linkwise.model.ledger_entry import Outcome
 
 STATES: list[State | None] = [None, *get_args(State)]
 HAPPENINGS: tuple[Happening, ...] = get_args(Happening)

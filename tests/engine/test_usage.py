@@ -12,8 +12,8 @@ from linkwise.engine.ledger import Entry
 from linkwise.engine.usage import Usage, node_after, node_of, resolved, usage_of
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
+from linkwise.model.inventory import Stock
 from linkwise.model.node import FREE, Use
-from linkwise.model.stock import Stock
 from linkwise.model.verdict import Grant, Offer, Part
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Bind
-from linkwise.broker.sights import NodeObject
-from linkwise.kube.binding import Binder, Ended
+from linkwise.broker.watch_events import NodeObject
+from linkwise.kube.perform.bind import Binder, Ended
 from linkwise.kube.settings import PerformSettings, WatchSettings
-from linkwise.kube.sources import SOURCES
-from linkwise.kube.watching import Watching
-from linkwise.testing.followed import LIST, WATCH, Seen, follow, pod
-from linkwise.testing.scripted_api import FakeTime, Reply, ScriptedApi, line, listed, play, until
+from linkwise.kube.watch.kinds import SOURCES
+from linkwise.kube.watch.watcher import Watching
+from support.fakes.followed_source import LIST, WATCH, Seen, follow, pod
+from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, line, listed, play, until
 
 if TYPE_CHECKING:
-    from linkwise.kube.connection import Connection
+    from linkwise.kube.client.api import Connection
 
 PATH = "/api/v1/namespaces/team/pods/p"
 EFFECT = Bind("team", "p", "u1", "n1", None, 7, {"linkwise.dev/grant": "{}"})

@@ -10,8 +10,8 @@ from linkwise.policies.link_affinity import LinkAffinity
 from linkwise.testing import nodes
 from linkwise.testing.machines import BRIDGED, DGX1, M1, STORY_000
 from linkwise.testing.nodes import ask, node
-from linkwise.topology.inferred import inferred_links
-from linkwise.vendors.profiles import profile
+from linkwise.topology.canonical__inferred import inferred_links
+from linkwise.vendors.machines import profile
 
 POLICY = LinkAffinity()
 offered, score = partial(nodes.offered, POLICY), partial(nodes.score, POLICY)

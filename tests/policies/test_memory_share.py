@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise import Ask, Device, Node, Offer, Part, Reason, Reject, Use
-from linkwise.engine.explain import refusal
+from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.whole_device import WholeDevice

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings, strategies as st
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
-from linkwise.testing.bandwidth_texts import P2P_TITLES, amd_smi_text, nvbandwidth_text, p2p_text, rocm_smi_text
-from linkwise.vendors import amd, nvbandwidth, nvidia_p2p
-from linkwise.vendors.text import clean
+from linkwise.vendors import amd
+from linkwise.vendors.nvidia import nvbandwidth, p2p_test as nvidia_p2p
+from linkwise.vendors.readers__text import clean
+from support.builders.tool_texts__bandwidth_texts import (
+    P2P_TITLES,
+    amd_smi_text,
+    nvbandwidth_text,
+    p2p_text,
+    rocm_smi_text,
+)
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix
-    from linkwise.vendors.reading import Reading
+    from linkwise.vendors.reader import Reading
 
 READERS = (*nvidia_p2p.READERS, *nvbandwidth.READERS, *amd.READERS)
 STATUSES = {"ok", "incomplete", "error", "no matrix"}

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.explaining import explanation_lines
-from linkwise.broker.fleet import fleet_node
-from linkwise.broker.replay import Runner
-from linkwise.broker.sights import PodGone
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import PodGone
+from linkwise.explain.pod import explanation_lines
 from linkwise.model.views import ContainerView, PodView
-from linkwise.testing.calls import Caller, calls
-from linkwise.vendors.profiles import profile
+from linkwise.sim.replay import Runner
+from linkwise.vendors.machines import profile
+from support.properties.broker_calls import Caller, calls
 
 if TYPE_CHECKING:
-    from linkwise.broker.explanation import Explanation, Remedy
-    from linkwise.testing.calls import Call
+    from linkwise.explain.reports.pod import Explanation, Remedy
+    from support.properties.broker_calls import Call
 
 MACHINES = st.sampled_from(["dgx1-v100", "v100-pcie", "p40-share", "atlas-800"])
 ASKS = st.one_of(

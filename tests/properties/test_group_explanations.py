@@ -10,16 +10,16 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
-from linkwise.broker.explaining import explanation_lines
-from linkwise.broker.fleet import fleet_node
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from linkwise.broker.group_explanation import GroupExplanation, GroupRemedy
+    from linkwise.explain.reports.group import GroupExplanation, GroupRemedy
 
 LABEL = "gputopology.scheduling.koordinator.sh"
 GANG = "gang.scheduling.koordinator.sh"

@@ -7,11 +7,11 @@ from itertools import accumulate, permutations
 import pytest
 from hypothesis import given, settings
 
-from linkwise.engine.groups.devices import share_out
-from linkwise.testing.group_enumeration import best_values
-from linkwise.testing.group_problems import Question, planned, problem_of, questions, values_of
-from linkwise.topology.bits import mask_of
+from linkwise.engine.planning.seating import share_out
+from linkwise.topology.device_sets__bits import mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
+from support.properties.enumeration import best_values
+from support.properties.group_problems import Question, planned, problem_of, questions, values_of
 
 
 @pytest.mark.rule("001.fewest-nodes")

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from hypothesis import example, given, settings, strategies as st
 
-from linkwise.vendors import ascend_inventory, nvidia_inventory
-from linkwise.vendors.reading import DeviceFacts
-from linkwise.vendors.text import clean
+from linkwise.vendors import ascend as ascend_inventory
+from linkwise.vendors.nvidia import inventory as nvidia_inventory
+from linkwise.vendors.reader import DeviceFacts
+from linkwise.vendors.readers__text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.vendors.reading import Reading
+    from linkwise.vendors.reader import Reading
 
 READERS = {reader.kind: reader for reader in (*nvidia_inventory.READERS, *ascend_inventory.READERS)}
 ALPHABET = string.ascii_letters + string.digits

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodsListed
-from linkwise.dialects.linkwise_inventory import KIND
-from linkwise.testing.boxes import device_pod
-from linkwise.testing.group_machine import GroupWorld
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodsListed
+from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.testing.cluster import device_pod
+from support.properties.group_world import GroupWorld
 
 if TYPE_CHECKING:
     from linkwise.model.settings import PlacingSettings

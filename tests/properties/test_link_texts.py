@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise.model.link import SELF, Link
-from linkwise.testing.tool_texts import GPU_STYLES, Machine, machine_of, mx_text, npu_text
-from linkwise.vendors import ascend_topo, metax, nvidia_topo
-from linkwise.vendors.text import clean
+from linkwise.vendors import ascend__ascend_topo as ascend_topo, metax
+from linkwise.vendors.nvidia import topo as nvidia_topo
+from linkwise.vendors.readers__text import clean
+from support.builders.tool_texts import GPU_STYLES, Machine, machine_of, mx_text, npu_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.vendors.reading import Reader, Reading
+    from linkwise.vendors.reader import Reader, Reading
 
 GPU_CODES = ("NV1", "NV2", "NV4", "NV12", "NV18", "PIX", "PXB", "PHB", "NODE", "SYS")
 NPU_CODES = ("HCCS", "HCCS_SW", "SIO", "UB", "PIX", "PXB", "PHB", "SYS")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, strategies as st
 
 from linkwise.model.settings import PlacingSettings
-from linkwise.testing.boxes import KOORDINATOR, MEMORY, NVIDIA, Box, broker_of, device_pod, place
+from linkwise.testing.cluster import KOORDINATOR, MEMORY, NVIDIA, Box, broker_of, device_pod, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise import Ask, Node, Offer, Reject, refusal
-from linkwise.engine.explain import short_refusal
+from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.node import FREE
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_affinity import lie
 from linkwise.policies.ring_profiles import RING_PROFILES, ring_profile
 from linkwise.testing.nodes import node
-from linkwise.testing.worlds import asks, nodes
+from support.properties.strategies__worlds import asks, nodes
 
 if TYPE_CHECKING:
     from linkwise.model.node import AskMode, Mode

@@ -1,6 +1,6 @@
 """A rule is done when every level it lists is marked and tested."""
 
-from linkwise.rulebook.record import Record
+from linkwise.rulebook.evidence import Record
 from linkwise.rulebook.scan import Mark, Proof
 from linkwise.rulebook.status import RuleStatus, join, tally
 from linkwise.rulebook.table import Rule

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.requests import Request
 
-from linkwise.serve.answering import FAILED, Verb, answered
-from linkwise.serve.counting import Counting
-from linkwise.testing.boxes import MEMORY, Box, broker_of, device_pod
-from linkwise.testing.served import Reply, Served
-from linkwise.wire.view_objects import pod_object
+from linkwise.serve.http.endpoint import FAILED, Verb, answered
+from linkwise.serve.metrics import Counting
+from linkwise.testing.cluster import MEMORY, Box, broker_of, device_pod
+from linkwise.wire.kubernetes.to_objects import pod_object
+from support.fakes.http_service import Reply, Served
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -9,10 +9,10 @@ import pytest
 from starlette.applications import Starlette
 
 from linkwise.errors import InputError
-from linkwise.serve.caller import LARGEST_HEAD
-from linkwise.serve.direct import Direct
-from linkwise.serve.listening import Server, listen
-from linkwise.testing.idle_time import run_idle
+from linkwise.serve.http.connection import Direct
+from linkwise.serve.http.connection__caller import LARGEST_HEAD
+from linkwise.serve.http.server import Server, listen
+from support.fakes.scripted_api__idle_time import run_idle
 
 
 class Hasty(Direct):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.serve.elsewhere import AT_FIRST, REMEMBERED, Elsewhere
-from linkwise.testing.boxes import Box, binds, broker_of, device_pod, seen_bound
+from linkwise.serve.foreign_grants import AT_FIRST, REMEMBERED, Elsewhere
+from linkwise.testing.cluster import Box, binds, broker_of, device_pod, seen_bound
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker

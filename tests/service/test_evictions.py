@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Evict
-from linkwise.serve.counting import Counting
+from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
-from linkwise.testing.served import Recorder
+from support.fakes.http_service import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.sights import Sight
+    from linkwise.broker.watch_events import Sight
 
 EVICT = Evict("team", "a", "u-a", "it is bound in vain")
 

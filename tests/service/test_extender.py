@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.broker.effects import Event
-from linkwise.broker.sights import NodeGone, PodGone
+from linkwise.broker.watch_events import NodeGone, PodGone
 from linkwise.model.views import PodView
-from linkwise.testing.boxes import MEMORY, NVIDIA, Box, broker_of, device_pod, place
-from linkwise.testing.scripted_api import until
-from linkwise.testing.served import Ended, Recorder, Served
-from linkwise.wire.view_objects import pod_object
+from linkwise.testing.cluster import MEMORY, NVIDIA, Box, broker_of, device_pod, place
+from linkwise.wire.kubernetes.to_objects import pod_object
+from support.fakes.http_service import Ended, Recorder, Served
+from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:
-    from linkwise.broker.sights import Sight
+    from linkwise.broker.watch_events import Sight
     from linkwise.engine.ledger import Outcome
 
 SHARED = Box("shared", "share", 4, memory=22)

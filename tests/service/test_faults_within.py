@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.serve.counting import Counting
+from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
-from linkwise.testing.boxes import Box, broker_of, device_pod
-from linkwise.testing.scripted_api import until
-from linkwise.testing.served import Ended, Recorder, Served
+from linkwise.testing.cluster import Box, broker_of, device_pod
+from support.fakes.http_service import Ended, Recorder, Served
+from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Bind, Effect

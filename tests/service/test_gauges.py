@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.fleet import fleet_node
-from linkwise.broker.sights import NodeGone
-from linkwise.testing.served import Served
-from linkwise.vendors.profiles import profile
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import NodeGone
+from linkwise.vendors.machines import profile
+from support.fakes.http_service import Served
 
 
 def suspects(served: Served) -> list[str]:

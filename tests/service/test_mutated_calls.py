@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from linkwise.serve.answering import FAILED
-from linkwise.testing.boxes import Box, broker_of, device_pod
-from linkwise.testing.served import Ended, Recorder, Served
+from linkwise.serve.http.endpoint import FAILED
+from linkwise.testing.cluster import Box, broker_of, device_pod
+from support.fakes.http_service import Ended, Recorder, Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,14 +12,14 @@ from starlette.applications import Starlette
 from linkwise import __version__
 from linkwise.broker.broker import Broker
 from linkwise.errors import NotNowError
-from linkwise.serve.counting import Counting
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.health import health_routes
+from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
-from linkwise.testing.boxes import Box, broker_of, device_pod, place
-from linkwise.testing.served import Recorder, Served
-from linkwise.wire.snapshot import decode_snapshot
-from linkwise.wire.view_objects import pod_object
+from linkwise.testing.cluster import Box, broker_of, device_pod, place
+from linkwise.wire.kubernetes.to_objects import pod_object
+from linkwise.wire.snapshot.snapshot import decode_snapshot
+from support.fakes.http_service import Recorder, Served
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping, Sequence

@@ -6,9 +6,9 @@ from linkwise import InputError, Link, Topology, pair_score, score_matrix
 from linkwise.model.link import SELF
 from linkwise.model.topology import numbered
 from linkwise.testing.machines import MATRIX_000, topology_of
+from linkwise.topology.link_bandwidth import LinkGeneration, weight
 from linkwise.topology.link_score import MAX_PAIR, display_score
-from linkwise.topology.link_value import LinkGeneration, weight
-from linkwise.vendors.profiles import profile
+from linkwise.vendors.machines import profile
 
 
 @pytest.mark.rule("000.scores")

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import pytest
 
-from linkwise.topology.bits import mask_of
-from linkwise.topology.cliques import neighbours
+from linkwise.topology.device_sets__bits import mask_of
 from linkwise.topology.residual import Packing
+from linkwise.topology.residual__cliques import neighbours
 
 
 def most_disjoint(values: list[list[float]], size: int, mask: int) -> int:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
-from linkwise.testing.bandwidth_texts import amd_smi_text, rocm_smi_text
-from linkwise.testing.growth import growth
 from linkwise.vendors.amd import READERS, read_amd_smi, read_rocm_smi, tables
-from linkwise.vendors.text import clean
+from linkwise.vendors.readers__text import clean
+from support.builders.tool_texts__bandwidth_texts import amd_smi_text, rocm_smi_text
+from support.environment import growth
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.vendors.ascend_inventory import READERS
-from linkwise.vendors.text import clean
+from linkwise.vendors.ascend import READERS
+from linkwise.vendors.readers__text import clean
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from linkwise.vendors.reading import Reading
+    from linkwise.vendors.reader import Reading
 
 CARDS = """\
 +-----------------------------------------------------------------------+

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.vendors.ascend_topo import READERS
-from linkwise.vendors.text import clean
+from linkwise.vendors.ascend__ascend_topo import READERS
+from linkwise.vendors.readers__text import clean
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from linkwise.vendors.reading import Reading
+    from linkwise.vendors.reader import Reading
 
 TWO_RINGS = """\
            NPU2       NPU3       NPU6       NPU9       CPU Affinity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.vendors import nvidia_topo
 from linkwise.vendors.metax import READERS
+from linkwise.vendors.nvidia import topo as nvidia_topo
 
 BANNER = "mx-smi  version: 9.9\n\n===== MetaX System Management Interface Log =====\nAttached GPUs : 2\n"
 TABLE = """\

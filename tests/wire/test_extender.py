@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.errors import InputError
-from linkwise.model.alike import Alike
+from linkwise.speed.uniform_mapping import Alike
 from linkwise.wire.extender import (
     BindResult,
     HostPriority,
@@ -19,7 +19,7 @@ from linkwise.wire.extender import (
     encode,
     filter_result,
 )
-from linkwise.wire.objects import view_of
+from linkwise.wire.kubernetes.objects import view_of
 
 POD = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"containers": [{"name": "main"}]}}
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.model.problem import Problem
     from linkwise.model.verdict import Offer, Reason
+    from linkwise.model.verdict__problem import Problem
 
 __all__ = ["Admission", "BindAnswer", "DryRun", "FilterAnswer"]
 

@@ -9,36 +9,36 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.asking import admit, dry_run, preempt
-from linkwise.broker.binding import bind, outcome
-from linkwise.broker.explaining import explain
-from linkwise.broker.explaining_group import explain_group
-from linkwise.broker.explaining_node import explain_node
-from linkwise.broker.filtering import filter_nodes, prioritize
-from linkwise.broker.group_asking import dry_plan
-from linkwise.broker.group_trial import advance_plans
-from linkwise.broker.group_upkeep import next_alarm
-from linkwise.broker.half_bound import evictable, not_evicted
-from linkwise.broker.inspecting import inspect
-from linkwise.broker.preferred import preferred
+from linkwise.broker.groups.lifecycle import next_alarm
+from linkwise.broker.groups.planning_runs import advance_plans
+from linkwise.broker.groups.stale_gangs import evictable, not_evicted
+from linkwise.broker.scheduling.bind import bind, outcome
+from linkwise.broker.scheduling.filter import filter_nodes, prioritize
+from linkwise.broker.scheduling.queries import admit, dry_run, preempt
+from linkwise.broker.scheduling.queries__group_asking import dry_plan
+from linkwise.broker.scheduling.queries__preferred import preferred
 from linkwise.broker.snapshot import restore, take
 from linkwise.broker.state import State
-from linkwise.broker.unanswered import unanswered
+from linkwise.broker.unobserved__unanswered import unanswered
+from linkwise.explain.group import explain_group
+from linkwise.explain.inspect import inspect
+from linkwise.explain.node import explain_node
+from linkwise.explain.pod import explain
 from linkwise.model.settings import PlacingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.broker.answers import Admission, BindAnswer, DryRun, FilterAnswer
-    from linkwise.broker.cluster_objects import Parse
+    from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.effects import Bind, Effect
-    from linkwise.broker.explanation import Explanation
-    from linkwise.broker.group_explanation import GroupExplanation
-    from linkwise.broker.inspecting import NodeInspection
-    from linkwise.broker.node_explanation import NodeExplanation
-    from linkwise.broker.sights import Sight
-    from linkwise.engine.groups.plan import Plan
+    from linkwise.broker.watch_events import Sight
     from linkwise.engine.ledger import Outcome
+    from linkwise.engine.planning.plan import Plan
+    from linkwise.explain.inspect import NodeInspection
+    from linkwise.explain.reports.group import GroupExplanation
+    from linkwise.explain.reports.node import NodeExplanation
+    from linkwise.explain.reports.pod import Explanation
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.views import PodView
 

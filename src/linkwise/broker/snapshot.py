@@ -10,10 +10,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Annotate, Event, Evict, Wake
-from linkwise.broker.group_snapshot import groups_kept, restore_groups
-from linkwise.broker.sights import ClusterObject, NodeObject
-from linkwise.engine.pending import Attempts, Pending
-from linkwise.engine.waiting import Refused
+from linkwise.broker.snapshot__group_snapshot import groups_kept, restore_groups
+from linkwise.broker.watch_events import ClusterObject, NodeObject
+from linkwise.engine.queue.offers import Attempts, Pending
+from linkwise.engine.queue.unschedulable import Refused
 from linkwise.errors import InputError
 from linkwise.model.snapshot import EffectKept, Kept, OfferKept, Snapshot, Tried
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.sights import Sight
     from linkwise.broker.state import State
-    from linkwise.engine.index import Wanted
+    from linkwise.broker.watch_events import Sight
+    from linkwise.engine.index.node_index import Wanted
 
 __all__ = ["Snapshot", "restore", "sights_of", "take"]
 

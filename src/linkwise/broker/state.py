@@ -5,41 +5,41 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster import Cluster
-from linkwise.broker.demand import capacity_of, demand_of
+from linkwise.broker.cluster.cluster import Cluster
+from linkwise.broker.cluster.demand import capacity_of, demand_of
+from linkwise.broker.cluster.node_events import node_news
+from linkwise.broker.cluster.pod_request import group_said
+from linkwise.broker.cluster.pods import FINISHED
 from linkwise.broker.effects import Event, Wake
-from linkwise.broker.group_book import AT_ONCE, GroupBook
-from linkwise.broker.group_news import node_changed, objects_changed
-from linkwise.broker.group_places import keep_places, note_empty
-from linkwise.broker.group_upkeep import keep_plans_true, wake_groups
-from linkwise.broker.group_warnings import group_warnings
-from linkwise.broker.half_bound import note_halves
-from linkwise.broker.node_news import node_news
-from linkwise.broker.pods import FINISHED
-from linkwise.broker.sights import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
-from linkwise.broker.unseen import Unseen, forget_unseen, take_shown, wake_shown
-from linkwise.broker.wish import group_said
-from linkwise.broker.writing import Writer
-from linkwise.broker.written_plans import note_written, take_up_plans
+from linkwise.broker.groups.lifecycle import keep_plans_true, wake_groups
+from linkwise.broker.groups.lifecycle__group_news import node_changed, objects_changed
+from linkwise.broker.groups.notices import group_warnings
+from linkwise.broker.groups.plan_annotations import note_written, take_up_plans
+from linkwise.broker.groups.planning__group_places import keep_places, note_empty
+from linkwise.broker.groups.registry import AT_ONCE, GroupBook
+from linkwise.broker.groups.stale_gangs import note_halves
+from linkwise.broker.scheduling.grant_annotations__writing import Writer
+from linkwise.broker.unobserved import Unseen, forget_unseen, take_shown, wake_shown
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.drift import drift_text
 from linkwise.engine.feasibility import unfit
-from linkwise.engine.groups.hosts import Hosts
-from linkwise.engine.index import Wanted
-from linkwise.engine.pending import PendingBook
-from linkwise.engine.waiting import Waiting
+from linkwise.engine.index.node_index import Wanted
+from linkwise.engine.planning.hosts import Hosts
+from linkwise.engine.queue.offers import PendingBook
+from linkwise.engine.queue.unschedulable import Waiting
 from linkwise.model.views import PodView
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.cluster_objects import Parse
+    from linkwise.broker.cluster.cluster_objects import Parse
+    from linkwise.broker.cluster.pod_request import Wish
     from linkwise.broker.effects import Effect
-    from linkwise.broker.group_planning import Run
-    from linkwise.broker.sights import Sight
-    from linkwise.broker.wish import Wish
-    from linkwise.engine.waiting import Refused
+    from linkwise.broker.groups.planning import Run
+    from linkwise.broker.watch_events import Sight
+    from linkwise.engine.queue.unschedulable import Refused
     from linkwise.model.settings import PlacingSettings
 
 __all__ = ["State", "pod_name"]

@@ -6,9 +6,9 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from linkwise.config.given import Given
 from linkwise.config.schema import SCHEMA
-from linkwise.model.problem import Problem
+from linkwise.config.schema__given import Given
+from linkwise.model.verdict__problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from linkwise.config.environment import FILE, IN_CLUSTER, from_environment
-from linkwise.config.file import from_file
-from linkwise.config.given import Given, refusal
-from linkwise.config.limits import hint
 from linkwise.config.schema import SCHEMA, built
-from linkwise.model.problem import Problem
+from linkwise.config.schema__given import Given, refusal
+from linkwise.config.validation import hint
+from linkwise.config.yaml_file import from_file
+from linkwise.model.verdict__problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.config.commented import commented
+from linkwise.config.yaml_comments import commented
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:

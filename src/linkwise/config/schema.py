@@ -6,8 +6,8 @@ import math
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
-from linkwise.config.limits import LIMITS, SECRET, range_words, said, wrong_with
 from linkwise.config.settings import ServeSettings
+from linkwise.config.validation import LIMITS, SECRET, range_words, said, wrong_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

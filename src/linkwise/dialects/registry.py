@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.aliyun import Aliyun
 from linkwise.dialects.amd import Amd
-from linkwise.dialects.ascend import Ascend
+from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.dialect import Held, where_pod
-from linkwise.dialects.effective import amount, resources_of
-from linkwise.dialects.groups import group_of, may_have_group
-from linkwise.dialects.koordinator import Koordinator
-from linkwise.dialects.linkwise import Linkwise
-from linkwise.dialects.nvidia import Nvidia
+from linkwise.dialects.groups.membership import group_of, may_have_group
+from linkwise.dialects.koordinator.dialect import Koordinator
+from linkwise.dialects.linkwise.dialect import Linkwise
+from linkwise.dialects.nvidia.dialect import Nvidia
+from linkwise.dialects.pod_resources import amount, resources_of
 from linkwise.errors import InputError
-from linkwise.model.problem import Problem
+from linkwise.model.verdict__problem import Problem
 
 if TYPE_CHECKING:
     from linkwise.dialects.dialect import Dialect
     from linkwise.model.ask import Ask
-    from linkwise.model.group import Group
+    from linkwise.model.ask__group import Group
     from linkwise.model.views import ContainerView, PodView
 
 __all__ = ["DIALECTS", "Understood", "held_by", "owners", "understand"]

@@ -14,13 +14,13 @@ import gc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from linkwise.embedded.cluster_pace import Pace, paced
-from linkwise.embedded.controllers import Controllers
-from linkwise.embedded.controllers_cleanup import Cleanup, CleanupSettings
-from linkwise.embedded.scheduling import Scheduler, SchedulerSettings
-from linkwise.embedded.server import EmbeddedApi
-from linkwise.embedded.simulated import SimulatedNodes, SimulationSettings
-from linkwise.embedded.simulated_machines import fleet_objects
+from linkwise.embedded.apiserver.server import EmbeddedApi
+from linkwise.embedded.controllers.cleanup import Cleanup, CleanupSettings
+from linkwise.embedded.controllers.manager import Controllers
+from linkwise.embedded.nodes.kubelet import SimulatedNodes, SimulationSettings
+from linkwise.embedded.nodes.machines import fleet_objects
+from linkwise.embedded.runtime import Pace, paced
+from linkwise.embedded.scheduler.scheduler import Scheduler, SchedulerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

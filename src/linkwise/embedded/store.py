@@ -20,30 +20,30 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from linkwise.embedded.applying import applied, check_apply
-from linkwise.embedded.binding import bind, evict
-from linkwise.embedded.checking import check_kind
-from linkwise.embedded.collecting import Collector
-from linkwise.embedded.creating import create
-from linkwise.embedded.definitions import DEFINITIONS, PRESENT, served_by
-from linkwise.embedded.deleting import DeleteOptions, delete
-from linkwise.embedded.fields import known_fields
-from linkwise.embedded.listing import Asked, Page, list_page
-from linkwise.embedded.patches import MERGE, patched
-from linkwise.embedded.refusing import no_such_path
-from linkwise.embedded.resources import Resource
-from linkwise.embedded.selecting import EVERYTHING, selection
-from linkwise.embedded.shapes import meta_of, without_nulls
-from linkwise.embedded.shelf import KEPT, encode
-from linkwise.embedded.shelves import Shelves
-from linkwise.embedded.updating import change
-from linkwise.embedded.watching import Watch
+from linkwise.embedded.api_errors import no_such_path
+from linkwise.embedded.kinds.builtin import Resource
+from linkwise.embedded.kinds.crds import DEFINITIONS, PRESENT, served_by
+from linkwise.embedded.kinds.fields import known_fields
+from linkwise.embedded.kinds.object_types import meta_of, without_nulls
+from linkwise.embedded.storage.collection import KEPT, encode
+from linkwise.embedded.storage.database import Shelves
+from linkwise.embedded.storage.lists import Asked, Page, list_page
+from linkwise.embedded.storage.selectors import EVERYTHING, selection
+from linkwise.embedded.storage.watches import Watch
+from linkwise.embedded.writes.bind_and_evict import bind, evict
+from linkwise.embedded.writes.create import create
+from linkwise.embedded.writes.delete import DeleteOptions, delete
+from linkwise.embedded.writes.garbage_collection import Collector
+from linkwise.embedded.writes.patch import MERGE, patched
+from linkwise.embedded.writes.server_side_apply import applied, check_apply
+from linkwise.embedded.writes.update import change
+from linkwise.embedded.writes.validation import check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.embedded.selecting import Selection
-    from linkwise.embedded.shelf import Change, Raw, Stored
+    from linkwise.embedded.storage.collection import Change, Raw, Stored
+    from linkwise.embedded.storage.selectors import Selection
 
 __all__ = ["Store"]
 

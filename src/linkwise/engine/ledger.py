@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.errors import LedgerError
-from linkwise.model.entry import Entry, Outcome, State
-from linkwise.model.quick import quick
+from linkwise.model.ledger_entry import Entry, Outcome, State
+from linkwise.speed.fast_dataclass import quick
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from linkwise.engine.drift import Drift
 from linkwise.engine.ledger import is_whole
 from linkwise.model.node import FREE, Node, Use
-from linkwise.model.quick import quick
 from linkwise.model.verdict import Part
 from linkwise.policies.memory_share import shares_on
+from linkwise.speed.fast_dataclass import quick
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from linkwise.engine.drift import DriftKind
     from linkwise.engine.ledger import Entry
     from linkwise.model.ask import Ask
+    from linkwise.model.inventory import Stock
     from linkwise.model.node import Mode
-    from linkwise.model.stock import Stock
     from linkwise.model.verdict import Offer
 
 __all__ = ["Usage", "node_after", "node_of", "resolved", "usage_of"]

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkwise.model.settings import PlacingSettings
-from linkwise.model.snapshot_groups import GroupsKept
+from linkwise.model.snapshot__snapshot_groups import GroupsKept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.model.entry import Entry
+    from linkwise.model.ledger_entry import Entry
     from linkwise.model.verdict import Grant
     from linkwise.model.views import NodeView, PodView
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.model.once import once
 from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
-from linkwise.topology.inferred import inferred_links
+from linkwise.speed.caches__once import once
+from linkwise.topology.canonical__inferred import inferred_links
 from linkwise.topology.link_score import link_scores
 from linkwise.topology.partition import Partition, best_partition
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.policy import Policy, misfit, offer_by_container
 from linkwise.policies.ring_profiles import known_profile, ring_profile
-from linkwise.policies.spans import SPANS, Lying
+from linkwise.policies.ring_spans import SPANS, Lying
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from linkwise.model.ask import Ask
-    from linkwise.model.hardware import HardwareProfile
+    from linkwise.model.device__hardware import HardwareProfile
     from linkwise.model.node import Node
 
 __all__ = ["RingAffinity", "group_letter", "lie", "single_number"]

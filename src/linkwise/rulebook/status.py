@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from linkwise.rulebook import record, table
-from linkwise.rulebook.parts import parts_by_rule
-from linkwise.rulebook.record import Record
+from linkwise.rulebook import evidence as record, table
+from linkwise.rulebook.evidence import Record
+from linkwise.rulebook.missing_parts import parts_by_rule
 from linkwise.rulebook.table import LEVELS, Rule
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from linkwise.serve.answering import Verb
+    from linkwise.serve.http.endpoint import Verb
     from linkwise.serve.service import Service
 
 __all__ = ["application", "verbs"]

@@ -15,18 +15,18 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from linkwise.broker.explanation_text import explanation_lines
-from linkwise.serve.answering import JSON, text
-from linkwise.wire.snapshot import encode_snapshot
+from linkwise.explain.text.pod import explanation_lines
+from linkwise.serve.http.endpoint import JSON, text
+from linkwise.wire.snapshot.snapshot import encode_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from linkwise.broker.explanation import Explanation
-    from linkwise.broker.group_explanation import GroupExplanation
-    from linkwise.broker.node_explanation import NodeExplanation
+    from linkwise.explain.reports.group import GroupExplanation
+    from linkwise.explain.reports.node import NodeExplanation
+    from linkwise.explain.reports.pod import Explanation
     from linkwise.serve.service import Service
 
     Told = Explanation | GroupExplanation | NodeExplanation

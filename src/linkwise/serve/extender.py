@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
 
-from linkwise.serve.answering import Verb, answered
+from linkwise.serve.http.endpoint import Verb, answered
 from linkwise.wire.extender import (
     BindResult,
     FilterResult,
@@ -24,8 +24,8 @@ from linkwise.wire.extender import (
     encode,
     filter_result,
 )
-from linkwise.wire.meta import version
-from linkwise.wire.objects import view_of
+from linkwise.wire.kubernetes.metadata import version
+from linkwise.wire.kubernetes.objects import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.views import PodView
     from linkwise.serve.service import Service
-    from linkwise.wire.pod_object import PodObject
+    from linkwise.wire.kubernetes.pod import PodObject
 
 __all__ = ["Extender"]
 

@@ -13,7 +13,7 @@ from starlette.routing import Mount, Route
 
 from linkwise import __version__
 from linkwise.errors import NotNowError
-from linkwise.serve.answering import JSON, text
+from linkwise.serve.http.endpoint import JSON, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
-    from linkwise.broker.inspecting import InspectedDevice, NodeInspection
+    from linkwise.explain.inspect import InspectedDevice, NodeInspection
     from linkwise.serve.service import Service
 
 __all__ = ["PREFIX", "gpushare_routes"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from linkwise.serve.answering import text
+from linkwise.serve.http.endpoint import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

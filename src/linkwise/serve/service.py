@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Bind, Evict
 from linkwise.errors import NotNowError
-from linkwise.serve.elsewhere import Elsewhere
+from linkwise.serve.foreign_grants import Elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from linkwise.broker.answers import FilterAnswer
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import Effect
-    from linkwise.broker.inspecting import NodeInspection
-    from linkwise.broker.sights import Sight
+    from linkwise.broker.effects__performing import Ended, Performer
+    from linkwise.broker.watch_events import Sight
+    from linkwise.explain.inspect import NodeInspection
     from linkwise.model.views import PodView
-    from linkwise.serve.counting import Counting
-    from linkwise.serve.performing import Ended, Performer
+    from linkwise.serve.metrics import Counting
 
 __all__ = ["Service"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from linkwise.vendors.profiles import linked as topology_of, profile
+from linkwise.vendors.machines import linked as topology_of, profile
 
 __all__ = ["BRIDGED", "DGX1", "M1", "M2", "MATRIX_000", "STORY_000", "pairs_machine", "topology_of"]
 

@@ -12,12 +12,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING, cast
 
 from linkwise.model.verdict import Reason
-from linkwise.topology.bits import mask_of, positions
+from linkwise.topology.device_sets import sets_with
+from linkwise.topology.device_sets__bits import mask_of, positions
+from linkwise.topology.device_sets__question import Question, question
 from linkwise.topology.fabric import NEAR, Fabric, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
-from linkwise.topology.question import Question, question
 from linkwise.topology.residual import SIZES
-from linkwise.topology.subsets import sets_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

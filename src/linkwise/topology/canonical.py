@@ -10,8 +10,8 @@ from itertools import combinations
 from math import log10
 from typing import TYPE_CHECKING, Final
 
-from linkwise.topology.link_value import link_value
-from linkwise.topology.mend import mended_pairs, symmetric
+from linkwise.topology.link_bandwidth import link_value
+from linkwise.topology.sample_cleaning import mended_pairs, symmetric
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology

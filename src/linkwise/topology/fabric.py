@@ -7,14 +7,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.topology import matrix_key, square, whole_matrix
-from linkwise.topology.bits import positions
-from linkwise.topology.cliques import neighbours
-from linkwise.topology.link_value import link_value
-from linkwise.topology.memory import Kept, recall
-from linkwise.topology.mend import Mended, mend
+from linkwise.speed.caches import Kept, recall
+from linkwise.topology.device_sets import sets_with
+from linkwise.topology.device_sets__bits import positions
+from linkwise.topology.fabric__set_bottlenecks import set_bottlenecks
+from linkwise.topology.link_bandwidth import link_value
 from linkwise.topology.residual import SIZES, Packing
-from linkwise.topology.set_bottlenecks import set_bottlenecks
-from linkwise.topology.subsets import sets_with
+from linkwise.topology.residual__cliques import neighbours
+from linkwise.topology.sample_cleaning import Mended, mend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.topology import matrix_key, whole_matrix
-from linkwise.topology.memory import Kept, recall
+from linkwise.speed.caches import Kept, recall
+from linkwise.topology.machine__set_scores import pair_scores, set_scores
 from linkwise.topology.partition_table import PartitionTable
-from linkwise.topology.set_scores import pair_scores, set_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from linkwise.errors import AskError
 from linkwise.model.verdict import Reason
-from linkwise.topology.bits import mask_of, positions
-from linkwise.topology.greedy import greedy_partition
+from linkwise.topology.device_sets__bits import mask_of, positions
+from linkwise.topology.device_sets__question import Question, question
 from linkwise.topology.machine import LARGEST_EXACT, machine_of
-from linkwise.topology.one_set import MOST_LEFT_OVER, one_full_set
-from linkwise.topology.question import Question, question
+from linkwise.topology.partition__greedy import greedy_partition
+from linkwise.topology.partition__one_set import MOST_LEFT_OVER, one_full_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.topology.bits import positions
-from linkwise.topology.cliques import cliques
+from linkwise.topology.device_sets__bits import positions
+from linkwise.topology.residual__cliques import cliques
 
 if TYPE_CHECKING:
-    from linkwise.topology.cliques import Graph
+    from linkwise.topology.residual__cliques import Graph
 
 __all__ = ["SIZES", "Packing"]
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.topology.bits import mask_of, positions
 from linkwise.topology.bottleneck import Bottleneck, most_left, near_ties
+from linkwise.topology.device_sets import sets_with
+from linkwise.topology.device_sets__bits import mask_of, positions
 from linkwise.topology.machine import LARGEST_EXACT
 from linkwise.topology.partition import partition_of
-from linkwise.topology.subsets import sets_with
 
 if TYPE_CHECKING:
+    from linkwise.topology.device_sets__question import Question
     from linkwise.topology.fabric import Fabric
     from linkwise.topology.machine import Machine
     from linkwise.topology.partition import Objective, Partition
-    from linkwise.topology.question import Question
 
 __all__ = ["next_bottleneck", "next_partition"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
 from linkwise.model.topology import MAX_DEVICES
-from linkwise.vendors.reading import DeviceFacts, Reader, Reading
+from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

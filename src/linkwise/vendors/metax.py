@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from linkwise.vendors.link_reading import no_table, read_first
-from linkwise.vendors.link_table import MARKS, Names, leading, line_of, tables
-from linkwise.vendors.reading import Reader
+from linkwise.vendors.link_table.layout import MARKS, Names, leading, line_of, tables
+from linkwise.vendors.link_table.matrix import no_table, read_first
+from linkwise.vendors.reader import Reader
 
 if TYPE_CHECKING:
-    from linkwise.vendors.reading import Reading
+    from linkwise.vendors.reader import Reading
 
 __all__ = ["READERS", "recognises"]
 

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import TopologyError
 from linkwise.model.topology import MAX_DEVICES, Topology
-from linkwise.vendors import (
-    amd,
-    ascend_inventory,
-    ascend_topo,
-    metax,
+from linkwise.vendors import amd, ascend as ascend_inventory, ascend__ascend_topo as ascend_topo, metax
+from linkwise.vendors.nvidia import (
+    inventory as nvidia_inventory,
     nvbandwidth,
-    nvidia_inventory,
-    nvidia_p2p,
-    nvidia_topo,
+    p2p_test as nvidia_p2p,
+    topo as nvidia_topo,
 )
-from linkwise.vendors.text import clean
+from linkwise.vendors.readers__text import clean
 
 if TYPE_CHECKING:
-    from linkwise.vendors.reading import DeviceFacts, Reading
+    from linkwise.vendors.reader import DeviceFacts, Reading
 
 __all__ = ["READERS", "device_facts", "parse_topology", "readings", "recognised"]
 

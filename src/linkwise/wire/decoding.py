@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.wire.words import plain_words
+from linkwise.wire.decoding__words import plain_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

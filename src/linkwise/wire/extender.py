@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.model.alike import Alike
-from linkwise.wire.pod_object import PodObject  # noqa: TC001 - read when the structs are made
-from linkwise.wire.words import plain_words
+from linkwise.speed.uniform_mapping import Alike
+from linkwise.wire.decoding__words import plain_words
+from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import yaml
 
-from linkwise.broker.explanation_text import explanation_lines
-from linkwise.cli.cluster_view import named
+from linkwise.assembly.cluster_reader import named
 from linkwise.dialects.registry import held_by
 from linkwise.errors import LinkwiseError
-from linkwise.wire.objects import pod_view
+from linkwise.explain.text.pod import explanation_lines
+from linkwise.wire.kubernetes.objects import pod_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.broker.explanation import Explanation
-    from linkwise.broker.group_explanation import GroupExplanation
-    from linkwise.broker.inspecting import NodeInspection
-    from linkwise.broker.node_explanation import NodeExplanation
-    from linkwise.cli.local_cluster import LocalCluster
-    from linkwise.embedded.shelf import Raw
-    from linkwise.model.stock import Stock
+    from linkwise.assembly.local_cluster import LocalCluster
+    from linkwise.embedded.storage.collection import Raw
+    from linkwise.explain.inspect import NodeInspection
+    from linkwise.explain.reports.group import GroupExplanation
+    from linkwise.explain.reports.node import NodeExplanation
+    from linkwise.explain.reports.pod import Explanation
+    from linkwise.model.inventory import Stock
     from linkwise.model.topology import Topology
 
 __all__ = ["Given", "Stage", "StageError", "manifest"]

@@ -1,0 +1,107 @@
+"""A cluster read once, in a broker of our own that answers as the service does."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import click
+
+from linkwise.assembly.cluster_reader__with_cluster import with_cluster
+from linkwise.broker.broker import Broker
+from linkwise.cli.options.cluster import NotThereError
+from linkwise.config.loading import load
+from linkwise.explain.text.phrases import names_text
+from linkwise.kube.watch.list_once import list_all
+from linkwise.wire.decoding import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from linkwise.kube.client.api import Connection
+    from linkwise.kube.watch.list_once import Listed
+
+__all__ = ["Seen", "look"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A cluster as it is now."""
+
+    broker: Broker
+    now: float
+    namespace: str
+    """the one that is meant where none is named"""
+    addresses: Mapping[str, str]
+    """of nodes, by their names"""
+
+    def node(self, name: str) -> str:
+        """The name, if there is such a node."""
+        return _known("node", name, list(self.broker.state.cluster.nodes))
+
+    def pod(self, namespace: str, name: str) -> str:
+        """The UID of a pod."""
+        found = self.broker.state.cluster.known.uid_of(namespace, name)
+        if found:
+            return found
+        pods = self.broker.state.cluster.pods.values()
+        elsewhere = sorted(pod.namespace for pod in pods if pod.name == name)
+        if elsewhere:
+            raise NotThereError(
+                f"pod {namespace}/{name} is not there; one of that name is in {names_text(elsewhere)}: use -n"
+            )
+        return _known(f"pod {namespace}/", name, [pod.name for pod in pods if pod.namespace == namespace])
+
+    def group(self, namespace: str, name: str) -> str:
+        """The key of a group, by its name or by the key itself."""
+        keys = self.broker.state.groups.keys()
+        if name in keys:
+            return name
+        found = [key for key in keys if named(key) == (namespace, name)]
+        if len(found) > 1:
+            raise NotThereError(f"{len(found)} groups are called {namespace}/{name}; name one of {names_text(found)}")
+        names = {named(key)[1]: key for key in keys if named(key)[0] == namespace}
+        return found[0] if found else names[_known(f"group {namespace}/", name, list(names))]
+
+
+def named(key: str) -> tuple[str, str]:
+    """Namespace and name of a group."""
+    namespace, _, rest = key.partition("/")
+    return namespace, rest.partition("/")[0]
+
+
+def look(kubeconfig: Path | None, context: str | None) -> Seen:
+    """Read the cluster; what can't be read and is not needed is told aside."""
+    gc.disable()  # nothing of what is read is garbage, and the program ends soon
+    settings = load(None, os.environ)
+
+    async def work(connection: Connection) -> tuple[Listed, str]:
+        return await list_all(connection), connection.namespace
+
+    listed, namespace = with_cluster(kubeconfig, context, work)
+    for problem in listed.problems:
+        click.echo(f"note: {problem}", err=True)
+    broker, now = Broker(settings.placing, parse_json), time.time()
+    broker.observe(listed.sights, now)
+    return Seen(broker, now, namespace, listed.addresses)
+
+
+def _known(what: str, name: str, names: Sequence[str]) -> str:
+    if name in names:
+        return name
+    raise NotThereError(f"{what}{'' if what.endswith('/') else ' '}{name} is not there{_hint(name, names)}")
+
+
+def _hint(name: str, names: Iterable[str]) -> str:
+    all_names = sorted(names)
+    near = get_close_matches(name, all_names, n=3, cutoff=0.6) or [found for found in all_names if name in found][:3]
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return (
+        f"; there {'is' if len(all_names) == 1 else 'are'} {names_text(all_names)}" if all_names else "; there is none"
+    )

@@ -1,0 +1,127 @@
+"""An embedded cluster and the service beside it, as `linkwise up` and the demo start them: real HTTP on free ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final, Self
+
+from linkwise.assembly.local_cluster__scratch import scratch
+from linkwise.assembly.service import Serving
+from linkwise.config.settings import ServeSettings
+from linkwise.embedded.apiserver.server import EmbeddedApi
+from linkwise.embedded.cluster import EmbeddedCluster
+from linkwise.embedded.nodes.faults import Wishes
+from linkwise.embedded.nodes.machines__simulated_fleet import make_fleet
+from linkwise.kube.client.api import connect
+from linkwise.serve.http.server import listen
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from linkwise.broker.broker import Broker
+    from linkwise.embedded.cluster import ClusterSettings
+
+__all__ = ["LocalCluster"]
+
+LOOK: Final = 0.005  # seconds between two looks at whether the service answers
+
+
+class LocalCluster:
+    """Both together for as long as the `async with` lasts; nothing of them is left behind.
+
+    Args:
+        fleet: so many nodes of each machine profile.
+        service: settings of the service; its host and port as well.
+        cluster: how the parts of the cluster behave.
+        api_port: of the API server, 0 for any that is free.
+    """
+
+    def __init__(
+        self,
+        fleet: Mapping[str, int],
+        service: ServeSettings | None = None,
+        cluster: ClusterSettings | None = None,
+        api_port: int = 0,
+    ) -> None:
+        self.service: Final = service or ServeSettings()
+        self._fleet, self._settings, self._api_port = fleet, cluster, api_port
+        self._made = 0  # nodes
+        self._open = contextlib.AsyncExitStack()
+        self.cluster: EmbeddedCluster
+        self.kubeconfig: Path
+        """the file that names the cluster"""
+        self._serving: Serving
+        self._task: asyncio.Task[None]
+        self._wishes: asyncio.Task[None]
+        self._door: socket.socket
+
+    @property
+    def url(self) -> str:
+        """Where the service answers."""
+        host, port = self._door.getsockname()[:2]
+        return f"http://{host}:{port}"
+
+    @property
+    def broker(self) -> Broker:
+        """What the service knows and decides."""
+        return self._serving.broker
+
+    @property
+    def share(self) -> float:
+        """How much of its start is done, from 0 to 1."""
+        known = len(self.broker.state.cluster.nodes) if hasattr(self, "_serving") else 0
+        return (self._made + known) / (2 * max(1, sum(self._fleet.values())))
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as opened:
+            http = self.service.http
+            self._door = opened.enter_context(contextlib.closing(listen(http.host, http.port)))
+            api = EmbeddedApi(port=self._api_port)
+            self.cluster = EmbeddedCluster(None, self.url, api=api, settings=self._settings)
+            for _ in make_fleet(api.store, self.cluster.nodes, self._fleet):
+                self._made += 1
+                await asyncio.sleep(0)
+            await opened.enter_async_context(self.cluster)
+            self._wishes = asyncio.create_task(Wishes(api.store, self.cluster.nodes).run(), name="wishes")
+            opened.push_async_callback(self._stop_wishing)
+            self.kubeconfig = _private(opened.enter_context(scratch()) / "kubeconfig", api.kubeconfig())
+            self._serving = Serving(self.service, connect(self.kubeconfig, environ={}))
+            self._task = asyncio.create_task(self._serving.run(self._door), name="service")
+            opened.push_async_callback(self._end)
+            while not self._serving.ready:
+                if self._task.done():
+                    await self._task
+                await asyncio.sleep(LOOK)
+            self._open = opened.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+
+    async def failed(self) -> None:
+        """Wait until a part of it ends by itself, which none should; what that raised is raised on leaving."""
+        part = asyncio.create_task(self.cluster.failed.wait())
+        try:
+            await asyncio.wait({self._task, self._wishes, part}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            part.cancel()
+
+    async def _end(self) -> None:
+        self._serving.stop()
+        await self._task
+
+    async def _stop_wishing(self) -> None:
+        self._wishes.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._wishes
+
+
+def _private(path: Path, text: str) -> Path:
+    """A file that only its owner reads: it holds a token."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    return path

@@ -1,0 +1,162 @@
+"""Objects of the cluster that are not of one node: PodGroups, and those that say how nodes lie in the network."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from linkwise.dialects.groups.hyper_nodes import HYPER_NODE, hyper_node_of, tiers_of
+from linkwise.dialects.groups.network_topology import LADDERS, ladder_of
+from linkwise.dialects.groups.pod_group_objects import KINDS, gang_name, pod_group_of, with_pod_group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+
+    from linkwise.dialects.groups.hyper_nodes import HyperNode, Tiers
+    from linkwise.dialects.groups.network_topology import Ladder
+    from linkwise.dialects.groups.pod_group_objects import PodGroup
+    from linkwise.model.ask__group import Group
+    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.views import NodeView, PodView
+
+    Parse = Callable[[bytes], Any]
+    """reads JSON, or raises ValueError"""
+
+__all__ = ["READ", "ClusterObjects", "Parse", "document_of"]
+
+READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE)
+"""kinds that are read; others tell nothing"""
+_POD_GROUPS: Final = frozenset(KINDS.values())
+AT_ONCE: Final = 1000
+"""nodes whose labels are read between two steps"""
+
+
+def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) -> Mapping[str, object]:
+    """What JSON says; what is no object at all is reported by whoever reads it."""
+    if not isinstance(found, bytes):
+        return found
+    try:
+        document = parse(found)
+    except (ValueError, RecursionError):
+        document = None
+    return document if isinstance(document, dict) else {}
+
+
+class ClusterObjects:
+    """Objects by kind and name, and what they say; `renewed` and `moved` tell what changed until somebody takes it."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, dict[str, Mapping[str, object]]] = {}
+        self.problems: dict[tuple[str, str], tuple[Problem, ...]] = {}
+        """by kind and name"""
+        self.ladders: dict[tuple[str, str], Ladder] = {}
+        self.renewed: set[str] = set()
+        """names of PodGroups that say something else"""
+        self.moved = False
+        """whether the network is said to be another"""
+        self._pod_groups: dict[tuple[str, str], PodGroup] = {}
+        self._hyper_nodes: dict[str, HyperNode] = {}
+        self._tiers: Tiers | None = None
+        self._words: dict[str, frozenset[str]] = {}
+
+    def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
+        """Note an object as it is now; None if it is gone."""
+        self._drop(kind, name)
+        found = None if document is None or kind not in READ else document_of(document)
+        if found is not None:
+            self.documents.setdefault(kind, {})[name] = found
+        if kind in _POD_GROUPS:
+            self._see_pod_group(kind, name, found)
+        elif kind in LADDERS:
+            self._see_ladder(kind, name, found)
+        elif kind == HYPER_NODE:
+            self._see_hyper_node(name, found)
+
+    def restore(self, objects: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
+        """Become what a snapshot holds; none of it is news."""
+        for kind, named in objects.items():
+            for name, document in named.items():
+                self.see(kind, name, document)
+        self.renewed.clear()
+        self.moved = False
+
+    def completed(self, pod: PodView, group: Group) -> Group:
+        """The group with what its PodGroup adds."""
+        kind = KINDS.get(group.source)
+        found = self._pod_groups.get((kind, gang_name(pod, group))) if kind and self._pod_groups else None
+        return with_pod_group(group, found) if found else group
+
+    def wrong_for(self, pod: PodView, group: Group) -> list[Problem]:
+        """What is wrong with objects that the group depends on: its PodGroup, and the network if it has wishes there."""
+        own = (KINDS.get(group.source, ""), gang_name(pod, group))
+        wanted = [key for key in sorted(self.problems) if key == own or (group.network and key[0] not in _POD_GROUPS)]
+        return [problem for key in wanted for problem in self.problems[key]]
+
+    def labels_changed(self) -> None:
+        """Nodes came, went or say that they are elsewhere: what was worked out of their labels is."""
+        self._tiers = None
+        self._words = {}  # another one, so that whoever is still reading labels sees that they are old
+
+    def tiers(self, nodes: Mapping[str, NodeView]) -> Tiers:
+        """Where nodes lie by HyperNodes."""
+        if self._tiers is None:
+            labels = {name: view.labels for name, view in nodes.items()} if self._hyper_nodes else {}
+            self._tiers = tiers_of(self._hyper_nodes.values(), labels)
+        return self._tiers
+
+    def words(self, label: str, nodes: Mapping[str, NodeView]) -> frozenset[str]:
+        """The values that a label has on nodes."""
+        if label not in self._words:
+            self._words[label] = frozenset(view.labels[label] for view in nodes.values() if label in view.labels)
+        return self._words[label]
+
+    def read_words(self, labels: Iterable[str], nodes: Mapping[str, NodeView]) -> Generator[None, None, None]:
+        """Read the values of several labels in steps, so that to ask for them is quick then."""
+        words = self._words
+        found: dict[str, set[str]] = {label: set() for label in labels if label not in words}
+        if not found:
+            return
+        for number, view in enumerate(list(nodes.values())):
+            if number % AT_ONCE == 0:
+                yield
+            for label, values in found.items():
+                if label in view.labels:
+                    values.add(view.labels[label])
+        words.update((label, frozenset(values)) for label, values in found.items())
+
+    def _drop(self, kind: str, name: str) -> None:
+        self.problems.pop((kind, name), None)
+        named = self.documents.get(kind, {})
+        named.pop(name, None)
+        if not named:
+            self.documents.pop(kind, None)
+
+    def _see_pod_group(self, kind: str, name: str, document: Mapping[str, object] | None) -> None:
+        before = self._pod_groups.pop((kind, name), None)
+        found, problems = pod_group_of(kind, name, document) if document is not None else (None, ())
+        if found:
+            self._pod_groups[kind, name] = found
+        self._note(kind, name, problems)
+        if problems or found != before:
+            self.renewed.add(name)
+
+    def _see_ladder(self, kind: str, name: str, document: Mapping[str, object] | None) -> None:
+        before = self.ladders.pop((kind, name), None)
+        found, problems = ladder_of(kind, name, document) if document is not None else (None, ())
+        if found:
+            self.ladders[kind, name] = found
+        self._note(kind, name, problems)
+        self.moved = self.moved or found != before
+
+    def _see_hyper_node(self, name: str, document: Mapping[str, object] | None) -> None:
+        before = self._hyper_nodes.pop(name, None)
+        found, problems = hyper_node_of(name, document) if document is not None else (None, ())
+        if found:
+            self._hyper_nodes[name] = found
+        self._note(HYPER_NODE, name, problems)
+        if found != before:
+            self.moved, self._tiers = True, None
+
+    def _note(self, kind: str, name: str, problems: tuple[Problem, ...]) -> None:
+        if problems:
+            self.problems[kind, name] = problems

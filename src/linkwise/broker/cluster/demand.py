@@ -1,0 +1,116 @@
+"""What a pod needs and what a node has, beside devices, as numbers: read once, compared often.
+
+Most pods of a cluster are copies of few templates, so that few different texts are ever read.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.dialect import where_pod
+from linkwise.dialects.pod_resources import combined
+from linkwise.dialects.pod_resources__quantity import quantity
+from linkwise.errors import InputError
+from linkwise.model.demand import Capacity, Demand
+from linkwise.model.verdict__problem import Problem
+
+if TYPE_CHECKING:
+    from linkwise.model.views import ContainerView, NodeView, PodView
+
+__all__ = ["capacity_of", "demand_of"]
+
+_CPU: Final = "cpu"
+_MEMORY: Final = "memory"
+_EPHEMERAL: Final = "ephemeral-storage"
+_PODS: Final = "pods"
+
+_MILLI: Final = 10**6  # of the billionths that sums are made in, so that only the whole is rounded
+_ONE: Final = 10**9
+_BROKEN: Final = -1
+
+
+def demand_of(pod: PodView) -> tuple[Demand, tuple[Problem, ...]]:
+    """What a pod needs; a quantity that is broken counts as 0 and is a problem."""
+    broken: list[Problem] = []
+    demand = Demand(
+        cpu=-(-_total(pod, _CPU, broken) // _MILLI),
+        memory=-(-_total(pod, _MEMORY, broken) // _ONE),
+        ephemeral=-(-_total(pod, _EPHEMERAL, broken) // _ONE),
+        namespace=pod.namespace,
+        labels=pod.labels,
+        selector=pod.node_selector,
+        affinity=pod.affinity,
+        tolerations=pod.tolerations,
+        ports=pod.ports,
+        apart=pod.apart,
+        together=pod.together,
+    )
+    return demand, tuple(broken)
+
+
+def capacity_of(view: NodeView) -> Capacity:
+    """What a node has for pods, rounded down; a quantity that is broken counts as 0, so that nothing fits."""
+    there, whole = view.allocatable.get, view.capacity.get
+    return _capacity(
+        there(_CPU, whole(_CPU)),
+        there(_MEMORY, whole(_MEMORY)),
+        there(_EPHEMERAL, whole(_EPHEMERAL)),
+        there(_PODS, whole(_PODS)),
+    )
+
+
+def _total(pod: PodView, resource: str, broken: list[Problem]) -> int:
+    """The effective amount in billionths; what the pod as a whole asks for stands in the place of its containers' sum."""
+    containers = pod.containers
+    if len(containers) == 1 and not (containers[0].init or pod.requests or pod.overhead):
+        # Most pods are so: one container, and nothing to add up.
+        text = containers[0].requests.get(resource, containers[0].limits.get(resource))
+        found = 0 if text is None else _billionths(text)
+        if found >= 0:
+            return found
+
+    def read(where: str, text: str) -> int:
+        found = _billionths(text)
+        if found >= 0:
+            return found
+        broken.append(Problem(where_pod(pod), resource, f"{where}: {_complaint(text)}"))
+        return 0
+
+    def measure(container: ContainerView) -> int:
+        text = container.requests.get(resource)
+        if text is None and (text := container.limits.get(resource)) is None:
+            return 0
+        return read(f"container {container.name}", text)
+
+    whole = pod.requests.get(resource) if pod.requests and resource != _EPHEMERAL else None
+    total = read("the pod", whole) if whole is not None else combined(pod, measure)
+    return total + (read("overhead", pod.overhead[resource]) if resource in pod.overhead else 0)
+
+
+@lru_cache(maxsize=4096)
+def _capacity(cpu: str | None, memory: str | None, ephemeral: str | None, pods: str | None) -> Capacity:
+    return Capacity(_there(cpu, _MILLI), _there(memory, _ONE), _there(ephemeral, _ONE), _there(pods, _ONE))
+
+
+def _there(text: str | None, unit: int) -> int | None:
+    return None if text is None else max(0, _billionths(text)) // unit
+
+
+@lru_cache(maxsize=4096)
+def _billionths(text: str) -> int:
+    """Nothing finer counts, as in Kubernetes, which rounds up to it."""
+    try:
+        number = quantity(text)
+    except InputError:
+        return _BROKEN
+    return int((number * _ONE).to_integral_value(ROUND_CEILING)) if number >= 0 else _BROKEN
+
+
+def _complaint(text: str) -> str:
+    try:
+        quantity(text)
+    except InputError as error:
+        return str(error)
+    return f"{text!r} is below 0"

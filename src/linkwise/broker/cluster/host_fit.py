@@ -1,0 +1,62 @@
+"""What keeps a pod off a node beside devices, in the cluster as it is."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from linkwise.broker.cluster.demand import capacity_of, demand_of
+from linkwise.broker.cluster.pods import holds_devices
+from linkwise.engine.feasibility import all_select, unfit, unless_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from linkwise.broker.state import State
+    from linkwise.engine.feasibility import Neighbour
+    from linkwise.model.demand import Demand
+    from linkwise.model.verdict import Reason
+    from linkwise.model.views import PodTerm, PodView
+
+    Company = Callable[[tuple[PodTerm, ...]], Iterable[Neighbour]]
+    """of those who run, whoever is enough to tell that all terms mean somebody"""
+
+__all__ = ["company_in", "labels_of", "needed_by", "stopped"]
+
+
+def stopped(state: State, pod: PodView, demand: Demand, name: str) -> Reason | None:
+    """The first thing beside devices that keeps the pod off a node."""
+    cluster = state.cluster
+    view = cluster.nodes[name]
+
+    def neighbours() -> Iterator[Neighbour]:
+        return labels_of(cluster.pods_on(name))
+
+    load = cluster.load(name)
+    entry = cluster.ledger.get(pod.uid)
+    if entry and entry.node == name and pod.uid in cluster.pods:
+        load = load.minus(demand)  # it is counted there already
+    return unfit(demand, view, capacity_of(view), load, neighbours)
+
+
+def needed_by(state: State, pod: PodView, company: Company | None = None) -> Demand:
+    """What the pod needs beside devices; who must be with others may be the first of them."""
+    demand = demand_of(pod)[0]
+    return unless_first(demand, (company or company_in(state))(demand.together))
+
+
+def company_in(state: State) -> Company:
+    """For many pods that are looked at together: most must be with the same others, who are looked for once."""
+
+    @cache
+    def found(terms: tuple[PodTerm, ...]) -> list[Neighbour]:
+        running = labels_of(state.cluster.pods.values())
+        return list(islice((other for other in running if all_select(terms, other)), 1))
+
+    return found
+
+
+def labels_of(pods: Iterable[PodView]) -> Iterator[Neighbour]:
+    """Those that run, as conditions on other pods see them."""
+    return ((pod.namespace, pod.labels) for pod in pods if holds_devices(pod))

@@ -1,0 +1,198 @@
+"""What all dialects tell of one node, joined into what it has to hand out.
+
+Order of truth: our own inventory, then Koordinator's Device object, then what other systems list, then counts. What
+disagrees is a problem and never a guess.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.cluster.inventory_devices import in_percent, joined, matched, measured
+from linkwise.broker.cluster.inventory_topology import topology_of
+from linkwise.dialects.amd import RESOURCE as AMD
+from linkwise.dialects.ascend.node import PROFILES
+from linkwise.dialects.dialect import where_node
+from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced
+from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA
+from linkwise.dialects.pod_resources__quantity import quantity
+from linkwise.dialects.registry import DIALECTS, owners
+from linkwise.errors import InputError
+from linkwise.model.inventory import Stock
+from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.verdict__problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from linkwise.broker.cluster.inventory_devices import Source
+    from linkwise.dialects.dialect import Dialect
+    from linkwise.model.device import Device
+    from linkwise.model.node import Mode
+    from linkwise.model.views import NodeView
+
+__all__ = ["kind_of", "stock_in_any_case", "stock_of"]
+
+_BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
+ORDER: Final = (SOURCE, "koordinator", "ascend", "aliyun", "nvidia", "amd")
+"""whose devices are believed, the first that lists any"""
+VENDORS: Final = (frozenset({"koordinator", "aliyun", "nvidia"}), frozenset({"ascend"}), frozenset({"amd"}))
+"""dialects that speak of the same devices"""
+WHOLE: Final = frozenset({NVIDIA, AMD, *PROFILES})
+"""resources that count devices"""
+BY_DEVICE: Final = frozenset({SOURCE, "koordinator"})
+"""sources that tell the health of every device"""
+SHARING: Final = frozenset({SOURCE, "aliyun"})
+"""sources that count memory as a node in the mode `share` does"""
+
+
+def stock_of(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Stock:
+    """What the node has, by its own words and by the objects that tell of it."""
+    told = _told(view, objects)
+    problems = [problem for facts in told.values() for problem in facts.problems]
+    spoken = _spoken(view, told, problems)
+    vendor = _vendor(view, spoken, told, problems)
+    sources = matched([facts for name, facts in told.items() if name in vendor])
+    words, mode = _words(view, frozenset(spoken) & vendor), _mode(told, vendor)
+    devices, unit = _devices(sources, words, mode)
+    # A matrix that stands alone on a node does not say whose devices it joins: it may be any vendor's.
+    linked = [facts for name, facts in told.items() if name in vendor or not facts.devices]
+    topology = topology_of(linked, devices, where_node(view), problems)
+    _compare(view, told.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
+    return Stock(
+        name=view.name,
+        devices=devices,
+        topology=topology,
+        profile=next((source.facts.profile for source in sources if source.facts.profile), ""),
+        mode=mode,
+        unit=unit,
+        words=words,
+        sick=_sick(sources, devices),
+        allocations=_allocations(sources),
+        enforced=inventory_enforced(objects.get(KIND)),
+        labels={word: text for source in reversed(sources) for word, text in source.facts.labels.items()},
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def stock_in_any_case(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Stock:
+    """The same; nothing where that fails, and a problem that says so: one node must not stop all others."""
+    try:
+        return stock_of(view, objects)
+    except Exception as error:  # noqa: BLE001 - whatever nobody thought of
+        wrong = f"what it has can't be worked out, which is a fault of Linkwise: {type(error).__name__}: {error}"
+        return Stock(view.name, problems=(Problem(where_node(view), "devices", wrong),))
+
+
+def kind_of(stock: Stock) -> tuple[object, ...]:
+    """What decides whether a node serves an ask, beside what is free of it."""
+    return stock.words, stock.profile, stock.topology
+
+
+def _told(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:
+    """What each dialect tells, in the order of truth."""
+    keys = (*view.capacity, *view.allocatable, *view.labels, *view.annotations, *objects)
+    facts = [dialect.node(view, objects) for dialect in _named_by(keys)]
+    return {told.source: told for told in facts if told is not None}
+
+
+@lru_cache(maxsize=1024)
+def _named_by(keys: tuple[str, ...]) -> tuple[Dialect, ...]:
+    """The dialects that any of these belongs to, in the order of truth; nodes of one kind have the same keys."""
+    domains = {key.partition("/")[0] for key in keys}
+    return tuple(_BY_NAME[name] for name in ORDER if not domains.isdisjoint(_BY_NAME[name].domains))
+
+
+def _spoken(view: NodeView, told: Mapping[str, NodeFacts], problems: list[Problem]) -> dict[str, str]:
+    """The dialects in whose words something can be asked for, and what says so: labels alone do not."""
+    found: dict[str, str] = {}
+    for resource in view.allocatable or view.capacity:
+        owner = _owner(resource)
+        if owner and owner not in found and _amount(view, resource, problems) > 0:
+            found[owner] = resource
+    if "koordinator" in told and told["koordinator"].devices:
+        found.setdefault("koordinator", "Device")
+    return {name: found[name] for name in ORDER if name in found}
+
+
+@lru_cache(maxsize=4096)
+def _owner(resource: str) -> str:
+    """The dialect that a resource belongs to; empty if it is nobody's."""
+    return next((dialect.name for dialect in owners(resource)), "")
+
+
+def _words(view: NodeView, spoken: frozenset[str]) -> frozenset[str]:
+    """The dialects, and the names of the resources that the node has in their words."""
+    owned = [name for name in view.allocatable or view.capacity if _owner(name) in spoken]
+    return spoken | {name for name in owned if _amount(view, name, []) > 0}
+
+
+def _amount(view: NodeView, resource: str, problems: list[Problem]) -> Decimal:
+    try:
+        return quantity((view.allocatable or view.capacity).get(resource, "0"))
+    except InputError as error:
+        problems.append(Problem(where_node(view), resource, f"{error}; look at the device plugin of this node"))
+        return Decimal(0)
+
+
+def _vendor(
+    view: NodeView, spoken: Mapping[str, str], told: Mapping[str, NodeFacts], problems: list[Problem]
+) -> frozenset[str]:
+    """The dialects of the one vendor that is served, and our own; all of them while there are no devices."""
+    listing = (name for name, facts in told.items() if facts.devices and name != SOURCE)
+    first = next(iter((*spoken, *listing)), None)
+    vendor = next((names for names in VENDORS if first in names), frozenset(ORDER))
+    for name, resource in spoken.items():
+        if name not in vendor and first is not None:
+            sentence = (
+                f"the node has {spoken[first]} as well, which alone is served; keep to one vendor's devices a node"
+            )
+            problems.append(Problem(where_node(view), resource, sentence))
+    return vendor | {SOURCE}
+
+
+def _mode(told: Mapping[str, NodeFacts], vendor: frozenset[str]) -> Mode:
+    modes = [told[name].mode for name in (SOURCE, "aliyun") if name in told and name in vendor]
+    return next((mode for mode in modes if mode != "any"), "any")
+
+
+def _devices(sources: Sequence[Source], words: frozenset[str], mode: Mode) -> tuple[tuple[Device, ...], str]:
+    """The devices, with memory in the unit of what is served."""
+    devices = joined(sources)
+    if mode == "share":
+        return measured(devices, [source for source in sources if source.facts.source in SHARING])
+    # Koordinator's asks count percents, whatever the devices are measured in.
+    return in_percent(devices, sources) if devices and "koordinator" in words else measured(devices, sources)
+
+
+def _sick(sources: Sequence[Source], devices: Sequence[Device]) -> int:
+    """How many devices of those that are only counted do not work, beside those that are known."""
+    if any(source.facts.devices for source in sources if source.facts.source in BY_DEVICE):
+        return 0
+    counting = [source.facts for source in sources if source.facts.source not in BY_DEVICE]
+    counted = max((int(facts.labels.get("unhealthy", "0")) for facts in counting), default=0)
+    return max(0, counted - sum(not device.healthy for device in devices))
+
+
+def _allocations(sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:
+    """Of the first source that tells any, under the ids of the devices that are believed."""
+    for facts, twins in sources:
+        if facts.allocations:
+            ids = {twin.id: name for name, twin in twins.items()}
+            return {pod: tuple(ids.get(name, name) for name in held) for pod, held in facts.allocations.items()}
+    return {}
+
+
+def _compare(view: NodeView, listed: Sequence[Device], problems: list[Problem]) -> None:
+    """What the inventory lists beside what kubelet counts; devices that do not work may be counted or not."""
+    healthy = sum(device.healthy for device in listed)
+    for resource in (view.allocatable or view.capacity) if listed else ():
+        if resource not in WHOLE:
+            continue
+        count = _amount(view, resource, problems)
+        if count > 0 and not healthy <= count <= len(listed):
+            told = f"{count:g} are allocatable and the {KIND} lists {len(listed)}, {healthy} of them healthy"
+            sentence = f"{told}, which is believed; look at the agent and the device plugin"
+            problems.append(Problem(where_node(view), resource, sentence))

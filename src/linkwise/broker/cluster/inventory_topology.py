@@ -1,0 +1,82 @@
+"""One node's links and bandwidth, of which several sources tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.dialects.nvidia.dialect import TOPOLOGY
+from linkwise.model.topology import Topology
+from linkwise.model.verdict__problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from linkwise.model.device import Device
+    from linkwise.model.inventory__node_facts import NodeFacts
+
+__all__ = ["topology_of"]
+
+T = TypeVar("T")
+
+KEYS: Final = {"linkwise": KIND, "koordinator": "Device spec.topologies", "nvidia": TOPOLOGY}
+"""where each source tells it"""
+
+
+def topology_of(
+    told: Iterable[NodeFacts], devices: Sequence[Device], where: str, problems: list[Problem]
+) -> Topology | None:
+    """The first that is of these devices; with links of one source and bandwidth of another if no source has both."""
+    found = [
+        _named(facts.topology, devices)
+        for facts in told
+        if facts.topology is not None and _as_many(facts, devices, where, problems)
+    ]
+    links = next((topology for topology in found if topology.links), None)
+    bandwidth = next((topology for topology in found if topology.bandwidth), None)
+    both = _combined(links, bandwidth, devices) if links and bandwidth and links is not bandwidth else None
+    telling = [topology for topology in found if topology.links or topology.bandwidth]
+    return both or next(iter(telling or found), None)
+
+
+def _as_many(facts: NodeFacts, devices: Sequence[Device], where: str, problems: list[Problem]) -> bool:
+    rows = len(facts.topology.devices) if facts.topology else 0
+    if rows != len(devices):
+        sentence = f"the links of {rows} devices are told and the node has {len(devices)}: they are not used"
+        problems.append(Problem(where, KEYS.get(facts.source, facts.source), f"{sentence}; measure them again"))
+    return rows == len(devices)
+
+
+def _named(topology: Topology, devices: Sequence[Device]) -> Topology:
+    """With the names of the devices in index order, where it knows none of them by a name of its own."""
+    names = set(topology.devices)
+    known = any(device.id in names or f"#{device.index}" in names for device in devices)
+    return topology if known else replace(topology, devices=tuple(device.id for device in devices))
+
+
+def _places(topology: Topology, devices: Sequence[Device]) -> list[int | None]:
+    known = {name: position for position, name in enumerate(topology.devices)}
+    return [known.get(device.id, known.get(f"#{device.index}")) for device in devices]
+
+
+def _combined(links: Topology, bandwidth: Topology, devices: Sequence[Device]) -> Topology | None:
+    """Rows of both in index order; None where one does not know all devices."""
+    first, second = (
+        [place for place in _places(topology, devices) if place is not None] for topology in (links, bandwidth)
+    )
+    if any(sorted(places) != list(range(len(devices))) for places in (first, second)):
+        return None
+    rings, places = (links.rings, first) if links.rings else (bandwidth.rings, second)
+    return Topology(
+        tuple(device.id for device in devices),
+        _reordered(links.links, first),
+        _reordered(bandwidth.bandwidth, second),
+        tuple(tuple(places.index(position) for position in ring) for ring in rings),
+        tuple(dict.fromkeys((*links.problems, *bandwidth.problems))),
+        tuple(dict.fromkeys((*links.warnings, *bandwidth.warnings))),
+    )
+
+
+def _reordered(rows: tuple[tuple[T, ...], ...], places: Sequence[int]) -> tuple[tuple[T, ...], ...]:
+    return tuple(tuple(rows[i][j] for j in places) for i in places)

@@ -1,0 +1,1 @@
+"""Groups and gangs: membership, plans and their life."""

@@ -1,0 +1,108 @@
+"""What is odd about a group, told to whoever made its pods: once, when it appears."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.broker.effects import Event
+from linkwise.broker.groups.bundles import apart
+from linkwise.broker.groups.notices__group_told import WAITS
+from linkwise.broker.groups.readiness import schedulers_of
+from linkwise.dialects.groups.membership import group_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.state import State
+    from linkwise.model.views import PodView
+
+__all__ = ["apart_text", "bundle_warnings", "group_warnings"]
+
+
+def group_warnings(state: State) -> list[Event]:
+    """Warnings about groups whose members changed, as far as they are new."""
+    touched, state.groups.touched = state.groups.touched, {}
+    alone, state.groups.alone = state.groups.alone, {}
+    pods = ((state.pod(uid), sentence) for uid, sentence in alone.items())
+    events = [
+        Event("Warning", "GroupWords", sentence, pod.namespace, pod.name, pod.uid) for pod, sentence in pods if pod
+    ]
+    for key in touched:
+        found = state.groups.gather(key)
+        said = dict(_odd(state, key, found)) if found else {}
+        known = state.groups.told.get(key, {})
+        if found and known:
+            said |= {(pod.uid, WAITS): known[pod.uid, WAITS] for pod in found.waiting if (pod.uid, WAITS) in known}
+        state.groups.told[key] = said
+        if not said:
+            del state.groups.told[key]
+        events += [
+            Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid)
+            for (uid, word), sentence in said.items()
+            if known.get((uid, word)) != sentence and (pod := state.pod(uid))
+        ]
+    return events
+
+
+def bundle_warnings(state: State, found: Gathered) -> list[Event]:
+    """A gang that is planned without others that it names, told when its plan is held."""
+    sentence = apart_text(apart(state, found.group))
+    pods = found.waiting if sentence else ()
+    return [Event("Warning", "GangsApart", sentence, pod.namespace, pod.name, pod.uid) for pod in pods]
+
+
+def apart_text(names: Sequence[str]) -> str:
+    """What is wrong with gangs that do not name the same ones; empty if there are none."""
+    if not names:
+        return ""
+    do = "does" if len(names) == 1 else "do"
+    return (
+        f"its gang names {' and '.join(names)}, which {do} not name the same gangs: it waits until "
+        "they are complete, and they are planned one by one; let all of them name each other"
+    )
+
+
+def _odd(state: State, key: str, found: Gathered) -> Iterator[tuple[tuple[str, str], str]]:
+    """By pod and word a sentence."""
+    others = [other for other in state.groups.of_that_name(key) if _twins(key, other)]
+    schedulers, sources = schedulers_of(found), state.groups.sources(key)
+    for pod in found.waiting:
+        if len(schedulers) > 1:
+            yield (pod.uid, "SchedulersDiffer"), f"members of its group wait for {' and '.join(schedulers)}; name one"
+        if len(sources) > 1:
+            yield (pod.uid, "SourcesDiffer"), _several_sources(key, sources)
+        if others:
+            yield (pod.uid, "OtherReplica"), _other_replica(found, others)
+        if wrong_words := _wrong_words(state, pod):
+            yield (pod.uid, "GroupWords"), wrong_words
+        if state.cluster.shared.problems and (wrong := state.cluster.shared.wrong_for(pod, found.group)):
+            yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
+    for uid in found.extra:
+        yield (uid, "TooManyMembers"), f"its group has {found.group.total} members without it; it is placed alone"
+
+
+def _wrong_words(state: State, pod: PodView) -> str:
+    """What is wrong with what the pod says, worked out once for each version of it."""
+    known = state.groups.problems.get(pod.uid)
+    if known is None or known[0] is not pod:
+        problems = group_of(pod)[1]
+        sentence = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
+        known = state.groups.problems[pod.uid] = (pod, sentence)
+    return known[1]
+
+
+def _twins(one: str, other: str) -> bool:
+    """Whether two groups of the seed's differ in nothing but the number of their members."""
+    mine, its = one.split("/"), other.split("/")
+    return len(mine) == len(its) > 2 and mine[:2] == its[:2] and mine[3:] == its[3:]
+
+
+def _several_sources(key: str, sources: list[str]) -> str:
+    named = " and ".join(sources)
+    return f"pods name group {key} in the words of {named}: they are one group; rename one if they are two"
+
+
+def _other_replica(found: Gathered, others: list[str]) -> str:
+    counts = " and ".join(other.split("/")[2] for other in others)
+    return f"its group has {found.group.total} members; other pods of that name say {counts}: make them equal"

@@ -1,0 +1,201 @@
+"""Planning a group beside everything else that the broker does: in steps, and held only when it is whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.groups.planning_input import read_network
+from linkwise.broker.groups.planning_input__group_posing import minimum_of, posed
+from linkwise.broker.groups.registry import HeldPlan
+from linkwise.engine.ledger import Entry
+from linkwise.engine.planning.make_plan import make_plan
+from linkwise.engine.planning.seating__seating import takes
+from linkwise.model.verdict import Grant
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.state import State
+    from linkwise.engine.planning.plan import Placement, Plan
+    from linkwise.model.ask__group import Group
+
+__all__ = [
+    "Run",
+    "asked_of",
+    "crowded",
+    "gathered",
+    "hold",
+    "patience",
+    "planning",
+    "prolong",
+    "release",
+    "resting",
+    "start",
+    "still_free",
+    "told_pods",
+]
+
+SITES_AT_ONCE: Final = 5000
+"""nodes let go of between two steps"""
+Asked = tuple[tuple[int, tuple[str, ...]], ...]
+"""by group how many members must be placed, and those that wait"""
+ROUGHLY: Final = 0.1
+"""part of a plan's time that is not worth the while to add"""
+
+
+@dataclass(slots=True)
+class Run:
+    """A plan that is being made."""
+
+    key: str
+    asked: Asked
+    steps: Generator[None, None, Plan | None]
+    plan: Plan | None = None
+    done: bool = False
+
+    def advance(self, budget: int) -> bool:
+        """Work for so many steps; whether it is done."""
+        for _ in range(budget):
+            try:
+                next(self.steps)
+            except StopIteration as end:
+                self.plan, self.done = end.value, True
+                return True
+        return self.done
+
+
+def gathered(state: State, key: str) -> Gathered | None:
+    """The group as it is now; who was promised devices by more than a plan counts as bound."""
+    found = state.groups.gather(key)
+    if found is None:
+        return None
+    get = state.cluster.ledger.get
+    homes = {pod.uid: entry.node for pod in found.waiting if (entry := get(pod.uid)) and entry.state != "PLANNED"}
+    if not homes:
+        return found
+    under_way = [replace(pod, node=homes[pod.uid]) for pod in found.waiting if pod.uid in homes]
+    waiting = tuple(pod for pod in found.waiting if pod.uid not in homes)
+    return replace(found, waiting=waiting, bound=(*found.bound, *under_way))
+
+
+def start(state: State, key: str, found: Gathered) -> Run:
+    """Begin to plan the members that wait, beside those that are bound."""
+    return Run(key, asked_of(state, [found]), planning(state, found))
+
+
+def asked_of(state: State, groups: Iterable[Gathered]) -> Asked:
+    """What a plan for these groups is asked for, as they are now."""
+    return tuple((minimum_of(state, found), tuple(pod.uid for pod in found.waiting)) for found in groups)
+
+
+def hold(state: State, key: str, plan: Plan, now: float, generation: int | None = None) -> HeldPlan | None:
+    """Let the plan count as taken; None if it can't be kept any more, because nodes changed while it was made.
+
+    The generation is the next one, unless it was held before.
+    """
+    ledger, book = state.cluster.ledger, state.groups
+    if not all(still_free(state, uid, plan) for uid in plan.placements):
+        return None
+    found = book.gather(key)
+    generation = book.next_generation(key) if generation is None else generation
+    expires = now + patience(state, found.group if found else None)
+    entries = []
+    for uid, placement in plan.placements.items():
+        pod = state.pod(uid)
+        wanted = state.wanted(state.wish(pod)) if pod else None
+        if pod is None or placement.offer is None or wanted is None:
+            continue
+        grant = Grant(uid, wanted.policy.name, placement.offer, key, generation, wanted.ask.mode)
+        entries.append(Entry(grant, "PLANNED", pod.namespace, pod.created, expires=expires))
+    # rule 001.hold: a complete plan counts as taken for everybody else, for a limited time.
+    ledger.plan(entries, told_pods(state, plan))
+    for entry in entries:
+        state.waiting.remove(entry.pod)  # one that was a pod too many before waited for room of its own
+    priority = max((pod.priority for uid in plan.placements if (pod := state.pod(uid))), default=0)
+    book.plans[key] = HeldPlan(plan, key, generation, expires, priority)
+    book.short.pop(key, None)
+    state.settle()
+    return book.plans[key]
+
+
+def prolong(state: State, key: str, now: float) -> None:
+    """A member is being bound: the plan's time begins anew."""
+    held, found = state.groups.plans.get(key), state.groups.gather(key)
+    if held is None or found is None:
+        return
+    time = patience(state, found.group)
+    ledger, expires = state.cluster.ledger, now + time
+    if expires - held.expires < time * ROUGHLY:
+        return
+    entries = [entry for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
+    ledger.plan([replace(entry, expires=expires) for entry in entries], told_pods(state, held.plan))
+    state.groups.plans[key] = replace(held, expires=expires)
+
+
+def release(state: State, key: str) -> list[str]:
+    """Let go of what a plan holds and was not promised by a bind; the UIDs of those members."""
+    # rule 001.replan: made anew for all if nobody is bound, else for the rest: who is bound is fixed in every plan.
+    held = state.groups.plans.pop(key, None)
+    if held is None:
+        return []
+    ledger = state.cluster.ledger
+    planned = [uid for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
+    ledger.drop(planned)
+    for mate in held.mates:
+        if (other := state.groups.plans.get(mate)) and key in other.mates:
+            planned += release(state, mate)
+    return planned
+
+
+def told_pods(state: State, plan: Plan) -> set[str]:
+    """Pods of which the agents of the plan's nodes tell what they use."""
+    stocks = state.cluster.stocks
+    return {uid for node in plan.nodes if node in stocks for uid in stocks[node].allocations}
+
+
+def patience(state: State, group: Group | None) -> float:
+    """For how long a plan of the group is held."""
+    least, most = state.settings.group.hold, state.settings.group.longest_hold
+    return max(least, min(group.waiting_time, most)) if group and group.minimum else least
+
+
+def resting(state: State, key: str, now: float) -> bool:
+    """Whether the group is not planned for a while; once that is over it is, also where the clock is set back."""
+    if key not in state.groups.rests:
+        return False
+    times, until = state.groups.rests[key]
+    if until <= now:
+        state.groups.rests[key] = (times, 0.0)
+    return now < until
+
+
+def still_free(state: State, uid: str, plan: Plan) -> bool:
+    """Whether a member can still have what a plan has for it."""
+    placement = plan.placements[uid]
+    node = state.cluster.index.nodes.get(placement.node)
+    if node is None or placement.node in state.cluster.unready:
+        return False
+    pod = state.pod(uid)
+    wanted = state.wanted(state.wish(pod)) if pod else None
+    return placement.offer is None or (wanted is not None and takes(node, wanted, placement.offer))
+
+
+def crowded(state: State, places: Iterable[Placement]) -> bool:
+    """Whether a node has fewer devices left than it seems: pods run there of which nobody knows which they have."""
+    wanted = Counter(place.node for place in places for _ in (place.offer.devices if place.offer else ()))
+    nodes = [(state.cluster.index.nodes.get(name), count) for name, count in wanted.items()]
+    return any(node and node.unattributed and node.unattributed > len(node.free()) - count for node, count in nodes)
+
+
+def planning(state: State, found: Gathered) -> Generator[None, None, Plan | None]:
+    """Make a plan in steps; None if too few members fit."""
+    network = yield from read_network(state.cluster, found.group)
+    task, sites = yield from posed(state, found, network)
+    plan = yield from make_plan(task, sites, state.hosts)
+    while sites:  # to let go of many thousands at once takes longer than a step may
+        yield
+        del sites[-SITES_AT_ONCE:]
+    return plan

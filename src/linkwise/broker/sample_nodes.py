@@ -1,0 +1,124 @@
+"""Nodes of machines that people know by name, as a watch would show them: for trying things out, and for tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.watch_events import NodeObject
+from linkwise.dialects.aliyun import COUNT, MEMORY
+from linkwise.dialects.amd import RESOURCE as AMD
+from linkwise.dialects.ascend.node import TYPE_LABEL
+from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
+from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA, TOPOLOGY, matrix_annotation
+from linkwise.model.device import Device
+from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.topology import Topology
+from linkwise.model.views import NodeView
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from linkwise.broker.watch_events import Sight
+    from linkwise.model.node import Mode
+    from linkwise.vendors.machines import MachineProfile
+
+__all__ = ["fleet_node", "machine_devices"]
+
+ASCEND: Final = {"ascend-910": "huawei.com/Ascend910", "ascend-910b": "huawei.com/Ascend910B3"}
+WHOLE: Final = {"nvidia": NVIDIA, "amd": AMD}
+PERCENT: Final = "koordinator.sh/gpu"
+PODS: Final = "110"
+GIB: Final = 1024  # MiB
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """How a machine hands out its devices."""
+
+    mode: Mode
+    unit: str
+    memory: int
+    """of one device, in the unit"""
+    resources: Mapping[str, str]
+
+
+def fleet_node(  # noqa: PLR0913 - a builder: every field has a default
+    machine: MachineProfile,
+    name: str,
+    *,
+    mode: Mode = "any",
+    sick: Collection[int] = (),
+    inventory: bool = True,
+    labels: Mapping[str, str] | None = None,
+) -> tuple[Sight, ...]:
+    """A node of this machine; with its inventory as our agent writes it, or as only a vendor's plugin tells of it."""
+    offered = _offered(machine, mode)
+    devices = machine_devices(machine, name, offered.memory, sick)
+    view = NodeView(
+        name,
+        labels={"kubernetes.io/hostname": name, **_labels(machine, offered), **(labels or {})},
+        annotations=_annotations(machine),
+        capacity={**_host(machine), **offered.resources},
+        allocatable={**_host(machine), **offered.resources},
+    )
+    if not inventory:
+        return (view,)
+    topology = machine.topology
+    facts = NodeFacts(
+        SOURCE,
+        devices,
+        replace(topology, devices=tuple(device.id for device in devices)),
+        machine.hardware,
+        offered.mode,
+        offered.unit,
+        {"model": machine.model},
+    )
+    return (view, NodeObject(name, KIND, inventory_object(name, facts, enforced=True)))
+
+
+def machine_devices(
+    machine: MachineProfile, name: str, memory: int = 0, sick: Collection[int] = ()
+) -> tuple[Device, ...]:
+    """The devices of one node, with ids of their own."""
+    return tuple(
+        Device(
+            f"{machine.vendor}-{name}-{index}",
+            index,
+            minor=index,
+            model=machine.model,
+            memory=memory or machine.memory,
+            healthy=index not in sick,
+            bytes=machine.memory * GIB * GIB,
+        )
+        for index in range(machine.devices)
+    )
+
+
+def _offered(machine: MachineProfile, mode: Mode) -> _Offered:
+    count = machine.devices
+    if machine.shared or mode == "share":
+        each = machine.memory // GIB
+        return _Offered("share", "GiB", each, {MEMORY: str(each * count), COUNT: str(count)})
+    if mode == "percent":
+        return _Offered("percent", "%", 100, {PERCENT: str(100 * count), NVIDIA: str(count)})
+    resource = ASCEND[machine.hardware] if machine.vendor == "ascend" else WHOLE[machine.vendor]
+    return _Offered("whole", "", machine.memory, {resource: str(count)})
+
+
+def _labels(machine: MachineProfile, offered: _Offered) -> dict[str, str]:
+    if offered.mode == "share":
+        return {"gpushare": "true"}
+    if machine.vendor == "nvidia":
+        product = machine.model.removeprefix("NVIDIA ").replace(" ", "-")
+        return {"nvidia.com/gpu.product": product, "nvidia.com/gpu.count": str(machine.devices)}
+    return {TYPE_LABEL: "module"} if machine.hardware == "ascend-910" else {}
+
+
+def _annotations(machine: MachineProfile) -> dict[str, str]:
+    links = machine.topology.links
+    return {TOPOLOGY: matrix_annotation(Topology(machine.topology.devices, links))} if links else {}
+
+
+def _host(machine: MachineProfile) -> dict[str, str]:
+    return {"cpu": str(machine.cpus), "memory": f"{machine.host_memory}Gi", "pods": PODS}

@@ -1,0 +1,88 @@
+"""Questions that change nothing: may this pod be made, where would it go, which evictions would help it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.broker.answers import Admission, DryRun
+from linkwise.broker.cluster.host_fit import needed_by, stopped
+from linkwise.broker.groups.planning import gathered
+from linkwise.broker.groups.what_if import Change, Trying
+from linkwise.broker.scheduling.bind import pick_on
+from linkwise.broker.unobserved import unseen_member
+from linkwise.engine.index.lookup import choices
+from linkwise.engine.preemption import helps
+from linkwise.engine.reasons.catalog import refusal
+from linkwise.model.verdict import Offer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from linkwise.broker.state import State
+    from linkwise.model.views import PodView
+
+__all__ = ["admit", "dry_run", "preempt"]
+
+
+def admit(state: State, pod: PodView) -> Admission:
+    """Whether what the pod says makes sense to any node at all."""
+    wish = state.wish(pod)
+    if wish.ask is None:
+        broken = wish.broken
+        warnings = tuple(problem for problem in wish.problems if problem is not broken)
+        return Admission(str(broken) if broken else "", warnings)
+    refused = state.policies[wish.policy].admit(wish.ask)
+    return Admission(refusal(refused) if refused else "", wish.problems)
+
+
+def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> DryRun:
+    """Where the pod would go now if only it asked, by devices and by all else that a node must have."""
+    known = sorted(state.cluster.nodes) if names is None else [name for name in names if name in state.cluster.nodes]
+    wish = state.wish(pod)
+    if wish.broken:
+        return DryRun(None)
+    wanted = state.wanted(wish)
+    demand = needed_by(state, pod)
+    stops = {name: reason for name in known if (reason := stopped(state, pod, demand, name))}
+    if wanted is None:
+        free = [(name, ()) for name in sorted(known) if name not in stops]
+        return DryRun(None, tuple(free), stops)
+    admitted = wanted.policy.admit(wanted.ask)
+    if admitted:
+        return DryRun(None, (), dict.fromkeys(known, admitted))
+    found = choices(state.cluster.index, wanted)
+    refused = {name: rejected.reason for name in known if (rejected := found.refusal(name))}
+    fitting = [entry for entry in found.scores(known).items() if entry[0] not in stops and entry[0] not in refused]
+    stranded = {name: reason for name, reason in stops.items() if name not in refused}
+    ranking = sorted(fitting, key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
+    offer = pick_on(state, wanted, ranking[0][0]) if ranking else None
+    return DryRun(offer if isinstance(offer, Offer) else None, tuple(ranking), refused | stranded, stranded)
+
+
+def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Those of the nodes on which evicting the pods named would serve the ask, with the same pods.
+
+    A node without victims is never among them: kube-scheduler would give the whole preemption up.
+    """
+    wish, cluster = state.wish(pod), state.cluster
+    wanted, entry = state.wanted(wish), cluster.ledger.get(pod.uid)
+    if wanted is None and not wish.broken:
+        return {name: pods for name, pods in victims.items() if pods}
+    if wanted is None or wanted.policy.admit(wanted.ask) or (entry and entry.state != "PLANNED"):
+        return {}  # no eviction can help it, or it was promised devices already
+    if unseen_member(state, pod):
+        return {}
+    helped = {
+        name: pods
+        for name, pods in victims.items()
+        if pods
+        and name not in cluster.unready
+        and (stock := cluster.stocks.get(name))
+        and not cluster.index.unserved(wanted, name)
+        and helps(cluster.ledger, stock, wanted, set(pods), cluster.ended_on(stock))
+    }
+    found = gathered(state, state.groups.key_of(pod.uid))
+    if not helped or found is None or found.group.minimum is None or found.group.key in state.groups.satisfied:
+        return helped
+    trying = Trying(state, found)  # nobody is evicted for a gang that can't start all the same
+    return {name: pods for name, pods in helped.items() if trying.plan(Change(gone=frozenset(pods)))}

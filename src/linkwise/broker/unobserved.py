@@ -1,0 +1,135 @@
+"""Pods that asked and that the watch has not shown: newer than the watch, or made up by whoever asked.
+
+The first are seen within moments, and are tried again then if there is a chance for them. The others never are: nobody
+else waits for them, nothing is held for a group that they name, and they are forgotten after a while.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.effects import Wake
+from linkwise.engine.index.lookup import choices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.queue.unschedulable import Refused
+    from linkwise.model.views import PodView
+
+    Shown = tuple[PodView, Refused | None]
+    """a pod as it is seen, and what it was refused before"""
+
+__all__ = ["KEPT", "UNSEEN", "Unseen", "forget_unseen", "take_shown", "unseen_member", "wake_shown"]
+
+UNSEEN: Final = 10_000
+"""pods that are kept though nobody has seen them"""
+KEPT: Final = 90.0  # seconds
+"""for how long; a watch that has gone silent is begun anew after a minute"""
+
+
+class Unseen:
+    """Those pods by UID."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, float] = {}
+        """when each asked; who did so longest ago comes first"""
+        self.refused: dict[str, Refused] = {}
+        """those that were told that nothing fits: once they are seen they stand in line"""
+        self.shown: dict[str, None] = {}
+        """those that were seen since this was last emptied"""
+
+    def note(self, uid: str, now: float) -> None:
+        """The pod asks."""
+        self.drop(uid)
+        self.asked[uid] = now
+
+    def drop(self, uid: str) -> None:
+        """The pod was seen, or is forgotten."""
+        for book in (self.asked, self.refused, self.shown):
+            book.pop(uid, None)
+
+    def next_end(self) -> float | None:
+        """When the next one is to be forgotten."""
+        return next(iter(self.asked.values())) + KEPT if self.asked else None
+
+
+def unseen_member(state: State, pod: PodView) -> bool:
+    """Whether a pod names a group and was not seen: members are known from the watch, or anybody could make some up."""
+    known = state.cluster.known
+    return bool(pod.uid and pod.uid not in known.views and not known.settled(pod.uid) and state.wish(pod).group)
+
+
+def forget_unseen(state: State, now: float, most: int = UNSEEN) -> None:
+    """Forget who asked too long ago, or before too many others; who was promised something is looked at again later.
+
+    One that is real after all asks again, or is bound when it is seen.
+    """
+    unseen = state.unseen
+    if unseen.asked and next(reversed(unseen.asked.values())) > now:  # the clock was set back
+        unseen.asked = {uid: min(asked, now) for uid, asked in unseen.asked.items()}
+    for uid in list(islice(unseen.asked, max(0, len(unseen.asked) - most))):
+        _forget(state, uid, now)
+    while (end := unseen.next_end()) is not None and end <= now:
+        _forget(state, next(iter(unseen.asked)), now)
+
+
+def _forget(state: State, uid: str, now: float) -> None:
+    if state.cluster.ledger.get(uid):
+        state.unseen.note(uid, now)
+    else:
+        state.forget(uid)
+
+
+def take_shown(state: State) -> list[Shown]:
+    """Those who asked and are seen now, the most important and oldest first; who was refused stands in line from now on.
+
+    Unless a bind followed from an offer before: who was promised devices waits for none.
+    """
+    unseen, pods = state.unseen, [state.cluster.pods[uid] for uid in state.unseen.shown]
+    pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
+    shown = [(pod, unseen.refused.get(pod.uid)) for pod in pods]
+    for pod, refused in shown:
+        unseen.drop(pod.uid)
+        if refused and not state.groups.key_of(pod.uid) and not _promised(state, pod):
+            state.waiting.put(refused)
+    return shown
+
+
+def wake_shown(state: State, shown: Iterable[Shown], told: Iterable[Effect]) -> list[Wake]:
+    """Whom to try again, but for those who are told already: as long as they were not seen, no room woke them."""
+    woken = {effect.uid for effect in told if isinstance(effect, Wake)}
+    late = [(pod, refused) for pod, refused in shown if pod.uid not in woken and not _promised(state, pod)]
+    kinds = {refused.wanted.kind(): refused.wanted for _, refused in late if refused}
+    fitting = {kind for kind, wanted in kinds.items() if _fits(state, wanted)}
+    return [
+        Wake(pod.namespace, pod.name, pod.uid, "it asked before it was seen")
+        for pod, refused in late
+        if _in_a_group(state, pod) or (refused and (refused.wanted.kind() in fitting or _outranks_a_plan(state, pod)))
+    ]
+
+
+def _promised(state: State, pod: PodView) -> bool:
+    entry = state.cluster.ledger.get(pod.uid)
+    return entry is not None and entry.state != "PLANNED"
+
+
+def _in_a_group(state: State, pod: PodView) -> bool:
+    """Whether the pod is a member of a group, or said so when it asked."""
+    return bool(state.groups.key_of(pod.uid) or state.wish(state.asked[pod.uid]).group)
+
+
+def _fits(state: State, wanted: Wanted) -> bool:
+    """Whether a node may have room for it."""
+    index, resting = state.cluster.index, state.cluster.unready
+    found = choices(index, wanted, state.settings.budget)
+    return bool(found.best([name for name in index.nodes if name not in resting], 1, frozenset())) or found.partial
+
+
+def _outranks_a_plan(state: State, pod: PodView) -> bool:
+    """Whether a plan may be let go for it."""
+    return any(held.priority < pod.priority for held in state.groups.plans.values())

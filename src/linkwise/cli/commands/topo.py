@@ -1,0 +1,105 @@
+"""`linkwise topo`: what a topology tool printed, read and shown."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from linkwise.cli.inputs.topology import load_source
+from linkwise.cli.options.cluster import cluster_flags
+from linkwise.cli.options.output import json_flag
+from linkwise.cli.options.profiles import ProfileName
+from linkwise.errors import InputError
+from linkwise.vendors.machines import PROFILES
+
+if TYPE_CHECKING:
+    from linkwise.model.topology import Topology
+
+EXIT_INCOMPLETE: Final = 3
+NODE: Final = "node/"
+
+_EPILOG: Final = """\b
+Examples:
+  nvidia-smi topo -m | linkwise topo
+  linkwise topo pasted.txt --svg links.svg
+  linkwise topo --profile dgx1-v100
+  npu-smi info -t topo | linkwise topo --json
+  linkwise topo node/gpu-7                 # a node of a cluster
+
+\b
+Texts that are read, whole, cut or pasted:
+  nvidia-smi topo -m, -mp, -p2p; nvidia-smi -L, -q, --query-gpu, nvlink -s
+  p2pBandwidthLatencyTest, nvbandwidth
+  npu-smi info, info -m, info -l, info -t topo
+  rocm-smi --showtopo, amd-smi topology, mx-smi topo
+  our own machine files, as YAML or JSON
+
+Exit codes: 0 whole, 3 incomplete (what is there is shown, what is missing is named), 2 an error; of
+a node also 1: the cluster can't be reached, does not allow it, or has no such node.
+"""
+
+
+@click.command("topo", epilog=_EPILOG)
+@click.argument("file", required=False, metavar="[FILE|node/NAME]")
+@click.option(
+    "--profile",
+    type=ProfileName(list(PROFILES)),
+    metavar="NAME",
+    help="A machine known by name; a wrong one lists all.",
+)
+@json_flag("One JSON object.")
+@click.option("--svg", metavar="FILE", help="Draw the links; - is standard output.")
+@cluster_flags
+def command(  # noqa: PLR0913 - one a flag
+    file: str | None,
+    profile: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    as_json: bool,
+    svg: str | None,
+) -> None:
+    """Show a machine's links: the matrix in colour, bandwidth, rings, and what looks wrong.
+
+    FILE is the output of a topology tool or a machine file; - or nothing is standard input. node/NAME is a node of a
+    cluster, which is found as kubectl finds it.
+    """
+    if file is not None and profile is not None:
+        raise InputError("FILE and --profile both name a machine: give one of them")
+    if svg == "-" and as_json:
+        raise InputError("--svg - and --json both write to standard output: give the picture a file")
+    if file and file.startswith(NODE) and not Path(file).exists():
+        from linkwise.cli.inputs.node_topology import node_source  # noqa: PLC0415 - brings the client and all policies
+
+        source = node_source(file.removeprefix(NODE), kubeconfig, context)
+    else:
+        source = load_source(file or (None if profile else "-"), profile)
+    topology = source.topology
+    if svg is not None:
+        _draw(topology, profile or (file if file and file.startswith(NODE) else ""), svg)
+    if as_json:
+        from linkwise.cli.reports.topology import topology_json  # noqa: PLC0415 - brings msgspec
+
+        click.echo(topology_json(source))
+    elif svg != "-":
+        from linkwise.cli.reports.topology import show_topology  # noqa: PLC0415 - brings rich
+
+        show_topology(source)
+    if topology.problems:
+        sys.exit(EXIT_INCOMPLETE)
+
+
+def _draw(topology: Topology, title: str, file: str) -> None:
+    from linkwise.cli.render.svg import drawing  # noqa: PLC0415 - only a picture needs it
+
+    picture = drawing(topology, title)
+    if file == "-":
+        click.echo(picture, nl=False)
+        return
+    try:
+        Path(file).write_text(picture, "utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror or error}") from error

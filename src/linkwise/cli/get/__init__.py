@@ -1,0 +1,1 @@
+"""Rows and tables of `linkwise get`."""

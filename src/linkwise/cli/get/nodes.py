@@ -1,0 +1,109 @@
+"""Nodes and devices, a row each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.cli.render.explanation import plain
+from linkwise.cli.render.matrix__links import links_text, rings_of
+from linkwise.cli.render.tables__rows import Cell, Row
+from linkwise.engine.drift import drift_text
+from linkwise.explain.text.phrases import share_text
+
+if TYPE_CHECKING:
+    from linkwise.assembly.cluster_reader import Seen
+    from linkwise.explain.inspect import Holder, InspectedDevice, NodeInspection
+
+__all__ = ["device_rows", "device_state", "holder_text", "node_rows"]
+
+MODES: Final = {"any": "undecided", "whole": "whole", "share": "memory", "percent": "percent"}
+GIB: Final = 1024
+
+
+def node_rows(seen: Seen, name: str | None) -> list[Row]:
+    """The node of that name, or all that have devices."""
+    return [_node(seen, node) for node in seen.broker.inspect(name, seen.now)]
+
+
+def device_rows(seen: Seen, name: str | None) -> list[Row]:
+    """All devices, or those of one node."""
+    return [_device(node, device) for node in seen.broker.inspect(name, seen.now) for device in node.devices]
+
+
+def _node(seen: Seen, node: NodeInspection) -> Row:
+    cluster = seen.broker.state.cluster
+    stock, view = cluster.stocks[node.name], cluster.nodes[node.name]
+    broken = sum(not device.healthy for device in node.devices) + stock.sick
+    problems = [
+        *([] if view.ready else ["not ready"]),
+        *(["cordoned"] if view.unschedulable else []),
+        *([f"{broken} not working"] if broken else []),
+        *(drift_text(drift, seen.broker.state.name_of) for drift in cluster.drift.get(node.name, ())),
+        *(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
+    ]
+    models = ", ".join(sorted({device.model for device in node.devices if device.model}))
+    linked = links_text(stock)
+    cells = {
+        "node": Cell(node.name, short=True),
+        "hands out": Cell(MODES[node.mode], short=True),
+        "idle": Cell(f"{node.idle}/{len(node.devices)}", "green" if node.idle else "", short=True),
+        "links": Cell(linked),
+        "memory": Cell(_memory(node), short=True),
+        "model": Cell(models, wide=True),
+        "profile": Cell(node.profile, wide=True),
+        "address": Cell(seen.addresses.get(node.name, ""), wide=True),
+        "devices by": Cell("our agent" if node.enforced else "a plugin", wide=True),
+        "problems": Cell("; ".join(problems), "yellow"),
+    }
+    return Row(
+        cells,
+        lambda: {
+            **plain(node),
+            "address": seen.addresses.get(node.name, ""),
+            "links": linked,
+            "rings": [list(ring) for ring in rings_of(stock)],
+            "problems": problems,
+        },
+    )
+
+
+def _memory(node: NodeInspection) -> str:
+    """Of what is handed out by memory how much is taken; else how much there is."""
+    if node.mode in {"share", "percent"}:
+        return f"{node.taken}/{share_text(node.memory, node.unit)}"
+    if not node.memory:
+        return ""
+    return (
+        f"{node.memory // GIB} GiB" if node.unit in {"", "MiB"} and node.memory >= GIB else f"{node.memory} {node.unit}"
+    )
+
+
+def _device(node: NodeInspection, device: InspectedDevice) -> Row:
+    state, style = device_state(node, device)
+    cells = {
+        "node": Cell(node.name, short=True),
+        "device": Cell(str(device.index), short=True),
+        "id": Cell(device.id, wide=True),
+        "model": Cell(device.model),
+        "health": Cell("works" if device.healthy else "broken", "" if device.healthy else "red", short=True),
+        "state": Cell(state, style, short=True),
+        "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))),
+    }
+    return Row(cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
+
+
+def device_state(node: NodeInspection, device: InspectedDevice) -> tuple[str, str]:
+    """What is taken of it, and the colour of that."""
+    if device.whole:
+        return "taken", "cyan"
+    if device.share or device.core:
+        core = f", {device.core} % compute" if device.core else ""
+        return f"{device.share}/{share_text(device.memory, node.unit)}{core}", "cyan"
+    return ("idle", "green") if device.healthy else ("-", "red")
+
+
+def holder_text(pod: Holder, unit: str) -> str:
+    """A pod by its name, with its part of a device."""
+    name = f"{pod.namespace}/{pod.name}" if pod.namespace else pod.name
+    part = f" {share_text(pod.share, unit)}" if pod.share and not pod.whole else ""
+    return f"{name}{part}{'' if pod.state == 'bound' else f' ({pod.state})'}"

@@ -1,0 +1,1 @@
+"""Files that users give to commands, read and checked."""

@@ -1,0 +1,187 @@
+"""The pods that a file would make, by group: what a controller would give each of them is given here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from linkwise.broker.cluster.pod_request import wish_of
+from linkwise.broker.watch_events import ClusterObject
+from linkwise.cli.inputs.manifests import load_manifests, pod_templates
+from linkwise.cli.options.files import file_name
+from linkwise.cli.reports.manifests import NODE_KINDS, WITHOUT_PODS
+from linkwise.dialects.groups.membership import NAME, REPLICA, group_of
+from linkwise.errors import InputError
+from linkwise.wire.kubernetes.objects import pod_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from linkwise.cli.inputs.manifests import Manifest, PodTemplate
+    from linkwise.model.views import PodView
+
+__all__ = ["JobFile", "read_job"]
+
+MOST_PODS: Final = 10_000
+# What tells a pod of an owner its place among the others.
+INDEX_LABELS: Final = {
+    "Job": "batch.kubernetes.io/job-completion-index",
+    "CronJob": "batch.kubernetes.io/job-completion-index",
+    "StatefulSet": "apps.kubernetes.io/pod-index",
+}
+TASK_INDEX: Final = "volcano.sh/task-index"
+EVERYWHERE: Final = "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """What a file holds."""
+
+    groups: tuple[tuple[PodView, ...], ...]
+    """pods that are planned as one, in the order of the file"""
+    objects: tuple[ClusterObject, ...] = ()
+    """PodGroups, which say more of them"""
+    made: frozenset[str] = frozenset()
+    """keys of groups that no word of the files makes, but being planned together"""
+
+
+def read_job(files: Sequence[str]) -> JobFile:
+    """All groups of the files; InputError names file, line and column, and what is odd is told aside."""
+    name = ", ".join(map(file_name, files))
+    manifests = [(file_name(file), manifest) for file in files for manifest in load_manifests(file)]
+    pods = [pod for file, manifest in manifests for pod in _pods(file, manifest)]
+    if not pods:
+        raise InputError(f"{name}: nothing in it makes pods")
+    if len(pods) > MOST_PODS:
+        raise InputError(f"{name}: it makes {len(pods)} pods; at most {MOST_PODS} are planned")
+    seen = set[str]()
+    for pod in pods:
+        if pod.uid in seen:
+            raise InputError(f"{name}: two pods are named {pod.uid}")
+        seen.add(pod.uid)
+    groups: dict[str, list[PodView]] = {}
+    made = set[str]()
+    for pod, own in zip(_grouped(pods, _stem(files[0])), pods, strict=True):
+        group, _ = group_of(pod)
+        key = group.key if group else pod.uid
+        groups.setdefault(key, []).append(pod)
+        made |= {key} if pod is not own else set()
+    objects = tuple(_object(manifest) for _, manifest in manifests if manifest.kind == "PodGroup")
+    return JobFile(tuple(map(tuple, groups.values())), objects, frozenset(made))
+
+
+def _stem(file: str) -> str:
+    return "job" if file == "-" else re.sub(r"[^A-Za-z0-9]+", "-", Path(file).stem).strip("-") or "job"
+
+
+def _object(manifest: Manifest) -> ClusterObject:
+    document = manifest.document
+    meta = document.get("metadata")
+    namespace = meta.get("namespace", "") if isinstance(meta, dict) else ""
+    api = str(document.get("apiVersion", "")).partition("/")[0]
+    return ClusterObject(f"{manifest.kind}.{api}", f"{namespace or 'default'}/{manifest.name}", document)
+
+
+def _pods(file: str, manifest: Manifest) -> Iterator[PodView]:
+    templates = list(pod_templates(manifest))
+    if manifest.kind == EVERYWHERE:
+        _note(
+            f"{file}:{manifest.place().line}: {manifest.kind} {manifest.name} is left out: it has a pod on every node"
+        )
+        return
+    if not templates and manifest.kind not in {*WITHOUT_PODS, *NODE_KINDS, "Node"}:
+        kind = manifest.kind or "an object without kind"
+        _note(f"{file}:{manifest.place().line}: {f'{kind} {manifest.name}'.rstrip()} is not looked into")
+    for template in templates:
+        view = _view(file, manifest, template)
+        count, more = _count(manifest, template)
+        if more:
+            _note(f"{file}:{manifest.place('completions').line}: {more}")
+        single = manifest.kind == "Pod"
+        for place in range(count):
+            yield view if single else _copy(view, manifest, template, place)
+
+
+def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
+    """A pod of the template as if it had just been made."""
+    try:
+        view = pod_view(template.document)
+    except InputError as error:
+        path, _, said = str(error).partition(": ")
+        raise _mistake(file, manifest, template, path if said else "", str(error)) from error
+    view = replace(
+        view, node="", phase="Pending", gates=(), version=0, deleting=False, stopped=False, nominated="", begun=False
+    )
+    view = replace(view, name=view.name.rstrip("-"))
+    wish = wish_of(view, {})
+    if broken := wish.broken:
+        raise _mistake(file, manifest, template, broken.key, f"{broken.key}: {broken.sentence}")
+    for problem in wish.problems:
+        place = manifest.place(problem.key, template.root)
+        _note(f"{file}:{place.line}:{place.column}: {problem.key}: {problem.sentence}")
+    return replace(view, uid=f"{view.namespace}/{view.name}")
+
+
+def _mistake(file: str, manifest: Manifest, template: PodTemplate, key: str, sentence: str) -> InputError:
+    place = manifest.place(key, template.root)
+    return InputError(f"{file}:{place.line}:{place.column}: {sentence}")
+
+
+def _copy(view: PodView, manifest: Manifest, template: PodTemplate, place: int) -> PodView:
+    name = f"{template.name}-{place}"
+    labels, annotations = dict(view.labels), dict(view.annotations)
+    if manifest.kind in INDEX_LABELS and not _volcano(manifest):
+        labels[INDEX_LABELS[manifest.kind]] = str(place)
+    elif _volcano(manifest):
+        annotations[TASK_INDEX] = str(place)
+    return replace(view, name=name, uid=f"{view.namespace}/{name}", labels=labels, annotations=annotations)
+
+
+def _count(manifest: Manifest, template: PodTemplate) -> tuple[int, str]:
+    """How many run at a time, and a note if others follow."""
+    spec = manifest.document.get("spec")
+    if manifest.kind == "CronJob" and isinstance(spec, dict):
+        job = spec.get("jobTemplate")
+        spec = job.get("spec") if isinstance(job, dict) else None
+    if manifest.kind not in {"Job", "CronJob"} or _volcano(manifest) or not isinstance(spec, dict):
+        return template.count, ""
+    completions: Any = spec.get("completions")
+    if not isinstance(completions, int) or completions < 0:
+        return template.count, ""
+    follow = completions - template.count
+    more = f"{template.count} of {completions} pods run at a time: these are planned" if follow > 0 else ""
+    return min(template.count, completions), more
+
+
+def _volcano(manifest: Manifest) -> bool:
+    return "volcano" in str(manifest.document.get("apiVersion", ""))
+
+
+def _grouped(pods: list[PodView], stem: str) -> Iterator[PodView]:
+    """Pods without a group get the words that make them one, namespace by namespace."""
+    alone: dict[str, list[PodView]] = {}
+    for pod in pods:
+        if group_of(pod)[0] is None:
+            alone.setdefault(pod.namespace, []).append(pod)
+    names = {namespace: _common(members) or stem for namespace, members in alone.items()}
+    for pod in pods:
+        if group_of(pod)[0] is not None:
+            yield pod
+            continue
+        members = alone[pod.namespace]
+        yield replace(pod, labels={**pod.labels, NAME: names[pod.namespace], REPLICA: str(len(members))})
+
+
+def _common(pods: list[PodView]) -> str:
+    """What their names begin with, all of them."""
+    first, last = min(pod.name for pod in pods), max(pod.name for pod in pods)
+    place = next((place for place, sign in enumerate(first) if last[place : place + 1] != sign), len(first))
+    return first[:place].rstrip("-.")
+
+
+def _note(sentence: str) -> None:
+    click.echo(f"note: {sentence}", err=True)

@@ -1,0 +1,1 @@
+"""Choosing devices of one machine, for `linkwise pick`."""

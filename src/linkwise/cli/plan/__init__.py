@@ -1,0 +1,1 @@
+"""Planning a group without a cluster, for `linkwise plan`."""

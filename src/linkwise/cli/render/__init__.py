@@ -1,0 +1,1 @@
+"""Tables, matrices and drawings that several commands show."""

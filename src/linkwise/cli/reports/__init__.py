@@ -1,0 +1,1 @@
+"""What single commands work out and show."""

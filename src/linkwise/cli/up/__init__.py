@@ -1,0 +1,1 @@
+"""Running, announcing and leaving the cluster of `linkwise up`."""

@@ -1,0 +1,1 @@
+"""Huawei's Ascend: pods, nodes and rank tables."""

@@ -1,0 +1,203 @@
+"""Ascend's words: whole NPU chips by Huawei's resource names, and lists of chips on pods.
+
+Source: seed 003, steps 3 and 4 of the algorithm; contract ascend, sections 1 to 5 and 8. A list names the chips of a
+pod, not those of each container: read again, containers get theirs in the order of the pod, ascending, as `#index`.
+Policy, plan and generation are not held, and devices lose their UUIDs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.ascend.node import PROFILES, TYPE_LABEL, node_facts
+from linkwise.dialects.ascend.rank_table import chip_names, chip_number, chip_numbers, shown
+from linkwise.dialects.dialect import Dialect, Held, where_pod
+from linkwise.dialects.pod_resources import by_container, resources_of
+from linkwise.errors import InputError
+from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.model.verdict__problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.dialects.dialect import Writing
+    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.views import NodeView, PodView
+
+__all__ = ["CONSUMED", "Ascend"]
+
+REAL: Final = "huawei.com/AscendReal"
+PREDICATE_TIME: Final = "predicate-time"
+POLICY: Final = "huawei.com/schedule_policy"
+SKIP: Final = "huawei.com/skip-ascend-plugin"
+
+CONSUMED: Final = 18446744073709551615
+"""what the device plugin sets `predicate-time` to once it has served the pod"""
+
+_OWN_PLUGIN: Final = frozenset(f"huawei.com/{word}" for word in ("Ascend910", "npu", "Ascend310", "Ascend310P"))
+_PARTS: Final = re.compile(
+    r"huawei\.com/(?:npu-core|Ascend(?:310P|910)-[0-9]+c(?:\.[0-9a-z]+)*|Ascend[0-9A-Z]+-(?:memory|core))"
+)
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_NUMBERED: Final = re.compile(r"#(0|[1-9][0-9]{0,3})")
+_TIME: Final = re.compile(r"[0-9]{1,20}")
+_ASTRAY: Final = "the list names chips that no container asks for; it is not believed: remove it"
+
+
+class Ascend(Dialect):
+    """Huawei's chips, as its scheduler plug-in and device plugin speak of them."""
+
+    name = "ascend"
+    domains = frozenset({"huawei.com", TYPE_LABEL, "accelerator", "ConfigMap"})
+
+    def owns(self, resource: str) -> bool:
+        """Whole chips; parts of chips are known, so that asking for one is answered."""
+        return resource in PROFILES or _PARTS.fullmatch(resource) is not None
+
+    def ask(self, pod: PodView) -> Ask | Problem | None:
+        """How many chips each container wants, and of which hardware."""
+        if pod.annotations.get(SKIP) == "enabled" or pod.claims:
+            return None
+        wanted = _wanted(pod, pod.hosted_by_claims)
+        if not isinstance(wanted, _Wanted):
+            return wanted
+        containers = tuple(ContainerAsk(name, devices=count) for name, count in wanted.amounts.items())
+        return Ask(wanted.resource, containers, pod.namespace, _profile(pod, wanted.resource))
+
+    def held(self, pod: PodView) -> Held:
+        """What the device plugin mounted, or else what the scheduler chose."""
+        told = [key for key in (REAL, *PROFILES) if pod.annotations.get(key, "").strip()]
+        if pod.phase in _FINISHED or not told:
+            return Held(None)
+        wanted = _wanted(pod)
+        if isinstance(wanted, Problem):
+            return Held(None, (wanted,))
+        asked = {REAL, wanted.resource} if wanted else set()
+        astray = [_problem(pod, key, _ASTRAY) for key in told if key not in asked]
+        if wanted is None:
+            return Held(None, tuple(astray))
+        chips, problems = _believed(pod, wanted)
+        parts = _dealt(chips, wanted.amounts)
+        grant = Grant(pod.uid, "", Offer(pod.node, parts)) if parts else None
+        return Held(grant, (*astray, *problems, *_time_problem(pod)))
+
+    def write(self, writing: Writing) -> dict[str, str]:
+        """The list of chips, and when it was chosen: the plugin serves the oldest first.
+
+        Raises:
+            InputError: the grant names a device that the node does not have.
+        """
+        wanted, devices = _wanted(writing.pod), writing.grant.offer.devices
+        if not isinstance(wanted, _Wanted) or not devices:
+            return {}
+        resource = wanted.resource
+        numbers = {_number(device, resource, writing) for device in devices}
+        # rule 003.record: the chosen chips under the resource's own name, ascending, with commas and no blanks.
+        chips = chip_names(numbers, resource)
+        written = {resource: chips, PREDICATE_TIME: str(writing.now)}
+        # The plugin reads no list where a pod takes the whole node: what is mounted is told for it.
+        whole = numbers == {device.index for device in writing.devices.values()}
+        return {**written, REAL: chips} if whole and resource in _OWN_PLUGIN else written
+
+    def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
+        """What the device plugin tells of the node's chips."""
+        return node_facts(view, objects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    resource: str
+    amounts: Mapping[str, int]
+    """chips of each container, in the order of the pod"""
+
+
+def _problem(pod: PodView, key: str, sentence: str) -> Problem:
+    return Problem(where_pod(pod), key, sentence)
+
+
+def _wanted(pod: PodView, elsewhere: tuple[str, ...] = ()) -> _Wanted | Problem | None:
+    """The one kind of chip that the pod asks for, whatever other allocators serve."""
+    kinds: list[_Wanted] = []
+    for resource in resources_of(pod):
+        try:
+            amounts = _amounts(pod, resource) if resource not in elsewhere else {}
+        except InputError as error:
+            return _problem(pod, resource, str(error))
+        except ValueError:
+            odd = "the amounts of the containers do not add up; name each container once, and ask for no overhead"
+            return _problem(pod, resource, odd)
+        if amounts:
+            kinds.append(_Wanted(resource, amounts))
+    if any(kind.resource not in PROFILES for kind in kinds):
+        part = next(kind.resource for kind in kinds if kind.resource not in PROFILES)
+        return _problem(pod, part, "parts of a chip (vNPU) are not served yet; ask for whole chips")
+    if len(kinds) > 1:
+        names = " and ".join(kind.resource for kind in kinds)
+        return _problem(pod, kinds[1].resource, f"the pod asks for {names}; ask for one kind of chip")
+    return kinds[0] if kinds else None
+
+
+def _amounts(pod: PodView, resource: str) -> dict[str, int]:
+    if resource not in PROFILES and not _PARTS.fullmatch(resource):
+        return {}
+    amounts = by_container(pod, resource)
+    return {found.name: amounts[found.name] for found in pod.containers if found.name in amounts}
+
+
+def _profile(pod: PodView, resource: str) -> str:
+    return pod.node_selector.get(TYPE_LABEL) or pod.annotations.get(POLICY) or PROFILES[resource]
+
+
+def _believed(pod: PodView, wanted: _Wanted) -> tuple[tuple[int, ...], tuple[Problem, ...]]:
+    """The chips the pod has: what is mounted counts whatever was asked, what was chosen only if it fits."""
+    resource, count = wanted.resource, sum(wanted.amounts.values())
+    problems: list[Problem] = []
+    lists: dict[str, tuple[int, ...]] = {}
+    for key in (REAL, resource):
+        try:
+            lists[key] = chip_numbers(pod.annotations.get(key, ""), resource)
+        except InputError as error:
+            problems.append(_problem(pod, key, f"{error}; the list is not believed"))
+            continue
+        if lists[key] and len(lists[key]) != count:
+            other = f"{len(lists[key])} chips are listed and {count} are asked for; see what wrote the list"
+            problems.append(_problem(pod, key, other))
+    real, chosen = lists.get(REAL), lists.get(resource)
+    if real and chosen and real != chosen:
+        differ = f"{chip_names(real, resource)} are mounted and {chip_names(chosen, resource)} were chosen"
+        problems.append(_problem(pod, REAL, f"{differ}; what is mounted counts"))
+    fitting = chosen if chosen and len(chosen) == count else ()
+    return real or fitting, tuple(problems)
+
+
+def _dealt(chips: tuple[int, ...], amounts: Mapping[str, int]) -> tuple[Part, ...]:
+    """The chips container by container; what is left over is the last one's."""
+    parts: list[Part] = []
+    left = [f"#{chip}" for chip in chips]
+    for number, (name, count) in enumerate(amounts.items(), start=1):
+        mine = tuple(left if number == len(amounts) else left[:count])
+        left = left[len(mine) :]
+        parts += [Part(name, mine)] if mine else []
+    return tuple(parts)
+
+
+def _time_problem(pod: PodView) -> list[Problem]:
+    text = pod.annotations.get(PREDICATE_TIME, "0")
+    if _TIME.fullmatch(text):
+        return []
+    return [_problem(pod, PREDICATE_TIME, f"{shown(text)} is no time in nanoseconds; the device plugin skips the pod")]
+
+
+def _number(device: str, resource: str, writing: Writing) -> int:
+    """A device's chip: by what the node tells of it, or by a name that holds the number."""
+    if device in writing.devices:
+        return writing.devices[device].index
+    if found := _NUMBERED.fullmatch(device):
+        return int(found[1])
+    try:
+        return chip_number(device, resource)
+    except InputError as error:
+        raise InputError(f"{shown(device)} is no device of node {writing.grant.offer.node}") from error

@@ -1,0 +1,227 @@
+"""Chips by name and address: lists of chips, what a node tells of each, and what rank tables are made of.
+
+Source: contract ascend, sections 1, 3 and 5. In the annotation for rank tables ids of chips are texts; `super_pod_id`
+is a number, as the operator's own type has it, and is read in both forms.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.dialect import where_node, where_pod
+from linkwise.errors import InputError
+from linkwise.model.verdict__problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from linkwise.model.views import NodeView, PodView
+
+__all__ = [
+    "VENDOR",
+    "ChipDetails",
+    "Ranks",
+    "Server",
+    "chip_details",
+    "chip_names",
+    "chip_number",
+    "chip_numbers",
+    "json_list",
+    "json_object",
+    "rank_key",
+    "rank_text",
+    "ranks",
+    "read_ranks",
+    "shown",
+]
+
+VENDOR: Final = "huawei.com/"
+DETAILS: Final = ("huawei.com/npu.base-device-infos", "baseDeviceInfos")  # the newer name first
+_NAME: Final = re.compile(r"([0-9A-Za-z]+)-(0|[1-9][0-9]{0,3})")
+_KEY: Final = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
+_KEYS: Final = {"huawei.com/npu": "ascend.kubectl.kubernetes.io/ascend-npu-configuration"}
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class ChipDetails:
+    """How other chips reach a chip."""
+
+    ip: str
+    super_device: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The node as other nodes know it."""
+
+    id: str
+    """its address; for `huawei.com/npu` the vendor takes the pod's UID"""
+    super_pod: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """One pod's entry of a rank table."""
+
+    pod: str
+    server: Server
+    chips: Mapping[int, ChipDetails]
+
+
+def chip_names(numbers: Iterable[int], resource: str) -> str:
+    """A list of chips as Huawei's tools write it: ascending, with commas and no blanks."""
+    return ",".join(f"{resource.removeprefix(VENDOR)}-{number}" for number in sorted(numbers))
+
+
+def chip_numbers(text: object, resource: str) -> tuple[int, ...]:
+    """The ascending numbers of a list of chips; InputError if a single item is wrong, as upstream has it."""
+    word = resource.removeprefix(VENDOR)
+    if not isinstance(text, str):
+        raise InputError(f"{shown(text)} is no list of chips: write {word}-0,{word}-1")
+    numbers: set[int] = set()
+    for item in text.split(",") if text.strip() else ():
+        found = _NAME.fullmatch(item.strip())
+        if found is None or found[1] != word:
+            raise InputError(f"{shown(item)} is no chip of {resource}: write {word}-0,{word}-1")
+        if int(found[2]) in numbers:
+            raise InputError(f"{item.strip()} is listed twice; list each chip once")
+        numbers.add(int(found[2]))
+    return tuple(sorted(numbers))
+
+
+def chip_number(name: object, resource: str) -> int:
+    """The number of one chip; InputError if the name is that of none or several."""
+    numbers = chip_numbers(name, resource)
+    if len(numbers) != 1:
+        raise InputError(f"{shown(name)} is not the name of one chip of {resource}")
+    return numbers[0]
+
+
+def chip_details(view: NodeView, resource: str) -> dict[int, ChipDetails] | Problem:
+    """The addresses of a node's chips by number, empty where the node does not tell them."""
+    key = next((name for name in DETAILS if view.annotations.get(name)), "")
+    try:
+        told = json_object(view.annotations[key]) if key else {}
+        return {chip_number(name, resource): _details(name, details) for name, details in told.items()}
+    except InputError as error:
+        return Problem(where_node(view), key, str(error))
+
+
+def rank_key(resource: str) -> str:
+    """The annotation that holds the ranks of a pod asking for the resource."""
+    return _KEYS.get(resource, _KEY)
+
+
+def ranks(pod: PodView, view: NodeView, resource: str, numbers: Collection[int], server: Server) -> Ranks | Problem:
+    """The entry of a pod that has these chips of the node; a problem if the node tells no address of one."""
+    told = chip_details(view, resource)
+    if isinstance(told, Problem):
+        return told
+    lost = [str(number) for number in sorted(numbers) if number not in told]
+    if lost:
+        missing = f"no address of chip {', '.join(lost)} is told; let the device plugin write it"
+        return Problem(where_node(view), DETAILS[-1], missing)
+    return Ranks(pod.name, server, {number: told[number] for number in sorted(numbers)})
+
+
+def rank_text(found: Ranks) -> str:
+    """The entry as the annotation holds it."""
+    entry: dict[str, object] = {"pod_name": found.pod, "server_id": found.server.id}
+    if found.server.super_pod is not None:
+        entry["super_pod_id"] = found.server.super_pod
+    entry["devices"] = [_device(number, details) for number, details in sorted(found.chips.items())]
+    return json.dumps(entry, separators=(",", ":"))
+
+
+def read_ranks(pod: PodView, resource: str) -> Ranks | Problem | None:
+    """What the pod's annotation says; None if it has none."""
+    key = rank_key(resource)
+    text = pod.annotations.get(key)
+    if not text:
+        return None
+    try:
+        entry = json_object(text)
+        server = Server(_text(entry, "server_id"), _number(entry.get("super_pod_id"), "super_pod_id"))
+        return Ranks(_text(entry, "pod_name"), server, _chips(json_list(entry.get("devices"))))
+    except InputError as error:
+        return Problem(where_pod(pod), key, str(error))
+
+
+def _chips(devices: list[object]) -> dict[int, ChipDetails]:
+    chips = dict(_chip(json_object(device)) for device in devices)
+    if len(chips) != len(devices):
+        raise InputError("a device_id stands there twice; each chip has one entry")
+    return chips
+
+
+def json_object(text: object) -> Mapping[str, object]:
+    """The JSON object in a text; InputError if there is none."""
+    found = _json(text)
+    if not isinstance(found, Mapping):
+        raise InputError(f"{shown(text)} is no JSON object; let the device plugin write it again")
+    return found
+
+
+def json_list(text: object) -> list[object]:
+    """The JSON list in a text; InputError if there is none."""
+    found = _json(text)
+    if not isinstance(found, list):
+        raise InputError(f"{shown(text)} is no JSON list; let the device plugin write it again")
+    return found
+
+
+def shown(value: object) -> str:
+    """What stands in the place of a value, short enough for a sentence."""
+    if not isinstance(value, str):
+        return f"a value of type {type(value).__name__}"
+    return repr(value if len(value) <= 60 else f"{value[:57]}...")
+
+
+def _json(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) else text
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{shown(text)} is no JSON; let the device plugin write it again") from error
+
+
+def _details(name: str, value: object) -> ChipDetails:
+    told = json_object(value)
+    try:
+        return ChipDetails(_text(told, "IP"), _number(told.get("SuperDeviceID"), "SuperDeviceID"))
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _device(number: int, details: ChipDetails) -> dict[str, str]:
+    device = {"device_id": str(number), "device_ip": details.ip}
+    return device if details.super_device is None else {**device, "super_device_id": str(details.super_device)}
+
+
+def _chip(device: Mapping[str, object]) -> tuple[int, ChipDetails]:
+    number = _number(device.get("device_id"), "device_id")
+    if number is None:
+        raise InputError("a device has no device_id; let the device plugin write it again")
+    return number, ChipDetails(_text(device, "device_ip"), _number(device.get("super_device_id"), "super_device_id"))
+
+
+def _text(entry: Mapping[str, object], key: str) -> str:
+    found = entry.get(key, "")
+    if not isinstance(found, str):
+        raise InputError(f"{key} is {shown(found)}, a text is expected")
+    return found
+
+
+def _number(found: object, key: str) -> int | None:
+    """Upstream writes a number below zero where a super pod is not known."""
+    if found is None or found == "":
+        return None
+    if type(found) is int:
+        return found if found >= 0 else None
+    if isinstance(found, str) and _NUMBER.fullmatch(found):
+        return int(found)
+    raise InputError(f"{key} is {shown(found)}, a number is expected")

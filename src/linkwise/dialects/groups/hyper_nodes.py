@@ -1,0 +1,218 @@
+"""Volcano's HyperNode objects: which nodes lie under which switch, tier by tier, where a lower tier is closer.
+
+Source: contract koordinator, section 8.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.json_fields import Fields, Report, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from linkwise.model.verdict__problem import Problem
+
+__all__ = ["HYPER_NODE", "TIER", "HyperNode", "Selector", "Tiers", "hyper_node_of", "tiers_of"]
+
+HYPER_NODE: Final = "HyperNode.topology.volcano.sh"
+TIER: Final = "volcano.sh/tier-"
+"""how wishes name a tier: by its number, or by its name"""
+
+_TYPES: Final = ("Node", "HyperNode")
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_REPEATED: Final = re.compile(r"\)[*+{]")
+"""a group that is repeated can take for ever; Volcano's own expressions can't"""
+_LONGEST: Final = 200
+
+Expression = tuple[str, str, tuple[str, ...]]
+"""a label's key, an operator and values"""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Some members of a HyperNode: nodes, or other HyperNodes."""
+
+    type: str
+    name: str = ""
+    pattern: re.Pattern[str] | None = None
+    labels: tuple[Expression, ...] | None = None
+
+    def takes(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether it means one of that name."""
+        if self.pattern is not None:
+            return self.pattern.search(name) is not None
+        if self.labels is not None:
+            return all(_met(labels.get(key), operator, values) for key, operator, values in self.labels)
+        return name == self.name
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNode:
+    """What lies under one switch."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    members: tuple[Selector, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """All HyperNodes together: the levels, the broadest first, and the path of each node through them."""
+
+    numbers: tuple[int, ...] = ()
+    names: Mapping[str, int] = field(default_factory=dict)
+    """tiers by their names"""
+    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """by node, a domain a tier; empty text where it is in none"""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The tiers as wishes name them."""
+        return tuple(f"{TIER}{number}" for number in self.numbers)
+
+    def level(self, name: str) -> str | None:
+        """The broadest level that a wish allows: there may be gaps between tiers, and none as high."""
+        word = name.removeprefix(TIER)
+        if word == name:
+            return None
+        highest = int(word) if _NUMBER.fullmatch(word) else self.names.get(word, -1)
+        return next((f"{TIER}{number}" for number in self.numbers if number <= highest), None)
+
+
+def hyper_node_of(name: str, document: Mapping[str, object]) -> tuple[HyperNode | None, tuple[Problem, ...]]:
+    """One HyperNode, and what is wrong with it."""
+    report = Report(f"HyperNode {name}", "spec")
+    spec = Fields.of(document.get("spec"), "spec", report)
+    if spec is None:
+        return None, tuple(report.problems)
+    tier, tier_name = spec.number("tier"), spec.text("tierName", "")
+    members = tuple(member for entry in spec.objects("members") if (member := _member(entry)))
+    if report.broken or tier is None:
+        return None, tuple(report.problems)
+    return HyperNode(name, tier, tier_name or "", members), tuple(report.problems)
+
+
+def tiers_of(found: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> Tiers:
+    """Where the nodes, with their labels by name, lie."""
+    hypers = {hyper.name: hyper for hyper in sorted(found, key=lambda hyper: hyper.name)}
+    numbers = tuple(sorted({hyper.tier for hyper in hypers.values()}, reverse=True))
+    parents = _parents(hypers)
+    homes = _homes(hypers.values(), nodes)
+    paths = {}
+    for name in nodes:
+        domains = _domains(hypers, parents, homes.get(name, ()))
+        if domains:
+            paths[name] = _path(numbers, domains)
+    return Tiers(numbers, {hyper.tier_name: hyper.tier for hyper in hypers.values() if hyper.tier_name}, paths)
+
+
+def _parents(hypers: Mapping[str, HyperNode]) -> dict[str, list[str]]:
+    """The HyperNodes that each HyperNode is a member of."""
+    parents: dict[str, list[str]] = {}
+    for hyper in hypers.values():
+        for member in hyper.members:
+            for other in hypers if member.type == "HyperNode" else ():
+                if other != hyper.name and member.takes(other, {}):
+                    parents.setdefault(other, []).append(hyper.name)
+    return parents
+
+
+def _homes(hypers: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """The HyperNodes that each node is a member of itself."""
+    homes: dict[str, list[str]] = {}
+    for hyper in hypers:
+        for member in hyper.members:
+            if member.type != "Node":
+                continue
+            exact = member.pattern is None and member.labels is None
+            for name in (member.name,) if exact else nodes:
+                if name in nodes and (exact or member.takes(name, nodes[name])):
+                    homes.setdefault(name, []).append(hyper.name)
+    return homes
+
+
+def _domains(
+    hypers: Mapping[str, HyperNode], parents: Mapping[str, Sequence[str]], homes: Sequence[str]
+) -> dict[int, str]:
+    """The domain of each tier; of two in one tier, which a tree does not have, the first by name."""
+    domains: dict[int, str] = {}
+    seen, open_ones = set(homes), list(homes)
+    while open_ones:
+        hyper = hypers[open_ones.pop()]
+        domains[hyper.tier] = min(hyper.name, domains.get(hyper.tier, hyper.name))
+        new = [name for name in parents.get(hyper.name, ()) if name not in seen]
+        seen.update(new)
+        open_ones += new
+    return domains
+
+
+def _path(numbers: Sequence[int], domains: Mapping[int, str]) -> tuple[str, ...]:
+    """A domain that lies in no broader one stands for itself there."""
+    path: list[str] = []
+    word = ""
+    for number in reversed(numbers):
+        word = domains.get(number, word)
+        path.append(word)
+    return tuple(reversed(path))
+
+
+def _member(entry: Fields) -> Selector | None:
+    kind, selector = entry.text("type"), Fields.of(entry.raw.get("selector"), f"{entry.path}selector", entry.report)
+    if kind not in _TYPES:
+        entry.report.refuse(f"{entry.path}type is {shown(kind)}; one of {', '.join(_TYPES)} is expected")
+    if selector is None or kind not in _TYPES:
+        return None
+    told = [key for key in ("exactMatch", "regexMatch", "labelMatch") if key in selector.raw]
+    if len(told) != 1 or (told[0] == "labelMatch" and kind != "Node"):
+        entry.report.refuse(f"{selector.path}exactMatch, regexMatch or, of nodes, labelMatch is expected, one of them")
+        return None
+    matched = Fields.of(selector.raw[told[0]], f"{selector.path}{told[0]}", entry.report)
+    if matched is None:
+        return None
+    if told[0] == "exactMatch":
+        return Selector(kind, matched.text("name") or "")
+    if told[0] == "regexMatch":
+        return Selector(kind, pattern=_pattern(matched))
+    return Selector(kind, labels=tuple(_expressions(matched)))
+
+
+def _pattern(matched: Fields) -> re.Pattern[str] | None:
+    text = matched.text("pattern")
+    if text is None:
+        return None
+    try:
+        if len(text) <= _LONGEST and not _REPEATED.search(text):
+            return re.compile(text)
+    except re.error:
+        pass
+    matched.report.refuse(
+        f"{matched.path}pattern is {shown(text)}; a regular expression of up to {_LONGEST} characters is expected, "
+        "in which no group is repeated"
+    )
+    return None
+
+
+def _expressions(matched: Fields) -> Iterator[Expression]:
+    labels = Fields.of(matched.raw.get("matchLabels", {}), f"{matched.path}matchLabels", matched.report)
+    for key in labels.raw if labels else ():
+        yield str(key), "In", (labels.text(str(key), "") or "" if labels else "",)
+    for entry in matched.objects("matchExpressions"):
+        key, operator, values = entry.text("key"), entry.text("operator"), entry.texts("values", ())
+        if operator not in _OPERATORS:
+            entry.report.refuse(
+                f"{entry.path}operator is {shown(operator)}; one of {', '.join(_OPERATORS)} is expected"
+            )
+        elif key is not None and values is not None:
+            yield key, operator, values
+
+
+def _met(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
+    if operator in {"In", "NotIn"}:
+        return (value in values) == (operator == "In")
+    return (value is not None) == (operator == "Exists")

@@ -1,0 +1,172 @@
+"""Which group a pod belongs to, in whatever system's words it says so.
+
+The first system that is spoken decides, also when what it says is broken: then the pod is placed alone and the problem
+is reported. Source: seed 001, "How to identify pods are in the same group"; contract koordinator, sections 7 and 8.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.groups.conventions import (
+    KAI,
+    KUEUE,
+    SCHEDULER_PLUGINS,
+    VOLCANO,
+    Words,
+    kai,
+    kubernetes,
+    kueue,
+    scheduler_plugins,
+    volcano,
+)
+from linkwise.dialects.groups.koordinator_gang import (
+    INDEX,
+    LABEL as GANG_LABEL,
+    MINIMUM,
+    MINIMUM_LABEL,
+    NAME_LABEL as GANG_NAME_LABEL,
+    TOTAL,
+    WORDS as GANG_WORDS,
+    gang,
+    gang_words,
+    speaks_gang,
+)
+from linkwise.dialects.json_fields import shown
+from linkwise.model.ask__group import Group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from linkwise.dialects.groups.koordinator_gang import Gang
+    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.views import PodView
+
+__all__ = ["KEYS", "NAME", "REPLICA", "group_of", "may_have_group", "owner_group"]
+
+NAME: Final = "gputopology.scheduling.koordinator.sh/name"
+REPLICA: Final = "gputopology.scheduling.koordinator.sh/replica"
+
+# Labels or annotations that hold a pod's place, the first that is there.
+RANKS: Final = (
+    "batch.kubernetes.io/job-completion-index",
+    INDEX,
+    "leaderworkerset.sigs.k8s.io/worker-index",  # before pod-index, by which a leader counts groups
+    "apps.kubernetes.io/pod-index",
+    "kueue.x-k8s.io/pod-group-pod-index",
+    "volcano.sh/task-index",
+    "training.kubeflow.org/replica-index",
+)
+JOB_RANKS: Final = ("jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-index")
+JOB_SIZE: Final = 1_000_000
+"""more pods than one job of a set has: the job counts before the place in it"""
+
+EVERYWHERE: Final = ("DaemonSet", "Node")
+"""owners whose pods have their nodes already"""
+
+_LAST_NUMBER: Final = re.compile(r"(?:.*[^0-9])?([0-9]{1,9})", re.DOTALL)
+
+
+KEYS: Final = frozenset(
+    {NAME, REPLICA, SCHEDULER_PLUGINS, KAI, KUEUE, *VOLCANO, *GANG_WORDS, GANG_LABEL, GANG_NAME_LABEL}
+)
+"""labels and annotations that a pod in a group has one of, unless its spec points to the group; who has one means a group"""
+
+
+def may_have_group(pod: PodView) -> bool:
+    """Whether it is worth the while to read which group the pod belongs to: most pods are in none."""
+    return bool(pod.scheduling_group) or not (KEYS.isdisjoint(pod.labels) and KEYS.isdisjoint(pod.annotations))
+
+
+def group_of(pod: PodView) -> tuple[Group | None, tuple[Problem, ...]]:
+    """The group that the pod says it belongs to, and what is wrong with the words."""
+    words = Words(pod)
+    read = next((read for speaks, read in CONVENTIONS if speaks(words)), None)
+    group = read(words) if read else None
+    if group is not None:
+        group = replace(group, rank=_rank(words))
+    return group, tuple(words.problems)
+
+
+def owner_group(pod: PodView) -> Group | None:
+    """The group of all pods that one owner made, of whom none says anything about groups."""
+    if pod.owner is None or not pod.owner.uid or pod.owner.kind in EVERYWHERE:
+        return None
+    words = Words(pod)
+    # The name is for people; the UID tells a new job from an old one.
+    return Group(words.key(f"{pod.owner.name}.{pod.owner.uid}"), "owner", rank=_rank(words))
+
+
+def _seed(words: Words) -> Group | None:
+    told = {key: words.labels[key] for key in (NAME, REPLICA) if key in words.labels}
+    for missing in {NAME, REPLICA} - told.keys():
+        words.say(missing, f"it is missing beside {next(iter(told))}; give both, the pod is placed alone")
+        return None
+    name, total = words.name(NAME, told[NAME]), words.count(REPLICA, told[REPLICA])
+    if name is None or total is None:
+        return None
+    # rule 001.group: equal name and replica in one namespace; the owner tells a new job from an old one of that name.
+    owner = words.pod.owner
+    key = words.key(name, str(total), *([owner.uid] if owner else []))
+    group = Group(key, "koordinator", total)
+    return _with_gang(group, name, gang_words(words), words) if speaks_gang(words) else group
+
+
+def _with_gang(group: Group, name: str, said: Gang, words: Words) -> Group:
+    # rule 001.gang-words: both are named where they differ; replica is how many are planned, the gang how many start.
+    if said.name not in {name, None}:
+        words.say(
+            said.named_by, f"it is {shown(said.name)} and {NAME} is {shown(name)}; make them equal, {name!r} counts"
+        )
+    for key, number, effect in (
+        (MINIMUM if MINIMUM in words.annotations else MINIMUM_LABEL, said.minimum, "that many must start together"),
+        (TOTAL, said.total, f"{group.total} are planned"),
+    ):
+        if number not in {group.total, None}:
+            words.say(key, f"it is {number} and {REPLICA} is {group.total}; make them equal, until then {effect}")
+    return replace(
+        group,
+        minimum=said.minimum,
+        match_policy=said.match_policy,
+        strict=said.strict,
+        waiting_time=said.waiting_time,
+        bundle=said.bundle,
+        network=said.network,
+    )
+
+
+def _rank(words: Words) -> int | None:
+    place = _first(words, RANKS)
+    job = _first(words, JOB_RANKS)
+    return place if job is None else job * JOB_SIZE + (place or 0)
+
+
+def _first(words: Words, keys: tuple[str, ...]) -> int | None:
+    for key in keys:
+        told = {holder[key] for holder in (words.labels, words.annotations) if key in holder}
+        if len(told) > 1:
+            words.say(key, f"label and annotation differ: {' and '.join(map(shown, sorted(told)))}; neither counts")
+            return None
+        if told:
+            return _place(words, key, told.pop())
+    return None
+
+
+def _place(words: Words, key: str, text: str) -> int | None:
+    """A number; Koordinator's index may have a name before it: w-10 comes after w-2."""
+    found = _LAST_NUMBER.fullmatch(text) if key == INDEX else None
+    return words.count(key, found[1] if found else text, least=0)
+
+
+# One line a system, in the order in which they are believed.
+CONVENTIONS: Final[tuple[tuple[Callable[[Words], bool], Callable[[Words], Group | None]], ...]] = (
+    (lambda words: NAME in words.labels or REPLICA in words.labels, _seed),
+    (lambda words: bool(words.pod.scheduling_group), kubernetes),
+    (speaks_gang, gang),
+    (lambda words: SCHEDULER_PLUGINS in words.labels, scheduler_plugins),
+    (lambda words: any(key in words.annotations for key in VOLCANO), volcano),
+    (lambda words: KAI in words.annotations, kai),
+    (lambda words: KUEUE in words.labels, kueue),
+)

@@ -1,0 +1,1 @@
+"""Koordinator: asks in percent, Device objects and allocation records."""

@@ -1,0 +1,245 @@
+"""What Koordinator's Device object, and its labels on a node, tell about the node's cards.
+
+Memory is counted in percent, 100 a card, as its resources are asked for; the bytes of each card stand beside it for asks
+by `gpu-memory`.
+
+Source: seed 001, "GPU topology resource reporting"; Koordinator's Device, version v1alpha1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from linkwise.dialects.dialect import where_node
+from linkwise.dialects.koordinator.quantities import MEMORY, PREFIXES, RATIO, WHOLE, count, is_minor
+from linkwise.errors import InputError
+from linkwise.model.device import Device
+from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.topology import Topology, whole_matrix
+from linkwise.model.verdict__problem import Problem
+
+if TYPE_CHECKING:
+    from linkwise.model.topology import Matrix
+    from linkwise.model.views import NodeView
+
+__all__ = ["node_facts"]
+
+T = TypeVar("T")
+Raw = dict[object, object]
+
+LABELS: Final = {
+    "node.koordinator.sh/gpu-vendor": "vendor",
+    "node.koordinator.sh/gpu-model": "model",
+    "node.koordinator.sh/gpu-driver-version": "driver",
+    "node.koordinator.sh/gpu-partition-policy": "partition-policy",
+    "node.koordinator.sh/secondary-device-well-planned": "secondary-device-well-planned",
+}
+_TYPE: Final = "gpu"
+_MATRIX: Final = "bandwidth"
+_EXPECTED: Final = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false"}
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Problems of one node while its object is read."""
+
+    where: str
+    problems: list[Problem] = field(default_factory=list)
+
+    def say(self, key: str, sentence: str) -> None:
+        self.problems.append(Problem(self.where, key, sentence))
+
+    def typed(self, value: object, kind: type[T], key: str) -> T:
+        """The value, or the empty one of its kind: what is not told and what is broken."""
+        if value is not None and not isinstance(value, kind):
+            self.say(key, f"{_EXPECTED[kind]} is expected: it is not read")
+        return value if isinstance(value, kind) else kind()
+
+    def items(self, value: object, key: str) -> list[tuple[Raw, str]]:
+        """The mappings of a list, each with its own key."""
+        keyed = [(item, f"{key}[{place}]") for place, item in enumerate(self.typed(value, list, key))]
+        return [(self.typed(item, dict, at), at) for item, at in keyed]
+
+
+class _Card(NamedTuple):
+    """An entry of the object, and where it stands there."""
+
+    key: str
+    device: Device
+
+
+def node_facts(view: NodeView, document: object, source: str) -> NodeFacts | None:
+    """Facts of the node's labels and its Device object, if there is one; None if they tell nothing."""
+    notes = _Notes(where_node(view))
+    whole = notes.typed(dict(document) if isinstance(document, Mapping) else document, dict, "Device")
+    spec = notes.typed(whole.get("spec"), dict, "Device spec")
+    labels = _labels(view, whole, notes)
+    # rule 001.device: read as the seed writes it, and as Koordinator does.
+    cards = _cards(spec, labels.get("model", ""), notes)
+    devices = tuple(card.device for card in cards)
+    facts = NodeFacts(
+        source,
+        devices,
+        topology=_topology(spec, devices, notes),
+        mode="any",  # such a node reports nvidia.com/gpu as well: its first grant decides
+        unit="%" if devices else "",
+        labels=labels,
+        allocations=_allocations(whole, devices, notes),
+        problems=tuple(notes.problems),
+    )
+    return None if facts == NodeFacts(source) else facts
+
+
+def _labels(view: NodeView, whole: Raw, notes: _Notes) -> dict[str, str]:
+    """The object's labels, then the node's; where they differ the object's, which the node's own agent writes."""
+    metadata = notes.typed(whole.get("metadata"), dict, "Device metadata")
+    labels = notes.typed(metadata.get("labels"), dict, "Device metadata.labels")
+    found = {}
+    for key, word in LABELS.items():
+        told = notes.typed(labels.get(key), str, f"Device metadata.labels {key}")
+        other = view.labels.get(key, "")
+        if told and other and told != other:
+            notes.say(key, f"the node says {other!r}, its Device object {told!r}, which is believed: correct the label")
+        if told or other:
+            found[word] = told or other
+    return found
+
+
+def _cards(spec: Raw, model: str, notes: _Notes) -> list[_Card]:
+    """The cards by minor, each under an id of its own."""
+    cards: dict[int, _Card] = {}
+    for item, key in notes.items(spec.get("devices"), "Device spec.devices"):
+        if item.get("type") != _TYPE:
+            if not isinstance(item.get("type"), str):
+                notes.say(f"{key}.type", "gpu, rdma or fpga is expected: the device is left out")
+            continue
+        minor = item.get("minor")
+        if not is_minor(minor):
+            notes.say(f"{key}.minor", "a whole number of 0 or more is expected: the card is left out")
+        elif minor in cards:
+            notes.say(f"{key}.minor", f"{minor} stands there twice: the second card is left out")
+        else:
+            cards[minor] = _card(item, minor, model, key, notes)
+    return _with_own_ids([cards[minor] for minor in sorted(cards)], notes)
+
+
+def _card(item: Raw, minor: int, model: str, key: str, notes: _Notes) -> _Card:
+    resources = notes.typed(item.get("resources"), dict, f"{key}.resources")
+    place = notes.typed(item.get("topology"), dict, f"{key}.topology")
+    ratio = _amount(resources, RATIO, f"{key}.resources", notes)
+    if ratio is not None and not 0 < ratio <= WHOLE:
+        notes.say(f"{key}.resources {RATIO}", f"1 to {WHOLE} is expected: the card is counted with {WHOLE}")
+        ratio = None
+    device = Device(
+        id=_id(item.get("id"), minor, key, notes),
+        index=minor,
+        minor=minor,
+        numa=_numa(place.get("nodeID"), key, notes),
+        bus_id=notes.typed(place.get("busID"), str, f"{key}.topology.busID"),
+        model=model,
+        memory=WHOLE if ratio is None else ratio,
+        healthy=_healthy(item, key, notes),
+        bytes=_amount(resources, MEMORY, f"{key}.resources", notes) or 0,
+    )
+    return _Card(key, device)
+
+
+def _id(value: object, minor: int, key: str, notes: _Notes) -> str:
+    """The id as told, a cut one too; `#minor` where there is none."""
+    text = notes.typed(value, str, f"{key}.id")
+    if text.startswith("#") or not text.isprintable():
+        notes.say(f"{key}.id", f"{text!r} is no id: the card is known as #{minor}")
+        return f"#{minor}"
+    return text or f"#{minor}"
+
+
+def _with_own_ids(cards: list[_Card], notes: _Notes) -> list[_Card]:
+    times = Counter(card.device.id for card in cards)
+    for place, (key, device) in enumerate(cards):
+        if times[device.id] > 1:
+            notes.say(f"{key}.id", f"{device.id} is the id of {times[device.id]} cards: this one is #{device.index}")
+            cards[place] = cards[place]._replace(device=replace(device, id=f"#{device.index}"))
+    return cards
+
+
+def _numa(value: object, key: str, notes: _Notes) -> int | None:
+    """-1 says that it is not known."""
+    if value is None or value == -1 or is_minor(value):
+        return value if is_minor(value) else None
+    notes.say(f"{key}.topology.nodeID", "a whole number is expected: it is not read")
+    return None
+
+
+def _healthy(item: Raw, key: str, notes: _Notes) -> bool:
+    """False if nothing is told, as in Koordinator; a condition Healthy is newer than the field and overrides it."""
+    health = notes.typed(item.get("health"), bool, f"{key}.health")
+    conditions = [found for found, _ in notes.items(item.get("conditions"), f"{key}.conditions")]
+    told = [found.get("status") for found in conditions if found.get("type") == "Healthy"]
+    return "False" not in told and ("True" in told or health)
+
+
+def _amount(resources: Raw, word: str, key: str, notes: _Notes) -> int | None:
+    """An amount under either prefix; None if it is not told or broken."""
+    told = [(prefix + word, resources[prefix + word]) for prefix in PREFIXES if prefix + word in resources]
+    found = set()
+    for name, value in told:
+        number = count(value)
+        if number is None:
+            notes.say(f"{key} {name}", "a quantity is expected, such as 16Gi or 100: it is not read")
+            return None
+        found.add(number)
+    if len(found) > 1:
+        notes.say(f"{key} {word}", f"{' and '.join(name for name, _ in told)} differ: neither is read")
+    return found.pop() if len(found) == 1 else None
+
+
+def _topology(spec: Raw, devices: tuple[Device, ...], notes: _Notes) -> Topology | None:
+    """The matrix, its rows bound to the devices in the order of their minors; None where it can't be believed."""
+    key = "Device spec.topologies"
+    told = notes.items(notes.typed(spec.get("topologies"), dict, key).get(_TYPE), f"{key}.{_TYPE}")
+    matrices = [(item.get("topology"), at) for item, at in told if item.get("name") == _MATRIX]
+    if len(matrices) > 1:
+        notes.say(f"{key}.{_TYPE}", f"{len(matrices)} matrices are named {_MATRIX}: none is read, keep one")
+    if len(matrices) != 1:
+        return None
+    text, at = matrices[0]
+    try:
+        return Topology(tuple(device.id for device in devices), bandwidth=_matrix(text, len(devices)))
+    except InputError as error:
+        notes.say(f"{at}.topology", f"{error}: the links of this node are not known, measure them again")
+        return None
+
+
+def _matrix(text: object, size: int) -> Matrix:
+    try:
+        rows = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the matrix can't be read as JSON: {str(error)[:80]}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise InputError("a list of rows, as JSON in a text, is expected")
+    if not rows or any(isinstance(value, bool) for row in rows for value in row):
+        raise InputError("the matrix is empty, or holds true or false where a number is expected")
+    return whole_matrix(rows, "the matrix", size)
+
+
+def _allocations(whole: Raw, devices: tuple[Device, ...], notes: _Notes) -> dict[str, tuple[str, ...]]:
+    """Devices by pod, as the status tells them."""
+    ids = {device.index: device.id for device in devices}
+    status = notes.typed(whole.get("status"), dict, "Device status")
+    found: dict[str, tuple[str, ...]] = {}
+    for group, key in notes.items(status.get("allocations"), "Device status.allocations"):
+        entries = notes.items(group.get("entries"), f"{key}.entries") if group.get("type") == _TYPE else []
+        for entry, at in entries:
+            uid, minors = entry.get("uuid"), entry.get("minors")
+            if not isinstance(uid, str) or not uid or not isinstance(minors, list):
+                notes.say(at, "a uuid and a list of minors are expected: the entry is not read")
+                continue
+            held = [ids[minor] for minor in minors if is_minor(minor) and minor in ids]
+            if len(held) < len(minors):
+                notes.say(f"{at}.minors", f"{len(minors) - len(held)} name no card of this node: they are left out")
+            found[uid] = tuple(dict.fromkeys((*found.get(uid, ()), *held)))
+    return found

@@ -1,0 +1,227 @@
+"""What a pod may ask for in Koordinator's words: a part of one card, or whole cards; the rest is refused.
+
+`gpu` and `gpu-memory-ratio` count percent of a card, `gpu-memory` counts bytes. Bytes stay bytes in the ask, because a
+pod does not know the cards that it may get: how many percent they are is counted card by card.
+
+Source: seed 001, the resources of its Device; Koordinator's device sharing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
+
+from linkwise.dialects.dialect import where_pod
+from linkwise.dialects.pod_resources import amount, by_container, resources_of
+from linkwise.dialects.pod_resources__quantity import whole_quantity
+from linkwise.errors import InputError
+from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.model.topology import MAX_DEVICES
+from linkwise.model.verdict__problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.model.views import ContainerView, PodView
+
+__all__ = [
+    "CORE",
+    "GPU",
+    "LARGEST",
+    "MEMORY",
+    "OWNED",
+    "PREFIXES",
+    "RATIO",
+    "SHARED",
+    "WHOLE",
+    "count",
+    "is_minor",
+    "wanted",
+]
+
+PREFIXES: Final = ("koordinator.sh/", "kubernetes.io/")
+"""Koordinator's own, and the seed's"""
+GPU: Final = "gpu"  # percent of compute and memory
+CORE: Final = "gpu-core"  # percent of compute
+MEMORY: Final = "gpu-memory"  # bytes
+RATIO: Final = "gpu-memory-ratio"  # percent of memory
+SHARED: Final = "gpu.shared"  # cards among which the amounts are divided
+
+_WORDS: Final = (GPU, CORE, MEMORY, RATIO, SHARED)
+OWNED: Final = frozenset({f"{prefix}{word}" for prefix in PREFIXES for word in _WORDS} - {f"kubernetes.io/{SHARED}"})
+"""gpu.shared is younger than the seed: it has no name there"""
+
+WHOLE: Final = 100  # percent
+LARGEST: Final = 2**63 - 1  # what Kubernetes can count
+
+_VALID: Final = frozenset(
+    map(
+        frozenset,
+        (
+            (GPU,),
+            (MEMORY,),
+            (RATIO,),
+            (MEMORY, CORE),
+            (RATIO, CORE),
+            (SHARED, MEMORY),
+            (SHARED, RATIO),
+            (SHARED, MEMORY, CORE),
+            (SHARED, RATIO, CORE),
+        ),
+    )
+)
+_REFUSED: Final = (
+    ({MEMORY, RATIO}, "memory is asked for in bytes and in percent: keep gpu-memory or gpu-memory-ratio"),
+    ({GPU}, "gpu stands for compute and memory: remove what is beside it, or ask for gpu-core and gpu-memory-ratio"),
+    ({SHARED}, "gpu.shared only tells how many cards: add gpu-memory or gpu-memory-ratio"),
+    ({CORE}, "compute without memory can't be placed: add gpu-memory or gpu-memory-ratio"),
+)
+"""the first whose words are all there tells what is wrong"""
+
+
+class _Kind(NamedTuple):
+    """What one container asks for; all containers of a pod must ask for the same."""
+
+    unit: str
+    whole: bool
+
+    def __str__(self) -> str:
+        return f"{'whole cards' if self.whole else 'a part of a card'} by {self.unit}"
+
+
+def is_minor(value: object) -> TypeGuard[int]:
+    """Whether it can be the number of a card."""
+    return type(value) is int and 0 <= value < 2**31
+
+
+def count(value: object) -> int | None:
+    """A quantity that counts, as a text or as a number; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, str | float | int):
+        return None
+    try:
+        number = value if isinstance(value, int) else whole_quantity(str(value))
+    except InputError:
+        return None
+    return number if 0 <= number <= LARGEST else None
+
+
+def wanted(pod: PodView) -> Ask | Problem | None:
+    """What the pod asks for; a problem names the container and what to write instead; None if it asks for nothing."""
+    names = [name for name in (*resources_of(pod), *pod.overhead) if name in OWNED]
+    if not names:
+        return None
+    prefixes = {name.partition("/")[0] for name in names}
+    if len(prefixes) > 1:
+        return Problem(
+            where_pod(pod), names[0], f"names of {' and '.join(sorted(prefixes))} are mixed: use one of them"
+        )
+    prefix = names[0].partition("/")[0] + "/"
+    return _uncountable(pod, names[0]) or _by_kind(pod, prefix)
+
+
+def _uncountable(pod: PodView, key: str) -> Problem | None:
+    """What keeps amounts from being told apart by container."""
+    if OWNED & set(pod.overhead):
+        return Problem(where_pod(pod), key, "a runtime class can't add cards: remove it from the overhead")
+    name, times = Counter(container.name for container in pod.containers).most_common(1)[0]
+    if times > 1:
+        return Problem(where_pod(pod), key, f"{times} containers are named {name!r}: give each its own name")
+    return None
+
+
+def _by_kind(pod: PodView, prefix: str) -> Ask | Problem | None:
+    kinds: dict[_Kind, str] = {}
+    for container in pod.containers:
+        found = _read(container, prefix)
+        if isinstance(found, Problem):
+            return Problem(where_pod(pod), found.key, f"container {container.name}: {found.sentence}")
+        if found:
+            # rule 001.percent: the valid combinations, container by container; the rest is refused with a sentence.
+            kind = _kind_of(found)
+            if isinstance(kind, str):
+                return Problem(where_pod(pod), f"{prefix}{next(iter(found))}", f"container {container.name}: {kind}")
+            kinds.setdefault(kind, container.name)
+    if len(kinds) > 1:
+        told = " and ".join(f"{name} asks for {kind}" for kind, name in kinds.items())
+        return Problem(where_pod(pod), f"{prefix}{next(iter(kinds)).unit}", f"{told}: let all containers ask alike")
+    return next((_ask(pod, prefix, kind) for kind in kinds), None)
+
+
+def _read(container: ContainerView, prefix: str) -> dict[str, int] | Problem:
+    """The amounts by word, without those that are zero."""
+    found = {}
+    for word in _WORDS:
+        key = f"{prefix}{word}"
+        try:
+            count = amount(container, key)
+        except InputError as error:
+            hint = "" if word in {MEMORY, SHARED} else "; it counts percent of a card, 50 is half of one"
+            return Problem("", key, f"{error}{hint}")
+        if count > LARGEST:
+            return Problem("", key, f"the amount is larger than Kubernetes can count: {LARGEST} at most")
+        if count and key in OWNED:
+            found[word] = count
+    return found
+
+
+def _kind_of(amounts: Mapping[str, int]) -> _Kind | str:
+    words = frozenset(amounts)
+    if words not in _VALID:
+        return next(sentence for bad, sentence in _REFUSED if bad <= words)
+    unit = next(word for word in (GPU, RATIO, MEMORY) if word in words)
+    if amounts.get(SHARED, 1) > 1 and (unit == MEMORY or amounts[unit] < WHOLE * amounts[SHARED]):
+        return "parts of several cards are not handed out: ask for a part of one card, or for whole cards"
+    return _part(amounts, unit) if unit == MEMORY else _percent(amounts, unit)
+
+
+def _percent(amounts: Mapping[str, int], unit: str) -> _Kind | str:
+    percent, core = amounts[unit], amounts.get(CORE, 0)
+    cards = amounts.get(SHARED, max(1, percent // WHOLE))
+    if percent < WHOLE:
+        return _part(amounts, unit)
+    if percent != cards * WHOLE:
+        limit = f"{SHARED} says {cards}" if SHARED in amounts else "above 100 only whole cards can be had"
+        return f"{unit} is {percent}, {limit}: ask for 1 to 99, or for 100 a card"
+    if cards > MAX_DEVICES:
+        return f"{unit} is {percent}, that is {cards} cards: no machine has more than {MAX_DEVICES}"
+    if core in {0, percent}:
+        return _Kind(unit, whole=True)
+    if cards > 1:
+        return f"{cards} whole cards have a gpu-core of {percent}, not {core}: leave gpu-core out"
+    return _part(amounts, unit)
+
+
+def _part(amounts: Mapping[str, int], unit: str) -> _Kind | str:
+    core = amounts.get(CORE, 0)
+    if core > WHOLE:
+        return f"gpu-core is {core} beside a part of one card: ask for 100 at most"
+    return _Kind(unit, whole=False)
+
+
+def _ask(pod: PodView, prefix: str, kind: _Kind) -> Ask | Problem:
+    """The amounts as they count for the pod: init containers reuse, sidecars add."""
+    unit = by_container(pod, f"{prefix}{kind.unit}")
+    core = unit if kind.unit == GPU else by_container(pod, f"{prefix}{CORE}")
+    entries = [
+        ContainerAsk(name, devices=unit.get(name, 0) // WHOLE)
+        if kind.whole
+        else ContainerAsk(name, share=unit.get(name, 0), core=core.get(name, 0))
+        for name in (container.name for container in pod.containers)
+        if name in unit or (name in core and not kind.whole)
+    ]
+    in_bytes = kind.unit == MEMORY
+    ask = Ask(f"{prefix}{kind.unit}", tuple(entries), pod.namespace, mode="percent", in_bytes=in_bytes)
+    return ask if kind.whole else _on_one_card(pod, prefix, ask)
+
+
+def _on_one_card(pod: PodView, prefix: str, ask: Ask) -> Ask | Problem:
+    """Parts that a pod's containers ask for lie on one card, so that their sum must fit there."""
+    cards = sum(by_container(pod, f"{prefix}{SHARED}").values())
+    share = 0 if ask.in_bytes else ask.share
+    if max(share, ask.core) > WHOLE or cards > 1:
+        found = f"{cards} cards" if cards > 1 else f"{max(share, ask.core)} % of a card"
+        told = (
+            f"the containers ask for parts of {found} together: ask for 100 % of one card at most, or for whole cards"
+        )
+        return Problem(where_pod(pod), ask.resource, told)
+    return ask

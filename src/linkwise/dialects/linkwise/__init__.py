@@ -1,0 +1,1 @@
+"""Our own annotations and DeviceInventory objects."""

@@ -1,0 +1,270 @@
+"""Our own words: the grant and the plan on a pod, the policy it asks for, and the inventory of a node.
+
+The grant is what a rebuild reads. It holds all that a promise is: score and notes of the offer are gone once it is made.
+Source: DESIGN, state of record.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from linkwise.dialects.dialect import Dialect, Held, where_pod
+from linkwise.dialects.json_fields import Fields, Report, json_value, shown
+from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
+from linkwise.errors import InputError
+from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.speed.fast_dataclass import quick
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.dialects.dialect import Writing
+    from linkwise.model.ask import Ask
+    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.node import AskMode
+    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.views import NodeView, PodView
+
+__all__ = [
+    "GRANT",
+    "MODELS",
+    "PLAN",
+    "POLICY",
+    "VERSION",
+    "Linkwise",
+    "MemberPlan",
+    "any_model",
+    "grant_text",
+    "plan_of",
+    "plan_words",
+    "policy_of",
+]
+
+GRANT: Final = "linkwise.dev/grant"
+PLAN: Final = "linkwise.dev/plan"
+MODELS: Final = "linkwise.dev/models"
+POLICY: Final = "linkwise.dev/policy"
+
+VERSION: Final = 1
+"""of the texts below; a text of another version is not believed"""
+
+_GRANT_FIELDS: Final = frozenset({"version", "policy", "mode", "node", "pod", "containers", "plan", "generation"})
+_PLAN_FIELDS: Final = frozenset({"version", "id", "generation", "node", "containers"})
+_PART_FIELDS: Final = frozenset({"devices", "share", "core"})
+_MODES: Final[tuple[AskMode, ...]] = ("whole", "share", "percent")
+_WORD: Final = r'"[ !#-\[\]-~]*"'  # nothing in it that JSON would have to write otherwise
+_NUMBER: Final = r"(?:0|[1-9][0-9]{0,17})"
+_PART: Final = rf'({_WORD}):\{{"core":({_NUMBER}),"devices":\[({_WORD}(?:,{_WORD})*)\],"share":({_NUMBER})\}}'
+_GRANT: Final = re.compile(
+    rf'\{{"containers":\{{({_PART}(?:,{_PART})*)\}},"generation":({_NUMBER}),"mode":({_WORD}),"node":({_WORD}),'
+    rf'"plan":({_WORD}),"pod":({_WORD}),"policy":({_WORD}),"version":{VERSION}\}}'
+)
+"""a grant exactly as we write it"""
+_EACH_PART: Final = re.compile(_PART)
+_MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
+_quick_part, _quick_offer, _quick_grant = quick(Part), quick(Offer), quick(Grant)
+_FINISHED: Final = {"Succeeded", "Failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """What a group's plan holds for one pod, until it is bound."""
+
+    id: str
+    generation: int
+    """counts how often the group was planned anew"""
+    node: str
+    parts: tuple[Part, ...] = ()
+    """empty for a member that wants no device"""
+
+
+class Linkwise(Dialect):
+    """It owns no resource: users ask in the words of the five systems."""
+
+    name: ClassVar[str] = SOURCE
+    domains = frozenset({KIND})
+
+    def owns(self, resource: str) -> bool:  # noqa: ARG002 - the seam has it
+        """Nothing."""
+        return False
+
+    def ask(self, pod: PodView) -> Ask | Problem | None:  # noqa: ARG002 - the seam has it
+        """Nothing."""
+        return None
+
+    def held(self, pod: PodView) -> Held:
+        """The grant, if it is whole and of the pod's node."""
+        text = pod.annotations.get(GRANT)
+        if text is None or pod.phase in _FINISHED:
+            return Held(None)
+        if grant := _as_written(text, pod):
+            return Held(grant)
+        report = Report(where_pod(pod), GRANT)
+        fields = _versioned(text, report)
+        grant = _grant(fields, pod) if fields else None
+        return Held(None if report.broken else grant, tuple(report.problems))
+
+    def write(self, writing: Writing) -> dict[str, str]:
+        """The grant; InputError if it names one container twice, which would lose devices."""
+        return {GRANT: grant_text(writing.grant)}
+
+    def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
+        """What the node's DeviceInventory tells; the agent names it after the node."""
+        raw = objects.get(KIND)
+        return None if raw is None else inventory_facts(raw, view.name)
+
+
+def grant_text(grant: Grant) -> str:
+    """The record of a grant."""
+    return _text(
+        version=VERSION,
+        policy=grant.policy,
+        mode=grant.mode,
+        pod=grant.pod,
+        node=grant.offer.node,
+        containers=_containers(grant.offer.parts),
+        plan=grant.plan,
+        generation=grant.generation,
+    )
+
+
+def _as_written(text: str, pod: PodView) -> Grant | None:
+    """The grant if its text is exactly what we write for it: nearly every one, and a start reads many thousands.
+
+    Whatever differs in the least is read again with care, so that it can be reported.
+    """
+    found = _GRANT.fullmatch(text)
+    if found is None:
+        return None
+    generation, said, node, plan, owner, policy = found.groups()[-6:]
+    mode = _MODE_OF.get(said[1:-1])
+    parts = tuple([_written_part(*part) for part in _EACH_PART.findall(found[1])])
+    if mode is None or owner[1:-1] != pod.uid or pod.node not in ("", node[1:-1]):
+        return None
+    amounts = any(part.share or part.core for part in parts)
+    fits = mode == "percent" or amounts == (mode == "share")
+    once = len(parts) == 1 or len({part.container for part in parts}) == len(parts)
+    if not fits or not once or any(len(set(part.devices)) < len(part.devices) for part in parts):
+        return None
+    offer = _quick_offer(pod.node or node[1:-1], parts)
+    return _quick_grant(pod.uid, policy[1:-1], offer, plan[1:-1], int(generation), mode)
+
+
+def _written_part(container: str, core: str, devices: str, share: str) -> Part:
+    return _quick_part(container[1:-1], tuple(devices[1:-1].split('","')), int(share), int(core))
+
+
+def plan_of(pod: PodView) -> tuple[MemberPlan | None, tuple[Problem, ...]]:
+    """The plan on the pod, if it is whole."""
+    text = pod.annotations.get(PLAN)
+    if text is None or pod.phase in _FINISHED:
+        return None, ()
+    report = Report(where_pod(pod), PLAN)
+    fields = _versioned(text, report)
+    plan = _plan(fields) if fields else None
+    return None if report.broken else plan, tuple(report.problems)
+
+
+def plan_words(plan: MemberPlan) -> dict[str, str]:
+    """The annotation that holds the plan; InputError if it names one container twice."""
+    containers = _containers(plan.parts)
+    return {PLAN: _text(version=VERSION, id=plan.id, generation=plan.generation, node=plan.node, containers=containers)}
+
+
+def policy_of(pod: PodView) -> str:
+    """The policy that the pod names, or nothing; whoever knows the policies judges the word."""
+    return pod.annotations.get(POLICY, "").strip()
+
+
+def any_model(pod: PodView) -> bool:
+    """Whether members of its group may get devices of different models; anything but `any` is a no."""
+    return pod.annotations.get(MODELS) == "any"
+
+
+def _versioned(text: str, report: Report) -> Fields | None:
+    try:
+        fields = Fields.of(json_value(text), "", report)
+    except InputError as error:
+        report.refuse(f"{error}; remove the annotation if you wrote it")
+        return None
+    if fields is None:
+        return None
+    version = fields.number("version")
+    if version is not None and version != VERSION:
+        report.refuse(f"version is {version}; we know version {VERSION} only, so nothing of it is believed")
+    return None if report.broken else fields
+
+
+def _grant(fields: Fields, pod: PodView) -> Grant | None:
+    policy, node, owner = fields.text("policy"), fields.text("node"), fields.text("pod")
+    mode = _mode(fields)
+    plan, generation = fields.text("plan", ""), fields.number("generation", 0)
+    parts = _parts(fields)
+    fields.unknown(_GRANT_FIELDS)
+    if policy is None or node is None or plan is None or generation is None or mode is None or owner is None:
+        return None
+    _check_mode(mode, parts, fields.report)
+    if owner != pod.uid:
+        fields.report.refuse(f"it was made for the pod with UID {shown(owner)}, not for this one; not believed")
+    if pod.node and node != pod.node:
+        fields.report.refuse(f"it was made for node {shown(node)} and the pod is on {shown(pod.node)}; not believed")
+    return Grant(pod.uid, policy, Offer(node, parts), plan, generation, mode)
+
+
+def _plan(fields: Fields) -> MemberPlan | None:
+    name, generation, node = fields.text("id"), fields.number("generation"), fields.text("node")
+    parts = _parts(fields)
+    fields.unknown(_PLAN_FIELDS)
+    if name is None or generation is None or node is None:
+        return None
+    return MemberPlan(name, generation, node, parts)
+
+
+def _parts(fields: Fields) -> tuple[Part, ...]:
+    found = [_part(name, entry) for name, entry in fields.named("containers")]
+    return tuple(part for part in found if part)
+
+
+def _part(container: str, entry: Fields) -> Part | None:
+    devices, share, core = entry.texts("devices"), entry.number("share", 0), entry.number("core", 0)
+    entry.unknown(_PART_FIELDS)
+    if devices is None or share is None or core is None:
+        return None
+    if not devices or len(set(devices)) < len(devices):
+        entry.report.refuse(f"{entry.path}devices names {'one device twice' if devices else 'no device'}")
+    return Part(container, devices, share, core)
+
+
+def _mode(fields: Fields) -> AskMode | None:
+    text = fields.text("mode")
+    if text is None:
+        return None
+    found = next((mode for mode in _MODES if mode == text), None)
+    if found is None:
+        fields.report.refuse(f"mode is {shown(text)}; one of {', '.join(_MODES)} is expected")
+    return found
+
+
+def _check_mode(mode: AskMode, parts: tuple[Part, ...], report: Report) -> None:
+    """Whole devices have no amounts and shares do: anything else contradicts itself; percents may be whole cards."""
+    amounts = any(part.share or part.core for part in parts)
+    if (mode == "whole" and amounts) or (mode == "share" and not amounts):
+        report.refuse(f"mode is {mode} and {'amounts are' if amounts else 'no amount is'} given; not believed")
+
+
+def _containers(parts: tuple[Part, ...]) -> dict[str, dict[str, object]]:
+    """In the order of the parts, which a reader of JSON texts keeps."""
+    found: dict[str, dict[str, object]] = {
+        part.container: {"core": part.core, "devices": part.devices, "share": part.share} for part in parts
+    }
+    if len(found) < len(parts):
+        raise InputError("a grant or plan names one container twice")
+    return found
+
+
+def _text(**fields: object) -> str:
+    """Compact JSON, fields by name, so that equal records are equal texts."""
+    return json.dumps(dict(sorted(fields.items())), separators=(",", ":"))

@@ -1,0 +1,222 @@
+"""DeviceInventory objects: what our agent tells of a node, and what it saw in use there.
+
+One object a node, named after it: deploy/crds/deviceinventories.linkwise.dev.yaml holds the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Final, get_args
+
+from linkwise.dialects.json_fields import Fields, Report, shown
+from linkwise.dialects.linkwise.matrices import FIELDS, topology_fields, topology_of
+from linkwise.model.device import Device
+from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.node import Mode
+from linkwise.speed.fast_dataclass import quick
+
+__all__ = ["API_VERSION", "KIND", "SOURCE", "inventory_enforced", "inventory_facts", "inventory_object"]
+
+API_VERSION: Final = "linkwise.dev/v1alpha1"
+KIND: Final = "DeviceInventory"
+SOURCE: Final = "linkwise"
+
+_MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+_SPEC: Final = frozenset(
+    {"mode", "unit", "enforced", "profile", "deviceCount", "healthyCount", "devices", "facts", *FIELDS}
+)
+_DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", "memory", "healthy", "facts"})
+_FIELDS: Final = ("uuid", "index", "minor", "busID", "model", "memory", "healthy")
+"""of a device as our agent writes it"""
+_PLAIN: Final = frozenset(_FIELDS)
+_quick_device: Final = quick(Device)
+_quick_facts: Final = quick(NodeFacts)
+_in_order: Final = itemgetter(*_FIELDS)
+_KINDS: Final = [{str}, {int}, {int}, {str}, {str}, {int}, {bool}]
+_ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
+
+
+def inventory_facts(raw: object, node: str = "") -> NodeFacts:
+    """What an inventory tells; of what is broken only the problem. `node` is whose inventory it should be."""
+    report = Report(f"node {node or _name(raw) or '(an inventory without a name)'}", KIND)
+    root = _ours(raw, node, report)
+    spec = root and Fields.of(root.raw.get("spec"), "spec", report)
+    if root is None or spec is None:
+        return NodeFacts(SOURCE, problems=tuple(report.problems))
+    spec.unknown(_SPEC)
+    devices = _devices(spec)
+    topology = topology_of(spec, devices)
+    profile, mode, unit = spec.text("profile", "") or "", _mode(spec), spec.text("unit", "") or ""
+    labels, allocations = _labels(spec), _allocations(root)
+    problems = tuple(report.problems)  # the last: reading makes them
+    return _quick_facts(SOURCE, devices, topology, profile, mode, unit, labels, allocations, problems)
+
+
+def inventory_enforced(raw: object) -> bool:
+    """Whether our own agent hands out the node's devices, so that a pick is more than expected."""
+    spec = raw.get("spec") if isinstance(raw, Mapping) else None
+    return isinstance(spec, Mapping) and spec.get("enforced") is True
+
+
+def inventory_object(
+    name: str, facts: NodeFacts, *, enforced: bool, pods: Mapping[str, tuple[str, str]] | None = None
+) -> dict[str, object]:
+    """The object to write; `pods` gives namespace and name by UID, for people."""
+    spec: dict[str, object] = {
+        "mode": facts.mode,
+        "unit": facts.unit,
+        "enforced": enforced,
+        "profile": facts.profile,
+        "deviceCount": len(facts.devices),
+        "healthyCount": sum(device.healthy for device in facts.devices),
+        "devices": [_device_object(device) for device in facts.devices],
+        "facts": dict(facts.labels),
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "spec": spec | (topology_fields(facts.topology) if facts.topology else {}),
+        "status": {
+            "allocations": [
+                _allocation_object(uid, devices, (pods or {}).get(uid)) for uid, devices in facts.allocations.items()
+            ]
+        },
+    }
+
+
+def _name(raw: object) -> str:
+    meta = raw.get("metadata") if isinstance(raw, Mapping) else None
+    name = meta.get("name") if isinstance(meta, Mapping) else None
+    return name if isinstance(name, str) and name.isprintable() else ""
+
+
+def _ours(raw: object, node: str, report: Report) -> Fields | None:
+    root = Fields.of(raw, "", report)
+    if root is None:
+        return None
+    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if root.raw.get(field, expected) != expected:
+            report.refuse(f"{field} is {shown(root.raw[field])}; we know {expected} only, so nothing of it is believed")
+    if node and _name(raw) != node:
+        report.refuse(f"metadata.name is {shown(_name(raw))}; an inventory is named after its node")
+    return None if report.broken else root
+
+
+def _devices(spec: Fields) -> tuple[Device, ...]:
+    """Those that can be told apart: a device that shares its id or index with an earlier one is left out."""
+    found = _plain_devices(spec.raw.get("devices"))
+    if found is None:
+        found = _read_devices(spec)
+    for field, count in (
+        ("deviceCount", len(found)),
+        ("healthyCount", sum(device.healthy for device in found.values())),
+    ):
+        if field in spec.raw and spec.number(field) not in {count, None}:
+            spec.report.note(f"spec.{field} is {shown(spec.raw[field])}; the list has {count}, which is believed")
+    return tuple(found.values())
+
+
+def _read_devices(spec: Fields) -> dict[str, Device]:
+    found: dict[str, Device] = {}
+    indices: set[int] = set()
+    for entry in spec.objects("devices"):
+        device = _device(entry)
+        if device is None:
+            continue
+        if device.id in found or device.index in indices:
+            spec.report.refuse(f"{entry.path[:-1]} has the uuid or index of an earlier device; it is left out")
+        else:
+            found[device.id] = device
+            indices.add(device.index)
+    return found
+
+
+def _plain_devices(raw: object) -> dict[str, Device] | None:
+    """The devices if every field of them is there and of its kind, as our agent writes them; else None.
+
+    A start reads many thousands of these; whatever differs in the least is read with care, so that it can be reported.
+    """
+    if not isinstance(raw, list):
+        return None
+    if not raw or not all(type(entry) is dict and entry.keys() == _PLAIN for entry in raw):
+        return None
+    rows = list(map(_in_order, raw))
+    columns = list(zip(*rows, strict=True))
+    if [set(map(type, column)) for column in columns] != _KINDS:
+        return None
+    uuids, indices, minors, buses, models, memories, _ = columns
+    numbers = (*indices, *minors, *memories)
+    if min(numbers) < 0 or max(numbers) >= 2**63 or not "".join((*uuids, *buses, *models)).isprintable():
+        return None
+    if "" in uuids or len(set(uuids)) < len(rows) or len(set(indices)) < len(rows):
+        return None
+    return {row[0]: _quick_device(row[0], row[1], row[2], None, *row[3:]) for row in rows}
+
+
+def _device(entry: Fields) -> Device | None:
+    uuid, index = entry.text("uuid"), entry.number("index")
+    entry.unknown(_DEVICE)
+    if uuid is None or index is None:
+        return None
+    return Device(
+        id=uuid,
+        index=index,
+        minor=entry.number("minor") if "minor" in entry.raw else None,
+        numa=entry.number("numa") if "numa" in entry.raw else None,
+        bus_id=entry.text("busID", "") or "",
+        model=entry.text("model", "") or "",
+        memory=entry.number("memory", 0) or 0,
+        healthy=entry.flag("healthy") or False,
+    )
+
+
+def _mode(spec: Fields) -> Mode:
+    said = spec.text("mode", "any")
+    found = next((mode for mode in _MODES if mode == said), None)
+    if found is None and said is not None:
+        spec.report.refuse(f"spec.mode is {shown(said)}; one of {', '.join(_MODES)} is expected")
+    return found or "any"
+
+
+def _labels(spec: Fields) -> dict[str, str]:
+    holder = Fields.of(spec.raw.get("facts", {}), "spec.facts", spec.report)
+    if holder is None:
+        return {}
+    found = {name: holder.text(name, "") for name in holder.raw if isinstance(name, str)}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _allocations(root: Fields) -> dict[str, tuple[str, ...]]:
+    """Devices by pod; a pod that is listed twice has all that it is listed with."""
+    found: dict[str, tuple[str, ...]] = {}
+    status = Fields.of(root.raw.get("status", {}), "status", root.report)
+    for entry in status.objects("allocations") if status else ():
+        uid, devices = entry.text("podUID"), entry.texts("devices")
+        entry.unknown(_ALLOCATION)
+        if uid is None or devices is None:
+            continue
+        if uid in found:
+            root.report.note(f"{entry.path}podUID is {shown(uid)}, which is listed before; the devices of both count")
+        found[uid] = tuple(dict.fromkeys((*found.get(uid, ()), *devices)))
+    return found
+
+
+def _device_object(device: Device) -> dict[str, object]:
+    told: dict[str, object] = {
+        "uuid": device.id,
+        "index": device.index,
+        "minor": device.minor,
+        "numa": device.numa,
+        "busID": device.bus_id,
+        "model": device.model,
+        "memory": device.memory,
+        "healthy": device.healthy,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _allocation_object(uid: str, devices: tuple[str, ...], pod: tuple[str, str] | None) -> dict[str, object]:
+    names = {"namespace": pod[0], "name": pod[1]} if pod else {}
+    return {"podUID": uid, **names, "devices": list(devices)}

@@ -1,0 +1,1 @@
+"""The API server over HTTP: routes, bodies, watches, TLS and injected faults."""

@@ -1,0 +1,1 @@
+"""Controllers: Deployments, Jobs, and the clean-up of finished pods."""

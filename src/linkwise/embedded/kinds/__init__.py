@@ -1,0 +1,1 @@
+"""Kinds of objects: built-in ones, definitions, schemas and protobuf."""

@@ -1,0 +1,181 @@
+"""CustomResourceDefinitions: what they define is served, and those that Linkwise reads are there from the start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from linkwise.embedded.api_errors import Cause
+from linkwise.embedded.kinds.builtin import Resource
+from linkwise.embedded.kinds.registry import Column, Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.embedded.storage.collection import Raw
+
+__all__ = ["DEFINITIONS", "PRESENT", "check_definition", "established", "served_by"]
+
+DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+_AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
+
+
+class _Names(msgspec.Struct, rename="camel"):
+    plural: str
+    kind: str
+    singular: str = ""
+    short_names: list[str] = []
+    categories: list[str] = []
+
+
+class _Printed(msgspec.Struct, rename="camel"):
+    name: str
+    type: str
+    json_path: str
+    priority: int = 0
+
+
+class _Schema(msgspec.Struct, rename={"schema": "openAPIV3Schema"}):
+    schema: dict[str, Any] = {}
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    name: str
+    served: bool
+    storage: bool
+    subresources: dict[str, Any] = {}
+    additional_printer_columns: list[_Printed] = []
+    schema: _Schema = msgspec.field(default_factory=_Schema)
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    group: str
+    names: _Names
+    scope: str
+    versions: list[_Version]
+
+
+def check_definition(document: Raw) -> Iterator[Cause]:
+    """What is wrong with a definition."""
+    try:
+        spec = msgspec.convert(document.get("spec"), _Spec)
+    except msgspec.ValidationError as error:
+        yield Cause("spec", f"Invalid value: {error}")
+        return
+    name = f"{spec.names.plural}.{spec.group}"
+    if document["metadata"].get("name") != name:
+        yield Cause("metadata.name", f'Invalid value: "{document["metadata"].get("name")}": must be {name}')
+    if spec.scope not in {"Cluster", "Namespaced"}:
+        yield Cause("spec.scope", f'Unsupported value: "{spec.scope}": supported values: "Cluster", "Namespaced"')
+    if sum(version.storage for version in spec.versions) != 1:
+        yield Cause("spec.versions", "Invalid value: must have exactly one version marked as storage version")
+
+
+def served_by(document: Raw) -> tuple[str, list[Served]]:
+    """What a definition that was checked lets the server serve: a name, and the kept version first."""
+    spec = msgspec.convert(document["spec"], _Spec)
+    versions = sorted((version for version in spec.versions if version.served), key=lambda found: not found.storage)
+    return f"{spec.names.plural}.{spec.group}", [_served(spec, version) for version in versions]
+
+
+def _served(spec: _Spec, version: _Version) -> Served:
+    names = spec.names
+    resource = Resource(
+        group=spec.group,
+        version=version.name,
+        plural=names.plural,
+        kind=names.kind,
+        namespaced=spec.scope == "Namespaced",
+        short=tuple(names.short_names),
+        parts=tuple(part for part in ("status", "scale") if part in version.subresources),
+        counted=True,
+        custom=True,
+        strict=True,
+        categories=tuple(names.categories),
+        singular=names.singular,
+    )
+    columns = [
+        Column(found.name, found.type, found.json_path, found.priority > 0)
+        for found in version.additional_printer_columns
+    ]
+    return Served(resource, tuple(columns) or (_AGE,), version.schema.schema or None)
+
+
+def established(document: Raw, now: str) -> None:
+    """Say of a definition that its objects are served."""
+    spec: Raw = document["spec"]
+    spec["names"].setdefault("singular", spec["names"]["kind"].lower())
+    spec["names"].setdefault("listKind", f"{spec['names']['kind']}List")
+    spec.setdefault("conversion", {"strategy": "None"})
+    words = {
+        "NamesAccepted": ("NoConflicts", "no conflicts found"),
+        "Established": ("InitialNamesAccepted", "the initial names have been accepted"),
+    }
+    document["status"] = {
+        "acceptedNames": dict(spec["names"]),
+        "storedVersions": [version["name"] for version in spec["versions"] if version["storage"]],
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
+            for kind, (reason, message) in words.items()
+        ],
+    }
+
+
+_ROWS: Final = (
+    ("linkwise.dev", "v1alpha1", "DeviceInventory", "deviceinventories", False, ("dinv",)),
+    ("scheduling.koordinator.sh", "v1alpha1", "Device", "devices", False, ()),
+    ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", False, ()),
+    ("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", True, ()),
+    ("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup", "podgroups", True, ("pg",)),
+    ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", True, ("pg",)),
+    ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", True, ("pg",)),
+    ("scheduling.volcano.sh", "v1beta1", "Queue", "queues", False, ("q",)),
+    ("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", True, ("pg",)),
+    ("batch.volcano.sh", "v1alpha1", "Job", "jobs", True, ("vcjob", "vj")),
+    ("kueue.x-k8s.io", "v1beta1", "Topology", "topologies", False, ()),
+    ("kai.scheduler", "v1alpha1", "Topology", "topologies", False, ()),
+    ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", False, ("hn",)),
+)
+_INVENTORY: Final = (
+    ("Mode", "string", ".spec.mode", 0),
+    ("Devices", "integer", ".spec.deviceCount", 0),
+    ("Healthy", "integer", ".spec.healthyCount", 0),
+    ("Enforced", "boolean", ".spec.enforced", 0),
+    ("Profile", "string", ".spec.profile", 1),
+    ("Unit", "string", ".spec.unit", 1),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+)
+_COLUMNS: Final = {"DeviceInventory": _INVENTORY}
+
+
+def _definition(group: str, version: str, kind: str, plural: str, inside: bool, short: tuple[str, ...]) -> Raw:  # noqa: FBT001, PLR0913, PLR0917 - a row
+    names = {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": list(short)}
+    columns = [
+        {"name": name, "type": kind_of, "jsonPath": path, "priority": priority}
+        for name, kind_of, path, priority in _COLUMNS.get(kind, ())
+    ]
+    open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    made = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": columns,
+        "schema": {"openAPIV3Schema": open_schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced" if inside else "Cluster",
+            "names": names,
+            "versions": [made],
+        },
+    }
+
+
+PRESENT: Final = tuple(_definition(*row) for row in _ROWS)
+"""kinds that Linkwise reads, and those of its users' manifests; what their objects hold is not checked"""

@@ -1,0 +1,1 @@
+"""What kubectl and Go clients want beside the API: discovery and tables."""

@@ -1,0 +1,1 @@
+"""Nodes that only play: kubelet, devices, phases of pods and faults."""

@@ -1,0 +1,1 @@
+"""The scheduling loop: queue, cache, extender calls and preemption."""

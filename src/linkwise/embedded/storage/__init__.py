@@ -1,0 +1,1 @@
+"""The object database: collections, lists, watches and selectors."""

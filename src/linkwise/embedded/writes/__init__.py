@@ -1,0 +1,1 @@
+"""Write semantics: create, update, patch, apply, delete, bind and garbage collection."""

@@ -1,0 +1,183 @@
+"""What objects are given that do not say it themselves, as far as anybody looks at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from linkwise.embedded.storage.collection import Raw
+
+__all__ = ["default_pod_spec", "give_defaults", "quality"]
+
+_POD: Final[Raw] = {
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,
+    "enableServiceLinks": True,
+    "securityContext": {},
+}
+_CONTAINER: Final[Raw] = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "resources": {},
+}
+_ROLLING: Final[Raw] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
+_DAEMONS: Final[Raw] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+_JOB_UID: Final = "batch.kubernetes.io/controller-uid"
+
+
+def give_defaults(full: str, document: Raw) -> None:
+    """Fill in what is missing in an object that is about to be written."""
+    if (give := _GIVERS.get(full)) is not None:
+        give(document)
+
+
+def default_pod_spec(spec: Raw) -> None:
+    """Fill in what is missing in what a pod wishes for."""
+    for key, value in _POD.items():
+        spec.setdefault(key, _fresh(value))
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        for key, value in _CONTAINER.items():
+            container.setdefault(key, _fresh(value))
+        container.setdefault("imagePullPolicy", _pull_policy(str(container.get("image", ""))))
+        _default_amounts(container["resources"])
+        for port in container.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+
+
+def quality(spec: Raw) -> str:
+    """The class by which a node that is short of memory chooses."""
+    containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
+    amounts = [container.get("resources") or {} for container in containers]
+    asked = [(found.get("requests") or {}, found.get("limits") or {}) for found in amounts]
+    known = [{key: sums.get(key) for key in ("cpu", "memory") if sums.get(key)} for pair in asked for sums in pair]
+    if not any(known):
+        return "BestEffort"
+    same = all(
+        requests.get(key) == limits.get(key) and limits.get(key)
+        for requests, limits in asked
+        for key in ("cpu", "memory")
+    )
+    return "Guaranteed" if same else "Burstable"
+
+
+def _fresh(value: Any) -> Any:  # noqa: ANN401 - JSON
+    return dict(value) if isinstance(value, dict) else value
+
+
+def _pull_policy(image: str) -> str:
+    _, _, tag = image.rpartition("/")[2].partition(":")
+    return "IfNotPresent" if (tag and tag != "latest") or "@" in image else "Always"
+
+
+def _default_amounts(resources: Raw) -> None:
+    for word in ("limits", "requests"):
+        if word in resources:
+            resources[word] = {key: str(value) for key, value in resources[word].items()}
+    if limits := resources.get("limits"):
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def _pod(document: Raw) -> None:
+    spec = document.setdefault("spec", {})
+    default_pod_spec(spec)
+
+
+def _node(document: Raw) -> None:
+    document.setdefault("spec", {})
+    status = document.setdefault("status", {})
+    for word in ("capacity", "allocatable"):
+        if word in status:
+            status[word] = {key: str(value) for key, value in status[word].items()}
+    if "capacity" in status:
+        status.setdefault("allocatable", dict(status["capacity"]))
+
+
+def _template(spec: Raw) -> None:
+    template = spec.setdefault("template", {})
+    template.setdefault("metadata", {})
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def _deployment(document: Raw) -> None:
+    spec = document.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    if spec.setdefault("strategy", _fresh(_ROLLING)).get("type", "RollingUpdate") == "RollingUpdate":
+        spec["strategy"] = {
+            "type": "RollingUpdate",
+            "rollingUpdate": {**_ROLLING["rollingUpdate"], **(spec["strategy"].get("rollingUpdate") or {})},
+        }
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    _template(spec)
+
+
+def _replicas(document: Raw) -> None:
+    spec = document.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    _template(spec)
+
+
+def _daemons(document: Raw) -> None:
+    spec = document.setdefault("spec", {})
+    spec.setdefault("updateStrategy", _fresh(_DAEMONS))
+    spec.setdefault("revisionHistoryLimit", 10)
+    _template(spec)
+
+
+def _job(document: Raw) -> None:
+    spec, uid = document.setdefault("spec", {}), document["metadata"].get("uid", "")
+    if spec.get("parallelism") is None and spec.get("completions") is None:
+        spec["completions"] = 1
+    for key, value in (("parallelism", 1), ("backoffLimit", 6), ("completionMode", "NonIndexed"), ("suspend", False)):
+        spec.setdefault(key, value)
+    _template(spec)
+    # A job knows its pods by its own UID, so that another one of the same name does not take them for its own.
+    if uid and not spec.get("manualSelector"):
+        spec.setdefault("selector", {"matchLabels": {_JOB_UID: uid}})
+        labels = spec["template"]["metadata"].setdefault("labels", {})
+        name = document["metadata"].get("name", "")
+        for key, value in ((_JOB_UID, uid), ("controller-uid", uid), *_job_names(name)):
+            labels.setdefault(key, value)
+
+
+def _job_names(name: str) -> tuple[tuple[str, str], ...]:
+    return ("batch.kubernetes.io/job-name", name), ("job-name", name)
+
+
+def _namespace(document: Raw) -> None:
+    if name := document["metadata"].get("name"):
+        document["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+    document.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+    document.setdefault("status", {}).setdefault("phase", "Active")
+
+
+def _secret(document: Raw) -> None:
+    document.setdefault("type", "Opaque")
+
+
+def _service(document: Raw) -> None:
+    spec = document.setdefault("spec", {})
+    spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
+    for port in spec.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+    document.setdefault("status", {}).setdefault("loadBalancer", {})
+
+
+_GIVERS: Final[dict[str, Callable[[Raw], None]]] = {
+    "pods": _pod,
+    "nodes": _node,
+    "namespaces": _namespace,
+    "secrets": _secret,
+    "services": _service,
+    "deployments.apps": _deployment,
+    "replicasets.apps": _replicas,
+    "statefulsets.apps": _replicas,
+    "daemonsets.apps": _daemons,
+    "jobs.batch": _job,
+}

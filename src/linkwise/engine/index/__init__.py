@@ -1,0 +1,1 @@
+"""The node index: the best nodes for an ask, by tables that are kept up to date."""

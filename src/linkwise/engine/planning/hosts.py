@@ -1,0 +1,182 @@
+"""Nodes as hosts of members, one host a shape: by links where these count, else by what the policy itself picks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from linkwise.engine.planning.hosts__hosting import NOTHING_LOST, CountedHost, LinkedHost
+from linkwise.engine.queue.offers import placed
+from linkwise.model.node import Use
+from linkwise.model.verdict import Offer
+from linkwise.topology.canonical import canonical
+from linkwise.topology.device_sets__bits import mask_of, positions
+from linkwise.topology.machine import LARGEST_EXACT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.shapes import Shape
+    from linkwise.engine.planning.hosts__hosting import Floors, Host, Loss, Sizes
+    from linkwise.model.node import Node
+    from linkwise.model.topology import Matrix
+
+__all__ = ["Hosts", "PickedHost", "UncertainHost", "by_links", "in_parts", "only_with", "open_devices"]
+
+MOST: Final = 4_000_000
+"""sets of free devices that all hosts remembered may have; when there are more, all are worked out again"""
+LEAST: Final = 64
+"""sets that a host counts for, however few it has"""
+
+
+def by_links(wanted: Wanted) -> bool:
+    """Whether members are placed by the speed of their links."""
+    return wanted.policy.name == "bandwidth"
+
+
+def in_parts(wanted: Wanted) -> bool:
+    """Whether members get parts of devices: each on a device of its own, so that the links between them count."""
+    return not wanted.ask.devices
+
+
+def only_with(node: Node, devices: Collection[str]) -> Node:
+    """The node as if these were all that it has to give."""
+    used = {name: use for name, use in node.used.items() if name in devices}
+    others = {device.id: Use(whole=True) for device in node.devices if device.id not in devices}
+    return replace(node, used={**used, **others})
+
+
+def open_devices(node: Node, asked: Iterable[Wanted], held: Collection[str]) -> list[str]:
+    """Devices that could take a part for any of these members, and have none of the group's."""
+    kinds = {wanted.kind(): wanted for wanted in asked}
+    return [
+        device.id
+        for device in node.healthy()
+        if device.id not in held
+        and all(
+            isinstance(wanted.policy.pick(wanted.ask, only_with(node, {device.id})), Offer) for wanted in kinds.values()
+        )
+    ]
+
+
+class PickedHost:
+    """Nodes of a policy with rules of its own: members are picked one after the other, the largest first."""
+
+    def __init__(self, node: Node, asks: Mapping[int, Wanted]) -> None:
+        self.room = len(node.free()) - node.unattributed
+        self._node = node
+        self._asks = asks
+        self._known: dict[Sizes, Loss | None] = {}
+
+    def speeds(self) -> set[float]:
+        """Speed does not count."""
+        return {inf}
+
+    def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
+        """Nothing, if the policy finds devices for all."""
+        del floors
+        if sizes not in self._known:
+            node: Node | None = self._node
+            for size in sizes:
+                node = placed(self._asks[size], node)
+            self._known[sizes] = None if node is None else NOTHING_LOST
+        return self._known[sizes]
+
+    def slots(self, size: int, floors: Floors) -> int:
+        """As many as find devices side by side."""
+        count = max(0, self.room) // size
+        while count and self.loss((size,) * count, floors) is None:
+            count -= 1
+        return count
+
+    def at_most(self, size: int, floors: Floors) -> int:
+        """By devices alone: what a policy does with fewer members tells nothing of more."""
+        del floors
+        return max(0, self.room) // size
+
+
+class UncertainHost(PickedHost):
+    """Nodes of which only the number of free devices counts, where members must be fast: the policy tells which are."""
+
+    def __init__(self, node: Node, asks: Mapping[int, Wanted], floor: float) -> None:
+        super().__init__(node, asks)
+        self._floor = floor
+
+    def speeds(self) -> set[float]:
+        """Pairs are not known; a single device has none."""
+        return {0.0, inf}
+
+    def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
+        """Nothing, if the policy finds devices for all and no more speed than the floor is asked of pairs."""
+        pairs = sum(sizes) > 1 and floors.node > 0
+        inside = max(sizes, default=0) > 1 and floors.member > self._floor
+        return None if pairs or inside else super().loss(sizes, floors)
+
+
+class Hosts:
+    """Hosts by shape, remembered from plan to plan."""
+
+    def __init__(self) -> None:
+        self._linked: dict[tuple[int, int, int, int], Host] = {}
+        self._values: dict[int, Matrix | None] = {}
+        self._sets = 0
+
+    def __len__(self) -> int:
+        return len(self._linked)
+
+    def linked(self, node: Node, shape: Shape, held: frozenset[str]) -> Host:
+        """A host by links."""
+        taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held) if held else 0
+        key = (shape.build, shape.free, taken, shape.unattributed)
+        if key not in self._linked:
+            if self._sets >= MOST:
+                self._linked.clear()
+                self._values.clear()
+                self._sets = 0
+            host = self._linked[key] = self._made(node, shape, taken)
+            # What a host finds out of its sets it keeps: one of 16 free devices weighs as much as 256 of 8.
+            self._sets += max(LEAST, 1 << host.room) if isinstance(host, LinkedHost) else LEAST
+        return self._linked[key]
+
+    def in_parts(self, node: Node, shape: Shape, held: frozenset[str], asked: Iterable[Wanted]) -> Host:
+        """The same by devices of which a part can be had."""
+        names = open_devices(node, asked, held)
+        free = mask_of(place for place, device in enumerate(node.devices) if device.id in names)
+        return self.linked(node, shape._replace(free=free, unattributed=0), held)
+
+    def _made(self, node: Node, shape: Shape, held: int) -> Host:
+        if shape.unattributed:
+            return CountedHost(max(0, shape.free.bit_count() - node.unattributed))
+        if shape.build not in self._values:
+            self._values[shape.build] = _values(node)
+        values = self._values[shape.build]
+        if values is None:
+            return CountedHost(shape.free.bit_count())
+        if len(values) <= LARGEST_EXACT:
+            return LinkedHost(values, shape.free, held)
+        return _of_few(values, shape.free, held)
+
+
+def _values(node: Node) -> Matrix | None:
+    """Class values in the order of the node's devices; None where they are not known of all."""
+    values = canonical(node.topology) if node.topology else ()
+    places = node.positions()
+    if not values or any(device.id not in places for device in node.devices):
+        return None
+    order = [places[device.id] for device in node.devices]
+    return tuple(tuple(values[i][j] for j in order) for i in order)
+
+
+def _of_few(values: Matrix, free: int, held: int) -> Host:
+    """A large machine, as if the devices that count were all it has; by count alone if these are too many."""
+    members = positions(free | held)
+    if len(members) > LARGEST_EXACT:
+        return CountedHost(free.bit_count())
+    small = tuple(tuple(values[i][j] for j in members) for i in members)
+    return LinkedHost(
+        small,
+        mask_of(place for place, device in enumerate(members) if free >> device & 1),
+        mask_of(place for place, device in enumerate(members) if held >> device & 1),
+    )

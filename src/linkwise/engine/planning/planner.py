@@ -1,0 +1,280 @@
+"""A group's plan, level by level: each level keeps the plans that are best in it, and later levels choose among these.
+
+Two plans are never compared in pairs: what is within 5 % counts as equal, and "nearly equal" does not carry on.
+Source: seed 001, "Pick GPUs of Node"; the order of bandwidth and left-over devices is corrected, `seed_order` undoes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from linkwise.engine.planning.hosts__hosting import Floors
+from linkwise.engine.planning.network_regions import children, several, start_regions
+from linkwise.engine.planning.spread_equal import equal_fewest, equal_spread
+from linkwise.engine.planning.spread_exact import exact_fewest, exact_spread
+from linkwise.engine.planning.spread_packed import fewest_bound, packed_fewest, packed_fits, packed_spread
+from linkwise.topology.fabric import NEAR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from linkwise.engine.planning.problem import Cost, Counts, GroupProblem, Region
+    from linkwise.engine.planning.spread_exact import Spread
+
+__all__ = ["LEVELS", "Level", "Outline", "fits", "outline"]
+
+LEVELS: Final = ("placed", "nodes", "network", "bottleneck", "per pod", "residual", "left-over")
+TABLE: Final = 20_000
+"""nodes times rests of members up to which the exact table is made"""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a plan is worth in one level, and whether no plan is better there."""
+
+    name: str
+    value: tuple[float, ...]
+    proven: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """How many members of each kind each node takes; which devices follows on the node's own samples."""
+
+    counts: dict[str, Counts]
+    levels: tuple[Level, ...]
+    region: tuple[str, ...] = ()
+    floors: Floors = field(default_factory=Floors)
+
+
+def outline(problem: GroupProblem, table: int = TABLE) -> Generator[None, None, Outline | None]:
+    """The best outline; None if the group does not fit as a whole. Every `yield` is a place to do something else."""
+    return (yield from _Planning(problem, table).run())
+
+
+def fits(problem: GroupProblem) -> Generator[None, None, bool]:
+    """Whether the group fits as a whole, in whatever way."""
+    return (yield from _Planning(problem).fits())
+
+
+class _Planning:
+    """One run through the levels."""
+
+    def __init__(self, problem: GroupProblem, table: int = TABLE) -> None:
+        self._problem = problem
+        self._table = table
+        rests = 1
+        for kind in problem.kinds:
+            rests *= kind.count + 1
+        self._rests = rests
+        self._floors = Floors(member=problem.floor)
+        """what every plan must keep to"""
+        self._levels: list[Level] = []
+        self._bounds: dict[tuple[Region, Floors], int | None] = {}
+        self._around: list[Region] = []
+        """regions that hold all that are looked at: what does not fit there fits nowhere"""
+
+    def fits(self) -> Generator[None, None, bool]:
+        """Whether there is any plan."""
+        _, nodes = yield from self._fewest_nodes((yield from start_regions(self._problem)))
+        return nodes is not None
+
+    def run(self) -> Generator[None, None, Outline | None]:
+        regions, nodes = yield from self._fewest_nodes((yield from start_regions(self._problem)))
+        if nodes is None:
+            return None
+        self._note("placed", tuple(map(float, self._problem.wanted)))
+        bound = len({spot.name for spot in self._problem.spots if not spot.fresh})
+        self._note("nodes", (nodes + bound,), proven=self._proven(regions))
+        regions = yield from self._closest(regions, nodes)
+        left = (yield from self._least_left(regions, nodes)) if self._problem.seed_order else None
+        floors = yield from self._speeds(regions, nodes, left)
+        best = yield from self._cheapest(regions, nodes, floors)
+        if best is None:
+            return None
+        region, spread = best
+        self._note_cost(spread)
+        return Outline(spread.named(region), tuple(self._levels), region.path, floors)
+
+    def _note_cost(self, spread: Spread) -> None:
+        bound = sum(spot.host.room for spot in self._problem.spots if not spot.fresh)
+        if self._problem.seed_order:
+            _, *lost = spread.cost
+        else:
+            *lost, left = spread.cost
+        self._note("residual", tuple(lost), proven=spread.proven)
+        if not self._problem.seed_order:
+            self._note("left-over", (left + bound,), proven=spread.proven)
+
+    def _note(self, name: str, value: tuple[float, ...], *, proven: bool = True) -> None:
+        self._levels.append(Level(name, value, proven))
+
+    def _least_left(self, regions: list[Region], nodes: int) -> Generator[None, None, int]:
+        """The fewest devices left over, before speed counts at all."""
+        best = yield from self._cheapest(regions, nodes, self._floors)
+        left = best[1].cost[0] if best else 0
+        bound = sum(spot.host.room for spot in self._problem.spots if not spot.fresh)
+        self._note("left-over", (left + bound,), proven=best is not None and best[1].proven)
+        return left
+
+    def _fewest_nodes(self, regions: list[Region]) -> Generator[None, None, tuple[list[Region], int | None]]:
+        """The regions with the fewest nodes."""
+        found = []
+        for region in regions:
+            nodes = yield from self._fewest(region, self._floors)
+            found.append((region, nodes))
+        # rule 001.fewest-nodes: one node, else two, up to as many as there are pods.
+        least = min((nodes for _, nodes in found if nodes is not None), default=None)
+        return [region for region, nodes in found if nodes == least and least is not None], least
+
+    def _closest(self, regions: list[Region], nodes: int) -> Generator[None, None, list[Region]]:
+        """The narrowest domains, level by level, up to the first level at which it takes more than one."""
+        counts: list[float] = [1.0] * self._problem.required
+        proven = True
+        for level in range(self._problem.required, len(self._problem.levels)):
+            domains = [children(region, level) for region in regions]
+            kept = yield from self._that_fit([child for found in domains for child in found], nodes)
+            counts.append(1.0)
+            if not kept:
+                self._around = regions
+                kept, counts[-1], proven = yield from self._fewest_domains(domains, nodes)
+                regions = kept or regions
+                break
+            regions = kept
+        self._note("network", tuple(counts), proven=proven)
+        return regions
+
+    def _fewest_domains(
+        self, domains: list[list[Region]], nodes: int
+    ) -> Generator[None, None, tuple[list[Region], float, bool]]:
+        rooms = [sorted((region.devices() for region in found), reverse=True) for found in domains]
+        wanted = sum(kind.size * kind.count for kind in self._problem.kinds)
+        for count in range(2, max(map(len, domains), default=0) + 1):
+            if not any(sum(own[:count]) >= wanted for own in rooms):
+                continue  # even the largest domains together have too few devices
+            choices = [several(found, count) for found in domains if len(found) >= count]
+            kept = yield from self._that_fit(chain.from_iterable(found for found, _ in choices), nodes)
+            whole = all(whole for _, whole in choices)
+            if kept:
+                return kept, float(count), whole
+        return [], 0.0, True
+
+    def _that_fit(self, regions: Iterable[Region], nodes: int) -> Generator[None, None, list[Region]]:
+        found = []
+        for region in regions:
+            if (yield from self._hosts(region, nodes, self._floors)):
+                found.append(region)  # noqa: PERF401 - a comprehension can't stop for others
+        return found
+
+    def _any_hosts(self, regions: list[Region], nodes: int, floors: Floors) -> Generator[None, None, bool]:
+        for region in regions:
+            if (yield from self._hosts(region, nodes, floors)):
+                return True
+        return False
+
+    def _hosts(self, region: Region, nodes: int, floors: Floors) -> Generator[None, None, bool]:
+        """Whether the group fits into a region on so many nodes."""
+        if len(self._problem.kinds) == 1:
+            found = yield from equal_fewest(self._problem, region, floors)
+            return found is not None and found <= nodes
+        bound = yield from self._bound(region, floors)
+        if bound is None or bound > nodes:
+            return False
+        if (yield from packed_fits(self._problem, region, nodes, floors)):
+            return True
+        small = self._small(region)
+        return small and (yield from exact_fewest(self._problem, region, floors, nodes)) is not None
+
+    def _bound(self, region: Region, floors: Floors) -> Generator[None, None, int | None]:
+        """No plan in the region has fewer fresh nodes than this; None if there is no plan."""
+        if (region, floors) not in self._bounds:
+            self._bounds[region, floors] = yield from fewest_bound(self._problem, region, floors)
+        return self._bounds[region, floors]
+
+    def _speeds(self, regions: list[Region], nodes: int, left: int | None) -> Generator[None, None, Floors]:
+        """The largest bottleneck, then the largest of every member, each less the 5 % within which all are equal."""
+        hosts = {case.host for region in regions for case in region.cases}
+        speeds = sorted({speed for host in hosts for speed in host.speeds()})
+        least = self._problem.floor
+        best = yield from self._largest(speeds, lambda speed: Floors(speed, least), (regions, nodes, left))
+        self._note("bottleneck", (best,))
+        node = NEAR * best
+        inside = yield from self._largest(speeds, lambda speed: Floors(node, max(speed, least)), (regions, nodes, left))
+        self._note("per pod", (inside,))
+        return Floors(node, max(NEAR * inside, least))
+
+    def _largest(
+        self, speeds: Sequence[float], floors: Callable[[float], Floors], where: tuple[list[Region], int, int | None]
+    ) -> Generator[None, None, float]:
+        """The largest speed at which the group still fits, by bisection: less speed never hurts."""
+        low, high = 0, len(speeds) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = yield from self._fits(*where, floors(speeds[middle]))
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return speeds[low] if speeds else 0.0
+
+    def _fits(self, regions: list[Region], nodes: int, left: int | None, floors: Floors) -> Generator[None, None, bool]:
+        """Whether the group fits at these speeds, with no more devices left over than that."""
+        if self._around and not (yield from self._any_hosts(self._around, nodes, floors)):
+            return False
+        for region in regions:
+            if left is not None:
+                spread = yield from self._spread(region, nodes, floors)
+                if spread is not None and spread.cost[0] <= left:
+                    return True
+                continue
+            if (yield from self._hosts(region, nodes, floors)):
+                return True
+        return False
+
+    def _cheapest(
+        self, regions: list[Region], nodes: int, floors: Floors
+    ) -> Generator[None, None, tuple[Region, Spread] | None]:
+        best: tuple[Region, Spread] | None = None
+        least = yield from self._least(nodes, floors)
+        for region in regions:
+            spread = yield from self._spread(region, nodes, floors)
+            if spread is not None and (best is None or spread.cost < best[1].cost):
+                best = (region, spread)
+                if least is not None and spread.cost <= least:
+                    break
+        return best
+
+    def _least(self, nodes: int, floors: Floors) -> Generator[None, None, Cost | None]:
+        """No region can be cheaper than all of them together; None where that is not known."""
+        costs = []
+        for region in self._around:
+            spread = yield from self._spread(region, nodes, floors)
+            if spread is None or not spread.proven:
+                return None
+            costs.append(spread.cost)
+        return min(costs, default=None)
+
+    def _small(self, region: Region) -> bool:
+        return len(region) * self._rests <= self._table
+
+    def _proven(self, regions: list[Region]) -> bool:
+        return len(self._problem.kinds) == 1 or all(map(self._small, regions))
+
+    def _fewest(self, region: Region, floors: Floors) -> Generator[None, None, int | None]:
+        if len(self._problem.kinds) == 1:
+            return (yield from equal_fewest(self._problem, region, floors))
+        bound = yield from self._bound(region, floors)
+        if bound is None:
+            return None
+        packed = yield from packed_fewest(self._problem, region, floors, bound)
+        if packed == bound or not self._small(region):
+            return packed
+        # The table is large: it is only asked for what is better than what was found without it.
+        most = sum(self._problem.wanted) if packed is None else packed - 1
+        found = yield from exact_fewest(self._problem, region, floors, most)
+        return packed if found is None else found
+
+    def _spread(self, region: Region, nodes: int, floors: Floors) -> Generator[None, None, Spread | None]:
+        if self._small(region):
+            return (yield from exact_spread(self._problem, region, nodes, floors))
+        solve = equal_spread if len(self._problem.kinds) == 1 else packed_spread
+        return (yield from solve(self._problem, region, nodes, floors))

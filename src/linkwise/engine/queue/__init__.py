@@ -1,0 +1,1 @@
+"""Pods between two attempts: open offers, contention for nodes, unschedulable pods."""

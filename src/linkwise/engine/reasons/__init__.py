@@ -1,0 +1,1 @@
+"""Every refusal as data, and its sentences in one table."""

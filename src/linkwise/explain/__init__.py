@@ -1,0 +1,1 @@
+"""Explains the broker's decisions: reads its state, changes nothing."""

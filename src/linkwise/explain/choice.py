@@ -1,0 +1,71 @@
+"""Why these devices of a node and not others, in words: what the set is worth, why it was taken, what came second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.explain.choice_links import by_bandwidth, by_links
+from linkwise.explain.choice_rings import by_rings
+from linkwise.explain.reports.choice import Choice, indices_of
+from linkwise.model.verdict import Offer
+from linkwise.policies.memory_share import shares_on
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.engine.index.node_index import Wanted
+    from linkwise.model.node import Node
+
+__all__ = ["why_chosen"]
+
+
+def why_chosen(wanted: Wanted, node: Node, devices: Sequence[str]) -> Choice | None:
+    """Why the ask has these devices, judged by the node as it would be without them; None if it lacks one of them."""
+    known = {device.id for device in node.devices}
+    if not devices or not set(devices) <= known:
+        return None
+    if not wanted.ask.devices:
+        return _by_room(wanted, node, devices[0])
+    match wanted.policy.name:
+        case "link-affinity":
+            return by_links(node, devices)
+        case "bandwidth":
+            return by_bandwidth(node, devices)
+        case "ring-affinity":
+            return by_rings(node, devices)
+        case _:
+            return _by_count(wanted, node, devices)
+
+
+def _by_count(wanted: Wanted, node: Node, devices: Sequence[str]) -> Choice:
+    best = wanted.policy.pick(wanted.ask, node)
+    now = best.devices if isinstance(best, Offer) and set(best.devices) != set(devices) else ()
+    because = "" if now else "the lowest free devices: only their number counts"
+    return Choice(indices_of(node, devices), because=because, now=indices_of(node, now))
+
+
+def _by_room(wanted: Wanted, node: Node, device: str) -> Choice:
+    rooms, sizes = node.room(), {found.id: shares_on(wanted.ask, found.memory, found.bytes) for found in node.devices}
+    left = rooms.get(device, 0)
+    worth = f"{left} left before it, {max(0, left - sum(sizes[device] or ()))} after it"
+    best, second = _picked(wanted, node), _picked(wanted, _lacking(node, device))
+    chosen, other = indices_of(node, (device,)), indices_of(node, second)
+    if best and best[0] != device:
+        return Choice(chosen, worth, now=indices_of(node, best))
+    if not second:
+        return Choice(chosen, worth, "the only device with enough room")
+    there = rooms[second[0]]
+    order = "least" if there >= left else "most"
+    lost = f"it has {'as much' if there == left else 'more' if there > left else 'less'} room, {there}"
+    because = f"of the devices that fit the one with the {order} room"
+    return Choice(chosen, worth, because, other, f"{lost}; the lower is taken" if there == left else lost)
+
+
+def _picked(wanted: Wanted, node: Node) -> tuple[str, ...]:
+    found = wanted.policy.pick(wanted.ask, node)
+    return found.devices if isinstance(found, Offer) else ()
+
+
+def _lacking(node: Node, device: str) -> Node:
+    return replace(node, devices=tuple(found for found in node.devices if found.id != device))

@@ -1,0 +1,168 @@
+"""Why a set of linked devices was chosen, by link kinds and by bandwidth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb, isfinite
+from typing import TYPE_CHECKING, Final
+
+from linkwise.engine.reasons.catalog import devices_text
+from linkwise.explain.choice_links__compare import bottleneck_lost, partition_lost, single_lost
+from linkwise.explain.reports.choice import Choice, indices_of
+from linkwise.model.verdict import Reason
+from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
+from linkwise.topology.canonical__inferred import inferred_links
+from linkwise.topology.device_sets__bits import mask_of
+from linkwise.topology.device_sets__question import Question
+from linkwise.topology.fabric import fabric_of
+from linkwise.topology.link_score import display_score, link_scores
+from linkwise.topology.machine import machine_of
+from linkwise.topology.partition import Partition, best_partition
+from linkwise.topology.residual import SIZES
+from linkwise.topology.runner_up import next_bottleneck, next_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from linkwise.model.link import Link
+    from linkwise.model.node import Node
+    from linkwise.model.topology import Matrix, Topology
+    from linkwise.topology.fabric import Fabric
+
+__all__ = ["by_bandwidth", "by_links"]
+
+MOST_SETS: Final = 500
+"""that are compared to name the second best: all of a machine of eight devices, few of one of sixteen"""
+_TOO_MANY: Final = "there are too many other sets to name the second best"
+_UNKNOWN: Final = "too little is known of the links; the lowest free devices"
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """A node whose links are known, with devices as positions in its topology."""
+
+    node: Node
+    topology: Topology
+    links: tuple[tuple[Link, ...], ...]
+    at: dict[str, int]
+
+    @classmethod
+    def of(cls, node: Node, devices: Iterable[str]) -> _Places | None:
+        """None if nothing is known of the links of one of the devices."""
+        topology, at = node.topology, node.positions()
+        if topology is None or not (topology.links or topology.bandwidth) or not all(name in at for name in devices):
+            return None
+        return cls(node, topology, topology.links or inferred_links(topology.bandwidth), at)
+
+    def free(self) -> list[int]:
+        return sorted(self.at[device.id] for device in self.node.free() if device.id in self.at)
+
+    def indices(self, places: Iterable[int]) -> tuple[int, ...]:
+        index = {self.at[device.id]: device.index for device in self.node.devices if device.id in self.at}
+        return tuple(index[place] for place in places)
+
+    def kinds(self, places: Sequence[int]) -> str:
+        """How the devices of a set reach each other, the fastest first."""
+        found = Counter(min(self.links[i][j], self.links[j][i]) for i, j in combinations(places, 2))
+        if len(found) == 1:
+            return f"{next(iter(found))} between {'them' if len(places) == 2 else 'all of them'}"
+        order = sorted(found, reverse=True)
+        return ", ".join(f"{found[kind]} pair{'s' if found[kind] > 1 else ''} {kind}" for kind in order)
+
+
+def by_links(node: Node, devices: Sequence[str]) -> Choice:
+    """By link kinds: the set, the partition it is of, and what came second."""
+    known = _Places.of(node, devices)
+    if known is None:
+        return Choice(indices_of(node, devices), because=_UNKNOWN)
+    scores = link_scores(known.links)
+    places = sorted(known.at[device] for device in devices)
+    return _single(known, scores, places[0]) if len(places) == 1 else _set(known, scores, places)
+
+
+def by_bandwidth(node: Node, devices: Sequence[str]) -> Choice:
+    """By the slowest pair: the set, what it leaves to others, and what came second."""
+    known = _Places.of(node, devices)
+    if known is None:
+        return Choice(indices_of(node, devices), because=_UNKNOWN)
+    fabric = fabric_of(known.topology.bandwidth, known.topology.links)
+    places, free = sorted(known.at[device] for device in devices), known.free()
+    best = best_bottleneck(fabric.values, len(places), free)
+    own = Bottleneck(tuple(places), fabric.bottleneck(mask_of(places)))
+    chosen = Choice(known.indices(places), _slowest(known, own))
+    if not isinstance(best, Bottleneck):
+        return chosen
+    if set(best.devices) != set(places):
+        lost = bottleneck_lost(fabric, mask_of({*free, *places}), best, own)
+        return replace(chosen, now=known.indices(best.devices), lost=lost)
+    asked = Question(mask_of(free), 0, len(places))
+    chosen = replace(chosen, because=_leaves(fabric, asked, best))
+    if comb(len(free), len(places)) > MOST_SETS:
+        return replace(chosen, lost=_TOO_MANY)
+    other = next_bottleneck(fabric, asked, best)
+    if other is None:
+        return chosen
+    return replace(chosen, other=known.indices(other.devices), lost=bottleneck_lost(fabric, asked.free, best, other))
+
+
+def _single(known: _Places, scores: Matrix, place: int) -> Choice:
+    free = known.free()
+    loss = {one: sum(scores[one][other] for other in free if other != one) for one in {*free, place}}
+    order = sorted(free, key=lambda one: (loss[one], one))
+    worth = f"its links to the other free devices are worth {loss[place]:g} points{_inferred(known)}"
+    chosen = Choice(known.indices([place]), worth)
+    if order[:1] != [place]:
+        return replace(chosen, now=known.indices(order[:1]))
+    chosen = replace(chosen, because="the device whose loss costs the others least")
+    if len(order) == 1:
+        return chosen
+    return replace(chosen, other=known.indices(order[1:2]), lost=single_lost(loss[place], loss[order[1]]))
+
+
+def _set(known: _Places, scores: Matrix, places: list[int]) -> Choice:
+    free, size = known.free(), len(places)
+    best = best_partition(scores, size, free)
+    own = best
+    if not isinstance(best, Partition) or set(best.devices) != set(places):
+        own = best_partition(scores, size, sorted({*free, *places}), places)
+    chosen = Choice(known.indices(places), f"{known.kinds(places)}, {_points(own)}{_inferred(known)}")
+    if not isinstance(best, Partition) or not isinstance(own, Partition):
+        return chosen
+    if set(best.devices) != set(places):
+        return replace(chosen, now=known.indices(best.devices), lost=partition_lost(best, own))
+    sets = " ".join(devices_text(known.indices(found)) for found in best.sets)
+    chosen = replace(chosen, because=f"the best set of the best partition, total {best.total:g}: {sets}")
+    if comb(len(free), size) > MOST_SETS:
+        return replace(chosen, lost=_TOO_MANY)
+    other = next_partition(machine_of(scores), Question(mask_of(free), 0, size), best, "partition")
+    if other is None:
+        return chosen
+    return replace(chosen, other=known.indices(other.devices), lost=partition_lost(best, other))
+
+
+def _points(found: Partition | Reason) -> str:
+    if isinstance(found, Reason):
+        return "not to be had"
+    return f"{found.score:g} points, {display_score(found.score, len(found.devices)):.1f} of 100"
+
+
+def _inferred(known: _Places) -> str:
+    return "" if known.topology.links else "; link kinds are inferred from bandwidth"
+
+
+def _slowest(known: _Places, found: Bottleneck) -> str:
+    if not isfinite(found.value):
+        return ""
+    source = "" if known.topology.bandwidth else ", the usual of its link kind"
+    return f"slowest pair {found.value:g} GB/s{source}"
+
+
+def _leaves(fabric: Fabric, asked: Question, best: Bottleneck) -> str:
+    if not best.proven:
+        return "the fastest set found; there are too many devices to look at all"
+    counts = fabric.left(asked.free & ~mask_of(best.devices))
+    left = " and ".join(f"{count} of {size}" for size, count in zip(SIZES, counts, strict=True) if count)
+    best_of = "the device" if asked.size == 1 else "the fastest set, within 5 %,"
+    return f"{best_of} that leaves most to others: good sets left are {left or 'none'}"

@@ -1,0 +1,82 @@
+"""Why devices of one ring, mesh, module or card were chosen: how many each has idle, and which number is best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.explain.reports.choice import Choice, indices_of
+from linkwise.policies.ring_affinity import LETTERS, group_letter, lie
+from linkwise.policies.ring_profiles import known_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.model.device__hardware import HardwareProfile, Span
+    from linkwise.model.node import Node
+
+__all__ = ["by_rings"]
+
+_WAYS: Final[dict[Span, str]] = {
+    "count": "any free devices of the node will do, and the lowest are taken",
+    "whole groups": "so many must lie where nothing else is taken",
+    "even split": "half of them lie in each of two, at matching positions",
+    "whole groups first": "what is whole is given whole, the odd one where something is taken already",
+}
+
+
+def by_rings(node: Node, devices: Sequence[str]) -> Choice:
+    """By the groups that the node's devices form."""
+    indices, profile = indices_of(node, devices), known_profile(node.profile)
+    lying = lie(profile, node, len(indices)) if profile else None
+    if profile is None or lying is None:
+        return Choice(indices)
+    idle = _idle(profile, node)
+    chosen = Choice(indices, _worth(profile, idle, indices))
+    if set(lying.devices) != set(indices):
+        return replace(chosen, now=tuple(sorted(lying.devices)))
+    span = profile.span(len(indices)) or "count"
+    if span != "one group":
+        return replace(chosen, because=_WAYS[span])
+    because = f"{_preference(profile, len(indices))}; this is group {group_letter(lying)}"
+    return _second(profile, idle, replace(chosen, because=because))
+
+
+def _idle(profile: HardwareProfile, node: Node) -> list[tuple[int, ...]]:
+    free = {device.index for device in node.free()}
+    count = max([profile.devices, *(device.index + 1 for device in node.devices)])
+    return [tuple(index for index in group if index in free) for group in profile.groups(count)]
+
+
+def _worth(profile: HardwareProfile, idle: list[tuple[int, ...]], indices: tuple[int, ...]) -> str:
+    if profile.group == 1:
+        return ""
+    touched = [number for number, _ in enumerate(idle) if any(index // profile.group == number for index in indices)]
+    return "in " + " and ".join(f"{profile.noun} {number}, which has {len(idle[number])} idle" for number in touched)
+
+
+def _preference(profile: HardwareProfile, count: int) -> str:
+    best, *others = _order(profile, count)
+    if not others:
+        return f"only a {profile.noun} with {best} idle will do"
+    return f"for {count} a {profile.noun} with {best} idle is best, then with {', '.join(map(str, others))}"
+
+
+def _second(profile: HardwareProfile, idle: list[tuple[int, ...]], chosen: Choice) -> Choice:
+    """The best of the other groups."""
+    count, home = len(chosen.devices), chosen.devices[0] // profile.group
+    order = _order(profile, count)
+    others = [(order.index(len(group)), number) for number, group in enumerate(idle) if len(group) in order]
+    others = [entry for entry in sorted(others) if entry[1] != home]
+    if not others:
+        return replace(chosen, lost=f"no other {profile.noun} has enough idle" if len(idle) > 1 else "")
+    rank, number = others[0]
+    there = f"{profile.noun} {number} has {len(idle[number])} idle"
+    same = len(idle[number]) == len(idle[home])
+    lost = f"{there} as well; the lower is taken" if same else f"{there}, which is group {LETTERS[rank]}"
+    return replace(chosen, other=idle[number][:count], lost=lost)
+
+
+def _order(profile: HardwareProfile, count: int) -> tuple[int, ...]:
+    """How many idle devices a group should have, the best first."""
+    return profile.preference.get(count, tuple(range(count, profile.group + 1)))

@@ -1,0 +1,185 @@
+"""Where a group of pods stands, and why: worked out from the cluster as it is now, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.groups.bundles import alternatives, apart, mates_of, together
+from linkwise.broker.groups.notices import apart_text
+from linkwise.broker.groups.planning import gathered
+from linkwise.broker.groups.readiness import unready
+from linkwise.broker.groups.stale_gangs import stuck_text
+from linkwise.broker.groups.what_if import Change, Trying
+from linkwise.engine.reasons.catalog import refusal
+from linkwise.explain.group__group_members import hosts_of, told_members
+from linkwise.explain.group_shortage__explaining_short import explain_short
+from linkwise.explain.plan_comparison import best_of, compared
+from linkwise.explain.reports.group import GroupExplanation, PlanLevel, RunnerUp
+from linkwise.model.verdict import Reason
+
+if TYPE_CHECKING:
+    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.state import State
+    from linkwise.engine.planning.plan import Plan
+    from linkwise.engine.planning.planner import Level
+    from linkwise.explain.reports.group import GroupStage
+
+__all__ = ["explain_group", "group_stage"]
+
+TRIED: Final = 8
+"""nodes of a plan that are left out, one at a time, to find the second best"""
+TOO_LONG: Final = "to look at every other way would take too long"
+
+
+def explain_group(state: State, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
+    """The group of that key, or of the pod with that UID; None if there is none.
+
+    Whoever wants so many things `most` that would help is told faster, and not what came second.
+    """
+    key = state.groups.key_of(key) or key
+    found = gathered(state, key)
+    if found is None:
+        return None
+    stage, reason = group_stage(state, found, now)
+    told = _begun(state, found, stage, now)
+    held = state.groups.plans.get(key)
+    if reason:
+        told = _waiting(state, told, reason)
+    if held:
+        told = replace(told, held=max(0.0, held.expires - now))
+    if stage not in {"fits", "held", "short"}:
+        return _with_members(state, found, told, None)
+    return _planned(state, found, told, held.plan if held else None, most)
+
+
+def group_stage(state: State, found: Gathered, now: float) -> tuple[GroupStage, Reason | None]:
+    """How far the group has come, as far as that is known without planning it, and what it waits for."""
+    key = found.group.key
+    if key in state.groups.plans:
+        return "held", None
+    if not found.waiting:
+        return "placed", None
+    reason = unready(state, found, now)
+    if reason:
+        return "gated" if reason.kind == "gated" else "waiting", reason
+    first = mates_of(state, key)[0]
+    if now < state.groups.rests.get(first, (0, now))[1]:
+        return "waiting", Reason("001.hold", kind="resting")
+    if first in state.runs:
+        return "planning", None
+    return "short" if first in state.groups.short else "fits", None
+
+
+def _begun(state: State, found: Gathered, stage: GroupStage, now: float) -> GroupExplanation:
+    group = found.group
+    odd = filter(None, [stuck_text(state, found, now), apart_text(apart(state, group))])
+    return GroupExplanation(
+        group.key,
+        group.source,
+        stage,
+        group.total,
+        group.minimum,
+        mates=tuple(mate for mate in mates_of(state, group.key) if mate != group.key),
+        policy=_policy(state, found),
+        nodes=len(state.cluster.nodes),
+        notes=(*_notes(state, found), *odd),
+    )
+
+
+def _waiting(state: State, told: GroupExplanation, reason: Reason) -> GroupExplanation:
+    asked, there = (fact if isinstance(fact, int) else 0 for fact in (reason.asked, reason.found))
+    match reason.kind:
+        case "gated":
+            return replace(told, lacking=there)
+        case "missing":
+            window = state.settings.group.window if reason.rule == "001.members" else 0.0
+            return replace(told, lacking=asked - there, window=window)
+        case _:
+            return replace(told, sentence=refusal(reason))
+
+
+def _planned(
+    state: State, found: Gathered, told: GroupExplanation, plan: Plan | None, most: int | None
+) -> GroupExplanation:
+    """The plan that holds, or the one that would be made now; and what is lacking if that has not room for all."""
+    whole = together(state, found.group.key) or found
+    trying = Trying(state, whole)
+    if plan is None:
+        plan = trying.plan() or _of_fewer(state, found)
+        told = replace(told, stage="fits" if plan else "short")
+    told = _with_members(state, found, replace(told, network=trying.network), plan)
+    if plan:
+        told = _with_plan(told, trying, plan, alone=most is not None or bool(whole.bound))
+    if plan is None or told.count("left out"):
+        told = explain_short(state, whole, trying, told, most)
+    return replace(told, notes=(*told.notes, TOO_LONG)) if trying.cut else told
+
+
+def _of_fewer(state: State, found: Gathered) -> Plan | None:
+    """The plan of gangs that start together and do not fit with all members: with as many of each as must start."""
+    parts = [mate for key in mates_of(state, found.group.key) if (mate := gathered(state, key))]
+    for fewer, left in list(alternatives(parts))[1:]:
+        if plan := Trying(state, fewer).plan():
+            return replace(plan, missing=(*plan.missing, *left))
+    return None
+
+
+def _policy(state: State, found: Gathered) -> str:
+    wishes = (state.wish(pod) for pod in (*found.waiting, *found.bound))
+    return next((wish.policy for wish in wishes if wish.ask), "")
+
+
+def _notes(state: State, found: Gathered) -> tuple[str, ...]:
+    """What is wrong with what members say, each thing once."""
+    said: dict[str, list[str]] = {}
+    for pod in found.waiting:
+        wish, wanted = state.wish(pod), state.wanted(state.wish(pod))
+        refused = wanted.policy.admit(wanted.ask) if wanted else None
+        sentences = [f"{problem.key}: {problem.sentence}" for problem in wish.problems]
+        for sentence in (*sentences, *([refusal(refused)] if refused else ())):
+            said.setdefault(sentence, []).append(pod.name)
+    return tuple(f"{_named(names)}: {sentence}" for sentence, names in said.items())
+
+
+def _named(names: list[str]) -> str:
+    return f"pod {names[0]}" if len(names) == 1 else f"pod {names[0]} and {len(names) - 1} more"
+
+
+def _with_members(state: State, found: Gathered, told: GroupExplanation, plan: Plan | None) -> GroupExplanation:
+    members = told_members(state, found, plan, held=told.stage == "held")
+    return replace(told, members=members, hosts=hosts_of(state, members))
+
+
+def _with_plan(told: GroupExplanation, trying: Trying, plan: Plan, *, alone: bool) -> GroupExplanation:
+    """The plan's levels, and the second best; the rest of a group that is partly bound has no choice to speak of."""
+    told = replace(told, levels=tuple(map(_level, plan.levels)), region=plan.region)
+    if alone or not plan.levels:
+        return told
+    others = _others(trying, plan)
+    if not others:
+        return replace(told, sole=not trying.cut)
+    other = others[best_of([found.levels for found in others])]
+    result = compared(plan.levels, other.levels, trying.network)
+    return replace(told, runner_up=RunnerUp(other.nodes, result.level, result.sentence, result.better))
+
+
+def _others(trying: Trying, plan: Plan) -> list[Plan]:
+    """The best plan without each of the nodes, one at a time, by names."""
+    held = trying.held
+    names = [name for name in plan.nodes if name not in held]
+    found = [trying.plan(Change(but=frozenset({name}))) for name in _various(names, plan, trying)]
+    return sorted((other for other in found if other and other.levels), key=lambda other: sorted(other.nodes))
+
+
+def _various(names: list[str], plan: Plan, trying: Trying) -> list[str]:
+    """A few of them that differ; of those that are alike the last, so that what is left is the first by name."""
+    homes = Counter(placement.node for placement in plan.placements.values())
+    found = {(homes[name], trying.kind(name)): name for name in sorted(names)}
+    return list(found.values())[:TRIED]
+
+
+def _level(level: Level) -> PlanLevel:
+    return PlanLevel(level.name, tuple(part if isfinite(part) else None for part in level.value), level.proven)

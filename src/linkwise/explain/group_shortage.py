@@ -1,0 +1,132 @@
+"""Which pods would have to end so that all members of a group fit: single ones if that is enough, else the fewest found."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.cluster.demand import demand_of
+from linkwise.broker.cluster.pods import holds_devices
+from linkwise.broker.groups.what_if import Change
+from linkwise.engine.ledger import is_whole
+from linkwise.explain.reports.group import GroupRemedy
+from linkwise.explain.reports.pod import Leaver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.broker.groups.what_if import Trying
+    from linkwise.broker.state import State
+    from linkwise.engine.ledger import Entry
+    from linkwise.explain.survey import Survey
+    from linkwise.model.node import Node
+
+__all__ = ["RoomForAll"]
+
+MOST_PODS: Final = 48
+"""pods whose end is tried, those first that free most"""
+MOST_WAYS: Final = 3
+
+
+class RoomForAll:
+    """Looks for pods that stand in the way of a group."""
+
+    def __init__(self, state: State, trying: Trying, nodes: Survey) -> None:
+        self._state = state
+        self._trying = trying
+        self._away = {member.pod for member in trying.members} | _siblings(state, trying)
+        fitting = {name for name, _ in nodes.fitting}
+        self._open = fitting.union(nodes.open())
+        self._stopped = [name for name in nodes.stopped if name in self._open]
+        smallest = min((member.size for member in trying.members if member.size), default=1)
+        # Where it is short, few nodes can take a member: only these and those that pods leave are looked at.
+        self._roomy = frozenset(name for name, node in trying.serving() if _room(node) >= smallest)
+
+    def ever(self) -> bool:
+        """Whether it would fit if all other pods were gone."""
+        cluster = self._state.cluster
+        entries = (entry.pod for entry in cluster.ledger.entries())
+        pods = (pod.uid for pod in cluster.pods.values() if holds_devices(pod))
+        return self._fits(frozenset((*entries, *pods)) - self._away)
+
+    def remedies(self) -> list[GroupRemedy]:
+        """Single pods, the likeliest to end first; else some that are enough together and of which none is too many."""
+        pods = self._candidates()
+        single = (uid for uid in sorted(pods, key=self._likely) if self._fits(frozenset({uid})))
+        found: list[tuple[str, ...]] = [(uid,) for uid in islice(filter(self._alone, single), MOST_WAYS)]
+        together = () if found else self._together(pods)
+        if together and self._sure(together):
+            found = [together]
+        return list(map(self._remedy, found))
+
+    def _together(self, pods: list[str]) -> tuple[str, ...]:
+        """The first so many that are enough; of these those may stay whose end is not needed, the small ones first."""
+        gone = dict.fromkeys(pods[: self._enough(pods)])
+        for uid in list(gone)[-2::-1]:
+            if self._fits(frozenset(gone) - {uid}):
+                del gone[uid]
+        return tuple(sorted(gone, key=self._likely))
+
+    def _enough(self, pods: list[str]) -> int:
+        """How many of the first have to end, by bisection: more never hurt; none if all of them are too few."""
+        low, high = 0, len(pods) + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(frozenset(pods[:middle])) else (middle, high)
+        return high if high <= len(pods) else 0
+
+    def _fits(self, gone: frozenset[str]) -> bool:
+        return self._trying.fits(Change(gone=gone, only=self._roomy))
+
+    def _alone(self, uid: str) -> bool:
+        return self._sure((uid,))
+
+    def _sure(self, gone: Iterable[str]) -> bool:
+        return self._trying.whole(Change(gone=frozenset(gone), only=self._roomy)) is not None
+
+    def _candidates(self) -> list[str]:
+        """Those that free most first, and of equals the likeliest to end."""
+        cluster = self._state.cluster
+        freed = {entry.pod: _devices(entry) for entry in cluster.ledger.entries() if entry.node in self._open}
+        for name in self._stopped:
+            pods = [pod.uid for pod in cluster.pods_on(name) if holds_devices(pod)]
+            freed = {**dict.fromkeys(pods, 0), **freed}
+        order = sorted(freed, key=lambda uid: (-freed[uid], self._likely(uid)))
+        return [uid for uid in order if uid not in self._away][:MOST_PODS]
+
+    def _likely(self, uid: str) -> tuple[object, ...]:
+        """Pods being deleted, then the lowest priority, the oldest."""
+        pod = self._state.pod(uid)
+        return (not pod.deleting, pod.priority, pod.created, self._state.name_of(uid)) if pod else (True, 0, 0.0, uid)
+
+    def _remedy(self, pods: tuple[str, ...]) -> GroupRemedy:
+        return GroupRemedy("pods end", tuple(map(self._leaver, pods)), tuple(map(self._home, pods)))
+
+    def _leaver(self, uid: str) -> Leaver:
+        entry, pod = self._state.cluster.ledger.get(uid), self._state.pod(uid)
+        leaving = bool(pod and pod.deleting)
+        if entry is None:
+            cpu = demand_of(pod)[0].cpu if pod else 0
+            return Leaver(uid, self._state.name_of(uid), cpu=cpu, leaving=leaving)
+        share = sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
+        unit = self._state.cluster.stocks[entry.node].unit if share else ""
+        return Leaver(uid, self._state.name_of(uid), 0 if share else _devices(entry), share, unit, leaving=leaving)
+
+    def _home(self, uid: str) -> str:
+        entry, pod = self._state.cluster.ledger.get(uid), self._state.pod(uid)
+        return entry.node if entry else pod.node if pod else ""
+
+
+def _room(node: Node) -> int:
+    return len(node.free()) - node.unattributed
+
+
+def _devices(entry: Entry) -> int:
+    return entry.untold.devices if entry.untold else len(entry.grant.offer.devices)
+
+
+def _siblings(state: State, trying: Trying) -> set[str]:
+    """Members that are bound: without them it is another group."""
+    keys = {state.groups.key_of(member.pod) for member in trying.members}
+    gathered = (state.groups.gather(key) for key in keys)
+    return {pod.uid for found in gathered if found for pod in found.bound}

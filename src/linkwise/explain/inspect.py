@@ -1,0 +1,162 @@
+"""What every node has and who has it, device by device: what inspect commands and describe pages print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from linkwise.broker.cluster.recorded_grants import held_alone
+from linkwise.model.node import FREE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from linkwise.broker.state import State
+    from linkwise.engine.ledger import Entry, State as LedgerState
+    from linkwise.model.device import Device
+    from linkwise.model.inventory import Stock
+    from linkwise.model.node import Mode, Node, Use
+
+__all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect"]
+
+HolderState = Literal["planned", "promised", "bound", "leaving", "unknown"]
+"""`promised` and `planned` pods are not seen on the node; `unknown` ones are seen by its agent and by nobody else"""
+
+_STATES: Final[Mapping[LedgerState, HolderState]] = {
+    "PLANNED": "planned",
+    "ASSUMED": "promised",
+    "ASSIGNED": "bound",
+    "RELEASING": "leaving",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A pod, and how much it has of one device; or of any of them, where it is not known which."""
+
+    uid: str
+    namespace: str
+    name: str
+    state: HolderState
+    share: int = 0
+    core: int = 0
+    whole: bool = False
+    devices: int = 0
+    """where it is not known which: how many whole ones"""
+
+    @property
+    def seen(self) -> bool:
+        """Whether it was seen on the node, and not only promised to it."""
+        return self.state not in {"planned", "promised"}
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedDevice:
+    """One device."""
+
+    id: str
+    index: int
+    model: str
+    memory: int  # in the unit of the node
+    healthy: bool
+    share: int  # taken, in the unit of the node
+    core: int  # percent taken
+    whole: bool
+    """whether all of it is taken"""
+    room: int  # left to hand out, in the unit of the node
+    namespaces: tuple[str, ...]
+    pods: tuple[Holder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInspection:
+    """One node; addresses are not known here."""
+
+    name: str
+    mode: Mode
+    unit: str
+    """of memory and shares: MiB, GiB, %"""
+    profile: str
+    enforced: bool
+    """whether our agent hands out the devices"""
+    devices: tuple[InspectedDevice, ...]
+    unattributed: tuple[Holder, ...]
+    """pods of which it is not known which devices they have"""
+    memory: int
+    """of all devices"""
+    taken: int
+    """of that, what is not known to be on a device included"""
+    idle: int
+    """devices that work and of which nothing is taken, less those that may be taken"""
+
+
+def inspect(state: State, name: str | None) -> tuple[NodeInspection, ...]:
+    """The node of that name, or all that have devices, by name; none if it is not known."""
+    stocks = state.cluster.stocks
+    names = (
+        [name] if name in stocks else [] if name is not None else sorted(key for key in stocks if stocks[key].devices)
+    )
+    return tuple(_inspected(state, stocks[found], state.cluster.index.nodes[found]) for found in names)
+
+
+def _inspected(state: State, stock: Stock, node: Node) -> NodeInspection:
+    holders: dict[str, list[Holder]] = {device.id: [] for device in node.devices}
+    unattributed: list[Holder] = []
+    for entry in state.cluster.ledger.on(stock.name):
+        alone = held_alone(stock, entry)
+        for device, use in alone.used.items():
+            holders[device].append(_holder(state, entry, use))
+        if alone.unattributed or alone.unattributed_share or alone.unattributed_core:
+            lost = (alone.unattributed_share, alone.unattributed_core, False, alone.unattributed)
+            unattributed.append(Holder(*_named(state, entry), *lost))
+    for drift in state.cluster.drift.get(stock.name, ()):
+        if drift.kind == "stranger":
+            for device in drift.devices:
+                holders[device].append(Holder(drift.pods[0], "", drift.pods[0], "unknown", whole=True))
+    return _summed(stock, node, holders, unattributed)
+
+
+def _summed(
+    stock: Stock, node: Node, holders: Mapping[str, Sequence[Holder]], unattributed: Sequence[Holder]
+) -> NodeInspection:
+    rooms = node.room()
+    devices = tuple(_device(node, device, rooms.get(device.id, 0), holders[device.id]) for device in node.devices)
+    taken = sum(device.memory if device.whole else device.share for device in devices)
+    return NodeInspection(
+        stock.name,
+        node.mode,
+        stock.unit,
+        stock.profile,
+        stock.enforced,
+        devices,
+        tuple(unattributed),
+        sum(device.memory for device in devices),
+        taken + node.unattributed_share,
+        max(0, len(node.free()) - node.unattributed),
+    )
+
+
+def _device(node: Node, device: Device, room: int, pods: Sequence[Holder]) -> InspectedDevice:
+    use = node.used.get(device.id, FREE)
+    return InspectedDevice(
+        device.id,
+        device.index,
+        device.model,
+        device.memory,
+        device.healthy,
+        use.share,
+        use.core,
+        use.whole,
+        room,
+        tuple(sorted(use.namespaces)),
+        tuple(pods),
+    )
+
+
+def _holder(state: State, entry: Entry, use: Use) -> Holder:
+    return Holder(*_named(state, entry), use.share, use.core, use.whole)
+
+
+def _named(state: State, entry: Entry) -> tuple[str, str, str, HolderState]:
+    pod = state.pod(entry.pod)
+    return entry.pod, entry.namespace, pod.name if pod else entry.pod, _STATES[entry.state]

@@ -1,0 +1,170 @@
+"""Which pods would have to end so that a waiting pod fits, on which node: the fewest, and of these the likeliest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.cluster.demand import capacity_of, demand_of
+from linkwise.broker.cluster.pods import holds_devices
+from linkwise.broker.cluster.recorded_grants import held_alone
+from linkwise.engine.feasibility import unfit
+from linkwise.engine.ledger import is_whole
+from linkwise.engine.preemption import helps
+from linkwise.explain.make_room__remedies import Crowd, room_makers
+from linkwise.explain.reports.pod import Leaver, Remedy
+from linkwise.explain.survey__against import nearness
+from linkwise.policies.memory_share import shares_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from linkwise.broker.state import State
+    from linkwise.engine.feasibility import Neighbour
+    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.ledger import Entry
+    from linkwise.explain.survey import Survey
+    from linkwise.model.demand import Load
+    from linkwise.model.verdict import Reason
+
+__all__ = ["RoomMaking"]
+
+MOST_NODES: Final = 32
+"""nodes looked at, the nearest"""
+SHOWN: Final = 3
+_WHOLE: Final = 1 << 60
+"""what comes free with a whole device: enough"""
+_Likely = tuple[bool, int, float, str]
+"""not being deleted, priority, when it was made, name: the lowest first"""
+_UNLIKELY: Final[_Likely] = (True, 1 << 40, 0.0, "")
+_AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral": "ephemeral"}
+
+
+@dataclass(frozen=True, slots=True)
+class RoomMaking:
+    """Looks for pods that stand in the way of one pod."""
+
+    state: State
+    wanted: Wanted
+    found: Survey
+
+    def remedies(self) -> list[Remedy]:
+        """One a node, the likeliest to come true first: pods being deleted, then the lowest priority, the oldest."""
+        makers = room_makers([crowd for name in self._nodes() for crowd in self._crowds(name)], self._fits)
+        makers.sort(key=lambda maker: (max(map(self._likely, maker[1])), maker))
+        best: dict[str, tuple[str, ...]] = {}
+        for node, pods in makers:
+            best.setdefault(node, pods)
+        return [
+            Remedy("pods end", node, tuple(self._leaver(node, uid) for uid in pods))
+            for node, pods in list(best.items())[:SHOWN]
+        ]
+
+    def _nodes(self) -> list[str]:
+        open_ones = set(self.found.open())
+        reasons = {name: reject.reason for name, reject in self.found.refused.items() if name in open_ones}
+        beside = {name: reason for name, reason in self.found.stopped.items() if name in open_ones}
+        likely = self._likeliest(open_ones)
+        return [*_nearest(reasons, likely), *_nearest(beside, likely)]
+
+    def _likeliest(self, nodes: set[str]) -> dict[str, _Likely]:
+        """How likely the first pod of each node is to end."""
+        found: dict[str, _Likely] = {}
+        for entry in self.state.cluster.ledger.entries():
+            if entry.node in nodes:
+                likely = self._likely(entry.pod)
+                found[entry.node] = min(found.get(entry.node, likely), likely)
+        return found
+
+    def _crowds(self, name: str) -> list[Crowd]:
+        reason, entries = self.found.stopped.get(name), self.state.cluster.ledger.on(name)
+        if reason:
+            return [self._crowd_beside(name, reason)]
+        if not self.wanted.ask.devices:
+            return self._crowds_by_device(name, entries)
+        node = self.state.cluster.index.nodes[name]
+        free = max(0, len(node.free()) - node.unattributed)
+        return [self._crowd(name, {entry.pod: _devices(entry) for entry in entries}, self.wanted.ask.devices - free)]
+
+    def _crowds_by_device(self, name: str, entries: list[Entry]) -> list[Crowd]:
+        """Only pods of one device make room together where the room must be on one."""
+        node, stock = self.state.cluster.index.nodes[name], self.state.cluster.stocks[name]
+        freed: dict[str, dict[str, int]] = {}
+        for entry in entries:
+            for device, use in held_alone(stock, entry).used.items():
+                freed.setdefault(device, {})[entry.pod] = use.share or _WHOLE
+        rooms = node.room()
+        needs = {device.id: shares_on(self.wanted.ask, device.memory, device.bytes) for device in node.devices}
+        return [
+            self._crowd(name, pods, sum(needs[device] or ()) - rooms.get(device, 0)) for device, pods in freed.items()
+        ]
+
+    def _crowd_beside(self, name: str, reason: Reason) -> Crowd:
+        """Pods that take what a node with enough devices lacks."""
+        amount, found = _AMOUNTS.get(reason.kind), reason.found
+        pods = [pod for pod in self.state.cluster.pods_on(name) if holds_devices(pod)]
+        if amount is None or not isinstance(found, tuple) or not isinstance(reason.asked, int):
+            return self._crowd(name, dict.fromkeys((pod.uid for pod in pods), 1), 1)
+        freed: dict[str, int] = {pod.uid: getattr(demand_of(pod)[0], amount) for pod in pods}
+        left = found[0]
+        return self._crowd(name, freed, reason.asked - (left if isinstance(left, int) else 0))
+
+    def _crowd(self, name: str, freed: Mapping[str, int], lack: int) -> Crowd:
+        order = sorted(freed, key=lambda uid: (freed[uid] < lack, self._likely(uid)))
+        return Crowd(name, tuple(order), lack, freed)
+
+    def _fits(self, name: str, pods: tuple[str, ...]) -> bool:
+        cluster, stock = self.state.cluster, self.state.cluster.stocks[name]
+        enough = name in self.found.stopped or helps(
+            cluster.ledger, stock, self.wanted, set(pods), cluster.ended_on(stock)
+        )
+        return enough and self._fits_beside(name, pods)
+
+    def _fits_beside(self, name: str, pods: tuple[str, ...]) -> bool:
+        cluster, view = self.state.cluster, self.state.cluster.nodes[name]
+
+        def neighbours() -> Iterator[Neighbour]:
+            there = (pod for pod in cluster.pods_on(name) if holds_devices(pod) and pod.uid not in pods)
+            return ((pod.namespace, pod.labels) for pod in there)
+
+        load: Load = cluster.load(name)
+        for uid in pods:
+            pod = cluster.pods.get(uid)
+            load = load.minus(demand_of(pod)[0]) if pod else load
+        return unfit(self.found.demand, view, capacity_of(view), load, neighbours) is None
+
+    def _likely(self, uid: str) -> _Likely:
+        pod = self.state.pod(uid)
+        if pod is None:
+            return (True, 0, 0.0, uid)
+        return (not pod.deleting, pod.priority, pod.created, self.state.name_of(uid))
+
+    def _leaver(self, node: str, uid: str) -> Leaver:
+        entry, pod = self.state.cluster.ledger.get(uid), self.state.pod(uid)
+        beside = self.found.stopped.get(node)
+        cpu = demand_of(pod)[0].cpu if pod and beside and beside.kind == "cpu" else 0
+        devices, share = (_devices(entry), _share(entry)) if entry else (0, 0)
+        unit = self.state.cluster.stocks[node].unit
+        return Leaver(
+            uid, self.state.name_of(uid), 0 if share else devices, share, unit, cpu, bool(pod and pod.deleting)
+        )
+
+
+def _nearest(reasons: Mapping[str, Reason], likely: Mapping[str, _Likely]) -> list[str]:
+    """Nodes where a pod is leaving, then those where least is missing, then those with the likeliest pod."""
+
+    def order(name: str) -> tuple[object, ...]:
+        leaving, *others = likely.get(name, _UNLIKELY)
+        return (leaving, -nearness(reasons[name]), *others, name)
+
+    return sorted(reasons, key=order)[:MOST_NODES]
+
+
+def _devices(entry: Entry) -> int:
+    return entry.untold.devices if entry.untold else len(entry.grant.offer.devices)
+
+
+def _share(entry: Entry) -> int:
+    if entry.untold:
+        return entry.untold.share
+    return sum(part.share for part in entry.grant.offer.parts if not is_whole(part))

@@ -1,0 +1,93 @@
+"""What a node has, who has it, and what it could still take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.cluster.demand import capacity_of
+from linkwise.engine.drift import drift_text
+from linkwise.engine.feasibility import all_unfit
+from linkwise.engine.index.node_index import Wanted
+from linkwise.explain.choice import why_chosen
+from linkwise.explain.inspect import inspect
+from linkwise.explain.reports.node import NodeExplanation, Suspect
+from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.model.demand import Demand
+from linkwise.model.verdict import Offer
+from linkwise.topology.fabric import fabric_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.broker.state import State
+    from linkwise.explain.reports.choice import Choice
+    from linkwise.model.node import AskMode, Node
+
+__all__ = ["explain_node"]
+
+SMALL_POD: Final = Demand(cpu=1000, memory=1 << 30)
+"""what any pod with devices needs beside them: a node that has less left is full"""
+
+
+def explain_node(state: State, name: str) -> NodeExplanation | None:
+    """All that is to say of a node; None if it is not known."""
+    found = inspect(state, name)
+    if not found:
+        return None
+    cluster, stock, node = state.cluster, state.cluster.stocks[name], state.cluster.index.nodes[name]
+    entries = cluster.ledger.on(name)
+    by_pod = stock.mode == "any" and bool(entries)
+    served = _served(state, node)
+    view = cluster.nodes[name]
+    return NodeExplanation(
+        name,
+        found[0],
+        "pod" if by_pod else "nothing" if stock.mode == "any" else "node",
+        state.name_of(entries[0].pod) if by_pod else "",
+        stock.sick,
+        tuple(served),
+        _largest(state, node, served),
+        state.settings.share.within == "any",
+        all_unfit(SMALL_POD, view, capacity_of(view), cluster.load(name)),
+        tuple(_suspects(node)),
+        tuple(drift_text(drift, state.name_of) for drift in cluster.drift.get(name, ())),
+        tuple(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
+    )
+
+
+def _served(state: State, node: Node) -> list[int]:
+    """How many whole devices one pod could have."""
+    free = max(0, len(node.free()) - node.unattributed)
+    if not node.profile:
+        return list(range(1, free + 1)) if node.mode != "share" and not node.unattributed_share else []
+    return [size for size in range(1, free + 1) if isinstance(_offer(state, node, size), Offer)]
+
+
+def _largest(state: State, node: Node, served: list[int]) -> Choice | None:
+    offer = _offer(state, node, served[-1]) if served else None
+    return why_chosen(_wanted(state, node, served[-1]), node, offer.devices) if isinstance(offer, Offer) else None
+
+
+def _suspects(node: Node) -> Iterator[Suspect]:
+    """Pairs whose samples are not believed."""
+    topology = node.topology
+    if topology is None or not topology.bandwidth:
+        return
+    # rule 001.suspect: who looks at the node is told what was measured, and what is counted instead.
+    fabric, samples, positions = fabric_of(topology.bandwidth, topology.links), topology.bandwidth, node.positions()
+    at = {positions[device.id]: device.index for device in node.devices if device.id in positions}
+    for one, other in fabric.suspects:
+        if one in at and other in at:
+            yield Suspect((at[one], at[other]), samples[one][other], samples[other][one], fabric.values[one][other])
+
+
+def _offer(state: State, node: Node, size: int) -> Offer | None:
+    wanted = _wanted(state, node, size)
+    found = None if wanted.policy.admit(wanted.ask) else wanted.policy.pick(wanted.ask, node)
+    return found if isinstance(found, Offer) else None
+
+
+def _wanted(state: State, node: Node, size: int) -> Wanted:
+    mode: AskMode = "percent" if node.mode == "percent" else "whole"
+    ask = Ask("", (ContainerAsk("", devices=size),), profile=node.profile, mode=mode)
+    return Wanted(ask, "", state.policies["ring-affinity" if node.profile else "link-affinity"])

@@ -1,0 +1,129 @@
+"""Why one plan for a group was preferred to another, as a sentence about the one that lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from linkwise.topology.fabric import NEAR
+from linkwise.topology.residual import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from linkwise.engine.planning.planner import Level
+
+__all__ = ["Compared", "best_of", "compared"]
+
+SAME: Final = "same in every level; names decide"
+SPEEDS: Final = ("bottleneck", "per pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The first level in which two plans differ; none if names decide."""
+
+    level: str
+    sentence: str
+    better: bool = False
+    """whether the other plan is the better one there: things changed since, or not all ways were tried"""
+
+
+def compared(chosen: Sequence[Level], other: Sequence[Level], network: Sequence[str] = ()) -> Compared:
+    """Why the other plan was not chosen; `network` names the levels of the network, the broadest first."""
+    values = {level.name: level.value for level in other}
+    known = [level for level in chosen if level.name in values]
+    for place, level in enumerate(known):
+        here, there = level.value, values[level.name]
+        step = _step(level.name, here, there)
+        if not step:
+            continue
+        faster = [before for before in known[:place] if before.name in SPEEDS and before.value > values[before.name]]
+        if step > 0 and faster and level.proven:
+            # It can be better here only because its own slower best lets it: two plans are never compared in pairs.
+            return Compared(faster[0].name, _too_slow(faster))
+        return Compared(level.name, _WORDS[level.name](here, there, network), better=step > 0)
+    return Compared("", SAME)
+
+
+def best_of(plans: Sequence[Sequence[Level]]) -> int:
+    """The place of the best of some plans: each level keeps those that are best in it, then the first."""
+    left = list(range(len(plans)))
+    for number, level in enumerate(plans[0]):
+        values = {place: plans[place][number].value for place in left}
+        best = left[0]
+        for place in left[1:]:
+            best = place if _order(level.name, values[place]) < _order(level.name, values[best]) else best
+        left = [place for place in left if not _step(level.name, values[best], values[place])]
+    return left[0]
+
+
+def _order(name: str, value: tuple[float, ...]) -> tuple[float, ...]:
+    """Smaller is better."""
+    if name == "placed":
+        return (-sum(value),)
+    if name == "network" and all(count == 1 for count in value):
+        return ()  # plans made before and after levels came or went are in one domain all the same
+    return tuple(-part for part in value) if name in SPEEDS else value
+
+
+def _step(name: str, here: tuple[float, ...], there: tuple[float, ...]) -> int:
+    """Whether the other is worse (-1), better (1), or counts as equal."""
+    if name in SPEEDS:
+        slower, faster = sorted((here[0], there[0]))
+        if slower == faster or slower >= NEAR * faster:
+            return 0
+    one, other = _order(name, here), _order(name, there)
+    return (one > other) - (one < other)
+
+
+def _network(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
+    pairs = list(zip_longest(here, there, fillvalue=1.0))
+    place = next(number for number, (own, its) in enumerate(pairs) if own != its)
+    own, its = pairs[place]
+    level = f" of {network[place]}" if place < len(network) else ""
+    return f"lies in {its:g} domain{'' if its == 1 else 's'}{level} instead of {own:g}"
+
+
+def _speed(whose: str, here: float, there: float) -> str:
+    if not there:
+        return "nothing is known of its links"
+    if not isfinite(there):
+        return f"{whose} would be no bottleneck"
+    return f"{whose} has {there:g} GB/s" + (f" instead of {here:g}" if isfinite(here) else "; the plan has no pair")
+
+
+def _residual(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
+    del network
+    size, own, its = next((size, *pair) for size, *pair in zip(SIZES, here, there, strict=True) if pair[0] != pair[1])
+    sets = abs(its - own)
+    return f"leaves {sets:g} good set{'' if sets == 1 else 's'} of {size} {'less' if its > own else 'more'} to others"
+
+
+def _too_slow(faster: Sequence[Level]) -> str:
+    if len(faster) > 1:
+        return "its slowest pair, or that of a member, is more than 5 % slower than the best"
+    whose = "its slowest pair" if faster[0].name == "bottleneck" else "the slowest pair of a member"
+    return f"{whose} has less than {NEAR * faster[0].value[0]:g} GB/s, more than 5 % below the best"
+
+
+def _counted(verb: str, noun: str, after: str = "") -> Callable[..., str]:
+    def said(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
+        del network
+        count = sum(there)
+        return f"{verb} {count:g} {noun}{'' if count == 1 else 's'}{after} instead of {sum(here):g}"
+
+    return said
+
+
+_WORDS: Final[dict[str, Callable[..., str]]] = {
+    "placed": _counted("places", "member"),
+    "nodes": _counted("takes", "node"),
+    "network": _network,
+    "bottleneck": lambda here, there, _: _speed("its slowest pair", here[0], there[0]),
+    "per pod": lambda here, there, _: _speed("the slowest pair of a member", here[0], there[0]),
+    "residual": _residual,
+    "left-over": _counted("leaves", "device", " idle on its nodes"),
+}

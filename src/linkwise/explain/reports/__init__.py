@@ -1,0 +1,1 @@
+"""Explanations as values, before they are put in words."""

@@ -1,0 +1,203 @@
+"""Where a group of pods stands and why: values that a person, a page or a program can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from linkwise.explain.reports.pod import Given, Leaver
+    from linkwise.explain.survey__against import Against
+
+__all__ = [
+    "GroupExplanation",
+    "GroupNode",
+    "GroupRemedy",
+    "GroupStage",
+    "MemberState",
+    "Need",
+    "PlanLevel",
+    "RunnerUp",
+    "ToldMember",
+]
+
+GroupStage = Literal["waiting", "gated", "planning", "fits", "held", "short", "placed"]
+"""how far a group has come:
+
+waiting   members are missing
+gated     members are held back by scheduling gates
+planning  a plan is being made
+fits      it is not planned yet, and would be as told
+held      a plan holds devices for it
+short     it does not fit now
+placed    all members are bound
+"""
+MemberState = Literal["bound", "leaving", "promised", "planned", "fits", "left out", "gated", "waiting", "extra"]
+"""where a member stands:
+
+bound     it is seen on its node
+leaving   the same, and it is being deleted: it is no member any more, though its devices are not free yet
+promised  its bind is under way
+planned   the plan of the group holds its place
+fits      it would go there
+left out  the others leave no room for it
+gated     a scheduling gate holds it back
+waiting   nothing is decided
+extra     the group has all its members without it: it is placed alone
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldMember:
+    """One pod of the group."""
+
+    uid: str
+    name: str
+    """with its namespace"""
+    state: MemberState
+    asks: int = 0
+    """whole devices that it asks for"""
+    node: str = ""
+    devices: tuple[Given, ...] = ()
+    bottleneck: float | None = None  # GB/s
+    """the slowest pair of its own devices, by the node's own samples; nothing for one device, or if it is not known"""
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """All its devices."""
+        return tuple(sorted({index for part in self.devices for index in part.indices}))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNode:
+    """A node that has members, or would have."""
+
+    name: str
+    members: int
+    devices: tuple[int, ...]
+    """those of all members there, by index"""
+    idle: int
+    """devices that nobody has then"""
+    bottleneck: float | None = None  # GB/s
+    """the slowest pair of all these devices"""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLevel:
+    """What the plan is worth in one level; numbers of GB/s are those of classes, by which plans are made."""
+
+    name: str
+    value: tuple[float | None, ...]
+    """None where there is no pair"""
+    proven: bool
+    """whether no plan is better there; else it is the best that was found"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The best plan that does without one of the nodes."""
+
+    nodes: tuple[str, ...]
+    level: str
+    """in which it lost; empty if names decide"""
+    sentence: str
+    better: bool = False
+    """whether it would be better there now"""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Members of one size, and how many of them find room beside all others."""
+
+    devices: int
+    members: int
+    fitting: int
+    alone: bool = False
+    """whether no node whatever could take two of them"""
+    one_model: bool = False
+    """whether there are devices of several models, and only those of one may serve the group"""
+    domain: str = ""
+    """the level of the network of which one domain must hold all of it"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRemedy:
+    """Something that would let the whole group fit."""
+
+    kind: Literal["pods end", "fewer members", "fewer devices", "any model", "any domain"]
+    pods: tuple[Leaver, ...] = ()
+    nodes: tuple[str, ...] = ()
+    """of the pods that end, one for each; else those that the group would take"""
+    amount: int = 0
+    """members, or devices of each"""
+    level: str = ""
+    """of the network, whose domain may be left"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupExplanation:
+    """One group; what does not apply is empty."""
+
+    key: str
+    source: str
+    """whose convention makes it a group"""
+    stage: GroupStage
+    total: int | None
+    """how many members it says it has"""
+    minimum: int | None
+    """how many must start together; None without all-or-nothing"""
+    members: tuple[ToldMember, ...] = ()
+    """by rank"""
+    mates: tuple[str, ...] = ()
+    """groups that start together with it, and are planned with it"""
+    sentence: str = ""
+    """what it waits for, if that is neither members nor their gates"""
+    lacking: int = 0
+    """members that it waits for before it is planned, or whose gates it waits for"""
+    window: float = 0.0  # seconds
+    """after so long it is planned without the members that are missing, counted from the first try; 0 if it never is"""
+    policy: str = ""
+    nodes: int = 0
+    """known at all"""
+    held: float = 0.0  # seconds
+    """for how long the plan holds yet"""
+    hosts: tuple[GroupNode, ...] = ()
+    levels: tuple[PlanLevel, ...] = ()
+    network: tuple[str, ...] = ()
+    """node labels that name the domains of the network, the broadest first"""
+    region: tuple[str, ...] = ()
+    """the domains that the plan is in"""
+    runner_up: RunnerUp | None = None
+    sole: bool = False
+    """whether no other nodes could take the group"""
+    needs: tuple[Need, ...] = ()
+    """sizes of members that do not all find room"""
+    best: tuple[tuple[str, int], ...] = ()
+    """nodes with the most free devices, without the plan if one holds"""
+    fitting: int = 0
+    """nodes that could take a member now, beside the plan if one holds"""
+    against: tuple[Against, ...] = ()
+    """what speaks against the others"""
+    remedies: tuple[GroupRemedy, ...] = ()
+    never: bool = False
+    """whether it would not fit if all other pods were gone"""
+    notes: tuple[str, ...] = ()
+
+    def count(self, *states: MemberState) -> int:
+        """Members that stand so."""
+        return sum(member.state in states for member in self.members)
+
+    @property
+    def there(self) -> int:
+        """Members that are there."""
+        return len(self.members) - self.count("extra", "leaving")
+
+    @property
+    def missing(self) -> int:
+        """Members that it says it has and that are not there."""
+        return max(0, (self.total or self.minimum or 0) - self.there)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every member has its place, or would get it."""
+        return self.stage in {"fits", "held", "placed"} and not self.missing and not self.count("left out")

@@ -1,0 +1,115 @@
+"""What every node answers to one pod: by its devices, and by all else that a node must have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.cluster.demand import capacity_of
+from linkwise.broker.cluster.host_fit import needed_by, stopped
+from linkwise.broker.scheduling.bind import pick_on
+from linkwise.engine.feasibility import lasting, unfit
+from linkwise.engine.index.lookup import choices
+from linkwise.engine.usage import node_of, usage_of
+from linkwise.explain.survey__against import gathered
+from linkwise.model.demand import Load
+from linkwise.model.verdict import Offer, Reason, Reject
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.score_table import Code
+    from linkwise.explain.survey__against import Against
+    from linkwise.model.demand import Demand
+    from linkwise.model.node import Node
+    from linkwise.model.views import PodView
+
+__all__ = ["Survey", "against_all", "node_without", "survey"]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Nodes that fit, the best first, and what speaks against each of the others."""
+
+    demand: Demand
+    fitting: tuple[tuple[str, Code], ...]
+    refused: Mapping[str, Reject]
+    """by their devices; what is final there is so for whatever reason"""
+    stopped: Mapping[str, Reason]
+    """by something else, though their devices would do"""
+    barred: Mapping[str, Reason]
+    """of those refused by devices, what else keeps the pod off whatever other pods do"""
+
+    def against(self) -> dict[str, tuple[Reason, bool]]:
+        """One reason a node, and whether it is final: what lasts goes before what may pass."""
+        devices = {name: (reject.reason, reject.final) for name, reject in self.refused.items()}
+        beside = {name: (reason, lasting(reason)) for name, reason in self.stopped.items()}
+        return {**devices, **beside, **{name: (reason, True) for name, reason in self.barred.items()}}
+
+    def open(self) -> list[str]:
+        """Nodes that may fit when other pods leave."""
+        return [name for name, (_, final) in self.against().items() if not final]
+
+
+def survey(state: State, pod: PodView, wanted: Wanted, but: str = "") -> Survey:
+    """Ask every node but one; the other reasons of a node without the devices are looked at only as far as they last."""
+    cluster = state.cluster
+    demand = needed_by(state, pod)
+    found = choices(cluster.index, wanted)
+    scores = found.scores(cluster.nodes)
+    fitting: list[tuple[str, Code]] = []
+    refused, stops, barred = dict[str, Reject](), dict[str, Reason](), dict[str, Reason]()
+    for name, view in cluster.nodes.items():
+        if name == but:
+            continue
+        rejected = found.refusal(name)
+        if rejected:
+            final = rejected.final or _never(state, wanted, rejected, name)
+            refused[name] = replace(rejected, final=final)
+            reason = None if final else unfit(demand, view, capacity_of(view), Load())
+            if reason and lasting(reason):
+                barred[name] = reason
+        elif reason := stopped(state, pod, demand, name):
+            stops[name] = reason
+        elif name in scores:
+            fitting.append((name, scores[name]))
+    fitting.sort(key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
+    return Survey(demand, tuple(fitting), refused, stops, barred)
+
+
+def against_all(state: State, wanted: Wanted, found: Survey) -> tuple[Against, ...]:
+    """What speaks against the nodes that do not fit, gathered by reason."""
+
+    def exact(name: str, reason: Reason) -> Reason:
+        """Nodes of one shape are judged once: the numbers are the same, the names of devices need not be."""
+        if name not in found.refused or name in found.barred:
+            return reason
+        offer = pick_on(state, wanted, name)
+        return offer.reason if isinstance(offer, Reject) else reason
+
+    return gathered(found.against(), exact)
+
+
+def node_without(state: State, name: str, uid: str) -> Node | None:
+    """A node as it would be if one of its pods held nothing."""
+    stock = state.cluster.stocks.get(name)
+    if stock is None:
+        return None
+    staying = [entry for entry in state.cluster.ledger.on(name) if entry.pod != uid]
+    return node_of(stock, usage_of(stock, staying, {uid, *state.cluster.ended_on(stock)}))
+
+
+def _never(state: State, wanted: Wanted, rejected: Reject, name: str) -> bool:
+    """Whether the node would refuse the ask even if it were empty."""
+    stock, node = state.cluster.stocks[name], state.cluster.index.nodes[name]
+    if rejected.reason.rule == "004.mode":
+        # Where the first pod of a node decided, the next one may decide otherwise.
+        return stock.mode not in {"any", wanted.ask.mode}
+    if rejected.reason.rule == "002.whole":
+        return len(node.healthy()) - stock.sick < wanted.ask.devices
+    if rejected.reason.rule != "003.predicate":
+        return False
+    empty = replace(node, used={}, unattributed=stock.sick, unattributed_share=0, unattributed_core=0)
+    return not isinstance(wanted.policy.pick(wanted.ask, empty), Offer)

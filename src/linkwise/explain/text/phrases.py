@@ -1,0 +1,90 @@
+"""Amounts, names and terms as people write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.engine.reasons.catalog import size_text
+from linkwise.policies.ring_affinity import LETTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from linkwise.explain.reports.pod import Term
+
+__all__ = ["ask_text", "count_text", "difference_text", "names_text", "part_text", "share_text", "terms_text"]
+
+MOST_NAMES: Final = 5
+
+
+def count_text(count: int, noun: str) -> str:
+    """1 device, 2 devices."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def names_text(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def share_text(share: int, unit: str) -> str:
+    """Memory in its own unit; bytes in one that people read."""
+    return size_text(share) if unit == "bytes" else f"{share} {unit}".rstrip()
+
+
+def part_text(share: int, core: int, unit: str) -> str:
+    """A part of one device."""
+    if not core:
+        return share_text(share, unit)
+    return f"{share_text(share, unit)} of the memory and {core} % of the compute"
+
+
+def ask_text(devices: int, share: int, core: int, unit: str) -> str:
+    """What is asked for: so many devices, or so much of one."""
+    return count_text(devices, "device") if devices else f"{part_text(share, core, unit)} of one device"
+
+
+# What stands before and after the number of a term.
+_TERMS: Final = {
+    "links": ("links ", " points"),
+    "bottleneck": ("bottleneck ", " GB/s"),
+    "health": ("", " healthy"),
+    "group": ("group ", ""),
+    "tightness": ("", " left on the device"),
+    "packing": ("", " free"),
+}
+_SAYS_NOTHING: Final = {("known", 1), ("links", 0), ("bottleneck", 0)}
+
+
+def terms_text(terms: Iterable[Term]) -> str:
+    """All numbers of a score that say something."""
+    telling = [term for term in terms if (term.name, term.value) not in _SAYS_NOTHING]
+    return ", ".join(_term(term.name, term.value) for term in telling if not _of_sets(term.name) or term.value)
+
+
+def difference_text(name: str, there: int, here: int) -> str:
+    """A term in which two nodes differ: links 50 points instead of 230."""
+    if name == "known":
+        return f"{_term(name, there)} instead of known" if here else _term(name, there)
+    return f"{_term(name, there)} instead of {_number(name, here)}"
+
+
+def _term(name: str, value: int) -> str:
+    if name == "known":
+        return "links known" if value else "links not known"
+    if _of_sets(name):
+        return f"{abs(value)} good set{'' if value == -1 else 's'} {name.removeprefix('sets ')} lost"
+    before, after = _TERMS.get(name, (f"{name} ", ""))
+    return f"{before}{_number(name, value)}{after}"
+
+
+def _number(name: str, value: int) -> str:
+    """Costs are counted from 0 down: what is shown is what they count."""
+    if name == "group":
+        return LETTERS[min(-value, len(LETTERS) - 1)]
+    return f"{value / 10:g}" if name == "bottleneck" else str(abs(value))
+
+
+def _of_sets(name: str) -> bool:
+    return name.startswith("sets of ")

@@ -1,0 +1,1 @@
+"""Effects carried out on the API server: bindings, annotations, evictions, events."""

@@ -1,0 +1,148 @@
+"""Effects carried out on the API server: binds at once, everything else in line behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from linkwise.broker.effects import Annotate, Event, Evict, Wake
+from linkwise.kube.perform.annotate import Annotator, Waker
+from linkwise.kube.perform.bind import Binder, Ended
+from linkwise.kube.perform.events import Reporter
+from linkwise.kube.perform.evict import Evictor
+from linkwise.kube.perform.write_queue__attempts import Attempts
+from linkwise.kube.settings import PerformSettings
+from linkwise.net.timing import Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from linkwise.broker.effects import Bind
+    from linkwise.kube.client.api import Connection
+
+__all__ = ["Ended", "Performer"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Performer:
+    """Carries out effects as they are."""
+
+    connection: Connection
+    settings: PerformSettings = field(default_factory=PerformSettings)
+    timing: Timing = field(default_factory=Timing)
+    may_bind: Callable[[], bool] = lambda: True
+    """asked before every bind and every eviction is sent: only one replica may write"""
+    evictable: Callable[[str], int | None] = lambda _: 0
+    """asked before every eviction is sent: by UID the pod's version, None if it is not to be evicted any more"""
+    not_evicted: Callable[[str], None] = lambda _: None
+    """told by UID of evictions that were given up"""
+    waits: Callable[[str], bool] | None = None
+    """asked by UID before a pod is woken or annotated that could not be before: whether it still has no node"""
+    binder: Binder = field(init=False)
+    waker: Waker = field(init=False)
+    annotator: Annotator = field(init=False)
+    evictor: Evictor = field(init=False)
+    reporter: Reporter = field(init=False)
+    _closed: bool = False
+    _late: Counter[str] = field(default_factory=Counter)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        attempts = Attempts(self.connection, self.settings, self.timing)
+        self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
+        self.waker = Waker(attempts, waits=self.waits)
+        self.annotator = Annotator(attempts, waits=self.waits)
+        self.reporter = Reporter(attempts, busy=lambda: self.binder.under_way > 0)
+        self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
+
+    def _still_evictable(self, uid: str) -> int | None:
+        return self.evictable(uid) if self.may_bind() else None
+
+    @property
+    def _parts(self) -> tuple[Waker, Annotator, Evictor, Reporter]:
+        return (self.waker, self.annotator, self.evictor, self.reporter)
+
+    @property
+    def queued(self) -> int:
+        """Effects that were told and are not done."""
+        return sum(part.queued for part in self._parts)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What a person should look at, as sentences."""
+        return tuple(part.trouble for part in self._parts if part.trouble)
+
+    @property
+    def stats(self) -> Mapping[str, Mapping[str, int]]:
+        """How effects ended so far, by kind and end."""
+        return {
+            "bind": dict[str, int](self.binder.ended.items()),
+            "wake": self.waker.done,
+            "annotate": self.annotator.done,
+            "evict": self.evictor.done,
+            "event": self.reporter.done,
+            "late": self._late,
+        }
+
+    async def bind(self, effect: Bind) -> Ended:
+        """Write a bind and say how that ended."""
+        return await self.binder.bind(effect)
+
+    async def settle(self, effect: Bind) -> Ended:
+        """Find out what became of a bind of unknown outcome; takes as long as it must."""
+        return await self.binder.settle(effect)
+
+    def tell(self, effects: Iterable[Wake | Annotate | Evict | Event]) -> None:
+        """Carry these out soon; what is told after the end is counted and dropped."""
+        for effect in effects:
+            if self._closed:
+                self._late[type(effect).__name__.lower()] += 1
+            elif isinstance(effect, Wake):
+                self.waker.tell(effect)
+            elif isinstance(effect, Annotate):
+                self.annotator.tell(effect)
+            elif isinstance(effect, Evict):
+                self.evictor.tell(effect)
+            elif isinstance(effect, Event):
+                self.reporter.tell(effect)
+            else:
+                raise TypeError(f"{type(effect).__name__} is no effect that can wait")
+
+    async def run(self) -> None:
+        """Carry out what is told until `close` or until cancelled."""
+        self._start()
+        try:
+            await asyncio.gather(*self._tasks)
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+        finally:
+            self._stop()
+
+    async def close(self) -> None:
+        """Send what is in line, as far as that is done in a few seconds, then stop."""
+        self._start()
+        self._closed = True
+        for part in self._parts:
+            part.hurried = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.closing):
+                await asyncio.gather(*(part.drained() for part in self._parts))
+        if self.queued:
+            log.warning("%d effects were not sent before the end", self.queued)
+        self._stop()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self) -> None:
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(part.run()) for part in self._parts]
+
+    def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()

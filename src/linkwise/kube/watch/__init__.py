@@ -1,0 +1,1 @@
+"""Watches: what is watched, the reflector, and lists that are read once."""

@@ -1,0 +1,88 @@
+"""How devices may lie together, one function a way; each gives the devices and how good they are, 0 the best."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from linkwise.model.device__hardware import HardwareProfile, Span
+
+__all__ = ["SPANS", "Lying"]
+
+Idle = list[tuple[int, ...]]
+"""the idle devices of every group"""
+
+
+class Lying(NamedTuple):
+    """Devices that lie as they must."""
+
+    devices: tuple[int, ...]
+    rank: int
+    """0 is the best that a node can have for this count"""
+
+
+def anywhere(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+    """Any idle devices, the lowest."""
+    del profile
+    return _enough(chain.from_iterable(idle), count)
+
+
+def one_group(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+    """The group that the profile prefers by its idle devices; without a preference the one that fits best."""
+    preferred = profile.preference.get(count, range(count, profile.group + 1))
+    fitting = [(preferred.index(len(group)), group) for group in idle if len(group) in preferred]
+    if not fitting:
+        return None
+    rank, group = min(fitting, key=lambda found: found[0])  # of equal groups the first
+    return Lying(group[:count], rank)
+
+
+def whole_groups(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+    """As many groups as it takes, of which nothing is taken."""
+    whole = [group for group in idle if len(group) == profile.group]
+    return _enough(chain.from_iterable(whole), count)
+
+
+def even_split(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+    """Half in each of two groups, at the same places of both."""
+    half = count // 2
+    for number, first in enumerate(idle):
+        for other, second in enumerate(idle[number + 1 :], number + 1):
+            away = (other - number) * profile.group
+            matching = [device for device in first if device + away in second][:half]
+            if len(matching) == half:
+                left = len(first) + len(second) - count
+                return Lying((*matching, *(device + away for device in matching)), min(left, profile.group - 1))
+    return None
+
+
+def whole_groups_first(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+    """Whole groups as far as there are any, then groups that are broken already; breaking one is worse."""
+    whole = [group for group in idle if len(group) == profile.group]
+    broken = [group for group in idle if 0 < len(group) < profile.group]
+    full = whole[: count // profile.group]
+    others: Sequence[tuple[int, ...]] = [*broken, *whole[len(full) :]]
+    found = _enough(chain.from_iterable([*full, *others]), count)
+    if found is None:
+        return None
+    rest = count - len(full) * profile.group
+    split = count // profile.group - len(full)
+    newly_broken = 0 if rest <= sum(map(len, broken)) else 1
+    return Lying(tuple(sorted(found.devices)), 2 * split + newly_broken)
+
+
+def _enough(devices: Iterable[int], count: int) -> Lying | None:
+    found = tuple(islice(devices, count))
+    return Lying(found, 0) if len(found) == count else None
+
+
+SPANS: Final[dict[Span, Callable[[Idle, int, HardwareProfile], Lying | None]]] = {
+    "count": anywhere,
+    "one group": one_group,
+    "whole groups": whole_groups,
+    "even split": even_split,
+    "whole groups first": whole_groups_first,
+}

@@ -1,0 +1,1 @@
+"""The HTTP server: connections, time limits and endpoints."""

@@ -1,0 +1,1 @@
+"""Simulation: a cluster's past, decided again."""

@@ -1,0 +1,252 @@
+"""Pods placed one by one, as a scheduler beside the broker would: filter, prioritize, bind, and what the watch shows then.
+
+The runner stands for the rest of the cluster: it holds what was written, so that a broker that starts again finds it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.cluster.host_fit import needed_by, stopped
+from linkwise.broker.effects import Annotate, Bind
+from linkwise.broker.snapshot import sights_of
+from linkwise.broker.state import pod_name
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
+from linkwise.engine.index.lookup import choices
+from linkwise.engine.reasons.catalog import short_refusal
+from linkwise.explain.reports.pod import Given
+from linkwise.explain.text.pod import explanation_lines
+from linkwise.model.views import PodView
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.watch_events import Sight
+    from linkwise.engine.ledger import Outcome
+    from linkwise.engine.planning.plan import Plan
+    from linkwise.model.snapshot import Snapshot
+    from linkwise.model.verdict import Reason
+
+__all__ = ["Decision", "Runner", "Way", "by_age", "differs", "explained", "replay"]
+
+Way = Literal["written", "unseen", "unknown", "refused"]
+"""how a bind goes: written and shown by the watch, written and not shown yet, nobody knows, or refused"""
+
+_OUTCOMES: Mapping[Way, Outcome] = {
+    "written": "written",
+    "unseen": "written",
+    "unknown": "unknown",
+    "refused": "refused",
+}
+_GATED = "a scheduling gate holds the pod back"
+_WORK = 100_000
+"""steps that the broker may work ahead"""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a pod went, or why it waits."""
+
+    pod: str
+    """with its namespace"""
+    uid: str
+    node: str = ""
+    """empty if it waits"""
+    devices: tuple[Given, ...] = ()
+    policy: str = ""
+    score: Mapping[str, int] = field(default_factory=dict)
+    """its terms by name, in the order in which they count"""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """short texts, each with how many nodes say so; only of a pod that waits"""
+    partial: bool = False
+    """whether some nodes were not judged, because that would have taken too long"""
+    why: tuple[str, ...] = ()
+    """the same in sentences, where they are asked for"""
+
+
+def replay(snapshot: Snapshot) -> Iterator[Decision]:
+    """Where the waiting pods of a snapshot go, one after the other."""
+    runner = Runner(Broker.restore(snapshot), snapshot.now)
+    yield from map(runner.place, runner.waiting())
+
+
+def explained(runner: Runner, decision: Decision) -> Decision:
+    """A decision that was just made, with its reasons in sentences."""
+    told = runner.broker.explain(decision.uid, runner.now, plan=False)  # its group was planned when it was tried
+    return replace(decision, why=tuple(explanation_lines(told)) if told else ())
+
+
+def differs(one: Decision | None, other: Decision | None) -> bool:
+    """Whether a pod goes elsewhere, or gets other devices; reasons and scores may differ all the same."""
+    if one is None or other is None:
+        return one is not other
+    return (one.node, [held.indices for held in one.devices]) != (other.node, [held.indices for held in other.devices])
+
+
+def by_age(pod: PodView) -> tuple[int, float, str, str]:
+    """The order in which waiting pods are tried."""
+    return (-pod.priority, pod.created, pod.namespace, pod.name)
+
+
+class Runner:
+    """A broker, a clock that is set by hand, and what was written."""
+
+    def __init__(self, broker: Broker, now: float = 0.0) -> None:
+        self.broker = broker
+        self.now = now
+        self.effects: list[Effect] = []
+        """all that the broker wanted done, in order"""
+        self.plans: dict[str, Plan] = {}
+        """the last plan of every group"""
+        self.written: dict[tuple[str, ...], Sight] = {}
+        self._binds: dict[str, Bind] = {}
+        for sight in sights_of(broker.snapshot(now)):
+            self._write(sight)
+
+    def show(self, *sights: Sight) -> None:
+        """Write these down, and let the broker see them."""
+        for sight in sights:
+            self._write(sight)
+        self._note(self.broker.observe(sights, self.now))
+
+    def waiting(self) -> list[PodView]:
+        """Pods that have no node, in the order in which they are tried."""
+        pods = {pod.uid: pod for pod in (*self.broker.state.asked.values(), *self._pods())}
+        return sorted(
+            (pod for pod in pods.values() if not pod.node and not pod.deleting and pod.phase == "Pending"), key=by_age
+        )
+
+    def work(self) -> None:
+        """Let the broker do what is due, and work ahead."""
+        self._note(self.broker.step(self.now, _WORK))
+
+    def place(self, pod: PodView, way: Way = "written", among: Collection[str] | None = None) -> Decision:
+        """Place one pod; the way tells how its bind goes, `among` which nodes the scheduler has looked at."""
+        if pod.gates:
+            return Decision(pod_name(pod), pod.uid, reasons={_GATED: len(self.broker.state.cluster.nodes)})
+        stops = dict(self._stops(pod))
+        known = sorted(self.broker.state.cluster.nodes if among is None else among)
+        answer = self.broker.filter(pod, [name for name in known if name not in stops], self.now)
+        self._note(answer.effects)
+        self.plans |= {key: held.plan for key, held in self.broker.state.groups.plans.items()}
+        if not answer.nodes:
+            texts = (*map(short_refusal, stops.values()), *answer.failed.values(), *answer.unresolvable.values())
+            return Decision(pod_name(pod), pod.uid, reasons=_counted(texts), partial=answer.partial)
+        ranks = self.broker.prioritize(pod, answer.nodes, self.now)
+        node = min(ranks, key=lambda found: (-found[1], found[0]))[0]
+        return replace(self.bind(pod, node, way), partial=answer.partial)
+
+    def bind(self, pod: PodView, node: str, way: Way = "written") -> Decision:
+        """Bind one pod to a node, whatever filter would say."""
+        policy, score = self._score(pod, node)
+        bound = self.broker.bind(pod.uid, node, self.now)
+        self._note(bound.effects)
+        bind = next((effect for effect in bound.effects if isinstance(effect, Bind)), None)
+        if bind is None:
+            return Decision(pod_name(pod), pod.uid, reasons={bound.error: 1})
+        devices = self._held(bind)
+        self._end(pod, bind, way)
+        return Decision(pod_name(pod), pod.uid, node, devices, policy, score)
+
+    def read(self, uid: str, *, bound: bool) -> None:
+        """A read of the API server tells how a bind ended of which nobody knew."""
+        bind, pod = self._binds[uid], self.pod(uid)
+        if bound and pod:
+            self.show(_bound(pod, bind))
+        else:
+            self._note(self.broker.outcome(bind, "refused", self.now))
+
+    def restart(self) -> None:
+        """Begin again with a new broker, which knows nothing but what was written."""
+        self.broker = Broker(self.broker.state.settings)
+        self._note(self.broker.observe(list(self.written.values()), self.now))
+
+    def _note(self, effects: Iterable[Effect]) -> None:
+        """Remember what is wanted; annotations are written at once."""
+        wanted = tuple(effects)
+        self.effects += wanted
+        for effect in wanted:
+            pod = self.pod(effect.uid) if isinstance(effect, Annotate) else None
+            if isinstance(effect, Annotate) and pod and not pod.node:
+                annotations = effect.applied(pod.annotations)
+                self.show(replace(pod, annotations=annotations, version=pod.version + 1 if pod.version else 0))
+
+    def _stops(self, pod: PodView) -> Iterator[tuple[str, Reason]]:
+        """Nodes that lack something beside devices, which a scheduler would not ask about."""
+        state = self.broker.state
+        demand = needed_by(state, pod)
+        for name in state.cluster.nodes:
+            reason = stopped(state, pod, demand, name)
+            if reason:
+                yield name, reason
+
+    def _score(self, pod: PodView, node: str) -> tuple[str, dict[str, int]]:
+        state = self.broker.state
+        wanted = state.wanted(state.wish(pod))
+        if wanted is None:
+            return "", {}
+        score = choices(state.cluster.index, wanted).scores((node,)).get(node, ())
+        return wanted.policy.name, dict(zip(wanted.policy.terms, score, strict=False))
+
+    def _held(self, bind: Bind) -> tuple[Given, ...]:
+        devices = self.broker.state.cluster.index.nodes[bind.node].devices if bind.grant else ()
+        indices = {device.id: device.index for device in devices}
+        return tuple(
+            Given(
+                part.container, part.devices, tuple(indices[device] for device in part.devices), part.share, part.core
+            )
+            for part in (bind.grant.offer.parts if bind.grant else ())
+        )
+
+    def _end(self, pod: PodView, bind: Bind, way: Way) -> None:
+        self._binds[pod.uid] = bind
+        self._note(self.broker.outcome(bind, _OUTCOMES[way], self.now))
+        bound = _bound(self.pod(pod.uid) or pod, bind)
+        if way == "written":
+            self.show(bound)
+        elif way == "unseen":
+            self._write(bound)
+
+    def _write(self, sight: Sight) -> None:
+        match sight:
+            case PodView():
+                self.written["pod", sight.uid] = sight
+            case PodGone(uid):
+                self.written.pop(("pod", uid), None)
+            case NodeGone(name):
+                self.written.pop(("node", name), None)
+            case NodeObject(node, kind, None):
+                self.written.pop(("object", node, kind), None)
+            case NodeObject(node, kind):
+                self.written["object", node, kind] = sight
+            case PodsListed(uids):
+                self.written = {key: found for key, found in self.written.items() if key[0] != "pod" or key[1] in uids}
+            case ClusterObject(kind, name, None):
+                self.written.pop(("shared", kind, name), None)
+            case ClusterObject(kind, name):
+                self.written["shared", kind, name] = sight
+            case _:
+                self.written["node", sight.name] = sight
+
+    def pod(self, uid: str) -> PodView | None:
+        """The pod as it was written, or as it asked."""
+        found = self.written.get(("pod", uid))
+        return found if isinstance(found, PodView) else self.broker.state.asked.get(uid)
+
+    def _pods(self) -> Iterator[PodView]:
+        return (sight for sight in self.written.values() if isinstance(sight, PodView))
+
+
+def _bound(pod: PodView, bind: Bind) -> PodView:
+    """The pod as the API server has it after the bind."""
+    annotations = {**pod.annotations, **bind.annotations}
+    return replace(pod, node=bind.node, annotations=annotations, version=pod.version + 1 if pod.version else 0)
+
+
+def _counted(texts: Iterable[str]) -> dict[str, int]:
+    """The most frequent first."""
+    return dict(sorted(Counter(texts).items(), key=lambda found: (-found[1], found[0])))

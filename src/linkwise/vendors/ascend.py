@@ -1,0 +1,238 @@
+"""Lists of Ascend devices: `npu-smi info`, `npu-smi info -m` and `npu-smi info -l`.
+
+A card (NPU ID) holds one chip or several; a chip is a device. It is named by the id that stands in its row (Phy-ID,
+Device) and by its card where the tool prints no other.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.vendors.inventory_text import BUS_ID, believed, inventory, left_out, refusals, told, whole_lines
+from linkwise.vendors.reader import DeviceFacts, Reader, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["READERS"]
+
+_TABLE: Final = "npu-smi info"
+_MAP: Final = "npu-smi info -m"
+_LIST: Final = "npu-smi info -l"
+
+_REFUSALS: Final = (
+    "dcmi module initialize failed",
+    "dcmi model initialized failed",
+    "there is no npu card",
+    "npu-smi: command not found",
+    "npu-smi: not found",
+)
+_TABLE_HEAD: Final = re.compile(r"^[ \t>#]*\|[ \t]*NPU[ \t]+(ID[ \t]*\|[ \t]*)?Name[ \t]*\|[ \t]*Health", re.MULTILINE)
+_MAP_HEAD: Final = re.compile(r"^[ \t>#|]*NPU ID[ \t]+(?:Slot ID[ \t]+)?Chip ID[ \t][^\n]*Chip Name", re.MULTILINE)
+_LIST_HEAD: Final = re.compile(r"^[ \t>#|]*(?:Total|Card) Count[ \t]*:", re.MULTILINE)
+_MAP_COLUMNS: Final = re.compile(r"NPU ID|Slot ID|Chip ID|Chip Logic ID|Chip Phy-ID|Chip Name")
+_VERSION: Final = re.compile(r"Version: (\S+)[ \t]*\|")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_USAGE: Final = re.compile(r"([0-9]{1,9}) */ *([0-9]{1,9})")
+_LIST_KEYS: Final = {"Product Name", "Serial Number", "Chip Count"}
+_NO_CHIPS: Final = {"Mcu", "MCU", "3559"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Card:
+    """The first line of a device: its second tells the id, the bus id and the memory."""
+
+    number: int
+    model: str
+    health: str | None
+
+
+def _read_table(text: str) -> Reading:
+    devices: dict[str, DeviceFacts] = {}
+    problems: list[str] = []
+    warnings: list[str] = []
+    for found in _table(text):
+        if isinstance(found, str):
+            problems.append(found)
+        elif found.name in devices:
+            warnings.append(f"{found.name} is listed twice; the first is kept")
+        else:
+            devices[found.name] = found
+    warnings += [f"{device.name}: health is {device.health}" for device in devices.values() if _sick(device)]
+    return inventory(_TABLE, list(devices.values()), problems, warnings, refusals(text, _REFUSALS))
+
+
+def _table(text: str) -> Iterator[DeviceFacts | str]:
+    """The devices of the first table, and sentences for what is cut."""
+    head = _TABLE_HEAD.search(text)
+    if head is None:
+        return
+    version = _VERSION.search(text, 0, head.end())
+    driver = version[1] if version else ""
+    card: _Card | None = None
+    for line, _ in whole_lines(text[head.start() :]):
+        if "Process id" in line or "No running processes" in line:
+            break
+        if left_out(line):
+            yield "rows are left out: '...'"
+        cells = _cells(line, split_id=head[1] is not None)
+        if not cells:
+            continue
+        if card is not None and _is_second(cells):
+            yield from _device(card, cells, driver)
+            card = None
+            continue
+        if card is not None:
+            yield f"NPU card {card.number}: the bus id and the memory are missing"
+        elif _is_second(cells) and len(cells) > 1:
+            yield f"the first line of the chip at {cells[1]} is missing"
+        card = _card(cells)
+    if card is not None:
+        yield f"NPU card {card.number}: the bus id and the memory are missing"
+
+
+def _cells(line: str, *, split_id: bool) -> list[str]:
+    """The cells that end with a bar; what follows the last bar may be cut."""
+    body = line.lstrip(" \t>#")
+    if not body.startswith("|"):
+        return []
+    cells = [cell.strip() for cell in body.split("|")[1:-1]]
+    # The newest layout gives the id a column of its own.
+    return [" ".join(cells[:2]).strip(), *cells[2:]] if split_id and len(cells) > 1 else [] if split_id else cells
+
+
+def _card(cells: list[str]) -> _Card | None:
+    number, _, model = cells[0].partition(" ")
+    if not _NUMBER.fullmatch(number) or not model:
+        return None
+    return _Card(int(number), model.strip(), cells[1] if len(cells) > 1 else None)
+
+
+def _is_second(cells: list[str]) -> bool:
+    """Whether it is the second line of a device: ids, then a bus id or none."""
+    if not all(map(_NUMBER.fullmatch, cells[0].split())):
+        return False
+    return len(cells) == 1 or not told(cells[1]) or BUS_ID.fullmatch(cells[1]) is not None
+
+
+def _device(card: _Card, cells: list[str], driver: str) -> Iterator[DeviceFacts | str]:
+    ids = [int(number) for number in cells[0].split()]
+    name = _name(card.number, ids[0] if ids else 0, ids[1] if len(ids) > 1 else None)
+    facts = DeviceFacts(name, model=card.model, health=told(card.health or ""), driver=driver)
+    if len(cells) > 1:
+        facts = replace(facts, bus_id=told(cells[1]))
+    else:
+        yield f"{name}: the bus id is cut off"
+    usages = _USAGE.findall(cells[2]) if len(cells) > 2 else []
+    if usages:
+        # The last pair is HBM where the chip has it; without, it is 0 / 0 or not printed.
+        used, total = next((pair for pair in reversed(usages) if int(pair[1])), usages[-1])
+        facts = replace(facts, memory=int(total), memory_used=int(used))
+    else:
+        yield f"{name}: the memory is cut off"
+    yield facts
+
+
+def _sick(device: DeviceFacts) -> bool:
+    return device.health not in {"", "OK"}
+
+
+def _name(card: int, chip: int, own: int | None) -> str:
+    if own is not None:
+        return f"NPU{own}"
+    return f"NPU{card}-{chip}" if chip else f"NPU{card}"
+
+
+def _read_map(text: str) -> Reading:
+    devices: dict[str, DeviceFacts] = {}
+    problems: list[str] = []
+    warnings: list[str] = []
+    columns: list[str] = []
+    for line, ended in whole_lines(text):
+        body = line.lstrip(" \t>#|")
+        if not columns:
+            columns = _MAP_COLUMNS.findall(body) if ended and _MAP_HEAD.match(line) else []
+            continue
+        if left_out(line):
+            problems.append("rows are left out: '...'")
+            continue
+        row = dict(zip(columns, body.split(None, len(columns) - 1), strict=False))
+        if not _NUMBER.fullmatch(row.get("NPU ID", "")):
+            if body and ended:
+                break
+            continue
+        if len(row) < len(columns):
+            problems.append(f"the row of NPU card {row['NPU ID']} is cut off" if len(row) > 1 else "a row is cut off")
+            break
+        model = believed(row["Chip Name"].strip(), ended=ended)
+        if model in _NO_CHIPS or not _ids(row):
+            continue
+        chip = _name(int(row["NPU ID"]), int(row["Chip ID"]), _number(row.get("Chip Phy-ID", "")))
+        if model is None:
+            problems.append(f"{chip}: the name is cut off")
+        devices.setdefault(chip, DeviceFacts(chip, model=model or ""))
+        if (logic := row.get("Chip Logic ID", row["NPU ID"])) != row["NPU ID"] and "Chip Phy-ID" not in row:
+            warnings.append(f"{chip} has the logic id {logic}")
+    return inventory(_MAP, list(devices.values()), problems, warnings, refusals(text, _REFUSALS))
+
+
+def _ids(row: dict[str, str]) -> bool:
+    """Whether every id is a number: rows of management chips have `-`."""
+    return all(_NUMBER.fullmatch(row.get(column, "0")) for column in ("Chip ID", "Chip Logic ID", "Chip Phy-ID"))
+
+
+def _number(value: str) -> int | None:
+    return int(value) if _NUMBER.fullmatch(value) else None
+
+
+def _read_list(text: str) -> Reading:
+    blocks: dict[str, dict[str, str]] = {}
+    count: int | None = None
+    current: dict[str, str] = {}
+    closed = False
+    for line, ended in whole_lines(text):
+        closed = closed or (ended and not line.strip())
+        key, colon, value = (part.strip(" \t>#|") for part in line.partition(":"))
+        if not colon or (known := believed(value, ended=ended)) is None:
+            continue
+        if key in {"Total Count", "Card Count"} and count is None:
+            count = _number(known)
+        elif key == "NPU ID" and _NUMBER.fullmatch(known):
+            current, closed = blocks.setdefault(f"NPU{int(known)}", {}), False
+        elif key in _LIST_KEYS:
+            current.setdefault(key, known)
+    expected = set[str]().union(*blocks.values())
+    if not closed and blocks:
+        # A block ends with this line, in newer versions with an empty one alone.
+        expected.add("Chip Count")
+    problems = [
+        f"{name}: {', '.join(sorted(expected - block.keys()))} missing"
+        for name, block in blocks.items()
+        if expected - block.keys()
+    ]
+    if count is not None and count > len(blocks):
+        problems.append(f"{len(blocks)} of {count} cards are in the text")
+    facts = [DeviceFacts(name, model=told(block.get("Product Name", ""))) for name, block in blocks.items()]
+    return inventory(_LIST, facts, problems, _several(blocks.items()), refusals(text, _REFUSALS))
+
+
+def _several(blocks: Iterable[tuple[str, dict[str, str]]]) -> list[str]:
+    return [
+        f"{name} is a card of {chips} chips; their ids are not in this list"
+        for name, block in blocks
+        if (chips := _number(block.get("Chip Count", ""))) is not None and chips > 1
+    ]
+
+
+def _read_refusal(text: str) -> Reading:
+    return inventory("npu-smi", (), refused=refusals(text, _REFUSALS))
+
+
+READERS: Final = (
+    Reader(_TABLE, lambda text: _TABLE_HEAD.search(text) is not None, _read_table),
+    Reader(_MAP, lambda text: _MAP_HEAD.search(text) is not None, _read_map),
+    Reader(_LIST, lambda text: _LIST_HEAD.search(text) is not None and "NPU ID" in text, _read_list),
+    Reader("npu-smi", lambda text: bool(refusals(text, _REFUSALS)), _read_refusal),
+)

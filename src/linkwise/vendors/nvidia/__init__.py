@@ -1,0 +1,1 @@
+"""What NVIDIA's tools print: topology, inventory and bandwidth."""

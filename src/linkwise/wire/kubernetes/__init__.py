@@ -1,0 +1,1 @@
+"""Kubernetes objects: JSON to views and back, lists and watch streams."""

@@ -1,0 +1,1 @@
+"""The snapshot of a broker as JSON."""

@@ -1,0 +1,215 @@
+"""What a snapshot keeps of groups, as it stands in JSON; a field that is not known is an error."""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+
+from linkwise.model.snapshot__snapshot_groups import GroupsKept, LevelKept, PlacementKept, PlanKept, ShortKept, ToldKept
+from linkwise.model.verdict import Offer, Part, Reason
+from linkwise.wire.snapshot.records import PartRecord, Strict
+
+__all__ = ["GroupsRecord", "LevelRecord", "PlacementRecord", "PlanRecord", "ReasonRecord", "ShortRecord", "ToldRecord"]
+
+
+class PlacementRecord(Strict, frozen=True):
+    """Where one member of a plan goes."""
+
+    pod: str
+    node: str
+    parts: tuple[PartRecord, ...] | None = None
+    score: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: PlacementKept) -> PlacementRecord:
+        """The record of a placement."""
+        offer = found.offer
+        if offer is None:
+            return cls(found.pod, found.node)
+        parts = tuple(PartRecord(part.devices, part.container, part.share, part.core) for part in offer.parts)
+        return cls(found.pod, found.node, parts, offer.score, offer.notes)
+
+    def value(self) -> PlacementKept:
+        """The placement."""
+        if self.parts is None:
+            return PlacementKept(self.pod, self.node)
+        parts = tuple(Part(part.container, part.devices, part.share, part.core) for part in self.parts)
+        return PlacementKept(self.pod, self.node, Offer(self.node, parts, self.score, self.notes))
+
+
+class LevelRecord(Strict, frozen=True):
+    """What a plan is worth in one level; null is without bound, which JSON has no number for."""
+
+    name: str
+    value: tuple[int | float | None, ...] = ()
+    proven: bool = True
+
+    @classmethod
+    def of(cls, found: LevelKept) -> LevelRecord:
+        """The record of a level."""
+        return cls(found.name, tuple(None if number == inf else number for number in found.value), found.proven)
+
+    def level(self) -> LevelKept:
+        """The level."""
+        return LevelKept(self.name, tuple(inf if number is None else number for number in self.value), self.proven)
+
+
+class PlanRecord(Strict, frozen=True):
+    """A plan that holds."""
+
+    group: str
+    placements: tuple[PlacementRecord, ...]
+    id: str
+    generation: int
+    expires: float
+    priority: int = 0
+    mates: tuple[str, ...] = ()
+    levels: tuple[LevelRecord, ...] = ()
+    region: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, plan: PlanKept) -> PlanRecord:
+        """The record of a plan."""
+        return cls(
+            plan.group,
+            tuple(map(PlacementRecord.of, plan.placements)),
+            plan.id,
+            plan.generation,
+            plan.expires,
+            plan.priority,
+            plan.mates,
+            tuple(map(LevelRecord.of, plan.levels)),
+            plan.region,
+            plan.missing,
+        )
+
+    def value(self) -> PlanKept:
+        """The plan."""
+        return PlanKept(
+            self.group,
+            tuple(found.value() for found in self.placements),
+            self.id,
+            self.generation,
+            self.expires,
+            self.priority,
+            self.mates,
+            tuple(level.level() for level in self.levels),
+            self.region,
+            self.missing,
+        )
+
+
+class ReasonRecord(Strict, frozen=True):
+    """Why something is refused."""
+
+    rule: str
+    asked: int | float | str | tuple[str, ...] | None = None
+    found: int | float | str | tuple[str, ...] | None = None
+    kind: str = ""
+    noun: str = ""
+    unit: str = ""
+
+
+class ShortRecord(Strict, frozen=True):
+    """A group that did not fit, or not with all members."""
+
+    group: str
+    reason: ReasonRecord
+    members: tuple[str, ...]
+    until: float
+
+    @classmethod
+    def of(cls, short: ShortKept) -> ShortRecord:
+        """The record of a group that did not fit."""
+        told = msgspec.convert(short.reason, ReasonRecord, from_attributes=True)
+        return cls(short.group, told, short.members, short.until)
+
+    def value(self) -> ShortKept:
+        """The group that did not fit."""
+        told = self.reason
+        reason = Reason(told.rule, told.asked, told.found, told.kind, told.noun, told.unit)
+        return ShortKept(self.group, reason, self.members, self.until)
+
+
+class ToldRecord(Strict, frozen=True):
+    """What was said about an odd group."""
+
+    pod: str
+    word: str
+    sentence: str
+
+
+class GroupsRecord(Strict, frozen=True):
+    """What no view tells of groups."""
+
+    plans: tuple[PlanRecord, ...] = ()
+    short: tuple[ShortRecord, ...] = ()
+    satisfied: tuple[str, ...] = ()
+    first_seen: dict[str, float] = msgspec.field(default_factory=dict)
+    alarms: dict[str, float] = msgspec.field(default_factory=dict)
+    rests: dict[str, tuple[int, float]] = msgspec.field(default_factory=dict)
+    refused: dict[str, int] = msgspec.field(default_factory=dict)
+    avoided: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    places: dict[str, tuple[float, tuple[str, ...]]] = msgspec.field(default_factory=dict)
+    told: dict[str, tuple[ToldRecord, ...]] = msgspec.field(default_factory=dict)
+    halved: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
+    past: dict[str, int] = msgspec.field(default_factory=dict)
+    generations: dict[str, int] = msgspec.field(default_factory=dict)
+    evicting: dict[str, float] = msgspec.field(default_factory=dict)
+    evicted: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, kept: GroupsKept) -> GroupsRecord:
+        """The record of all groups."""
+        return cls(
+            tuple(map(PlanRecord.of, kept.plans)),
+            tuple(map(ShortRecord.of, kept.short)),
+            kept.satisfied,
+            dict(kept.first_seen),
+            dict(kept.alarms),
+            dict(kept.rests),
+            dict(kept.refused),
+            dict(kept.avoided),
+            dict(kept.places),
+            {
+                key: tuple(ToldRecord(said.pod, said.word, said.sentence) for said in all_said)
+                for key, all_said in kept.told.items()
+            },
+            kept.halved,
+            kept.written,
+            kept.touched,
+            dict(kept.past),
+            dict(kept.generations),
+            dict(kept.evicting),
+            kept.evicted,
+        )
+
+    def value(self) -> GroupsKept:
+        """All groups."""
+        return GroupsKept(
+            tuple(plan.value() for plan in self.plans),
+            tuple(short.value() for short in self.short),
+            self.satisfied,
+            self.first_seen,
+            self.alarms,
+            self.rests,
+            self.refused,
+            self.avoided,
+            self.places,
+            {
+                key: tuple(ToldKept(said.pod, said.word, said.sentence) for said in all_said)
+                for key, all_said in self.told.items()
+            },
+            self.halved,
+            self.written,
+            self.touched,
+            self.past,
+            self.generations,
+            self.evicting,
+            self.evicted,
+        )

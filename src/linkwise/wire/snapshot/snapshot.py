@@ -1,0 +1,222 @@
+"""Snapshots as JSON: one documented form, and the lists that kubectl prints.
+
+Nodes and pods stand in it as Kubernetes objects, read as leniently as everywhere; what is ours is read strictly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from linkwise.errors import InputError
+from linkwise.model.snapshot import EffectKept, Kept, Snapshot
+from linkwise.wire.decoding import decode_as, once, within
+from linkwise.wire.kubernetes.kubectl_list import LIST, decode_list, identified
+from linkwise.wire.kubernetes.metadata import Struct
+from linkwise.wire.kubernetes.node import NodeObject, node_view_of
+from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - msgspec reads it when it decodes
+from linkwise.wire.kubernetes.to_objects import node_object, pod_object
+from linkwise.wire.snapshot.group_records import GroupsRecord
+from linkwise.wire.snapshot.records import (
+    EntryRecord,
+    GrantRecord,
+    MovedRecord,
+    OfferRecord,
+    Strict,
+    TriedRecord,
+    written,
+)
+from linkwise.wire.snapshot.snapshot__settings import settings_document, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.model.views import PodView
+
+__all__ = ["VERSION", "decode_snapshot", "encode_snapshot"]
+
+VERSION: Final = 1
+
+Document = dict[str, Any]
+
+
+class _Head(Struct):
+    kind: str = ""
+    version: int | None = None
+
+
+class _Object(Strict, frozen=True):
+    node: str
+    kind: str
+    document: Document
+
+
+class _Shared(Strict, frozen=True):
+    kind: str
+    name: str
+    document: Document
+
+
+class _Kept(Strict, frozen=True):
+    serial: int = 0
+    entries: tuple[EntryRecord, ...] = ()
+    asked: tuple[str | PodObject, ...] = ()
+    unseen: dict[str, float] = msgspec.field(default_factory=dict)
+    pending: tuple[OfferRecord, ...] = ()
+    offered: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    tried: dict[str, TriedRecord] = msgspec.field(default_factory=dict)
+    freed: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    woken: dict[str, str] = msgspec.field(default_factory=dict)
+    passed: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    times: dict[str, int] = msgspec.field(default_factory=dict)
+    gone: dict[str, bool] = msgspec.field(default_factory=dict)
+    changed: dict[str, GrantRecord] = msgspec.field(default_factory=dict)
+    moved: dict[str, MovedRecord] = msgspec.field(default_factory=dict)
+    late: tuple[dict[str, str], ...] = ()
+    groups: GroupsRecord = GroupsRecord()
+
+
+class _Snapshot(Strict, frozen=True):
+    version: int
+    now: float = 0.0
+    settings: Document = msgspec.field(default_factory=dict)
+    nodes: tuple[NodeObject, ...] = ()
+    objects: tuple[_Object, ...] = ()
+    pods: tuple[PodObject, ...] = ()
+    kept: _Kept | None = None
+    shared: tuple[_Shared, ...] = ()
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """The document; equal snapshots give equal bytes."""
+    document: Document = {
+        "version": VERSION,
+        "now": snapshot.now,
+        "settings": settings_document(snapshot.settings),
+        "nodes": [node_object(view) for view in snapshot.nodes],
+        "objects": [
+            {"node": node, "kind": kind, "document": document}
+            for node, objects in snapshot.objects.items()
+            for kind, document in objects.items()
+        ],
+        "pods": [pod_object(view) for view in snapshot.pods],
+    }
+    if snapshot.shared:
+        document["shared"] = [
+            {"kind": kind, "name": name, "document": document}
+            for kind, named in snapshot.shared.items()
+            for name, document in named.items()
+        ]
+    if snapshot.kept is not None:
+        document["kept"] = _kept_document(snapshot.kept, snapshot.pods)
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def decode_snapshot(data: bytes) -> Snapshot:
+    """The snapshot of a document, or of a list of Kubernetes objects; InputError names what is wrong and where."""
+    head = decode_as(data, _Head)
+    if head.kind.endswith(LIST):
+        return decode_list(data)
+    if head.version is None:
+        raise InputError("version: it is missing; a snapshot has one, and kubectl's lists have a kind that says so")
+    if head.version != VERSION:
+        raise InputError(f"version: {head.version} is not known; this Linkwise reads {VERSION}")
+    found = decode_as(data, _Snapshot)
+    pods = _pods(found.pods, "pods")
+    once((node.metadata.name for node in found.nodes), "nodes", "node")
+    once((f"{entry.kind} of {entry.node}" for entry in found.objects), "objects", "the")
+    once((f"{entry.kind} {entry.name}" for entry in found.shared), "shared", "the")
+    with within("settings"):
+        settings = settings_of(found.settings)
+    objects: dict[str, dict[str, Document]] = {}
+    for entry in found.objects:
+        objects.setdefault(entry.node, {})[entry.kind] = entry.document
+    shared: dict[str, dict[str, Document]] = {}
+    for other in found.shared:
+        shared.setdefault(other.kind, {})[other.name] = other.document
+    return Snapshot(
+        found.now,
+        settings,
+        tuple(map(node_view_of, found.nodes)),
+        objects,
+        pods,
+        _kept(found.kept, pods) if found.kept else None,
+        shared,
+    )
+
+
+def _kept_document(kept: Kept, pods: Sequence[PodView]) -> Document:
+    """A pod that asked as it stands among the pods is named by its UID alone."""
+    seen = {pod.uid: pod for pod in pods}
+    asked = [pod.uid if seen.get(pod.uid) == pod else pod_object(pod) for pod in kept.asked]
+    groups = written(GroupsRecord.of(kept.groups))
+    return {
+        "serial": kept.serial,
+        "entries": [written(EntryRecord.of(entry)) for entry in kept.entries],
+        "asked": asked,
+        "unseen": dict(kept.unseen),
+        "pending": [written(OfferRecord.of(offer)) for offer in kept.pending],
+        "offered": dict(kept.offered),
+        "tried": {pod: written(TriedRecord.of(tried)) for pod, tried in kept.tried.items()},
+        "freed": kept.freed,
+        "refused": kept.refused,
+        "woken": kept.woken,
+        "passed": kept.passed,
+        "left": kept.left,
+        "times": dict(kept.times),
+        "gone": dict(kept.gone),
+        "changed": {pod: written(GrantRecord.of(grant)) for pod, grant in kept.changed.items()},
+        "moved": {pod: written(MovedRecord(seen, promised)) for pod, (seen, promised) in kept.moved.items()},
+        "late": [{"effect": late.effect, **late.fields} for late in kept.late],
+        **({"groups": groups} if groups else {}),
+    }
+
+
+def _kept(found: _Kept, pods: Sequence[PodView]) -> Kept:
+    asked = _asked(found.asked, pods)
+    once((entry.grant.pod for entry in found.entries), "kept.entries", "the entry of pod")
+    once((plan.group for plan in found.groups.plans), "kept.groups.plans", "the plan of group")
+    return Kept(
+        entries=tuple(entry.value() for entry in found.entries),
+        serial=found.serial,
+        asked=asked,
+        unseen=found.unseen,
+        pending=tuple(offer.value() for offer in found.pending),
+        offered=found.offered,
+        tried={pod: tried.value() for pod, tried in found.tried.items()},
+        freed=found.freed,
+        refused=found.refused,
+        woken=found.woken,
+        passed=found.passed,
+        left=found.left,
+        times=found.times,
+        gone=found.gone,
+        changed={pod: grant.value() for pod, grant in found.changed.items()},
+        moved={pod: (moved.seen, moved.promised) for pod, moved in found.moved.items()},
+        late=tuple(EffectKept(late.pop("effect", ""), late) for late in found.late),
+        groups=found.groups.value(),
+    )
+
+
+def _asked(found: Sequence[str | PodObject], pods: Sequence[PodView]) -> tuple[PodView, ...]:
+    seen = {pod.uid: pod for pod in pods}
+    asked = []
+    for number, entry in enumerate(found):
+        if isinstance(entry, str) and entry not in seen:
+            raise InputError(f"kept.asked[{number}]: no pod has the UID {entry!r}")
+        with within(f"kept.asked[{number}]"):
+            asked.append(seen[entry] if isinstance(entry, str) else identified(entry))
+    once((pod.uid for pod in asked), "kept.asked", "the pod with UID")
+    return tuple(asked)
+
+
+def _pods(found: Sequence[PodObject], place: str) -> tuple[PodView, ...]:
+    pods = []
+    for number, pod in enumerate(found):
+        with within(f"{place}[{number}]"):
+            pods.append(identified(pod))
+    once((pod.uid for pod in pods), place, "the pod with UID")
+    return tuple(pods)

@@ -1,0 +1,77 @@
+"""Our own description of a machine, as JSON or as what a YAML reader made of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from linkwise.errors import TopologyError
+from linkwise.model.link import SELF, Link
+from linkwise.model.topology import Topology, numbered, square, whole_matrix
+from linkwise.wire.decoding__words import plain_words
+
+__all__ = ["FORMAT", "read_topology"]
+
+FORMAT: Final = """\
+devices: [GPU-aaaa, GPU-bbbb]      # optional; positions 0, 1, ... without it
+links: [[X, NV2+PHB], [NV2+PHB, X]]  # kinds: NV1..NV18, HCCS, XGMI, ..., PIX, PXB, PHB, NODE, SYS
+bandwidth: [[750, 48.4], [48.3, 750]] # GB/s from row to column
+rings: [[0], [1]]                   # optional
+"""
+
+
+class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
+    devices: list[str] | None = None
+    links: list[list[object]] = []
+    bandwidth: list[list[float]] = []
+    rings: list[list[int]] = []
+
+
+def read_topology(document: object) -> Topology:
+    """The machine that a parsed document describes; TopologyError names the thing and the place."""
+    try:
+        # Cells of a diagonal may be numbers or X: whatever stands there is not read.
+        found = msgspec.convert(_without_diagonals(document), _TopologyFile)
+    except msgspec.ValidationError as error:
+        raise TopologyError(f"{plain_words(error)}; a machine is written like this:\n{FORMAT}") from error
+    if not found.links and not found.bandwidth:
+        raise TopologyError(f"neither links nor bandwidth are given; a machine is written like this:\n{FORMAT}")
+    count = len(found.links or found.bandwidth)
+    square(found.links, "links")
+    return Topology(
+        devices=tuple(found.devices) if found.devices is not None else numbered(count),
+        links=tuple(
+            tuple(SELF if i == j else _link(cell, i, j) for j, cell in enumerate(row))
+            for i, row in enumerate(found.links)
+        ),
+        bandwidth=whole_matrix(found.bandwidth, "bandwidth"),
+        rings=tuple(map(tuple, found.rings)),
+    )
+
+
+def _link(cell: object, i: int, j: int) -> Link:
+    if not isinstance(cell, str):
+        raise TopologyError(f"links row {i} column {j} is {cell!r}: write a link kind, with quotes if it is '?'")
+    try:
+        return Link.parse(cell)
+    except TopologyError as error:
+        raise TopologyError(f"links row {i} column {j}: {error}") from error
+
+
+def _without_diagonals(document: object) -> object:
+    if not isinstance(document, dict):
+        return document
+    blank = {"links": "X", "bandwidth": 0.0}
+    return {
+        key: [_with(row, i, blank[key]) for i, row in enumerate(value)]
+        if key in blank and isinstance(value, list)
+        else value
+        for key, value in document.items()
+    }
+
+
+def _with(row: object, position: int, value: object) -> object:
+    if not isinstance(row, list) or position >= len(row):
+        return row
+    return [*row[:position], value, *row[position + 1 :]]

@@ -1,0 +1,68 @@
+"""What people are told when devices stop working."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.effects import Event
+from linkwise.broker.watch_events import NodeObject
+from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.testing.cluster import Box, broker_of, device_pod, place
+
+if TYPE_CHECKING:
+    from linkwise.broker.broker import Broker
+
+NOW = 100.0
+BOX = Box("n", count=4)
+SICK = replace(BOX, sick=frozenset({0}))
+
+
+def told(broker: Broker, box: Box) -> list[Event]:
+    return [effect for effect in broker.observe(box.sights(), NOW) if isinstance(effect, Event)]
+
+
+def test_a_device_that_stops_working_is_told_at_its_node_and_at_the_pod_that_has_it() -> None:
+    broker = broker_of(BOX)
+    place(broker, device_pod("a", 4), "n")
+    at_node, at_pod = told(broker, SICK)
+    assert (at_node.reason, at_node.node) == ("DeviceFailed", "n")
+    assert at_node.sentence == "device 0 (n-d0) stopped working; 3 of 4 do"
+    assert (at_pod.reason, at_pod.name, at_pod.uid) == ("DeviceFailed", "a", "uid-a")
+    assert at_pod.sentence == "device 0 (n-d0) of node n, which this pod has, stopped working"
+
+
+def test_pods_on_other_devices_of_the_node_hear_nothing() -> None:
+    broker = broker_of(replace(BOX, allocations={"uid-a": ("n-d2",)}))
+    place(broker, device_pod("a", 1), "n")
+    gone = told(broker, replace(SICK, allocations={"uid-a": ("n-d2",)}))
+    assert [event.name for event in gone if event.reason == "DeviceFailed"] == [""]
+
+
+def test_a_failed_device_is_told_once_and_that_it_works_again_too() -> None:
+    broker = broker_of(BOX)
+    assert len(told(broker, SICK)) == 1
+    assert told(broker, SICK) == []
+    assert [event.sentence for event in told(broker, BOX)] == ["device 0 (n-d0) works again; 4 of 4 do"]
+
+
+def test_a_node_that_is_first_seen_with_a_failed_device_is_no_news() -> None:
+    assert told(broker_of(), SICK) == []
+
+
+class Poison(dict[str, object]):
+    """An object of which nobody thought."""
+
+    def get(self, key: str, default: object = None) -> object:
+        raise RuntimeError(f"no {key}, not even {default}")
+
+
+def test_a_node_that_cannot_be_worked_out_is_told_and_takes_nobody_until_it_can_be() -> None:
+    broker, pod = broker_of(BOX, Box("other", count=4)), device_pod("a", 1)
+    (event,) = broker.observe([NodeObject("n", KIND, Poison())], NOW)
+    assert isinstance(event, Event)
+    assert (event.reason, event.node) == ("InventoryProblem", "n")
+    assert "a fault of Linkwise: RuntimeError" in event.sentence
+    assert broker.filter(pod, ["n", "other"], NOW).nodes == ["other"]
+    broker.observe(BOX.sights(), NOW)
+    assert "n" in broker.filter(pod, ["n"], NOW).nodes

@@ -1,0 +1,120 @@
+"""Members that were told that their group is not complete are told when it is, and does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.effects import Event
+from linkwise.broker.watch_events import PodGone
+from linkwise.model.settings import GroupSettings, PlacingSettings
+from linkwise.testing.cluster import Box, broker_of, device_pod
+from linkwise.testing.cluster__group_pods import in_gang, woken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.broker.effects import Effect
+    from linkwise.model.views import PodView
+
+NODES = ["n0", "n1"]
+"""two devices each"""
+LATER = 20.0
+"""when a refusal is not remembered any more"""
+
+
+def told(effects: Iterable[Effect]) -> dict[str, str]:
+    """What members are told of their group, by name."""
+    return {
+        effect.name: effect.sentence
+        for effect in effects
+        if isinstance(effect, Event) and effect.reason == "GroupDoesNotFit"
+    }
+
+
+def gang(devices: int, names: str = "abc", name: str = "g", bundle: str = "") -> list[PodView]:
+    return in_gang(*(device_pod(each, devices) for each in names), least=len(names), name=name, bundle=bundle)
+
+
+def tried(broker: Broker, *pods: PodView, now: float = 0.0) -> dict[str, str]:
+    """The pods come and are tried one after the other; what others are told by then."""
+    said: dict[str, str] = {}
+    for pod in pods:
+        broker.observe([pod], now)
+        answer = broker.filter(pod, NODES, now)
+        assert answer.nodes == []
+        said |= told(answer.effects)
+    return said
+
+
+def cluster(settings: GroupSettings | None = None) -> Broker:
+    return broker_of(*map(Box, NODES), settings=PlacingSettings(group=settings or GroupSettings()))
+
+
+def test_who_was_told_that_members_are_missing_reads_that_they_do_not_fit() -> None:
+    sentence = (
+        "its group was tried: the 3 members of its gang that wait would not fit together on empty nodes either; "
+        "what would help: linkwise explain group/default/g"
+    )
+    assert tried(cluster(), *gang(2)) == {"a": sentence, "b": sentence}
+
+
+def test_it_is_told_once() -> None:
+    broker, pods = cluster(), gang(2)
+    tried(broker, *pods)
+    assert tried(broker, *pods, now=1.0) == tried(broker, *pods, now=LATER) == {}
+
+
+def test_who_is_tried_again_is_told_by_its_scheduler() -> None:
+    broker, (first, *others, last) = cluster(), gang(2)
+    tried(broker, first, *others)
+    broker.observe([last], 0.0)
+    assert set(tried(broker, first)) == {"b"}
+    assert tried(broker, last) == {}
+
+
+def test_a_gang_that_was_incomplete_again_is_told_again() -> None:
+    broker, pods = cluster(), gang(2)
+    tried(broker, *pods)
+    broker.observe([PodGone("uid-c")], LATER)
+    tried(broker, pods[0], now=LATER)
+    again = replace(pods[2], uid="uid-again", name="again")
+    assert set(tried(broker, again, now=LATER)) == {"a"}
+
+
+def test_members_of_a_gang_that_fits_are_woken_and_told_nothing() -> None:
+    broker, (first, *others, last) = cluster(), gang(1)
+    tried(broker, first, *others)
+    broker.observe([last], 0.0)
+    answer = broker.filter(last, NODES, 0.0)
+    assert (woken(answer.effects), told(answer.effects)) == ({"a", "b"}, {})
+
+
+def test_members_whose_plan_takes_longer_are_woken_and_told_nothing() -> None:
+    broker, pods = cluster(GroupSettings(steps=1)), gang(2)
+    assert tried(broker, *pods) == {}
+    effects = broker.step(1.0, 1000)
+    assert (woken(effects), told(effects)) == ({"a", "b", "c"}, {})
+    assert tried(broker, *pods, now=1.0) == {}
+
+
+def test_gangs_that_start_together_are_told_together() -> None:
+    one, other = gang(2, "ab", bundle="g h"), gang(2, "cd", name="h", bundle="g h")
+    assert set(tried(cluster(), *one, *other)) == {"a", "b", "c"}
+
+
+def test_who_began_anew_from_a_snapshot_tells_it_too() -> None:
+    broker, (*early, last) = cluster(), gang(2)
+    tried(broker, *early)
+    assert set(tried(Broker.restore(broker.snapshot(0.0)), last)) == {"a", "b"}
+
+
+def test_a_thousand_members_are_told_once_each() -> None:
+    pods = in_gang(*(device_pod(f"p{number}") for number in range(1000)), least=1000)
+    broker = cluster()
+    broker.observe(pods[:-1], 0.0)
+    for pod in pods[:-1]:
+        broker.filter(pod, NODES, 0.0)
+    assert len(tried(broker, pods[-1])) == 999
+    assert not any(told(broker.filter(pod, NODES, 0.0).effects) for pod in pods)

@@ -1,0 +1,79 @@
+"""Volcano jobs whose shape no machine of rings serves are refused as a whole, with a sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.model.settings import PlacingSettings
+from linkwise.model.views import ContainerView, PodView
+from linkwise.vendors.machines import profile
+
+if TYPE_CHECKING:
+    from linkwise.model.settings import JobShape
+
+NODES = ["a", "b"]
+
+
+def job(
+    *counts: int, resource: str = "huawei.com/Ascend910", key: str = "scheduling.k8s.io/group-name"
+) -> list[PodView]:
+    """Pods of one job, by how many devices each wants."""
+    words = {key: "job", "scheduling.volcano.sh/group-min-member": str(len(counts)), "volcano.sh/task-spec": "worker"}
+    return [
+        PodView(
+            "default",
+            f"p{number}",
+            f"u{number}",
+            (ContainerView("main", limits={resource: str(count)}),),
+            annotations=words,
+        )
+        for number, count in enumerate(counts)
+    ]
+
+
+def cluster(shape: JobShape = "strict", machine: str = "atlas-800") -> Broker:
+    broker = Broker(PlacingSettings(job_shape=shape))
+    for name in NODES:
+        broker.observe(fleet_node(profile(machine), name), 0.0)
+    return broker
+
+
+def offered(broker: Broker, pods: list[PodView]) -> list[list[str]]:
+    broker.observe(pods, 0.0)
+    return [list(broker.filter(pod, NODES, 1.0).nodes) for pod in pods]
+
+
+@pytest.mark.rule("003.one-pod")
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        ((4, 4), "8 devices are asked for by 2 pods; up to 8 must be one pod"),
+        ((4, 4, 8), "task worker asks for 4 devices a pod; a job of more than 8 must ask for 8 a pod"),
+        ((8, 2), "10 devices in all are asked for; more than 8 must be a multiple of 8"),
+    ],
+)
+def test_a_job_of_another_shape_is_refused_and_told_which_is_served(counts: tuple[int, ...], why: str) -> None:
+    broker, pods = cluster(), job(*counts)
+    assert not any(offered(broker, pods))
+    told = broker.explain_group("u0", 1.0)
+    assert told is not None
+    assert told.sentence == why
+
+
+@pytest.mark.rule("003.one-pod")
+@pytest.mark.parametrize("counts", [(1,), (2,), (4,), (8,), (8, 8)])
+def test_the_shapes_that_are_served_are_placed(counts: tuple[int, ...]) -> None:
+    assert all(offered(cluster(), job(*counts)))
+
+
+def test_per_pod_lets_any_number_of_pods_be_a_job_and_looks_at_each() -> None:
+    assert all(offered(cluster("per-pod"), job(4, 4)))
+    assert not any(offered(cluster("per-pod"), job(4, 3)))
+
+
+def test_jobs_of_devices_without_rings_may_have_any_shape() -> None:
+    assert all(offered(cluster(machine="dgx1-v100"), job(3, 2, resource="nvidia.com/gpu")))

@@ -1,0 +1,146 @@
+"""Pods that ask and that nobody ever sees do not fill the memory, and do not stay in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.unobserved import KEPT, UNSEEN, forget_unseen
+from linkwise.testing.cluster import Box, binds, broker_of, device_pod
+
+if TYPE_CHECKING:
+    from linkwise.model.views import PodView
+
+NOW = 100.0
+
+
+def left(broker: Broker) -> list[object]:
+    """All that is kept in mind of pods that asked."""
+    state = broker.state
+    pending, unseen = state.pending, state.unseen
+    asked = [*state.asked, *unseen.asked, *unseen.refused, *unseen.shown]
+    return [*asked, *state.waiting.pods(), *pending.entries(), *pending.all_attempts(), *pending.offered()]
+
+
+def ask(broker: Broker, pod: PodView, now: float = NOW) -> list[str]:
+    return broker.filter(pod, ["n"], now).nodes
+
+
+def test_asks_of_pods_that_do_not_exist_are_kept_up_to_a_number_and_for_a_while() -> None:
+    broker = broker_of(Box("n", count=1))
+    for number in range(UNSEEN + 2000):  # the first is offered the node, and all others are refused
+        ask(broker, device_pod(f"made-up-{number}", created=-number))
+    broker.step(NOW + 2.0)
+    state = broker.state
+    assert len(state.asked) == len(state.unseen.asked) == UNSEEN
+    assert len(state.waiting) == 0
+    assert next(iter(state.asked)) == "uid-made-up-2000"
+    assert broker.next_deadline() == NOW + KEPT
+    broker.step(NOW + KEPT)
+    assert left(broker) == []
+    assert broker.next_deadline() is None
+
+
+def test_offers_to_pods_that_do_not_exist_are_forgotten_as_well() -> None:
+    broker = broker_of(Box("n", count=1))
+    for number in range(3000):
+        assert ask(broker, device_pod(f"made-up-{number}"), NOW + 3.0 * number) == ["n"]
+    assert len(broker.state.asked) == KEPT // 3
+    broker.step(NOW + 9000.0 + KEPT)
+    assert left(broker) == []
+
+
+def test_who_asks_again_is_kept_for_longer() -> None:
+    broker = broker_of(Box("n", count=1))
+    ask(broker, device_pod("a"))
+    ask(broker, device_pod("b"))
+    ask(broker, device_pod("a"), NOW + 50.0)
+    broker.step(NOW + KEPT)
+    assert list(broker.state.asked) == ["uid-a"]
+
+
+def test_what_a_pod_says_of_its_age_does_not_keep_it() -> None:
+    broker = broker_of(Box("n", count=1))
+    ask(broker, device_pod("made-up", created=1e12))
+    broker.step(NOW + KEPT)
+    assert left(broker) == []
+
+
+def test_who_is_seen_is_not_forgotten() -> None:
+    broker, pod = broker_of(Box("n", count=1)), device_pod("a", 2)
+    ask(broker, pod)
+    broker.observe([pod], NOW + 1.0)
+    broker.step(NOW + 10 * KEPT)
+    assert list(broker.state.asked) == ["uid-a"]
+    assert [refused.pod for refused in broker.state.waiting.pods()] == ["uid-a"]
+    assert broker.next_deadline() is None
+
+
+def test_who_is_seen_or_promised_something_is_kept_and_of_the_others_who_asked_last() -> None:
+    broker, pods = broker_of(Box("n", count=2)), [device_pod(f"p{n}", created=-n) for n in range(8)]
+    broker.observe(pods[:1], 0.0)
+    for pod in pods:
+        ask(broker, pod)
+    assert broker.bind(pods[1].uid, "n", NOW).error == ""
+    forget_unseen(broker.state, NOW, most=3)
+    kept = [pods[number].uid for number in (0, 1, 5, 6, 7)]
+    assert sorted(broker.state.asked) == kept
+    assert {refused.pod for refused in broker.state.waiting.pods()} <= set(kept)
+
+
+def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_over() -> None:
+    broker, pod = broker_of(Box("n", count=1)), device_pod("a")
+    ask(broker, pod)
+    (bound,) = binds(broker.bind(pod.uid, "n", NOW).effects)
+    broker.step(NOW + KEPT)
+    assert list(broker.state.asked) == ["uid-a"]
+    broker.outcome(bound, "refused", NOW + KEPT)
+    broker.step(NOW + 2 * KEPT)
+    assert left(broker) == []
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_for_longer_and_loses_nobody() -> None:
+    broker = broker_of(Box("n", count=1))
+    ask(broker, device_pod("a"), NOW + 3600.0)
+    broker.step(NOW)
+    assert list(broker.state.asked) == ["uid-a"]
+    assert broker.next_deadline() == NOW + KEPT
+    broker.step(NOW + KEPT)
+    assert left(broker) == []
+
+
+def test_a_pod_that_is_forgotten_and_real_after_all_is_bound_when_it_is_seen() -> None:
+    broker, pod = broker_of(Box("n", count=2)), device_pod("real")
+    ask(broker, pod)
+    broker.step(NOW + KEPT)
+    assert "not seen yet" in broker.bind(pod.uid, "n", NOW + KEPT).error
+    broker.observe([pod], NOW + KEPT)
+    assert broker.bind(pod.uid, "n", NOW + KEPT).error == ""
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
+    broker, pods = broker_of(Box("n", count=1)), [device_pod(name, 2) for name in ("b", "a")]
+    for second, pod in enumerate(pods):
+        ask(broker, pod, NOW + second)
+    if shown:
+        broker.see(pods[:1])
+    other = Broker.restore(broker.snapshot(NOW + 1.0))
+    assert other.snapshot(NOW + 1.0) == broker.snapshot(NOW + 1.0)
+    room = Box("n", count=2).sights()
+    assert other.observe(room, NOW + 1.0) == broker.observe(room, NOW + 1.0)
+    for each in (broker, other):
+        each.step(NOW + KEPT)
+        assert sorted(each.state.asked) == (["uid-a", "uid-b"] if shown else ["uid-a"])
+
+
+def test_of_a_snapshot_that_does_not_tell_all_asked_when_it_was_taken() -> None:
+    broker = broker_of(Box("n", count=1))
+    ask(broker, device_pod("a", 2))
+    taken = broker.snapshot(NOW + 5.0)
+    assert taken.kept is not None
+    other = Broker.restore(replace(taken, kept=replace(taken.kept, unseen={})))
+    assert other.next_deadline() == NOW + 5.0 + KEPT

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.embedded.apiserver.faults import Fault
+from support.embedded.cli_cluster import AskedCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec: {containers: [{name: main, image: example.com/none, resources: {limits: {nvidia.com/gpu: 2}}}]}
+"""
+MAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: m}
+data: {a: "1"}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
+    with AskedCluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+def pods(*names: str) -> str:
+    return "---\n".join(POD.replace("NAME", name) for name in names)
+
+
+def test_objects_are_created_then_unchanged_then_configured(cluster: AskedCluster) -> None:
+    text = f"{pods('a', 'b')}---\n{MAP}"
+    assert cluster.ask("apply", "-f", "-", stdin=text).stdout == "pod/a created\npod/b created\nconfigmap/m created\n"
+    again = cluster.ask("apply", "-f", "-", stdin=text.replace('"1"', '"2"'))
+    assert (again.returncode, again.stdout) == (0, "pod/a unchanged\npod/b unchanged\nconfigmap/m configured\n")
+
+
+def test_a_dry_run_writes_nothing(cluster: AskedCluster) -> None:
+    shown = cluster.ask("apply", "-f", "-", "--dry-run", stdin=pods("a"))
+    assert shown.stdout == "pod/a created (server dry run)\n"
+    assert cluster.names("pods") == []
+
+
+def test_lists_are_opened_and_groups_are_named_as_kubectl_names_them(cluster: AskedCluster) -> None:
+    job = "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}"
+    shown = cluster.ask("apply", "-f", "-", stdin=f"kind: List\napiVersion: v1\nitems:\n- {job}\n")
+    assert shown.stdout == "job.batch/j created\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "sentence"),
+    [
+        ("a: [\n", "standard input:7:1: no YAML: expected the node content, but found '<stream end>'"),
+        ("kind: Pod\n", ":6:1: apiVersion is missing"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n", ":8:1: Pod has no metadata.name; generateName"),
+        ("just text\n", "standard input:6:1: no Kubernetes object, but text"),
+        ("a: &a {b: *a}\n", "standard input:6:1: its aliases repeat each other without end"),
+    ],
+)
+def test_a_mistake_in_a_file_leaves_the_cluster_as_it_is(cluster: AskedCluster, last: str, sentence: str) -> None:
+    shown = cluster.ask("apply", "-f", "-", stdin=f"{pods('a')}---\n{last}")
+    assert (shown.returncode, shown.stdout, cluster.names("pods")) == (2, "", [])
+    assert "Traceback" not in shown.stderr
+    assert sentence in shown.stderr
+
+
+def test_a_kind_that_is_not_served_is_told_before_anything_is_sent(cluster: AskedCluster) -> None:
+    shown = cluster.ask("apply", "-f", "-", stdin=f"{pods('a')}---\n{MAP.replace('ConfigMap', 'ConfgMap')}")
+    assert (shown.returncode, cluster.names("pods")) == (1, [])
+    assert shown.stderr == (
+        'linkwise: standard input:6:1: no matches for kind "ConfgMap" in version "v1"; did you mean ConfigMap?\n'
+    )
+
+
+def test_what_the_server_refuses_is_told_and_the_rest_is_sent(cluster: AskedCluster) -> None:
+    shown = cluster.ask("apply", "-f", "-", stdin=pods("a", "b").replace("image", "imag", 1))
+    assert (shown.returncode, shown.stdout) == (1, "pod/b created\n")
+    assert "standard input:1:1: pod/a: " in shown.stderr
+    assert 'unknown field "spec.containers[0].imag"' in shown.stderr
+
+
+def test_what_is_not_allowed_is_told_with_verb_and_resource(cluster: AskedCluster) -> None:
+    cluster.fail(Fault("answer", on="PATCH", code=403, times=0))
+    shown = cluster.ask("apply", "-f", "-", stdin=pods("a"))
+    assert shown.returncode == 1
+    assert "pod/a: may not patch pods in namespace default: " in shown.stderr
+
+
+def test_a_namespace_that_differs_from_the_flag_is_a_mistake(cluster: AskedCluster) -> None:
+    text = pods("a").replace("{name: a}", "{name: a, namespace: kube-system}")
+    shown = cluster.ask("apply", "-f", "-", "-n", "kube-public", stdin=text)
+    assert (shown.returncode, cluster.names("pods")) == (2, [])
+    assert "standard input:3:21: Pod a is in namespace kube-system, and -n says kube-public" in shown.stderr
+    assert cluster.ask("apply", "-f", "-", "-n", "kube-public", stdin=pods("b")).stdout == "pod/b created\n"

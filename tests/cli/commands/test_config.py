@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from linkwise.config.schema import SCHEMA
+from support.environment__surroundings import surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Config = Callable[..., subprocess.CompletedProcess[str]]
+
+OURS = ("LINKWISE_", "PORT", "LOG_LEVEL", "KUBERNETES_SERVICE_")
+POLICY = """\
+{
+  "kind": "Policy",
+  "apiVersion": "v1",
+  "extenders": [
+    {"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler", "filterVerb": "filter", "bindVerb": "bind"}
+  ]
+}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Config:
+    """Runs the command line in an empty folder, with no settings in the environment but those given."""
+
+    def ran(*words: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in surroundings().items() if not name.startswith(OURS)}
+        return subprocess.run(
+            [sys.executable, "-m", "linkwise", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=str(tmp_path),
+            env={**kept, "COLUMNS": "100", "NO_COLOR": "1", **variables},
+            timeout=200,
+        )
+
+    return ran
+
+
+def test_every_setting_is_shown_with_where_it_comes_from(run: Config, tmp_path: Path) -> None:
+    (tmp_path / "linkwise.yaml").write_text("http:\n  port: 8080\n")
+    shown = run("config", "check", "linkwise.yaml", LINKWISE_PLACING_BREADTH="8")
+    rows = {line.split()[0]: line.split()[1:] for line in shown.stdout.splitlines() if "." in line}
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert set(SCHEMA) <= set(rows)
+    assert rows["http.port"] == ["8080", "linkwise.yaml:2"]
+    assert rows["placing.breadth"] == ["8", "LINKWISE_PLACING_BREADTH"]
+    assert rows["kube.page"] == ["500", "default"]
+
+
+def test_a_default_of_a_cluster_is_told_as_such(run: Config) -> None:
+    shown = run("config", "check", KUBERNETES_SERVICE_HOST="10.96.0.1").stdout
+    assert "default, in a cluster" in next(line for line in shown.splitlines() if line.startswith("http.host"))
+
+
+def test_a_token_is_hidden(run: Config) -> None:
+    token = {"LINKWISE_DEBUG_TOKEN": "s3cret"}
+    for form in ((), ("--json",)):
+        shown = run("config", "check", *form, **token).stdout
+        assert "s3cret" not in shown
+        assert "(hidden)" in shown
+
+
+def test_problems_are_told_one_a_line(run: Config) -> None:
+    shown = run("config", "check", "-", stdin="http: {prot: 1}\nlog: {level: loud}\n")
+    assert shown.returncode == 1
+    assert shown.stdout.splitlines() == [
+        "problem  standard input:1:8: http.prot: no such setting; did you mean port?",
+        "problem  standard input:2:14: log.level: expected debug, info, warning or error, got 'loud'",
+    ]
+
+
+def test_the_same_is_there_as_json(run: Config) -> None:
+    shown = run("config", "check", "-", "--json", stdin="http: {prot: 1, port: 80}")
+    found = json.loads(shown.stdout)
+    assert shown.returncode == 1
+    assert found["problems"] == [
+        {"place": "standard input:1:8", "name": "http.prot", "sentence": "no such setting; did you mean port?"}
+    ]
+    settings = {entry["name"]: entry for entry in found["settings"]}
+    assert settings["http.port"] == {"name": "http.port", "value": 80, "source": "file", "place": "standard input:1"}
+    assert list(settings) == list(SCHEMA)
+
+
+@pytest.mark.parametrize(("file", "said"), [("none.yaml", "No such file"), ("-", "standard input:1:5: no YAML")])
+def test_a_file_that_can_not_be_read_is_one_sentence(run: Config, file: str, said: str) -> None:
+    shown = run("config", "check", file, stdin="a: [")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert said in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_the_schedulers_file_is_printed_with_what_was_wished(run: Config) -> None:
+    shown = run(
+        "config", "scheduler", "--name", "gpu", "--url", "http://10.0.0.1:1", "--no-leader-elect", "--weight", "7"
+    )
+    found = yaml.safe_load(shown.stdout)
+    (extender,) = found["extenders"]
+    assert (shown.returncode, found["leaderElection"]) == (0, {"leaderElect": False})
+    assert (found["profiles"][0]["schedulerName"], extender["urlPrefix"], extender["weight"]) == (
+        *("gpu", "http://10.0.0.1:1"),
+        7,
+    )
+
+
+def test_flags_add_the_default_scheduler_and_every_pod(run: Config) -> None:
+    found = yaml.safe_load(run("config", "scheduler", "--default-scheduler", "--every-pod", "--kubeconfig", "a").stdout)
+    assert [profile["schedulerName"] for profile in found["profiles"]] == ["linkwise-scheduler", "default-scheduler"]
+    assert "managedResources" not in found["extenders"][0]
+    assert found["clientConnection"]["kubeconfig"] == "a"
+
+
+def test_a_policy_file_is_converted_from_a_pipe(run: Config) -> None:
+    shown = run("config", "scheduler", "--from-policy", "-", stdin=POLICY)
+    (extender,) = yaml.safe_load(shown.stdout)["extenders"]
+    assert (shown.returncode, extender["urlPrefix"]) == (0, "http://127.0.0.1:32766/gpushare-scheduler")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--url", "linkwise:1"], "--url: expected a URL with http:// or https:// and a host, got 'linkwise:1'"),
+        (["--url", "http://[::1"], "--url: expected a URL with http:// or https:// and a host, got 'http://[::1'"),
+        (["--from-policy", "none.json"], "none.json: No such file"),
+        (["--from-policy", "-"], "standard input: it is empty"),
+        (["--weight", "0"], "0 is not in the range"),
+        (["--name", "MyScheduler"], "--name: 'MyScheduler' is no name for an object"),
+        (["--namespace", "a.b"], "--namespace: 'a.b' is no name for a namespace"),
+    ],
+)
+def test_what_makes_no_sense_prints_no_file(run: Config, words: list[str], said: str) -> None:
+    shown = run("config", "scheduler", *words)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert said in shown.stderr
+
+
+def test_a_policy_file_of_strangers_is_told_by_name(run: Config, tmp_path: Path) -> None:
+    strangers = [{"urlPrefix": "http://a:1/x"}, {"urlPrefix": "http://b:1/y"}]
+    (tmp_path / "two.json").write_text(json.dumps({"kind": "Policy", "extenders": strangers}), "utf-8")
+    shown = run("config", "scheduler", "--from-policy", "two.json")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr.startswith("linkwise: two.json: extenders: of 2 it can't be told which one")
+
+
+def test_the_role_is_printed_for_a_user_without_what_is_not_wanted(run: Config) -> None:
+    shown = run("manifests", "rbac", "--user", "me", "--name", "lw", "--without", "configmaps", "--without", "network")
+    role, binding = yaml.safe_load_all(shown.stdout)
+    assert (role["kind"], role["metadata"]["name"], binding["subjects"][0]["name"]) == ("ClusterRole", "lw", "me")
+    assert "hypernodes" not in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--name", "a b"], "--name: 'a b' is no name for an object: small letters, digits, - and . make one"),
+        (["--namespace", ""], "--namespace: '' is no name for a namespace"),
+        (["--user", ""], "--user: it is empty; name the user"),
+    ],
+)
+def test_names_that_a_cluster_would_refuse_print_no_role(run: Config, words: list[str], said: str) -> None:
+    shown = run("manifests", "rbac", *words)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert said in shown.stderr
+
+
+def test_a_feature_that_is_not_there_is_told(run: Config) -> None:
+    shown = run("manifests", "rbac", "--without", "everything")
+    assert shown.returncode == 2
+    assert "no such feature: everything; there are events, " in shown.stderr
+
+
+def test_the_definition_of_inventories_is_printed(run: Config) -> None:
+    printed = yaml.safe_load(run("manifests", "crd").stdout)
+    assert (printed["kind"], printed["spec"]["names"]["kind"]) == ("CustomResourceDefinition", "DeviceInventory")

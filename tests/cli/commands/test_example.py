@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.cli import examples
+from linkwise.cli.examples import NAMES, example
+from linkwise.cli.reports.manifests import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from subprocess import CompletedProcess
+
+    Linkwise = Callable[..., CompletedProcess[str]]
+
+
+def test_every_example_is_listed_with_what_it_shows(linkwise: Linkwise) -> None:
+    shown = linkwise("example").stdout
+    assert [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")] == list(NAMES)
+    assert "link-pair     One pod with two devices that should talk to each other fast." in shown
+
+
+def test_every_file_of_the_folder_is_an_example() -> None:
+    there = {file.stem for file in Path(examples.__path__[0]).glob("*.yaml")}
+    assert there == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_understood_and_nothing_in_it_is_wrong_but_what_it_shows(tmp_path: Path, name: str) -> None:
+    (tmp_path / "example.yaml").write_text(example(name), "utf-8")
+    found = read_file(str(tmp_path / "example.yaml"))
+    assert all(pod["asks"] for pod in found)
+    assert bool(found[0]["problems"]) == (name == "three-chips")
+
+
+def test_an_example_is_printed_as_it_is(linkwise: Linkwise) -> None:
+    assert linkwise("example", "gpu-mem").stdout == example("gpu-mem")
+
+
+def test_a_near_example_is_suggested(linkwise: Linkwise) -> None:
+    shown = linkwise("example", "linkpair")
+    assert shown.returncode == 2
+    assert shown.stderr == "linkwise: no example 'linkpair'; did you mean link-pair?\n"
+    assert "there are link-pair, group" in linkwise("example", "xyz").stderr

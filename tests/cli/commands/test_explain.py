@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.embedded.apiserver.faults import Fault
+from support.e2e.node_objects import ascend, machine
+from support.e2e.pod_objects import pod
+from support.embedded.cli_cluster import AskedCluster
+from support.environment__reserved import reserve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
+    """It is only read."""
+    with AskedCluster(tmp_path_factory.mktemp("cluster")) as made:
+        made.make(*machine("a", "nvlink"), *machine("b", "pcie"), *ascend("x"))
+        made.make(pod("default", "train", {"nvidia.com/gpu": 2}), pod("default", "huge", {"nvidia.com/gpu": 16}))
+        made.make(pod("kube-system", "far", {"huawei.com/Ascend910": 3}))
+        labels = {"scheduling.x-k8s.io/pod-group": "llm"}
+        made.make(*(pod("default", f"w-{i}", {"nvidia.com/gpu": 4}, labels=labels) for i in range(2)))
+        gang = {
+            f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "moe"), ("min-available", "3"))
+        }
+        made.make(*(pod("default", f"m-{i}", {"nvidia.com/gpu": 8}, annotations=gang) for i in range(3)))
+        yield made
+
+
+def test_a_pod_that_fits_is_told_where_and_why(cluster: AskedCluster) -> None:
+    lines = cluster.ask("explain", "pod/train").stdout.splitlines()
+    assert lines[0] == "pod default/train waits for 2 devices (nvidia.com/gpu)"
+    assert "it would get devices 0, 3 of node a" in lines[1]
+    assert "no scheduler has bound it yet" in lines[-2] + lines[-1]
+
+
+def test_a_pod_that_waits_is_told_what_would_have_to_change(cluster: AskedCluster) -> None:
+    shown = cluster.ask("explain", "pod", "huge")
+    assert "0 of 3 nodes can take it, and no pod's end changes that" in shown.stdout
+    assert "8 devices would fit now on node a" in shown.stdout
+    assert "has asked about it" not in shown.stdout  # who asked is known to the service alone
+    assert shown.returncode == 0
+
+
+def test_a_pod_of_another_namespace_is_named_with_it(cluster: AskedCluster) -> None:
+    assert "ask for 1, 2, 4 or 8" in cluster.ask("explain", "pod/far", "-n", "kube-system", columns=200).stdout
+    shown = cluster.ask("explain", "pod/far")
+    assert shown.returncode == 1
+    assert "pod default/far is not there; one of that name is in kube-system: use -n" in shown.stderr
+
+
+def test_groups_and_nodes_are_explained_too(cluster: AskedCluster) -> None:
+    assert cluster.ask("explain", "group/llm").stdout.startswith("group default/llm fits now: 2 members on 1 node\n")
+    assert cluster.ask("explain", "node/x").stdout.startswith("node x: 8 devices, 8 idle; ")
+
+
+def test_a_member_of_a_group_is_told_what_that_lacks_and_whom_to_ask_for_more(cluster: AskedCluster) -> None:
+    told = [line.strip() for line in cluster.ask("explain", "pod/m-0").stdout.splitlines()]
+    assert told[:3] == [
+        "pod default/m-0 waits with its group for 8 devices (nvidia.com/gpu)",
+        "its group does not fit now, and nothing is held for it",
+        "its group needs 3 nodes of one model with 8 free, 1 has them",
+    ]
+    assert told[-1] == "more of its group: linkwise explain group/default/moe"
+    more = cluster.ask(*told[-1].partition("linkwise ")[2].split()).stdout
+    assert "it needs 3 nodes of one model with 8 free, 1 has them" in more
+
+
+def test_an_explanation_as_data_has_its_sentences_too(cluster: AskedCluster) -> None:
+    told = json.loads(cluster.ask("explain", "pod/huge", "-o", "json").stdout)
+    assert told["lines"][0] == "pod default/huge waits for 16 devices (nvidia.com/gpu)"
+    assert (told["data"]["state"], told["data"]["remedies"][0]["kind"]) == ("waiting", "fewer devices")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["pod/trian"], 1, "pod default/trian is not there; did you mean train?"),
+        (["group/lm"], 1, "group default/lm is not there; did you mean llm?"),
+        (["node/zz"], 1, "node zz is not there; there are a, b, x"),
+        (["pdo/train"], 2, "'pdo' is no kind of thing: pod, group or node; did you mean pod?"),
+        (["Train"], 2, "'Train' is no kind of thing: pod, group or node; for a pod of that name write pod/Train"),
+        (["service/x"], 2, "'service' is no kind of thing: pod, group or node"),
+        (["pod"], 2, "which pod? Write pod/NAME"),
+        ([], 2, "name what you ask for: pod, group or node, such as pod/NAME"),
+        (["pod/a", "b"], 2, "pod/a b: one thing at a time, please"),
+    ],
+)
+def test_a_mistake_is_one_sentence(cluster: AskedCluster, words: list[str], code: int, sentence: str) -> None:
+    shown = cluster.ask("explain", *words)
+    assert (shown.returncode, shown.stderr, shown.stdout) == (code, f"linkwise: {sentence}\n", "")
+
+
+def test_topo_shows_the_links_of_a_node(cluster: AskedCluster) -> None:
+    shown = cluster.ask("topo", "node/a", "--json")
+    told = json.loads(shown.stdout)
+    assert (shown.returncode, told["links"][0][3], len(told["facts"])) == (0, "NV2+PHB", 8)
+    unknown = cluster.ask("topo", "node/x")
+    assert unknown.returncode == 3
+    assert "missing   nobody tells how the devices of node x are linked" in unknown.stdout
+
+
+def test_what_may_not_be_read_is_said_with_verb_and_resource(tmp_path: Path) -> None:
+    with AskedCluster(tmp_path) as cluster:
+        cluster.make(*machine("a", "nvlink"))
+        cluster.fail(Fault("answer", on="GET", path="/deviceinventories$", code=403, times=0))
+        shown = cluster.ask("explain", "node/a")
+        assert shown.stderr.startswith("note: may not list deviceinventories.linkwise.dev: ")
+        assert shown.returncode == 0
+        cluster.fail(Fault("answer", on="GET", path="/pods$", code=403, times=0))
+        shown = cluster.ask("explain", "node/a")
+        assert (shown.returncode, shown.stdout) == (1, "")
+        assert shown.stderr.startswith("linkwise: may not list pods: ")
+
+
+def test_a_list_that_expires_in_the_middle_is_begun_anew(tmp_path: Path) -> None:
+    with AskedCluster(tmp_path) as cluster:
+        cluster.make(*machine("a", "nvlink"))
+        cluster.fail(Fault("answer", on="GET", path="/nodes$", code=410))
+        assert cluster.ask("explain", "node/a").returncode == 0
+
+
+def test_a_cluster_that_does_not_answer_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (file := tmp_path / "map.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")
+    with AskedCluster(tmp_path) as cluster, reserve() as silent:
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        told = re.sub(r"127\.0\.0\.1:\d+", place, cluster.kubeconfig.read_text("utf-8"))
+        cluster.kubeconfig.write_text(told, "utf-8")
+        for words in (["get", "nodes"], ["apply", str(file)]):
+            shown = cluster.ask(*words)
+            assert (shown.returncode, shown.stdout) == (1, "")
+            assert shown.stderr.startswith(
+                f"linkwise: {place} can't be reached: Connection refused; is the cluster running?"
+            )

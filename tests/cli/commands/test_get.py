@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from linkwise.cli.render.tables__rows import age_text
+from support.e2e.node_objects import ascend, gpushare, machine
+from support.e2e.pod_objects import pod
+from support.embedded.cli_cluster import AskedCluster, gpushare_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
+    """It is only read."""
+    with AskedCluster(tmp_path_factory.mktemp("cluster")) as made:
+        made.make(*machine("a", "nvlink", sick=[7]), *machine("m", "measured"), *gpushare("s"), *ascend("x"))
+        made.make(pod("default", "huge", {"nvidia.com/gpu": 16}), pod("default", "plain"))
+        made.make(gpushare_pod("share", "s", 6, 1), pod("kube-system", "three", {"huawei.com/Ascend910": 3}))
+        labels = {"scheduling.x-k8s.io/pod-group": "llm"}
+        made.make(*(pod("default", f"w-{i}", {"nvidia.com/gpu": 4}, labels=labels) for i in range(2)))
+        gang = {
+            f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "moe"), ("min-available", "2"))
+        }
+        made.make(*(pod("kube-node-lease", f"m-{i}", {"nvidia.com/gpu": 8}, annotations=gang) for i in range(2)))
+        yield made
+
+
+def rows(cluster: AskedCluster, *words: str) -> dict[str, list[str]]:
+    """Cells of a table by its first column; nothing is broken at that width."""
+    lines = cluster.ask("get", *words, columns=300).stdout.splitlines()
+    table = [[cell for cell in line.split("  ") if cell.strip()] for line in lines]
+    return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in table if cells}
+
+
+def test_nodes_tell_how_they_hand_out_devices_and_how_these_are_linked(cluster: AskedCluster) -> None:
+    found = rows(cluster, "nodes")
+    assert found["node"] == ["hands out", "idle", "links", "memory", "problems"]
+    assert found["a"] == ["whole", "7/8", "NVLink, PCIe", "126 GiB", "1 not working"]
+    assert found["s"] == ["memory", "3/4", "-", "6/88 GiB", "-"]
+    assert found["x"][1:3] == ["8/8", "2 rings of 4"]
+
+
+def test_pods_that_ask_for_devices_tell_why_they_wait(cluster: AskedCluster) -> None:
+    found = rows(cluster, "pods")
+    assert set(found) - {"pod"} - {name for name in found if "─" in name} == {"huge", "share", "w-0", "w-1"}
+    assert found["huge"][:3] == ["waiting", "-", "16 asked"]
+    assert found["huge"][-1] == "too few devices are free (2); the node has no such devices (2)"
+    assert found["share"][:4] == ["starting", "s", "6 GiB of {1}", "memory-share"]
+    assert found["w-0"][4] == "llm"
+
+
+def test_members_of_a_group_tell_what_that_lacks(cluster: AskedCluster) -> None:
+    found = rows(cluster, "pods", "-n", "kube-node-lease")
+    assert found["m-0"][-1] == found["m-1"][-1] == "its group needs 2 nodes with 8 free, 1 has them"
+    assert rows(cluster, "pods")["w-0"][-1] == "its group fits now: 2 members on 1 node"
+
+
+def test_all_namespaces_are_told_apart(cluster: AskedCluster) -> None:
+    found = rows(cluster, "pods", "-A")
+    assert found["kube-system"][:2] == ["three", "broken"]
+    shown = cluster.ask("get", "pods", "-n", "kube-public")
+    assert (shown.returncode, shown.stdout) == (0, "")
+    assert shown.stderr == "no pod asks for devices in namespace kube-public; -A looks into all\n"
+
+
+def test_devices_tell_who_has_them(cluster: AskedCluster) -> None:
+    lines = cluster.ask("get", "devices", "s", columns=200).stdout.splitlines()
+    assert [line.split() for line in lines[2:4]] == [
+        ["s", "0", "works", "idle", "-"],
+        ["s", "1", "works", "6/22", "GiB", "default/share", "6", "GiB"],
+    ]
+    wide = cluster.ask("get", "devices", "a", "-o", "wide", columns=200).stdout
+    assert "GPU-" in wide
+    assert " broken " in wide
+
+
+def test_groups_tell_how_many_are_bound(cluster: AskedCluster) -> None:
+    assert rows(cluster, "groups")["llm"] == ["0/2", "fits", "fits now: 2 members on 1 node"]
+
+
+def test_the_same_is_told_as_json_and_yaml(cluster: AskedCluster) -> None:
+    nodes = json.loads(cluster.ask("get", "nodes", "-o", "json").stdout)
+    assert [node["name"] for node in nodes] == ["a", "m", "s", "x"]
+    assert nodes[3]["rings"] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    one = yaml.safe_load(cluster.ask("get", "pod", "huge", "-o", "yaml").stdout)
+    assert (one["name"], one["state"], one["asked"]["devices"]) == ("default/huge", "waiting", 16)
+
+
+def test_json_is_asked_for_as_of_our_other_commands(cluster: AskedCluster) -> None:
+    same = [
+        cluster.ask("get", "nodes", *words).stdout for words in (["-o", "json"], ["--json"], ["--json", "-o", "json"])
+    ]
+    assert len({*same}) == 1
+    clash = cluster.ask("get", "nodes", "--json", "-o", "yaml")
+    assert (clash.returncode, clash.stderr.partition(":")[2]) == (
+        2,
+        " --json and -o yaml say different things: give one of them\n",
+    )
+
+
+def test_a_table_fits_a_terminal_and_has_no_colour_when_piped(cluster: AskedCluster) -> None:
+    for kind in ("nodes", "pods", "devices", "groups"):
+        shown = cluster.ask("get", kind, columns=80).stdout
+        assert max(map(len, shown.splitlines())) <= 80
+        assert "\x1b" not in shown
+
+
+def test_mistakes_in_words_are_told(cluster: AskedCluster) -> None:
+    both = cluster.ask("get", "pods", "-n", "x", "-A")
+    assert (both.returncode, both.stderr) == (2, "linkwise: -n and -A say different things: give one of them\n")
+    assert "did you mean pod?" in cluster.ask("get", "pood").stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-1, "0s"), (45, "45s"), (119, "119s"), (180, "3m"), (7200, "2h"), (200_000, "2d")]
+)
+def test_ages_are_written_as_kubectl_writes_them(seconds: float, text: str) -> None:
+    assert age_text(seconds) == text

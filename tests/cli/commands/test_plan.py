@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.vendors.machines import profile
+from linkwise.wire.snapshot.snapshot import encode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Linkwise = Callable[..., CompletedProcess[str]]
+
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  parallelism: 3
+  completions: 3
+  template:
+    spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 4}}}]}
+"""
+POD = """\
+kind: Pod
+metadata: {name: NAME, labels: LABELS}
+spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: COUNT}}}]}
+"""
+VOLCANO = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: bert, namespace: team}
+spec:
+  minAvailable: 3
+  tasks:
+  - {name: launcher, replicas: 1, template: {spec: {containers: [{name: main}]}}}
+  - name: worker
+    replicas: 2
+    template: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]}}
+"""
+
+
+def pod(name: str, count: int | str, labels: str = "{}") -> str:
+    return POD.replace("NAME", name).replace("COUNT", str(count)).replace("LABELS", labels)
+
+
+def documents(*texts: str) -> str:
+    return "---\n".join(texts)
+
+
+def planned(shown: CompletedProcess[str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(shown.stdout)
+    return found
+
+
+def cluster(*cards: int) -> str:
+    """What kubectl prints of nodes with so many cards."""
+    amounts = [{"nvidia.com/gpu": str(count), "cpu": "8"} for count in cards]
+    nodes = [
+        {"kind": "Node", "metadata": {"name": f"n{place}"}, "status": {"capacity": has, "allocatable": has}}
+        for place, has in enumerate(amounts)
+    ]
+    return json.dumps({"kind": "List", "items": nodes})
+
+
+def test_the_pods_of_a_job_are_one_group_with_a_table_a_picture_and_levels(linkwise: Linkwise) -> None:
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", stdin=JOB)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert [line.rstrip() for line in shown.stdout.splitlines()] == [
+        "group default/train/3 fits now: 3 members on 2 nodes",
+        "",
+        "   member           node         devices    slowest pair",
+        "────────────────────────────────────────────────────────",
+        "A  default/train-0  dgx1-v100-0  {0,1,2,3}  48 GB/s",
+        "B  default/train-1  dgx1-v100-0  {4,5,6,7}  48 GB/s",
+        "C  default/train-2  dgx1-v100-1  {0,1,2,3}  48 GB/s",
+        "",
+        "node        0 1 2 3 4 5 6 7",
+        "dgx1-v100-0 A A A A B B B B",
+        "dgx1-v100-1 C C C C . . . .",
+        "dgx1-v100-2 . . . . . . . .",
+        "",
+        "level       what the plan is worth                         proven",
+        "─────────────────────────────────────────────────────────────────",
+        "placed      3 members                                      yes",
+        "nodes       2 nodes                                        yes",
+        "bottleneck  slowest pair on a node about 16 GB/s           yes",
+        "per pod     slowest pair of a member about 48 GB/s         yes",
+        "residual    others lose good sets: 2 of 8, 3 of 4, 6 of 2  yes",
+        "left-over   4 devices left idle on its nodes               yes",
+    ]
+
+
+def test_why_is_told_with_what_came_second(linkwise: Linkwise) -> None:
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", "--explain", stdin=JOB)
+    assert "\n  3 of 3 members are there: 3 waiting (file)\n" in shown.stdout
+    last = shown.stdout.splitlines()[-1].strip()
+    assert last == "runner-up on nodes dgx1-v100-0, dgx1-v100-2: same in every level; names decide"
+
+
+def test_a_group_that_does_not_fit_ends_with_1_and_why(linkwise: Linkwise) -> None:
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin=VOLCANO)
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert [line.strip() for line in shown.stdout.splitlines()] == [
+        "group team/bert does not fit now, and nothing is held for it",
+        "",
+        "node        0 1 2 3 4 5 6 7",
+        "dgx1-v100-0 . . . . . . . .",
+        "",
+        "3 members are there: 3 waiting; 3 must start together (volcano)",
+        "it needs 2 nodes with 8 free, 1 has them",
+        "best now: dgx1-v100-0 8 free",
+        "1 of 1 node can take a member now",
+        "a group of 1 member would fit now, on dgx1-v100-0",
+        "members of 4 devices each would fit now, on dgx1-v100-0",
+        "it would not fit if all other pods were gone either",
+    ]
+
+
+def test_members_that_are_left_out_are_not_the_whole_group(linkwise: Linkwise) -> None:
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin=JOB)
+    assert shown.returncode == 1
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    assert ["default/train-2", "no", "room"] in rows
+    assert ["dgx1-v100-0", *"AAAABBBB"] in rows
+
+
+def test_tasks_of_a_volcano_job_are_one_gang(linkwise: Linkwise) -> None:
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=2", "--json", stdin=VOLCANO)
+    (found,) = planned(shown)
+    assert (shown.returncode, found["key"], found["minimum"], found["whole"]) == (0, "team/bert", 3, True)
+    assert [(member["name"], member["node"]) for member in found["members"]] == [
+        ("team/bert-launcher-0", "dgx1-v100-0"),
+        ("team/bert-worker-0", "dgx1-v100-0"),
+        ("team/bert-worker-1", "dgx1-v100-1"),
+    ]
+
+
+def test_several_groups_are_planned_in_turn(linkwise: Linkwise, tmp_path: Path) -> None:
+    labels = "{{gputopology.scheduling.koordinator.sh/name: {}, gputopology.scheduling.koordinator.sh/replica: '1'}}"
+    text = documents(pod("one", 6, labels.format("a")), pod("two", 2, labels.format("b")), pod("three", 1))
+    (tmp_path / "jobs.yaml").write_text(text)
+    shown = linkwise("plan", "-f", "jobs.yaml", "--fleet", "dgx1-v100", "--json")
+    assert [found["key"] for found in planned(shown)] == ["default/a/1", "default/b/1", "default/three/1"]
+    assert [found["whole"] for found in planned(shown)] == [True, True, False]
+    assert shown.returncode == 1
+
+
+def test_a_pod_group_of_the_file_says_how_many_start_together(linkwise: Linkwise) -> None:
+    labels = "{scheduling.x-k8s.io/pod-group: gang}"
+    least = "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\nspec: {minMember: 2}\n"
+    text = documents(least, pod("one", 8, labels), pod("two", 8, labels))
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", "--json", stdin=text)
+    (found,) = planned(shown)
+    assert (shown.returncode, found["stage"], found["minimum"]) == (1, "short", 2)
+
+
+def test_pods_with_nothing_in_common_are_named_after_their_file(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "my jobs.yaml").write_text(documents(pod("left", 1), pod("right", 1)))
+    (found,) = planned(linkwise("plan", "-f", "my jobs.yaml", "--fleet", "dgx1-v100", "--json"))
+    assert (found["key"], found["there"]) == ("default/my-jobs/2", 2)
+
+
+def test_what_runs_at_a_time_is_planned_and_the_rest_is_noted(linkwise: Linkwise) -> None:
+    more = JOB.replace("completions: 3", "completions: 9")
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=2", "--json", stdin=more)
+    assert planned(shown)[0]["there"] == 3
+    assert shown.stderr == "note: standard input:6: 3 of 9 pods run at a time: these are planned\n"
+    fewer = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=2", "--json", stdin=JOB.replace("ns: 3", "ns: 2"))
+    assert planned(fewer)[0]["there"] == 2
+
+
+def test_members_of_a_job_keep_their_order_past_ten(linkwise: Linkwise) -> None:
+    many = JOB.replace("parallelism: 3", "parallelism: 12").replace("completions: 3", "completions: 12")
+    shown = linkwise("plan", "-f", "-", "--fleet", "hgx-h100=6", "--json", stdin=many)
+    assert [member["name"] for member in planned(shown)[0]["members"]] == [f"default/train-{i}" for i in range(12)]
+
+
+def test_what_kubectl_prints_is_a_cluster(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    shown = linkwise("plan", "-f", "job.yaml", "--on", "-", "--json", stdin=cluster(4, 8))
+    assert (shown.returncode, [host["name"] for host in planned(shown)[0]["hosts"]]) == (0, ["n0", "n1"])
+
+
+def test_a_snapshot_of_the_service_is_a_cluster_and_machines_can_be_added(linkwise: Linkwise, tmp_path: Path) -> None:
+    broker = Broker()
+    broker.observe(fleet_node(profile("dgx1-v100"), "own"), 0.0)
+    (tmp_path / "taken.json").write_bytes(encode_snapshot(broker.snapshot(1.0)))
+    short = linkwise("plan", "-f", "-", "--on", "taken.json", stdin=JOB)
+    more = linkwise("plan", "-f", "-", "--on", "taken.json", "--fleet", "dgx1-v100", "--json", stdin=JOB)
+    assert (short.returncode, more.returncode) == (1, 0)
+    assert [host["name"] for host in planned(more)[0]["hosts"]] == ["dgx1-v100-0", "own"]
+
+
+def test_machines_that_are_added_take_names_that_are_free(linkwise: Linkwise, tmp_path: Path) -> None:
+    broker = Broker()
+    broker.observe(fleet_node(profile("dgx1-v100"), "dgx1-v100-0"), 0.0)
+    (tmp_path / "one.json").write_bytes(encode_snapshot(broker.snapshot(1.0)))
+    shown = linkwise("plan", "-f", "-", "--on", "one.json", "--fleet", "dgx1-v100", "--json", stdin=JOB)
+    assert [host["name"] for host in planned(shown)[0]["hosts"]] == ["dgx1-v100-0", "dgx1-v100-1"]
+
+
+def test_a_fleet_is_written_as_for_up(linkwise: Linkwise) -> None:
+    half = pod("half", 8).replace("nvidia.com/gpu", "aliyun.com/gpu-mem")
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100/share=12", "--json", stdin=half)
+    assert (shown.returncode, planned(shown)[0]["hosts"][0]["name"]) == (0, "dgx1-v100-share-00")
+
+
+def test_a_job_may_stand_in_several_files(linkwise: Linkwise, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(pod(name, 8))
+    shown = linkwise("plan", "-f", "one.yaml", "two.yaml", "--fleet", "dgx1-v100=2", "--json")
+    (found,) = planned(shown)
+    assert [member["name"] for member in found["members"]] == ["default/one", "default/two"]
+    assert found["source"] == "file"
+
+
+def test_taken_and_broken_devices_are_marked(linkwise: Linkwise, tmp_path: Path) -> None:
+    broker = Broker()
+    broker.observe(fleet_node(profile("dgx1-v100"), "a", sick=[7]), 0.0)
+    snapshot = json.loads(encode_snapshot(broker.snapshot(1.0)))
+    running = {
+        "metadata": {"name": "other", "uid": "other", "annotations": {"linkwise.dev/grant": GRANT}},
+        "spec": {"nodeName": "a", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
+    }
+    snapshot["pods"].append(running)
+    del snapshot["kept"]
+    (tmp_path / "taken.json").write_text(json.dumps(snapshot))
+    shown = linkwise("plan", "-f", "-", "--on", "taken.json", stdin=pod("solo", 2))
+    assert ["a", *"xxAA...!"] in [line.split() for line in shown.stdout.splitlines()]
+
+
+GRANT = json.dumps(
+    {
+        "version": 1,
+        "pod": "other",
+        "policy": "bandwidth",
+        "mode": "whole",
+        "node": "a",
+        "plan": "",
+        "generation": 0,
+        "containers": {"main": {"devices": ["nvidia-a-0", "nvidia-a-1"], "share": 0, "core": 0}},
+    }
+)
+
+
+def test_a_large_cluster_is_shown_in_part(linkwise: Linkwise) -> None:
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=20", stdin=JOB)
+    assert "and 4 more" in [line.strip() for line in shown.stdout.splitlines()]
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_gates_are_looked_past_and_daemon_sets_left_out(linkwise: Linkwise) -> None:
+    gated = pod("one", 1).replace("spec: {", "spec: {schedulingGates: [{name: quota}], ")
+    everywhere = JOB.replace("kind: Job", "kind: DaemonSet")
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", "--json", stdin=documents(gated, everywhere))
+    assert (shown.returncode, [found["key"] for found in planned(shown)]) == (0, ["default/one/1"])
+    assert shown.stderr == "note: standard input:5: DaemonSet train is left out: it has a pod on every node\n"
+
+
+def test_a_mistake_in_the_job_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(documents(pod("one", 1), pod("two", "two")))
+    shown = linkwise("plan", "-f", "job.yaml", "--fleet", "dgx1-v100")
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("linkwise: job.yaml:7:55: nvidia.com/gpu: 'two' is no quantity")
+    (tmp_path / "twice.yaml").write_text(documents(pod("one", 1), pod("one", 2)))
+    twice = linkwise("plan", "-f", "twice.yaml", "--fleet", "dgx1-v100")
+    assert (twice.returncode, twice.stderr) == (2, "linkwise: twice.yaml: two pods are named default/one\n")
+
+
+def test_a_mistake_in_the_cluster_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"version": 1, "pods": [{"spec": {"priority": "high"}}]}')
+    (tmp_path / "empty.json").write_text('{"kind": "List", "items": []}')
+    sentences = {
+        ("--on", "bad.json"): "bad.json: pods[0].spec.priority: expected a whole number or nothing, got text",
+        ("--on", "empty.json"): "empty.json: no node in it",
+        ("--on", "none.json"): "none.json: No such file or directory",
+        ("--on", "-"): "only one of the files can be standard input",
+        ("--fleet", "dgx1-v100=0"): "--fleet: dgx1-v100: '0' is no number of nodes; it is 1 or more",
+        (): "name a cluster: --on FILE, or machines: --fleet dgx1-v100=4",
+    }
+    for options, sentence in sentences.items():
+        shown = linkwise("plan", "-f", "-", *options, stdin=JOB)
+        assert (shown.returncode, shown.stderr) == (2, f"linkwise: {sentence}\n")
+
+
+def test_a_file_without_pods_is_a_mistake(linkwise: Linkwise) -> None:
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin="kind: Service\nmetadata: {name: web}\n")
+    assert (shown.returncode, shown.stderr) == (2, "linkwise: standard input: nothing in it makes pods\n")
+
+
+def test_gangs_of_a_file_that_start_together_wait_for_each_other_and_not_for_ever(linkwise: Linkwise) -> None:
+    gang = "gang.scheduling.koordinator.sh/"
+    words = ", annotations: {" + gang + 'name: NAME, {g}min-available: "1", {g}groups: \'["default/a","default/b"]\'}'
+    one = pod("NAME-0", 4).replace(", labels: {}", words.replace("{g}", gang))
+    job = documents(*(one.replace("NAME", name) for name in ("a", "b")))
+    shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", "--json", stdin=job)
+    assert [(found["key"], found["stage"]) for found in planned(shown)] == [
+        ("default/a", "fits"),
+        ("default/b", "fits"),
+    ]

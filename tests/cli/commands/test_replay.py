@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.vendors.machines import profile
+from linkwise.wire.snapshot.snapshot import encode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Linkwise = Callable[..., CompletedProcess[str]]
+
+
+def node(name: str, cards: int) -> dict[str, Any]:
+    amounts = {"nvidia.com/gpu": str(cards), "cpu": "8"}
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
+
+
+def pod(name: str, cards: int) -> dict[str, Any]:
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(cards)}}}
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+def cluster(*items: dict[str, Any]) -> str:
+    return json.dumps({"kind": "List", "items": items})
+
+
+def test_a_cluster_as_yaml_is_told_how_to_get_it_as_json(linkwise: Linkwise) -> None:
+    shown = linkwise("replay", "-", stdin="apiVersion: v1\nkind: List\nitems: []\n")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr.startswith("linkwise: standard input: it is no JSON; `kubectl get nodes,pods -A -o json` ")
+
+
+def test_names_are_not_broken_though_the_reasons_are(linkwise: Linkwise) -> None:
+    name = "trainer-of-a-large-language-model-7f9c8b6d5-x2k4p"
+    shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), pod(name, 4)))
+    assert any(line.startswith(f"default/{name}  waits  ") for line in shown.stdout.splitlines())
+
+
+def test_every_waiting_pod_has_a_row(linkwise: Linkwise) -> None:
+    shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), node("n2", 4), pod("a", 1), pod("b", 3), pod("c", 4)))
+    assert shown.returncode == 0
+    assert [line.split() for line in shown.stdout.splitlines()[2:5]] == [
+        ["default/a", "n1", "{0}", "link-affinity"],
+        ["default/b", "n2", "{0,1,2}", "link-affinity"],
+        ["default/c", "waits", "-", *["too", "few", "devices", "are", "free", "(2)"]],
+    ]
+    assert shown.stdout.splitlines()[-1] == "2 placed, 1 waiting"
+    assert shown.stderr == ""
+
+
+def test_a_cluster_without_waiting_pods_says_so(linkwise: Linkwise) -> None:
+    assert linkwise("replay", "-", stdin=cluster(node("n1", 2))).stdout == "no pod waits\n"
+
+
+def test_why_is_told_pod_by_pod(linkwise: Linkwise) -> None:
+    shown = linkwise("replay", "-", "--explain", stdin=cluster(node("n1", 2), pod("a", 3)))
+    assert "default/a\n  pod default/a waits for 3 devices (nvidia.com/gpu)\n" in shown.stdout
+
+
+def test_json_has_one_object_a_pod(linkwise: Linkwise) -> None:
+    (found,) = json.loads(linkwise("replay", "-", "--json", stdin=cluster(node("n1", 2), pod("a", 2))).stdout)
+    assert (found["pod"], found["node"], found["devices"][0]["indices"]) == ("default/a", "n1", [0, 1])
+    assert found["score"] == {"known": 0, "links": 0, "packing": 0}
+
+
+def test_a_snapshot_of_the_service_is_read_as_well(linkwise: Linkwise, tmp_path: Path) -> None:
+    broker = Broker()
+    broker.observe(fleet_node(profile("dgx1-v100"), "n1"), 0.0)
+    (tmp_path / "taken.json").write_bytes(encode_snapshot(broker.snapshot(1.0)))
+    assert linkwise("replay", "taken.json").stdout == "no pod waits\n"
+
+
+def test_only_pods_that_go_elsewhere_are_shown(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "after.json").write_text(cluster(node("n2", 2), node("n3", 4), pod("a", 2), pod("b", 4), pod("d", 1)))
+    before = cluster(node("n1", 2), node("n3", 4), pod("a", 2), pod("b", 4))
+    shown = linkwise("replay", "-", "--diff", "after.json", stdin=before)
+    assert shown.returncode == 1
+    assert [" ".join(line.split()) for line in shown.stdout.splitlines()[2:4]] == [
+        "default/a n1 {0,1} n2 {0,1}",
+        "default/d no such pod waits waits: too few devices are free (2)",
+    ]
+    assert shown.stdout.splitlines()[-1] == "2 of 3 pods are decided otherwise"
+
+
+def test_equal_decisions_end_well(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "same.json").write_text(cluster(node("n1", 2), pod("a", 2)))
+    shown = linkwise("replay", "same.json", "--diff", "same.json")
+    assert (shown.returncode, shown.stdout) == (0, "all 1 waiting pods are decided alike\n")
+    assert json.loads(linkwise("replay", "same.json", "--diff", "same.json", "--json").stdout) == []
+
+
+def test_differences_as_json_have_both_sides(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(cluster(node("n1", 2), pod("a", 2)))
+    (tmp_path / "other.json").write_text(cluster(node("n1", 1), pod("a", 2)))
+    shown = linkwise("replay", "one.json", "--diff", "other.json", "--json")
+    ((found),) = json.loads(shown.stdout)
+    assert (shown.returncode, found["pod"], found["file"]["node"], found["other"]["node"]) == (1, "default/a", "n1", "")
+
+
+def test_a_mistake_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"version": 1, "pods": [{"spec": {"priority": "high"}}]}')
+    shown = linkwise("replay", "bad.json")
+    assert shown.returncode == 2
+    assert shown.stderr == "linkwise: bad.json: pods[0].spec.priority: expected a whole number or nothing, got text\n"
+    assert linkwise("replay", "none.json").stderr == "linkwise: none.json: No such file or directory\n"
+    both = linkwise("replay", "-", "--diff", "-")
+    assert (both.returncode, both.stderr) == (2, "linkwise: only one of the two files can be standard input\n")

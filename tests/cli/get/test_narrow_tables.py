@@ -1,0 +1,56 @@
+"""Tables on terminals that are too narrow for them."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from linkwise.cli.get.show import SPARE, _table
+from linkwise.cli.render.tables import headed_table, print_table
+from linkwise.cli.render.tables__rows import Cell, Row
+
+CELLS = {
+    "pod": Cell("trainer-of-a-large-model", short=True),
+    "node": Cell("dgx1-v100-percent-0", short=True),
+    "policy": Cell("link-affinity"),
+    "group": Cell("research", short=True),
+    "age": Cell("12s", short=True),
+    "why": Cell("too few devices are free on all of the nodes"),
+}
+
+
+def shown(width: int, *, wide: bool = False) -> str:
+    """As `linkwise get` prints it."""
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    print_table(console, _table([Row(CELLS, dict)], width, wide=wide))
+    assert console.width == width
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_spare_columns_are_left_out_one_after_the_other() -> None:
+    left_out = [[name for name in SPARE if name not in shown(width).splitlines()[0]] for width in (120, 90, 76, 65)]
+    assert left_out == [[], ["policy"], ["policy", "group"], list(SPARE)]
+
+
+def test_names_are_never_cut_and_lines_run_on_instead() -> None:
+    text = shown(30)
+    assert all(CELLS[name].text in text for name in ("pod", "node"))
+    assert len(text.splitlines()[0].rstrip()) > 30
+
+
+def test_whoever_wants_to_see_more_sees_all_columns() -> None:
+    assert all(name in shown(30, wide=True).splitlines()[0] for name in CELLS)
+
+
+@pytest.mark.parametrize("width", range(10, 90, 7))
+def test_no_word_is_lost_at_any_width(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    table = headed_table("pod", "nodes", "why", names=("pod",))
+    cells = ("trainer", "dgx1-v100-percent-0, atlas-800-1", "so many devices can't be asked for on ascend-910")
+    table.add_row(*cells)
+    print_table(console, table)
+    assert isinstance(console.file, io.StringIO)
+    assert sorted(console.file.getvalue().split()[4:]) == sorted(" ".join(cells).split())

@@ -1,0 +1,51 @@
+"""How much is looked into for a table of pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from linkwise.assembly.cluster_reader import Seen
+from linkwise.broker.broker import Broker
+from linkwise.cli.get.pods import MOST_PLANS, pod_rows
+from linkwise.testing.cluster import Box, device_pod
+from linkwise.testing.cluster__group_pods import in_gang
+
+if TYPE_CHECKING:
+    from linkwise.explain.reports.group import GroupExplanation
+
+
+class Counting(Broker):
+    """A broker that counts how often it is asked about groups."""
+
+    asked = 0
+
+    def explain_group(self, *args: Any, **words: Any) -> GroupExplanation | None:  # noqa: ANN401 - as the broker has them
+        self.asked += 1
+        return super().explain_group(*args, **words)
+
+
+def seen(gangs: int, members: int) -> Seen:
+    """A node of two devices, and gangs that need more."""
+    broker = Counting()
+    broker.observe(Box("n").sights(), 0.0)
+    for number in range(gangs):
+        pods = (device_pod(f"g{number}-{place}", 2) for place in range(members))
+        broker.observe(in_gang(*pods, least=members, name=f"g{number}"), 0.0)
+    return Seen(broker, 0.0, "default", {})
+
+
+def whys(cluster: Seen) -> list[str]:
+    return [row.cells["why"].text for row in pod_rows(cluster, None, "")]
+
+
+def test_a_group_is_planned_once_for_all_its_members() -> None:
+    cluster = seen(1, 50)
+    assert set(whys(cluster)) == {"its group needs 50 nodes with 2 free, 1 has them"}
+    assert isinstance(cluster.broker, Counting)
+    assert cluster.broker.asked == 1
+
+
+def test_of_many_groups_the_first_are_planned() -> None:
+    told = whys(seen(MOST_PLANS + 5, 2))
+    assert told.count("its group needs 2 nodes with 2 free, 1 has them") == 2 * MOST_PLANS
+    assert told.count("its group is complete") == 10

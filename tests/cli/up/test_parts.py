@@ -1,0 +1,279 @@
+"""The parts of `linkwise up` one by one: fleets, what to type next, the files it writes, and how it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+
+from linkwise.assembly.local_cluster import LocalCluster
+from linkwise.assembly.local_cluster__scratch import scratch
+from linkwise.cli.commands.up import command
+from linkwise.cli.examples import example
+from linkwise.cli.inputs.fleet import DEFAULT, MOST, fleet_of, spread
+from linkwise.cli.up.kubeconfig import MARK, check, kept
+from linkwise.cli.up.messages import next_steps, welcome
+from linkwise.cli.up.messages__reaching import reaching
+from linkwise.cli.up.running import Up, until_it_ends
+from linkwise.config.settings import HttpSettings, ServeSettings
+from linkwise.errors import ClusterError, InputError
+from linkwise.vendors.machines import PROFILES
+from support.embedded.cluster import Bed, embedded
+
+MODES = ("dgx1-v100/whole", "dgx1-v100/share", "dgx1-v100/percent", "p40-share/share", "atlas-800/whole")
+SETTINGS = ServeSettings(http=HttpSettings(port=0))
+
+
+# fleets
+
+
+def test_a_fleet_is_read_from_words_and_from_a_file_alike(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text("nodes:\n  dgx1-v100: 3\n  dgx1-v100/percent: 1\n", "utf-8")
+    found = fleet_of(str(tmp_path / "fleet.yaml"))
+    assert found == fleet_of("dgx1-v100=3, dgx1-v100/percent=1") == {"dgx1-v100": 3, "dgx1-v100/percent": 1}
+
+
+@pytest.mark.parametrize("machine", [*PROFILES, *MODES])
+def test_every_profile_and_every_way_to_hand_out_is_a_fleet_and_told_in_the_help(machine: str) -> None:
+    assert fleet_of(f"{machine}=1") == {machine: 1}
+    assert machine.partition("/")[0] in (command.epilog or "")
+
+
+def test_a_profile_alone_is_one_node() -> None:
+    assert fleet_of("dgx1-v100/share,p40-share=2") == {"dgx1-v100/share": 1, "p40-share": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "it is empty; write PROFILE=COUNT,... or name a file"),
+        ("dgx1", "--fleet: dgx1: no such machine profile; did you mean dgx1-v100?"),
+        ("there-is-none.yaml", "there-is-none.yaml: No such file or directory"),
+        ("dgx1-v100=", "--fleet: dgx1-v100: how many? Write PROFILE=COUNT"),
+        ("dgx1-v100=-1", "'-1' is no number of nodes; it is 1 or more"),
+        ("dgx1-v100=0", "'0' is no number of nodes; it is 1 or more"),
+        ("dgx1-v100=9999999999", f"9999999999 nodes are more than {MOST}, which is the most"),
+        ("dgx1-v100=1,,p40-share=1", "--fleet: a machine profile is missing in"),
+        ("dgx1=1", "--fleet: dgx1: no such machine profile; did you mean dgx1-v100?"),
+        ("dgx1-v100=1,dgx1-v100=2", "--fleet: dgx1-v100: it stands there twice"),
+        ("dgx1-v100/parts=1", "'parts' is no way to hand out devices; there are whole, share, percent"),
+        ("p40-share/whole=1", "its devices are shared by memory, and not otherwise"),
+        ("atlas-800/percent=1", "devices of ascend are handed out whole"),
+        (f"dgx1-v100={MOST},p40-share=1", f"--fleet: {MOST + 1} nodes are more than {MOST}, which is the most"),
+        ("DGX1-V100=1,hgxh100=2", "2 things are wrong:\n  --fleet: DGX1-V100: no such machine profile"),
+    ],
+)
+def test_a_fleet_that_makes_no_sense_is_told(text: str, sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        fleet_of(text)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "sentence"),
+    [
+        ("", "", "it is empty; expected nodes: and below it PROFILE: COUNT"),
+        ("nodes: 3", ":1:8", "expected nodes: and below it PROFILE: COUNT"),
+        ("- dgx1-v100", ":1:1", "expected nodes: and below it PROFILE: COUNT"),
+        ("machines: {}", ":1:1", "machines: no such field"),
+        ("nodes: {dgx1-v100: 1}\nnodes: {}", ":2:1", "nodes: it stands there twice"),
+        ("nodes:\n  dgx1-v100: two", ":2:14", "'two' is no number of nodes"),
+        ("nodes:\n  dgx1-v100: [2]", ":2:14", "is no number of nodes"),
+        ("nodes:\n  dgx1-v100:\n", ":2:13", "how many?"),
+        ("nodes:\n  dgx1-v10: 2", ":2:3", "dgx1-v10: no such machine profile; did you mean dgx1-v100?"),
+        ("nodes:\n  dgx1-v100: 1\n  dgx1-v100: 2", ":3:3", "dgx1-v100: it stands there twice"),
+        ("nodes: [", ":1:9", "no YAML"),
+    ],
+)
+def test_a_mistake_in_a_fleet_file_is_told_with_line_and_column(
+    tmp_path: Path, text: str, place: str, sentence: str
+) -> None:
+    (file := tmp_path / "fleet.yaml").write_text(text, "utf-8")
+    with pytest.raises(InputError) as error:
+        fleet_of(str(file))
+    assert str(error.value).startswith(f"{file}{place}: ")
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fleet", "nodes", "found"),
+    [
+        (DEFAULT, 10, dict(DEFAULT)),
+        (DEFAULT, 5000, dict.fromkeys(DEFAULT, 1000)),
+        (DEFAULT, 2, {"dgx1-v100": 1, "v100-pcie": 1}),
+        ({"dgx1-v100": 1, "p40-share": 3}, 400, {"dgx1-v100": 100, "p40-share": 300}),
+        ({"dgx1-v100": 1, "p40-share": 99}, 10, {"dgx1-v100": 1, "p40-share": 9}),
+        ({"dgx1-v100": 1, "p40-share": 1, "mi300": 1}, 4, {"dgx1-v100": 2, "p40-share": 1, "mi300": 1}),
+    ],
+)
+def test_so_many_nodes_keep_the_proportions_of_a_fleet(
+    fleet: dict[str, int], nodes: int, found: dict[str, int]
+) -> None:
+    assert spread(fleet, nodes) == found
+
+
+# what to type next
+
+
+@pytest.mark.parametrize("machine", [*PROFILES, *MODES])
+def test_the_example_that_is_named_is_placed_on_such_a_cluster(machine: str) -> None:
+    looked, applied, asked = next_steps({machine: 1})
+    assert looked == "linkwise get nodes"
+    if not applied.startswith("linkwise example "):
+        assert (applied, asked) == (f"linkwise topo node/{machine}-0", f"linkwise explain node/{machine}-0")
+        return
+    pods = list(yaml.safe_load_all(example(applied.split()[2])))
+
+    @embedded({machine: 1})
+    async def placed(bed: Bed) -> None:
+        for pod in pods:
+            bed.store.create("pods", pod, "default")
+        for pod in pods:
+            assert (await bed.placed(pod["metadata"]["name"])).devices
+
+    placed()
+
+
+def test_a_mixed_cluster_is_shown_a_pair_first() -> None:
+    assert next_steps({"p40-share": 1, "dgx1-v100": 1})[1:] == [
+        "linkwise example link-pair | linkwise apply -f -",
+        "linkwise explain pod/link-pair",
+    ]
+
+
+@pytest.mark.parametrize("width", [25, 40, 72, 120])
+def test_no_name_is_cut_in_a_narrow_terminal(width: int) -> None:
+    console = Console(width=width, file=StringIO())
+    with console.capture() as shown:
+        console.print(welcome(DEFAULT, {"service": "http://127.0.0.1:1"}, Path("config"), 0.1, width), crop=False)
+    for name in (*DEFAULT, "nvidia.com/gpu", "koordinator.sh/gpu", "huawei.com/Ascend910", "aliyun.com/gpu-mem"):
+        assert name in shown.get()
+    typed = [line for line in shown.get().splitlines() if line.startswith("  linkwise")]
+    assert [line.strip() for line in typed] == next_steps(DEFAULT)
+
+
+# how it is reached
+
+
+def test_a_program_that_nobody_finds_by_himself_is_reached_by_its_folder(tmp_path: Path) -> None:
+    hidden = reaching(str(tmp_path / "it's" / "linkwise"), None)
+    assert hidden == [f"""export PATH='{tmp_path}/it'"'"'s':"$PATH\""""]
+    assert reaching(str(tmp_path / "linkwise"), "/usr/bin/linkwise") == []
+    assert reaching("/lib/linkwise/__main__.py", None) == []
+
+
+# the files it writes
+
+
+def test_a_kubeconfig_is_there_for_as_long_as_it_is_wanted(tmp_path: Path) -> None:
+    with kept(file := tmp_path / "config", "{}"):
+        assert file.read_text("utf-8") == f"{MARK}{{}}"
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kubeconfig_that_took_its_place_meanwhile_stays(tmp_path: Path) -> None:
+    with kept(file := tmp_path / "config", "one"), kept(file, "two", force=True):
+        file.write_text("another", "utf-8")
+    assert file.read_text("utf-8") == "another"
+
+
+def test_only_what_is_ours_or_is_told_to_be_overwritten_is_overwritten(tmp_path: Path) -> None:
+    (ours := tmp_path / "ours").write_text(f"{MARK}old", "utf-8")
+    (theirs := tmp_path / "theirs").write_text("clusters: []", "utf-8")
+    check(ours, force=False)
+    check(theirs, force=True)
+    with pytest.raises(InputError, match="theirs is there, and `linkwise up` did not write it"):
+        check(theirs, force=False)
+    with pytest.raises(InputError, match="it is a folder"):
+        check(tmp_path, force=True)
+
+
+def test_a_file_that_somebody_keeps_is_only_taken_by_force(tmp_path: Path) -> None:
+    with kept(file := tmp_path / "config", "one"):
+        with pytest.raises(InputError, match="config is that of another `linkwise up`, which still runs"):
+            check(file, force=False)
+        with pytest.raises(InputError, match="which still runs"), kept(file, "two"):
+            pass
+        assert file.read_text("utf-8") == f"{MARK}one"
+        with kept(file, "three", force=True):
+            assert file.read_text("utf-8") == f"{MARK}three"
+
+
+def test_a_link_that_leads_nowhere_is_somebody_elses(tmp_path: Path) -> None:
+    (link := tmp_path / "config").symlink_to(tmp_path / "not mounted")
+    with pytest.raises(InputError, match="config is there, and `linkwise up` did not write it"):
+        check(link, force=False)
+
+
+def test_what_is_no_ordinary_file_is_never_overwritten(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "config")
+    with pytest.raises(InputError, match="it is no ordinary file"):
+        check(pipe, force=True)
+
+
+def left_behind(parent: Path, *, age: float) -> Path:
+    """The folder of a process that was killed."""
+    with scratch(parent) as folder:
+        found = parent / f"{folder.name}-left"
+        shutil.copytree(folder, found)
+    os.utime(found, (found.stat().st_atime, found.stat().st_mtime - age))
+    return found
+
+
+def test_folders_of_processes_that_were_killed_are_removed_by_the_next(tmp_path: Path) -> None:
+    old, young = left_behind(tmp_path, age=100), left_behind(tmp_path, age=0)
+    with scratch(tmp_path):
+        assert not old.exists()
+        assert young.exists()
+
+
+def test_the_folder_of_a_process_that_runs_stays(tmp_path: Path) -> None:
+    with scratch(tmp_path) as running:
+        os.utime(running, (0, 0))
+        with scratch(tmp_path):
+            assert running.exists()
+
+
+# how it fails
+
+
+class Ended(LocalCluster):
+    """One of its parts ends by itself."""
+
+    async def failed(self) -> None:
+        self.cluster.failed.set()
+        await super().failed()
+
+
+class Failed(LocalCluster):
+    """One of its parts fails."""
+
+    async def failed(self) -> None:
+        raise ExceptionGroup("parts", [OSError("no more memory")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (Ended, "a part of the cluster ended by itself"),
+        (Failed, "a part of the cluster failed: OSError: no more memory"),
+    ],
+)
+def test_a_part_that_fails_ends_it_with_the_error(kind: type[LocalCluster], sentence: str) -> None:
+    up = Up({"dgx1-v100": 1}, SETTINGS)
+    with pytest.raises(ClusterError) as error:
+        asyncio.run(until_it_ends(up, kind(up.fleet, up.service)))
+    assert str(error.value) == sentence
+
+
+def test_a_kubeconfig_that_can_not_be_written_is_a_mistake_of_the_input(tmp_path: Path) -> None:
+    up = Up({"dgx1-v100": 1}, SETTINGS, kubeconfig=tmp_path / "none" / "config")
+    with pytest.raises(InputError, match="there is no folder"):
+        asyncio.run(until_it_ends(up, LocalCluster(up.fleet, up.service)))

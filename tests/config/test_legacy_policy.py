@@ -1,0 +1,224 @@
+"""An old policy file is converted: what is kept, what is changed, and what is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from linkwise.config.legacy_policy import converted
+from linkwise.config.legacy_policy__policy_fields import read_policy
+from linkwise.config.scheduler_config import WEIGHT, SchedulerFile, scheduler_yaml
+from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPUSHARE = {
+    "urlPrefix": "http://10.1.2.3:32766/gpushare-scheduler",
+    "filterVerb": "filter",
+    "bindVerb": "bind",
+    "enableHttps": False,
+    "nodeCacheCapable": True,
+    "managedResources": [{"name": "aliyun.com/gpu-mem", "ignoredByScheduler": False}],
+    "ignorable": False,
+}
+OTHER = {"urlPrefix": "http://other:1/x", "filterVerb": "f", "bindVerb": "b", "httpTimeout": 1500000000}
+
+
+def policy(*extenders: dict[str, Any], **top: Any) -> str:  # noqa: ANN401 - JSON
+    return json.dumps({"kind": "Policy", "apiVersion": "v1", "extenders": list(extenders), **top}, indent=2)
+
+
+def text_of(folder: Path, text: str, url: str = "", **wishes: Any) -> str:  # noqa: ANN401 - any wish
+    file = folder / "policy.json"
+    file.write_text(text, "utf-8")
+    return converted(read_policy(file), SchedulerFile(**wishes), url=url)
+
+
+def made(folder: Path, text: str, url: str = "", **wishes: Any) -> dict[str, Any]:  # noqa: ANN401 - any wish
+    found: dict[str, Any] = yaml.safe_load(text_of(folder, text, url, **wishes))
+    return found
+
+
+def comments(text: str) -> str:
+    return " ".join(line.strip("# ") for line in text.splitlines() if line.lstrip().startswith("#"))
+
+
+def wrong(folder: Path, text: str) -> str:
+    with pytest.raises(InputError) as told:
+        text_of(folder, text)
+    return str(told.value).replace(f"{folder}/", "")
+
+
+@pytest.mark.rule("004.policy-file")
+def test_url_and_resources_are_kept_and_the_missing_verbs_added(tmp_path: Path) -> None:
+    found = made(tmp_path, policy(GPUSHARE))
+    (extender,) = found["extenders"]
+    assert (found["kind"], extender["urlPrefix"]) == ("KubeSchedulerConfiguration", GPUSHARE["urlPrefix"])
+    assert extender["managedResources"] == GPUSHARE["managedResources"]
+    assert (extender["prioritizeVerb"], extender["preemptVerb"], extender["weight"]) == (
+        "prioritize",
+        "preempt",
+        WEIGHT,
+    )
+
+
+@pytest.mark.rule("004.policy-file")
+def test_the_seeds_own_file_is_converted(shared: Path, tmp_path: Path) -> None:
+    seed = next((shared / "seeds").glob("004_*")).read_text("utf-8")
+    found = [block for block in re.findall(r"```json\n(.*?)```", seed, re.DOTALL) if '"Policy"' in block]
+    assert len(found) == 2
+    for block in found:
+        (extender,) = made(tmp_path, block)["extenders"]
+        assert extender["urlPrefix"] == "http://127.0.0.1:32766/gpushare-scheduler"
+        assert extender["managedResources"] == [{"name": "aliyun.com/gpu-mem", "ignoredByScheduler": False}]
+        assert "A NodePort may be closed on the loopback address" in comments(text_of(tmp_path, block))
+
+
+@pytest.mark.parametrize("form", ["yaml", "tabs"])
+def test_yaml_and_tabs_are_read_as_well(tmp_path: Path, form: str) -> None:
+    document = json.loads(policy(GPUSHARE))
+    text = yaml.safe_dump(document) if form == "yaml" else json.dumps(document, indent="\t")
+    assert made(tmp_path, text) == made(tmp_path, policy(GPUSHARE))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "now", "told"),
+    [
+        ("ignorable", True, False, "Changed: it was true. Never true beside bindVerb"),
+        ("nodeCacheCapable", False, True, "Changed: it was false. Names go over the wire"),
+        ("filterVerb", "predicates", "filter", "Changed: filterVerb was predicates."),
+        ("httpTimeout", 30_000_000_000, "30s", "Kept. Keep it above kube.bind_timeout"),
+        ("httpTimeout", 1_500_000_000, "1.5s", "Kept. "),
+    ],
+)
+def test_what_would_lose_devices_is_changed_and_told(
+    tmp_path: Path, key: str, value: object, now: object, told: str
+) -> None:
+    text = policy({**GPUSHARE, key: value})
+    assert made(tmp_path, text)["extenders"][0][key] == now
+    assert told in comments(text_of(tmp_path, text))
+
+
+def test_ignored_native_and_strange_resources_are_told(tmp_path: Path) -> None:
+    names = ["aliyun.com/gpu-mem", "alpha.kubernetes.io/nvidia-gpu", "example.com/fpga"]
+    text = policy({**GPUSHARE, "managedResources": [{"name": name, "ignoredByScheduler": True} for name in names]})
+    (extender,) = made(tmp_path, text)["extenders"]
+    assert extender["managedResources"] == [
+        {"name": name, "ignoredByScheduler": False} for name in (names[0], names[2])
+    ]
+    told = comments(text_of(tmp_path, text))
+    assert f"ignoredByScheduler was true for {', '.join(names)}" in told
+    assert "Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler refuses." in told
+    assert "Linkwise does not place example.com/fpga" in told
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ([], "Added: there were none, so every pod was sent to the extender."),
+        (["alpha.kubernetes.io/nvidia-gpu"], "Changed: none of those that were there can stay"),
+    ],
+)
+def test_all_that_linkwise_places_is_listed_where_no_resource_is_left(
+    tmp_path: Path, names: list[str], told: str
+) -> None:
+    text = policy({**GPUSHARE, "managedResources": [{"name": name} for name in names]})
+    usual, found = yaml.safe_load(scheduler_yaml(SchedulerFile())), made(tmp_path, text)
+    assert found["extenders"][0]["managedResources"] == usual["extenders"][0]["managedResources"]
+    assert found["profiles"] == usual["profiles"]
+    said = comments(text_of(tmp_path, text))
+    assert told in said
+    assert ("Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler refuses." in said) == bool(names)
+    (extender,) = made(tmp_path, text, every_pod=True)["extenders"]
+    assert "managedResources" not in extender
+
+
+def test_predicates_and_priorities_are_dropped_by_name(tmp_path: Path) -> None:
+    top = {"predicates": [{"name": "PodFitsPorts"}], "priorities": [{"name": "LeastRequested", "weight": 1}]}
+    text = text_of(tmp_path, policy(GPUSHARE, **top, alwaysCheckAllPredicates=True))
+    assert "Dropped predicates: PodFitsPorts." in comments(text)
+    assert "Dropped priorities: LeastRequested." in comments(text)
+    assert "Dropped alwaysCheckAllPredicates" in comments(text)
+
+
+def test_the_weight_of_pod_affinity_is_kept(tmp_path: Path) -> None:
+    (profile,) = made(tmp_path, policy(GPUSHARE, hardPodAffinitySymmetricWeight=7))["profiles"]
+    assert profile["pluginConfig"][1]["args"]["hardPodAffinityWeight"] == 7
+
+
+def test_other_extenders_stay_and_do_not_bind(tmp_path: Path) -> None:
+    text = policy(OTHER, GPUSHARE)
+    theirs, ours = made(tmp_path, text)["extenders"]
+    assert theirs == {"urlPrefix": "http://other:1/x", "filterVerb": "f", "httpTimeout": "1.5s"}
+    assert ours["bindVerb"] == "bind"
+    assert "without its bindVerb b: only one may bind" in comments(text_of(tmp_path, text))
+
+
+def test_other_extenders_are_asked_before_linkwise(tmp_path: Path) -> None:
+    text = policy(GPUSHARE, OTHER)
+    theirs, ours = made(tmp_path, text)["extenders"]
+    assert (theirs["filterVerb"], ours["filterVerb"]) == ("f", "filter")
+    assert "Moved to the end" in comments(text_of(tmp_path, text))
+    assert "Moved to the end" not in comments(text_of(tmp_path, policy(OTHER, GPUSHARE)))
+
+
+def test_which_extender_is_replaced_must_be_plain(tmp_path: Path) -> None:
+    assert "it can't be told which one Linkwise takes the place of" in wrong(tmp_path, policy(OTHER, OTHER))
+    assert made(tmp_path, policy(OTHER))["extenders"][0]["bindVerb"] == "bind"
+
+
+def test_a_url_and_all_pods_may_be_asked_for(tmp_path: Path) -> None:
+    (extender,) = made(tmp_path, policy(GPUSHARE), "http://linkwise:1/", every_pod=True)["extenders"]
+    assert extender["urlPrefix"] == "http://linkwise:1"
+    assert "managedResources" not in extender
+
+
+def test_https_is_kept_in_the_key_of_today(tmp_path: Path) -> None:
+    tls = {"caFile": "ca.crt"}
+    (extender,) = made(tmp_path, policy({**GPUSHARE, "enableHttps": True, "tlsConfig": tls}))["extenders"]
+    assert (extender["enableHTTPS"], extender["tlsConfig"]) == (True, tls)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "policy.json: it is empty"),
+        ("{", "policy.json:1:2: no YAML: "),
+        ("[]", "policy.json:1:1: the file: expected an object, got a list"),
+        ('{"kind": "KubeSchedulerConfiguration"}', "1:10: kind: it is a KubeSchedulerConfiguration already"),
+        ('{"kind": "Pod"}', "1:10: kind: expected Policy, as kube-scheduler read it until 1.22"),
+        ('{"apiVersion": "v1"}', "1:1: kind: expected Policy"),
+        ('{"kind": "Policy"}', "1:1: extenders: there is none to convert"),
+        ('{"kind": "Policy", "extenders": {}}', "1:33: extenders: expected a list, got a table"),
+        ('{"kind": "Policy", "extenders": [{}]}', "1:34: extenders[0].urlPrefix: it is missing"),
+        ('{"kind": "Policy", "extenders": [{"urlPrefix": null}]}', "1:48: extenders[0].urlPrefix: it is missing"),
+        ('{"kind": "Policy", "extenders": [7]}', "1:34: extenders[0]: expected an object, got '7'"),
+        ('{"kind": "Policy", "extender": []}', "1:20: extender: no such key; did you mean extenders?"),
+        ('{"kind": "Policy", "kind": "Policy"}', "1:20: kind: it stands there twice, first in line 1"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    assert said in wrong(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("urlPrefix", 7, "6:20: extenders[0].urlPrefix: expected text, got 7"),
+        ("urlPrefix", "10.1.2.3", "6:20: extenders[0].urlPrefix: expected a URL with http://, got '10.1.2.3'"),
+        ("ignorable", "no", "extenders[0].ignorable: expected true or false, got 'no'"),
+        ("httpTimeout", "5s", "extenders[0].httpTimeout: expected a whole number, got '5s'"),
+        ("filterverb", "x", "extenders[0].filterverb: no such key; did you mean filterVerb?"),
+        ("managedResources", [{}], "extenders[0].managedResources[0].name: it is missing"),
+        ("managedResources", [{"name": "a/b"}] * 2, "extenders[0].managedResources[1].name: a/b stands there twice"),
+    ],
+)
+def test_a_wrong_field_of_an_extender_is_told_with_its_place(
+    tmp_path: Path, key: str, value: object, said: str
+) -> None:
+    assert said in wrong(tmp_path, policy({**GPUSHARE, key: value}))

@@ -1,0 +1,30 @@
+"""Hosts are remembered by shape, and no more of them than memory allows."""
+
+from __future__ import annotations
+
+from linkwise.engine.index.shapes import Shape
+from linkwise.engine.planning.hosts import MOST, Hosts
+from linkwise.testing.nodes import node
+from linkwise.vendors.machines import profile
+
+LARGE, SMALL = node(16, topology=profile("dgx2-v100").topology), node(8, topology=profile("dgx1-v100").topology)
+
+
+def remembered(machine: str, builds: int) -> int:
+    hosts, found = Hosts(), {"large": LARGE, "small": SMALL}[machine]
+    for build in range(builds):
+        hosts.linked(found, Shape(build, (1 << len(found.devices)) - 1, "any", 0), frozenset())
+    return len(hosts)
+
+
+def test_nodes_of_one_shape_are_one_host() -> None:
+    hosts, shape = Hosts(), Shape(1, 0xFF, "any", 0)
+    assert hosts.linked(SMALL, shape, frozenset()) is hosts.linked(SMALL, shape, frozenset())
+    assert len(hosts) == 1
+
+
+def test_a_host_counts_for_as_much_as_it_may_keep() -> None:
+    most = MOST >> 16
+    assert remembered("large", most) == most
+    assert remembered("large", most + 2) == 1
+    assert remembered("small", most + 2) == most + 2

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import linkwise.topology
+from linkwise import Bottleneck, Partition, Reason, best_bottleneck, best_partition, refusal, score_matrix
+from linkwise.engine.reasons.catalog import short_refusal
+from linkwise.explain.choice_links__compare import bottleneck_lost, partition_lost
+from linkwise.testing.machines import DGX1, M1
+from linkwise.topology.device_sets__question import Question
+from linkwise.topology.fabric import fabric_of
+from linkwise.topology.machine import machine_of
+from linkwise.topology.runner_up import next_bottleneck, next_partition
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        (best_partition(score_matrix(DGX1), 3, [0, 1]), "3 devices are asked for and 2 are available"),
+        (best_partition(score_matrix(DGX1), 2, [5]), "2 devices are asked for and 1 is available"),
+        (best_partition(score_matrix(DGX1), 1, []), "1 device is asked for and 0 are available"),
+        (best_partition(score_matrix(DGX1), 0), "0 devices are asked for; ask for at least 1"),
+        (
+            best_partition(score_matrix(DGX1), 2, [0, 1], [7]),
+            "device 7 is required and not available; available: 0, 1",
+        ),
+        (
+            best_partition(score_matrix(DGX1), 2, [], [6, 7]),
+            "devices 6, 7 are required and not available; available: none",
+        ),
+        (
+            best_partition(score_matrix(DGX1), 1, None, [0, 1]),
+            "2 devices are required (0, 1) and only 1 is asked for",
+        ),
+    ],
+)
+def test_a_refusal_says_what_was_asked_and_what_was_found(reason: Reason, sentence: str) -> None:
+    assert refusal(reason) == sentence
+
+
+def test_every_reason_in_the_maths_has_a_sentence() -> None:
+    folder = Path(next(iter(linkwise.topology.__path__)))
+    made = [
+        node
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reason"
+    ]
+    assert made
+    for call in made:
+        rule = ast.literal_eval(call.args[0])
+        kind = next(ast.literal_eval(word.value) for word in call.keywords if word.arg == "kind")
+        assert refusal(Reason(rule, asked=1, found=2, kind=kind))
+
+
+def test_a_partition_that_lost_says_by_how_much() -> None:
+    scores = score_matrix(DGX1)
+    chosen = best_partition(scores, 2, [0, 1, 2, 3])
+    assert isinstance(chosen, Partition)
+    other = next_partition(machine_of(scores), Question(0b1111, 0, 2), chosen, "partition")
+    assert other is not None
+    assert (other.devices, other.total) == ((1, 2), chosen.total)
+    assert partition_lost(chosen, other).startswith("its partition totals 460 as well: of equal partitions")
+    forced = best_partition(scores, 2, [0, 1, 2, 3], [0, 1])
+    assert isinstance(forced, Partition)
+    assert partition_lost(chosen, forced) == "the best partition with it totals 400, 60 less"
+
+
+def test_a_near_tie_that_lost_says_what_it_would_have_left() -> None:
+    winner, loser = (best_bottleneck(M1, 2, None, pair) for pair in ((0, 3), (0, 6)))
+    assert isinstance(winner, Bottleneck)
+    assert isinstance(loser, Bottleneck)
+    assert bottleneck_lost(fabric_of(M1), 255, winner, loser) == (
+        "96.4 and 96.25 GB/s count as equal (within 5 %), but it would leave 0 good sets of 4 instead of 1"
+    )
+
+
+def test_a_slow_set_that_lost_says_how_slow() -> None:
+    winner, loser = (best_bottleneck(M1, 2, None, pair) for pair in ((0, 3), (0, 5)))
+    assert isinstance(winner, Bottleneck)
+    assert isinstance(loser, Bottleneck)
+    assert bottleneck_lost(fabric_of(M1), 255, winner, loser) == "its slowest pair has 15.52 GB/s instead of 96.25"
+
+
+def test_there_is_no_runner_up_where_there_is_no_choice() -> None:
+    fabric, found = fabric_of(M1), best_bottleneck(M1, 8)
+    assert isinstance(found, Bottleneck)
+    assert next_bottleneck(fabric, Question(255, 0, 8), found) is None
+
+
+@pytest.mark.rule("003.predicate")
+def test_a_refusal_by_rings_tells_every_ring() -> None:
+    one, two = Reason("003.predicate", asked=2, found=(1, 1), kind="one group", noun="ring"), 2
+    assert refusal(one) == f"ring 0 has 1 idle, ring 1 has 1 idle; {two} are needed in one ring"
+    split = Reason("003.predicate", asked=10, found=(8, 3), kind="even split", noun="ring")
+    assert refusal(split).endswith("10 are needed half in each of two rings, at matching positions")
+    assert short_refusal(one) == short_refusal(split)
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        (
+            Reason("003.count", asked=3, found=(1, 2, 4, 8), noun="ascend-910"),
+            "3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8",
+        ),
+        (
+            Reason("003.count", asked=9, found=tuple(range(1, 9)), noun="ascend-910b"),
+            "9 devices can't be asked for on ascend-910b; ask for 1 to 8",
+        ),
+        (
+            Reason("003.one-pod", asked=(4, 2), found=8, kind="one pod"),
+            "4 devices are asked for by 2 pods; up to 8 must be one pod",
+        ),
+        (
+            Reason("003.one-pod", asked=4, found=8, kind="full pods", noun="worker"),
+            "task worker asks for 4 devices a pod; a job of more than 8 must ask for 8 a pod",
+        ),
+        (
+            Reason("004.filter", asked=8138, found=((0, 4069), (3, 4069))),
+            "device 0 has 4069 left, device 3 has 4069 left; 8138 are needed on one device",
+        ),
+        (
+            Reason("004.filter", asked=8138, found=((0, 4069),), unit="MiB"),
+            "device 0 has 4069 MiB left; 8138 MiB are needed on one device",
+        ),
+        (
+            Reason("004.one-card", asked=113, found=100, unit="%"),
+            "113 % is asked for of one device and the largest has 100 %",
+        ),
+        (
+            Reason("004.filter", asked=90, found=((0, 20), (1, 70)), kind="core"),
+            "device 0 has 20 % left, device 1 has 70 % left; 90 % of compute are needed on one device",
+        ),
+        (
+            Reason("004.mode", asked="share", found="whole"),
+            "the pod asks for memory of devices and the node hands out whole devices",
+        ),
+        (Reason("002.whole", asked=2, found=(1, 8)), "2 devices are asked for and 1 of 8 is free"),
+        (
+            Reason("001.best-effort", asked=40.0, found=15.52),
+            "the best free set has 15.52 GB/s at its slowest pair and 40 is the floor",
+        ),
+        (
+            Reason("002.segregate", asked="team-c", found=("team-a",)),
+            "devices with room are shared by team-a, and namespace team-c may share with nobody else",
+        ),
+    ],
+)
+def test_a_policys_refusal_has_its_numbers(reason: Reason, sentence: str) -> None:
+    assert refusal(reason) == sentence

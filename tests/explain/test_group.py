@@ -1,0 +1,337 @@
+"""What a person reads about a group of pods: how far it has come, where it goes, and what would have to change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.effects import Bind
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.explain.pod import explanation_lines
+from linkwise.model.settings import GroupSettings, PlacingSettings
+from linkwise.model.views import ContainerView, PodView
+from linkwise.vendors.machines import profile
+
+if TYPE_CHECKING:
+    from linkwise.explain.reports.group import GroupExplanation
+
+GPU = "nvidia.com/gpu"
+LABEL = "gputopology.scheduling.koordinator.sh"
+GANG = "gang.scheduling.koordinator.sh"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def pod(name: str, count: int = 2, **fields: Any) -> PodView:  # noqa: ANN401 - any field of a view
+    limits = {GPU: str(count)} if count else {}
+    return PodView("team", name, name, (ContainerView("main", limits=limits),), version=1, **fields)
+
+
+def group(name: str, size: int, count: int, total: int = 0, minimum: int = 0, **fields: Any) -> list[PodView]:  # noqa: ANN401 - same
+    """So many pods that ask for so many devices each; a gang if a minimum is given."""
+    labels = {f"{LABEL}/name": name, f"{LABEL}/replica": str(total or count)}
+    keys = {f"{GANG}/name": name, f"{GANG}/min-available": str(minimum)} if minimum else {}
+    return [
+        pod(f"{name}-{place}", size, labels=labels, annotations=keys, created=float(place), **fields)
+        for place in range(count)
+    ]
+
+
+def cluster(settings: PlacingSettings | None = None, /, **machines: str) -> Broker:
+    broker = Broker(settings)
+    for name, machine in machines.items():
+        broker.observe(fleet_node(profile(machine), name.replace("_", "-")), 0.0)
+    return broker
+
+
+def bound(broker: Broker, view: PodView, node: str) -> None:
+    """Bind a pod, as a scheduler does that takes the node it is told."""
+    broker.observe([view], 0.0)
+    broker.filter(view, [node], 0.0)
+    effects = broker.bind(view.uid, node, 0.0).effects
+    (effect,) = (effect for effect in effects if isinstance(effect, Bind))
+    broker.outcome(effect, "written", 0.0)
+    annotations = {**view.annotations, **effect.annotations}
+    broker.observe([replace(view, node=node, annotations=annotations, version=2)], 0.0)
+
+
+def tried(broker: Broker, pods: list[PodView], now: float = 0.0) -> None:
+    broker.observe(pods, now)
+    broker.filter(pods[0], list(broker.state.cluster.nodes), now)
+
+
+def explained(broker: Broker, key: str, now: float = 0.0) -> GroupExplanation:
+    found = broker.explain_group(key, now)
+    assert found is not None
+    json.dumps(asdict(found), allow_nan=False)
+    return found
+
+
+def lines(broker: Broker, key: str, now: float = 0.0) -> list[str]:
+    return explanation_lines(explained(broker, key, now))
+
+
+def test_a_group_that_is_not_complete_says_how_many_it_waits_for() -> None:
+    broker = cluster(a="dgx1-v100")
+    broker.observe(group("g", 2, 3, total=4), 0.0)
+    assert lines(broker, "g-0") == [
+        "group team/g/4 waits for 1 member more; 10 s after its first try it is planned without them",
+        "3 of 4 members are there: 3 waiting, 1 missing (koordinator)",
+    ]
+
+
+def test_a_gang_waits_for_its_members_however_long_it_takes() -> None:
+    broker = cluster(a="dgx1-v100")
+    tried(broker, group("g", 2, 2, total=4, minimum=4))
+    assert lines(broker, "team/g/4", 100.0) == [
+        "group team/g/4 waits for 2 members more",
+        "2 of 4 members are there: 2 waiting, 2 missing; 4 must start together (koordinator)",
+    ]
+
+
+def test_members_behind_gates_are_counted() -> None:
+    broker = cluster(a="dgx1-v100")
+    first, second = group("g", 2, 2)
+    broker.observe([first, replace(second, gates=("quota",))], 0.0)
+    assert lines(broker, "g-0") == [
+        "group team/g/2 waits: scheduling gates hold 1 member back",
+        "2 of 2 members are there: 1 gated, 1 waiting (koordinator)",
+    ]
+
+
+def test_a_plan_is_told_node_by_node_and_level_by_level_with_what_came_second() -> None:
+    broker = cluster(a="dgx1-v100-measured", b="dgx1-v100-measured", c="dgx1-v100-measured")
+    for name, node in (("x", "b"), ("y", "c")):
+        bound(broker, pod(name, 4), node)
+    tried(broker, group("g", 4, 2))
+    assert lines(broker, "g-1", 1.5) == [
+        "group team/g/2 is planned: 2 members on 1 node; held for 58.5 s more",
+        "2 of 2 members are there: 2 planned (koordinator)",
+        "node a: g-0 {0,1,2,3} 48.33 GB/s, g-1 {4,5,6,7} 48.33 GB/s; slowest pair of all 14.62 GB/s; 0 left idle",
+        "placed: 2 members",
+        "nodes: 1 node",
+        "bottleneck: slowest pair on a node about 14.7 GB/s",
+        "per pod: slowest pair of a member about 46.4 GB/s",
+        "residual: others lose good sets: 1 of 8, 2 of 4, 4 of 2",
+        "left-over: 0 devices left idle on its nodes",
+        "runner-up on nodes b, c: takes 2 nodes instead of 1",
+    ]
+
+
+def test_the_second_best_loses_by_its_links() -> None:
+    broker = cluster(fast="dgx1-v100", slow="v100-pcie")
+    broker.observe(group("g", 2, 2), 0.0)
+    told = explained(broker, "g-0")
+    assert told.stage == "fits"
+    assert explanation_lines(told)[-1] == "runner-up on node slow: its slowest pair has 20 GB/s instead of 48"
+
+
+def test_a_plan_without_another_says_so() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100")
+    broker.observe(group("g", 8, 2, minimum=2), 0.0)
+    broker.observe(group("h", 8, 2), 0.0)
+    assert lines(broker, "g-0")[-1] == "no other nodes could take the group"
+    assert lines(broker, "h-0")[-1] == "runner-up on node a: places 1 member instead of 2"
+
+
+def test_a_gang_that_does_not_fit_reads_what_is_short_and_what_would_help() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100", c="dgx1-v100")
+    bound(broker, pod("solo", 1), "a")
+    tried(broker, group("g", 8, 3, minimum=3))
+    assert lines(broker, "g-0") == [
+        "group team/g/3 does not fit now, and nothing is held for it",
+        "3 of 3 members are there: 3 waiting; 3 must start together (koordinator)",
+        "it needs 3 nodes with 8 free, 2 have them",
+        "best now: b 8 free, c 8 free, a 7 free",
+        "2 of 3 nodes can take a member now",
+        "node a: 8 devices are asked for and 7 of 8 are free",
+        "it fits when pod team/solo (1 device) on node a ends",
+        "a group of 2 members would fit now, on b, c",
+        "members of 7 devices each would fit now, on a, b, c",
+    ]
+
+
+def test_pods_that_have_to_end_together_are_all_named() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100")
+    for name, node in (("x", "a"), ("y", "b"), ("small", "b")):
+        bound(broker, pod(name, 1 if name == "small" else 4), node)
+    broker.observe(group("g", 4, 4, minimum=4), 0.0)
+    told = lines(broker, "g-0")
+    assert "it needs room for 4 members of 4 devices; there is room for 1" in told
+    ends = "team/small (1 device) on node b, team/x (4 devices) on node a, team/y (4 devices) on node b end"
+    assert f"it fits when pods {ends}" in told
+
+
+def test_a_group_that_can_never_fit_is_told_so_at_once() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100")
+    bound(broker, pod("solo", 1), "a")
+    broker.observe(group("g", 8, 3, minimum=3), 0.0)
+    told = explained(broker, "g-0")
+    assert told.never
+    assert [remedy.kind for remedy in told.remedies] == ["fewer members", "fewer devices"]
+    assert explanation_lines(told)[-1] == "it would not fit if all other pods were gone either"
+
+
+def test_members_that_find_no_room_are_left_out_where_no_gang_forbids_it() -> None:
+    broker = cluster(a="dgx1-v100")
+    tried(broker, group("g", 4, 3))
+    assert lines(broker, "g-0") == [
+        "group team/g/3 is planned: 2 members on 1 node, 1 left out; held for 60 s more",
+        "3 of 3 members are there: 2 planned, 1 left out (koordinator)",
+        "node a: g-0 {0,1,2,3} 48 GB/s, g-1 {4,5,6,7} 48 GB/s; slowest pair of all 16 GB/s; 0 left idle",
+        "placed: 2 members",
+        "nodes: 1 node",
+        "bottleneck: slowest pair on a node about 16 GB/s",
+        "per pod: slowest pair of a member about 48 GB/s",
+        "residual: others lose good sets: 1 of 8, 2 of 4, 4 of 2",
+        "left-over: 0 devices left idle on its nodes",
+        "no other nodes could take the group",
+        "it needs room for 3 members of 4 devices; there is room for 2",
+        "best without it: a 8 free",
+        "0 of 1 node can take a member now",
+        "node a: 4 devices are asked for and 0 of 8 are free",
+        "members of 2 devices each would fit now, on a",
+        "it would not fit if all other pods were gone either",
+    ]
+
+
+def test_devices_of_one_model_are_what_is_short() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx-a100")
+    broker.observe(group("g", 8, 2, minimum=2), 0.0)
+    told = lines(broker, "g-0")
+    assert "it needs 2 nodes of one model with 8 free, 1 has them" in told
+    assert "it would fit on devices of different models, on a, b" in told
+
+
+def test_one_domain_of_the_network_is_what_is_short() -> None:
+    broker = Broker()
+    for name, zone in (("a", "east"), ("b", "west")):
+        broker.observe(fleet_node(profile("dgx1-v100"), name, labels={ZONE: zone}), 0.0)
+    spec = json.dumps({"gatherStrategy": [{"layer": ZONE, "strategy": "MustGather"}]})
+    pods = group("g", 8, 2, minimum=2)
+    keys = {**pods[0].annotations, f"{GANG}/network-topology-spec": spec}
+    broker.observe([replace(view, annotations=keys) for view in pods], 0.0)
+    told = lines(broker, "g-0")
+    assert f"it needs 2 nodes in one domain of {ZONE} with 8 free, 1 has them" in told
+    assert f"it would fit if it need not be in one domain of {ZONE}, on a, b" in told
+
+
+def test_domains_of_the_network_are_named() -> None:
+    broker = Broker()
+    for name, zone in (("a", "east"), ("b", "east"), ("c", "west")):
+        broker.observe(fleet_node(profile("dgx1-v100"), name, labels={ZONE: zone}), 0.0)
+    broker.observe(group("g", 8, 2), 0.0)
+    told = lines(broker, "g-0")
+    assert f"network: 1 domain of {ZONE} (east)" in told
+    assert told[-1] == f"runner-up on nodes a, c: lies in 2 domains of {ZONE} instead of 1"
+
+
+def test_a_group_of_which_all_are_bound_is_placed() -> None:
+    broker = cluster(a="dgx1-v100")
+    pods = group("g", 2, 2)
+    broker.observe(pods, 0.0)
+    for view in pods:
+        bound(broker, view, "a")
+    assert lines(broker, "g-0") == [
+        "group team/g/2 is placed: 2 members on 1 node",
+        "2 of 2 members are there: 2 bound (koordinator)",
+        "node a: g-0 {0,3} 96 GB/s, g-1 {1,2} 96 GB/s; slowest pair of all 48 GB/s; 4 left idle",
+    ]
+
+
+def test_pods_beyond_the_number_of_members_are_placed_alone() -> None:
+    broker = cluster(a="dgx1-v100")
+    broker.observe(group("g", 2, 3, total=2), 0.0)
+    assert lines(broker, "g-0")[1] == "2 of 2 members are there: 2 waiting; 1 pod more is placed alone (koordinator)"
+
+
+def test_a_plan_that_takes_longer_is_being_made() -> None:
+    broker = cluster(PlacingSettings(group=GroupSettings(steps=1)), a="dgx1-v100")
+    tried(broker, group("g", 2, 2))
+    assert lines(broker, "g-0")[0] == ("group team/g/2 is being planned; its members are tried again when that is done")
+
+
+def test_a_member_without_devices_has_a_place_beside_the_others() -> None:
+    broker = cluster(a="dgx1-v100")
+    launcher, *workers = group("g", 2, 3)
+    broker.observe([replace(launcher, containers=(ContainerView("main"),)), *workers], 0.0)
+    told = lines(broker, "g-0")
+    assert told[0] == "group team/g/3 fits now: 3 members on 1 node"
+    assert told[2] == "node a: g-0, g-1 {0,3} 96 GB/s, g-2 {1,2} 96 GB/s; slowest pair of all 48 GB/s; 4 left idle"
+
+
+def test_gangs_that_start_together_are_planned_as_one() -> None:
+    broker = cluster(a="dgx1-v100")
+    keys = {f"{GANG}/groups": json.dumps(["team/g", "team/h"])}
+    pods = [*group("g", 4, 1, minimum=1), *group("h", 4, 1, minimum=1)]
+    bundle = [replace(view, annotations={**view.annotations, **keys}) for view in pods]
+    broker.observe(bundle[:1], 0.0)
+    assert lines(broker, "g-0")[0] == (
+        "group team/g/1 waits: gang team/h must start together with its own and is not complete"
+    )
+    broker.observe(bundle[1:], 0.0)
+    told = lines(broker, "g-0")
+    assert told[0] == "group team/g/1 fits now: 1 member on 1 node"
+    assert told[2] == "it starts together with team/h/1"
+    assert "placed: 2 members" in told
+
+
+def test_what_is_wrong_with_the_words_of_members_is_told_once() -> None:
+    broker = cluster(a="dgx1-v100")
+    pods = group("g", 2, 3, minimum=2)
+    broker.observe(pods, 0.0)
+    (note,) = explained(broker, "g-0").notes
+    assert note.startswith(f"pod g-0 and 2 more: {GANG}/min-available: it is 2 and {LABEL}/replica is 3")
+
+
+def test_a_member_refers_to_its_group() -> None:
+    broker = cluster(a="dgx1-v100")
+    broker.observe(group("g", 2, 1, total=2), 0.0)
+    told = broker.explain("g-0", 0.0)
+    assert told is not None
+    assert (told.state, told.group) == ("grouped", "team/g/2")
+    assert explanation_lines(told) == [
+        "pod team/g-0 waits with its group for 2 devices (nvidia.com/gpu)",
+        "1 of 2 members of its group are there",
+        "more of its group: linkwise explain group/team/g/2",
+    ]
+
+
+def test_a_member_that_is_planned_or_left_out_says_so() -> None:
+    broker = cluster(a="dgx1-v100")
+    tried(broker, group("g", 4, 3))
+    planned, left = broker.explain("g-0", 0.0), broker.explain("g-2", 0.0)
+    assert planned is not None
+    assert left is not None
+    assert explanation_lines(planned) == [
+        "pod team/g-0 has devices 0, 1, 2, 3 of node a kept for it by the plan of its group",
+        "it asks for 4 devices (nvidia.com/gpu), placed by bandwidth",
+        "{0,1,2,3}: slowest pair 48 GB/s, the usual of its link kind",
+        "the node's agent hands out exactly these devices",
+        "its group is planned",
+        "more of its group: linkwise explain group/team/g/3",
+    ]
+    assert explanation_lines(left) == [
+        "pod team/g-2 waits with its group for 4 devices (nvidia.com/gpu)",
+        "its group is planned, and left no room for this pod",
+        "its group needs room for 3 members of 4 devices; there is room for 2",
+        "members of 2 devices each would fit now, on a",
+        "its group would not fit if all other pods were gone either",
+        "more of its group: linkwise explain group/team/g/3",
+    ]
+
+
+def test_asking_why_changes_nothing() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100")
+    bound(broker, pod("solo", 1), "a")
+    broker.observe(group("g", 8, 2, minimum=2), 0.0)
+    broker.observe(group("h", 2, 1, total=2), 0.0)
+    before, first = broker.snapshot(0.0), dict(broker.state.groups.first_seen)
+    told = [broker.explain_group(key, 0.0) for key in ("g-0", "h-0")]
+    assert told == [broker.explain_group(key, 0.0) for key in ("g-0", "h-0")]
+    assert (broker.snapshot(0.0), broker.state.groups.first_seen) == (before, first)
+
+
+def test_nobody_knows_a_group_that_is_not_there() -> None:
+    assert cluster(a="dgx1-v100").explain_group("team/none", 0.0) is None

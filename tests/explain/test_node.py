@@ -1,0 +1,184 @@
+"""What a person reads about a node: its devices, who has them, and what it could still take."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import NodeObject, PodGone
+from linkwise.explain.pod import explanation_lines
+from linkwise.model.settings import PlacingSettings, ShareSettings
+from linkwise.model.views import ContainerView, NodeView, PodView
+from linkwise.sim.replay import Runner
+from linkwise.vendors.machines import profile
+
+if TYPE_CHECKING:
+    from linkwise.explain.reports.node import NodeExplanation
+    from linkwise.model.node import Mode
+
+GPU, NPU, MEMORY = "nvidia.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu-mem"
+
+
+def pod(name: str, resource: str, count: int = 1) -> PodView:
+    return PodView("team", name, name, (ContainerView("main", limits={resource: str(count)}),), version=1)
+
+
+def one_node(machine: str, *pods: PodView, mode: Mode = "any", settings: PlacingSettings | None = None) -> Runner:
+    runner = Runner(Broker(settings))
+    runner.show(*fleet_node(profile(machine), "a", mode=mode))
+    for number, view in enumerate(pods):
+        assert runner.place(replace(view, created=float(number))).node
+    return runner
+
+
+def explained(runner: Runner) -> NodeExplanation:
+    found = runner.broker.explain_node("a", runner.now)
+    assert found is not None
+    return found
+
+
+def lines(runner: Runner) -> list[str]:
+    return explanation_lines(explained(runner))
+
+
+def test_a_node_tells_its_devices_who_has_them_and_its_largest_set() -> None:
+    runner = one_node("dgx1-v100", pod("train", GPU, 2), pod("other", GPU, 4))
+    assert lines(runner) == [
+        "node a: 8 devices (Tesla V100-SXM2-16GB), 2 idle; it hands out whole devices, as the node tells",
+        "devices 0, 3: pod team/train",
+        "devices 1, 2: idle",
+        "devices 4, 5, 6, 7: pod team/other",
+        "it can take an ask for 1 or 2 devices now",
+        "its largest set is {1,2}: NV2+PHB between them, 230 points, 12.4 of 100",
+    ]
+
+
+def test_rings_limit_what_a_node_could_still_take() -> None:
+    runner = one_node("atlas-800", *(pod(name, NPU) for name in "abcd"), pod("e", NPU, 2), pod("f", NPU))
+    runner.show(PodGone("c"))
+    told = explained(runner)
+    assert (told.devices.idle, told.sizes) == (2, (1,))
+    assert lines(runner)[-1] == "it can take an ask for 1 device now"
+
+
+def test_a_shared_node_tells_what_is_left_and_for_whom() -> None:
+    runner = one_node("p40-share", pod("serve", MEMORY, 20), pod("small", MEMORY, 1))
+    assert lines(runner) == [
+        "node a: 4 devices (Tesla P40), 3 idle; it hands out memory of devices, as the node tells",
+        "device 0: 21 of 22 GiB taken: pod team/serve 20 GiB; pod team/small 1 GiB",
+        "devices 1, 2, 3: idle",
+        "the largest room is 22 GiB, on device 1",
+    ]
+
+
+@pytest.mark.parametrize(("within", "whose"), [("namespace", ", for namespace team alone"), ("any", "")])
+def test_room_on_a_shared_device_is_for_its_namespace_unless_set_otherwise(within: str, whose: str) -> None:
+    share = ShareSettings(within="any" if within == "any" else "namespace")
+    views = [pod(f"p{number}", MEMORY, 12) for number in range(4)]
+    runner = one_node("p40-share", *views, settings=PlacingSettings(share=share))
+    assert lines(runner)[-1] == f"the largest room is 10 GiB, on device 0{whose}"
+
+
+def test_a_percent_node_tells_both_dimensions() -> None:
+    runner = one_node("dgx-a100", pod("half", "koordinator.sh/gpu", 50), mode="percent")
+    assert "device 0: 50 of 100 % taken: pod team/half 50 % of the memory and 50 % of the compute" in lines(runner)
+    assert lines(runner)[-1] == "the largest room is 100 %, on device 1"
+
+
+def test_the_first_pod_decides_how_a_node_hands_out_devices_where_nothing_else_does() -> None:
+    runner = Runner(Broker())
+    runner.show(*fleet_node(profile("dgx-a100"), "a", inventory=False))
+    assert lines(runner)[0].endswith("8 idle; how it hands them out is decided by its first pod")
+    runner.place(pod("train", GPU, 8))
+    assert lines(runner)[0].endswith("0 idle; it hands out whole devices, because pod team/train was first")
+    assert lines(runner)[-1] == "it can take no ask for whole devices now"
+
+
+def test_idle_devices_behind_a_full_cpu_are_told() -> None:
+    runner = one_node("dgx-a100")
+    web = PodView("team", "web", "web", (ContainerView("main", limits={"cpu": "255500m"}),), node="a", phase="Running")
+    runner.show(web)
+    assert lines(runner)[-1] == (
+        "8 devices are idle, but not even a pod of 1 cpu and 1 GiB could go there: "
+        "1 cpu is asked for and 0.5 of 256 are left"
+    )
+
+
+def test_a_cordoned_node_tells_why_its_idle_devices_are_out_of_reach() -> None:
+    runner = one_node("dgx-a100")
+    runner.show(replace(runner.broker.state.cluster.nodes["a"], unschedulable=True))
+    assert lines(runner)[-1].endswith("could go there: the node is cordoned")
+
+
+def test_promised_and_leaving_pods_are_marked() -> None:
+    runner = one_node("dgx-a100", pod("old", GPU, 2))
+    old = runner.pod("old")
+    assert old is not None
+    runner.show(replace(old, deleting=True, version=9))
+    runner.place(pod("new", GPU, 2), "unknown")
+    assert lines(runner)[1:3] == [
+        "devices 0, 1: pod team/old, being deleted",
+        "devices 2, 3: pod team/new, promised and not seen there yet",
+    ]
+
+
+def test_pods_without_a_record_and_devices_that_do_not_work_are_told() -> None:
+    runner = Runner(Broker())
+    runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(5,)))
+    runner.show(replace(pod("wild", GPU, 2), node="a", phase="Running"))
+    assert lines(runner) == [
+        "node a: 8 devices (NVIDIA A100-SXM4-40GB), 5 idle; it hands out whole devices, as the node tells",
+        "devices 0, 1, 2, 3, 4, 6, 7: idle",
+        "device 5: not working",
+        "pod team/wild has 2 devices, and nobody tells which: as much is kept free",
+        "it can take an ask for 1 to 5 devices now",
+        "its largest set is {0,1,2,3,4}: NV12 between all of them, 12100 points, 65.1 of 100",
+    ]
+
+
+def test_records_that_disagree_stand_at_the_end() -> None:
+    runner = one_node("dgx-a100")
+    view, found = fleet_node(profile("dgx-a100"), "a")
+    assert isinstance(found, NodeObject)
+    assert isinstance(found.document, dict)
+    seen = [{"podUID": "ghost", "devices": ["nvidia-a-4"]}]
+    runner.show(view, replace(found, document={**found.document, "status": {"allocations": seen}}))
+    assert "device 4: pod ghost, which is not known" in lines(runner)
+    assert lines(runner)[-1] == (
+        "node a: device nvidia-a-4 is used by pod ghost, which is not known; it counts as taken"
+    )
+
+
+def test_what_is_wrong_with_a_nodes_own_words_is_told() -> None:
+    runner = Runner(Broker())
+    runner.show(NodeView("a", capacity={GPU: "many"}))
+    (none, problem) = lines(runner)
+    assert none == "node a has no devices that are managed here"
+    assert problem.startswith("nvidia.com/gpu: 'many' ")
+
+
+def test_a_node_that_was_never_seen_is_not_explained_and_the_others_are_data() -> None:
+    runner = one_node("dgx-a100", pod("train", GPU, 2))
+    assert runner.broker.explain_node("b", 0.0) is None
+    data = json.loads(json.dumps(asdict(explained(runner))))
+    assert (data["decided"], data["devices"]["idle"], data["sizes"]) == ("node", 6, [1, 2, 3, 4, 5, 6])
+
+
+@pytest.mark.rule("001.suspect")
+def test_pairs_with_a_bad_sample_are_named_with_what_is_counted() -> None:
+    assert [line for line in lines(one_node("dgx1-v100-measured")) if "bad sample" in line] == [
+        "between devices 0 and 4: 15.77 GB/s one way and 5 the other; a bad sample, 15.77 is counted",
+        "between devices 1 and 4: 4.64 GB/s one way and 16.81 the other; a bad sample, 16.81 is counted",
+    ]
+
+
+def test_of_many_bad_samples_the_rest_is_counted() -> None:
+    found = explained(one_node("dgx1-v100-measured"))
+    told = explanation_lines(replace(found, suspects=found.suspects[:1] * 9))
+    assert "1 more pair has a bad sample: measure the node again" in told
+    assert sum("GB/s one way" in line for line in told) == 8

@@ -1,0 +1,152 @@
+"""What a person reads who wonders about the devices a pod has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import PodGone
+from linkwise.explain.text.pod import explanation_lines
+from linkwise.model.ledger_entry import Entry
+from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.model.views import ContainerView
+from linkwise.sim.replay import Runner
+from linkwise.testing.cluster import Box, broker_of, device_pod, place
+from linkwise.vendors.machines import profile
+from support.builders.explained_cluster import GPU, cluster, explained, lines, placed, pod
+
+
+def test_a_pod_on_the_nvlink_node_reads_why_it_is_there() -> None:
+    runner = placed(cluster(nvlink="dgx1-v100", pcie="v100-pcie"), pod("train", GPU, 2))
+    assert lines(runner, "train") == [
+        "pod team/train has devices 0, 3 of node nvlink",
+        "it asks for 2 devices (nvidia.com/gpu), placed by link-affinity",
+        "node nvlink is the best of 2 nodes that fit now, this pod taken out: links 230 points, 6 free",
+        "{0,3}: NV2+PHB between them, 230 points, 12.4 of 100",
+        "chosen: the best set of the best partition, total 920: {0,3} {1,2} {4,7} {5,6}",
+        (
+            "runner-up {2,3}: the set alone scores more, but its partition totals 920 as well: "
+            "of equal partitions the first by sorted positions is taken"
+        ),
+        "next is node pcie: links 50 points instead of 230",
+        "the node's agent hands out exactly these devices",
+    ]
+
+
+def test_a_pod_without_devices_reads_that_it_is_no_concern_of_ours() -> None:
+    runner = cluster(a="dgx-a100")
+    runner.show(pod("web", cpu="1"))
+    assert lines(runner, "web") == ["pod team/web asks for no device: nothing here keeps it waiting"]
+    assert runner.broker.explain("nobody", 0.0) is None
+
+
+def test_a_pod_that_ended_holds_nothing() -> None:
+    runner = placed(cluster(a="dgx-a100"), pod("train", GPU, 2))
+    view = runner.pod("train")
+    assert view is not None
+    runner.show(replace(view, phase="Succeeded", version=9))
+    assert lines(runner, "train") == ["pod team/train has ended and holds nothing"]
+
+
+def test_a_bind_of_which_nobody_knows_how_it_ended_says_so() -> None:
+    runner = Runner(Broker())
+    runner.show(*fleet_node(profile("dgx1-v100"), "a", inventory=False))
+    runner.place(pod("train", GPU, 8), "unknown")
+    assert lines(runner, "train") == [
+        "pod team/train was promised devices 0, 1, 2, 3, 4, 5, 6, 7 of node a",
+        "how its bind ended is not known: the devices stay promised until the pod is seen or read again",
+        "it asks for 8 devices (nvidia.com/gpu), placed by link-affinity",
+        "node a is the only one that fits now, this pod taken out: links 3000 points, 0 free",
+        (
+            "{0,1,2,3,4,5,6,7}: 2 pairs NV2+PIX, 4 pairs NV2+PHB, 2 pairs NV2+SYS, 2 pairs NV1+PIX, 4 pairs NV1+PHB, "
+            "2 pairs NV1+SYS, 12 pairs SYS, 3000 points, 5.8 of 100"
+        ),
+        "chosen: the best set of the best partition, total 3000: {0,1,2,3,4,5,6,7}",
+        "these devices are expected: the node's device plugin decides, and may take others",
+    ]
+
+
+def test_a_pod_without_a_record_reads_that_nobody_tells() -> None:
+    runner = cluster(a="dgx-a100")
+    runner.show(pod("wild", GPU, 2, node="a", phase="Running"))
+    assert lines(runner, "wild") == [
+        "pod team/wild has 2 devices (nvidia.com/gpu) of node a",
+        "nobody tells which devices it got: as many are kept free on its node",
+    ]
+
+
+def test_devices_that_a_plan_keeps_are_told_before_the_bind() -> None:
+    runner = cluster(a="dgx-a100")
+    runner.show(pod("member", GPU, 2))
+    offer = Offer("a", (Part("main", ("nvidia-a-4", "nvidia-a-5")),))
+    runner.broker.state.cluster.ledger.plan([Entry(Grant("member", "bandwidth", offer, "p1"), "PLANNED", expires=99.0)])
+    told = lines(runner, "member")
+    assert told[0] == "pod team/member has devices 4, 5 of node a kept for it by the plan of its group"
+    assert "{4,5}: slowest pair 576 GB/s, the usual of its link kind" in told
+
+
+def test_records_that_disagree_are_told_to_the_pods_that_they_concern() -> None:
+    runner = placed(cluster(a="dgx-a100"), pod("train", GPU, 1), pod("other", GPU, 1))
+    view = runner.pod("train")
+    assert view is not None
+    record = view.annotations["linkwise.dev/grant"].replace("nvidia-a-0", "nvidia-a-7")
+    runner.show(replace(view, annotations={"linkwise.dev/grant": record}, version=9))
+    drift = "node a: the record of pod team/train was changed to nvidia-a-7; nvidia-a-0 counts"
+    assert drift in lines(runner, "train")
+    assert drift not in lines(runner, "other")
+
+
+def test_a_pod_that_is_not_where_it_would_go_now_reads_what_is_better() -> None:
+    runner = cluster(pcie="v100-pcie")
+    placed(runner, pod("train", GPU, 2))
+    runner.show(*fleet_node(profile("dgx1-v100"), "nvlink"))
+    told = lines(runner, "train")
+    assert "node pcie is number 2 of 2 nodes that fit now, this pod taken out: links 50 points, 6 free" in told
+    assert "node nvlink would be better now: links 230 points instead of 50" in told
+
+
+def test_a_term_that_only_orders_equals_is_not_called_better() -> None:
+    runner = placed(cluster(a="dgx-a100"), pod("train", GPU, 2))
+    runner.show(*fleet_node(profile("dgx-a100"), "b"))
+    placed(runner, replace(pod("other", GPU, 4), node_selector={"kubernetes.io/hostname": "b"}))
+    assert lines(runner, "train")[-2] == (
+        "node b would be better now: 2 free instead of 6, which only orders nodes of one class: "
+        "among these the scheduler's own preferences decide"
+    )
+
+
+def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
+    runner = placed(cluster(a="dgx1-v100"), pod("first", GPU, 2), pod("second", GPU, 2))
+    runner.show(PodGone("first"))
+    told = explained(runner, "second").choice
+    assert told is not None
+    assert (told.devices, told.now) == ((1, 2), (0, 3))
+    assert "now {0,3} would be chosen; of {1,2}: its partition totals 920 as well" in " ".join(lines(runner, "second"))
+
+
+def test_devices_are_told_by_container() -> None:
+    containers = tuple(ContainerView(name, limits={GPU: "1"}) for name in ("left", "right"))
+    runner = placed(cluster(a="dgx-a100"), replace(pod("pair"), containers=containers))
+    assert lines(runner, "pair")[0] == (
+        "pod team/pair has device 0 for container left and device 1 for container right, of node a"
+    )
+    assert [part.indices for part in explained(runner, "pair").devices] == [(0,), (1,)]
+
+
+def test_the_terms_of_a_score_have_names() -> None:
+    runner = placed(cluster(nvlink="dgx1-v100"), pod("train", GPU, 2))
+    terms = {term.name: (term.value, term.leading) for term in explained(runner, "train").terms}
+    assert terms == {"known": (1, True), "links": (230, True), "packing": (-6, False)}
+
+
+def test_a_pod_whose_device_died_is_told_that_others_could_take_it_now() -> None:
+    box = Box("a", count=4)
+    broker = broker_of(box, Box("b", count=4))
+    place(broker, device_pod("p", 2), "a")
+    broker.observe(replace(box, sick=frozenset({0})).sights(), 1.0)
+    told = broker.explain("uid-p", 1.0)
+    assert told is not None
+    said = explanation_lines(told)
+    assert "1 other node could take it now" in said
+    assert not any("no other node" in line for line in said)

@@ -1,0 +1,304 @@
+"""What a person reads whose pod waits for devices."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import PodGone
+from linkwise.explain.pod import explanation_lines
+from linkwise.model.settings import PlacingSettings
+from linkwise.model.views import ContainerView, NodeView, Taint
+from linkwise.sim.replay import Runner
+from linkwise.vendors.machines import profile
+from support.builders.explained_cluster import GPU, MEMORY, NPU, cluster, explained, lines, placed, pod
+
+if TYPE_CHECKING:
+    from linkwise.explain.reports.pod import Explanation
+    from linkwise.model.views import PodView
+
+
+def refused(runner: Runner, view: PodView) -> list[str]:
+    runner.show(view)
+    assert not runner.place(view).node
+    return lines(runner, view.name)
+
+
+def explained_waiting(runner: Runner, view: PodView) -> Explanation:
+    refused(runner, view)
+    return explained(runner, view.uid)
+
+
+def sharing(**rooms: tuple[int, ...]) -> Runner:
+    """Nodes of cards with 16276 MiB, of which so much is left."""
+    runner = Runner(Broker())
+    for name, left in rooms.items():
+        amounts = {MEMORY: str(16276 * len(left)), "aliyun.com/gpu-count": str(len(left))}
+        runner.show(NodeView(name, capacity=amounts))
+        for card, room in enumerate(left):
+            taken = str(16276 - room)
+            keys = {"ALIYUN_COM_GPU_MEM_IDX": str(card), "ALIYUN_COM_GPU_MEM_POD": taken}
+            if room < 16276:
+                runner.show(replace(pod(f"{name}-{card}", MEMORY, taken), node=name, annotations=keys))
+    return runner
+
+
+def two_rings_with_one_idle_each() -> Runner:
+    singles = [pod(name, NPU) for name in "abcd"]
+    runner = placed(cluster(npu="atlas-800"), *singles, pod("e", NPU, 2), pod("f", NPU))
+    runner.show(PodGone("c"))
+    return runner
+
+
+def test_two_rings_with_one_idle_each_are_told_with_their_numbers_and_who_must_end() -> None:
+    runner = two_rings_with_one_idle_each()
+    assert refused(runner, pod("train", NPU, 2)) == [
+        "pod team/train waits for 2 devices (huawei.com/Ascend910)",
+        "0 of 1 nodes can take it",
+        "node npu: ring 0 has 1 idle, ring 1 has 1 idle; 2 are needed in one ring",
+        "it fits on node npu when pod team/a (1 device) ends",
+        "1 device would fit now on node npu",
+    ]
+
+
+def test_a_leaving_pod_is_what_others_wait_for_first() -> None:
+    runner = two_rings_with_one_idle_each()
+    leaving = runner.pod("f")
+    assert leaving is not None
+    runner.show(replace(leaving, deleting=True, version=9))
+    told = refused(runner, pod("train", NPU, 2))
+    assert "it fits on node npu when pod team/f (1 device), being deleted, has stopped" in told
+    assert lines(runner, "f") == [
+        "pod team/f is being deleted; it keeps device 6 of node npu until its containers have stopped"
+    ]
+
+
+def test_figure_2_is_told_card_by_card() -> None:
+    runner = sharing(n1=(0, 4069), n2=(4069, 4069), n3=(8138, 0))
+    view = pod("serve", MEMORY, 8138)
+    runner.show(view)
+    assert lines(runner, "serve")[:3] == [
+        "pod team/serve waits for 8138 MiB of one device (aliyun.com/gpu-mem)",
+        "1 of 3 nodes can take it now; it would get 8138 MiB of device 0 of node n3, by memory-share",
+        "node n3 is the only one that fits now: 0 left on the device, 0 free",
+    ]
+    placed(runner, view)
+    assert refused(runner, pod("next", MEMORY, 8138)) == [
+        "pod team/next waits for 8138 MiB of one device (aliyun.com/gpu-mem)",
+        "0 of 3 nodes can take it",
+        (
+            "3 nodes: no device has enough room; nearest is n1: "
+            "device 0 has 0 MiB left, device 1 has 4069 MiB left; 8138 MiB are needed on one device"
+        ),
+        "it fits on node n1 when pod team/n1-0 (16276 MiB) ends",
+        "it fits on node n2 when pod team/n2-0 (12207 MiB) ends",
+        "it fits on node n3 when pod team/n3-0 (8138 MiB) ends",
+        "the largest room it may have on one device is 4069 MiB now, on device 1 of node n1",
+    ]
+
+
+@pytest.mark.rule("002.stranded")
+def test_idle_devices_behind_full_cpus_are_explained() -> None:
+    runner = cluster(a="dgx-a100")
+    runner.show(pod("web", cpu="253", node="a", phase="Running"))
+    assert refused(runner, pod("train", GPU, 2, cpu="6")) == [
+        "pod team/train waits for 2 devices (nvidia.com/gpu)",
+        "0 of 1 nodes can take it",
+        "node a: 6 cpu are asked for and 3 of 256 are left",
+        "it fits on node a when pod team/web (253 cpu) ends",
+        "node a has the devices and lacks 3 cpu",
+    ]
+
+
+def test_a_cordoned_node_is_told_apart_from_what_passes() -> None:
+    runner = cluster(busy="dgx-a100", idle="dgx-a100", other="mi300")
+    placed(runner, replace(pod("old", GPU, 8), node_selector={"kubernetes.io/hostname": "busy"}))
+    view = runner.broker.state.cluster.nodes["idle"]
+    runner.show(replace(view, unschedulable=True))
+    assert refused(runner, pod("train", GPU, 8)) == [
+        "pod team/train waits for 8 devices (nvidia.com/gpu)",
+        "0 of 3 nodes can take it; on 1 that may change when pods end",
+        "node busy: 8 devices are asked for and 0 of 8 are free",
+        "node idle: the node is cordoned; no pod's end changes that",
+        "node other: nvidia.com/gpu is asked for and the node has none to hand out; no pod's end changes that",
+        "it fits on node busy when pod team/old (8 devices) ends",
+        "node idle has the devices and is cordoned",
+    ]
+
+
+def test_a_full_node_that_is_tainted_is_not_said_to_free_up() -> None:
+    runner = placed(cluster(a="dgx-a100"), pod("old", GPU, 8))
+    runner.show(replace(runner.broker.state.cluster.nodes["a"], taints=(Taint("dedicated", "infra"),)))
+    assert refused(runner, pod("train", GPU, 1)) == [
+        "pod team/train waits for 1 device (nvidia.com/gpu)",
+        "0 of 1 nodes can take it, and no pod's end changes that",
+        "node a: taint dedicated=infra:NoSchedule is not tolerated",
+    ]
+
+
+def test_of_pods_that_could_end_the_lowest_priority_and_then_the_oldest_is_named() -> None:
+    runner = cluster(a="dgx-a100")
+    placed(runner, pod("first", GPU, 4, priority=9), pod("second", GPU, 2), pod("third", GPU, 2))
+    remedy = explained_waiting(runner, pod("train", GPU, 2)).remedies[0]
+    assert [leaver.name for leaver in remedy.pods] == ["team/second"]
+
+
+def test_several_pods_are_named_where_one_is_not_enough() -> None:
+    runner = cluster(a="dgx-a100")
+    placed(runner, pod("first", GPU, 4), pod("second", GPU, 2), pod("third", GPU, 2))
+    assert "it fits on node a when pods team/first (4 devices) and team/second (2 devices) end" in refused(
+        runner, pod("train", GPU, 6)
+    )
+
+
+def test_more_than_three_pods_in_the_way_are_not_guessed_at() -> None:
+    runner = placed(cluster(a="dgx-a100"), *(pod(name, GPU) for name in "abcdefgh"))
+    assert refused(runner, pod("train", GPU, 8)) == [
+        "pod team/train waits for 8 devices (nvidia.com/gpu)",
+        "0 of 1 nodes can take it",
+        "node a: 8 devices are asked for and 0 of 8 are free",
+        "no pods, up to 3 on one node, were found whose end would make room",
+    ]
+
+
+def test_an_ask_larger_than_any_node_reads_that_waiting_is_in_vain_and_what_would_fit() -> None:
+    runner = cluster(a="dgx-a100", b="dgx-a100", c="mi300")
+    assert refused(runner, pod("huge", GPU, 20)) == [
+        "pod team/huge waits for 20 devices (nvidia.com/gpu)",
+        "0 of 3 nodes can take it, and no pod's end changes that",
+        "2 nodes: too few devices are free; nearest is a: 20 devices are asked for and 8 of 8 are free",
+        "node c: nvidia.com/gpu is asked for and the node has none to hand out",
+        "8 devices would fit now on node a",
+    ]
+
+
+def test_a_device_that_does_not_work_is_not_waited_for() -> None:
+    runner = Runner(Broker())
+    runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(3,)))
+    told = explained_waiting(runner, pod("train", GPU, 8))
+    assert [group.final for group in told.against] == [True]
+    assert "7 devices would fit now on node a" in explanation_lines(told)
+
+
+def test_idle_devices_that_are_handed_out_in_another_way_are_named() -> None:
+    runner = Runner(Broker())
+    runner.show(*fleet_node(profile("dgx-a100"), "a", mode="percent"))
+    assert refused(runner, pod("train", GPU, 2)) == [
+        "pod team/train waits for 2 devices (nvidia.com/gpu)",
+        "0 of 1 nodes can take it, and no pod's end changes that",
+        "node a: the pod asks for whole devices and the node hands out percents of devices",
+        (
+            "8 devices are idle on 1 node and can't serve it: "
+            "the pod asks for whole devices and the node hands out percents of devices"
+        ),
+    ]
+
+
+def test_the_most_compute_left_is_told_where_compute_is_short() -> None:
+    runner = Runner(Broker())
+    runner.show(*fleet_node(profile("dgx-a100"), "a", mode="percent"))
+    limits = {"koordinator.sh/gpu-core": "90", "koordinator.sh/gpu-memory-ratio": "10"}
+    views = [replace(pod(f"p{n}"), containers=(ContainerView("main", limits=limits),)) for n in range(9)]
+    placed(runner, *views[:8])
+    assert "the most compute left of one device is 10 % now, on device 0 of node a" in refused(runner, views[8])
+
+
+def test_a_pod_that_makes_no_sense_reads_what_is_wrong_with_it() -> None:
+    runner = cluster(npu="atlas-800")
+    runner.show(pod("half", GPU, "1.5"))
+    (said,) = lines(runner, "half")
+    assert said.startswith(
+        "pod team/half can't be placed, and waiting does not help: nvidia.com/gpu: '1.5' is no count"
+    )
+    assert refused(runner, pod("three", NPU, 3)) == [
+        (
+            "pod team/three can't be placed, and waiting does not help: "
+            "3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8"
+        ),
+        "2 devices would fit now on node npu",
+    ]
+
+
+def test_a_pod_that_fits_reads_where_it_would_go_and_that_nobody_asked() -> None:
+    runner = cluster(b="v100-pcie", a="dgx1-v100")
+    runner.show(pod("train", GPU, 1, gates=("example.com/quota",)))
+    assert lines(runner, "train") == [
+        "pod team/train waits for 1 device (nvidia.com/gpu)",
+        "2 of 2 nodes can take it now; it would get device 0 of node a, by link-affinity",
+        "node a is the best of 2 nodes that fit now: 7 free",
+        "{0}: its links to the other free devices are worth 750 points",
+        "chosen: the device whose loss costs the others least",
+        "runner-up {1}: taking it would cost the others as much; the lower position is taken",
+        "node b is as good in every term",
+        "no scheduler has asked about it yet: look at its schedulerName, its gates, and the scheduler",
+        "no scheduler tries it before its scheduling gates are gone: example.com/quota",
+    ]
+
+
+def test_offers_that_led_to_no_bind_are_counted() -> None:
+    runner = cluster(a="dgx-a100", b="dgx-a100")
+    view = pod("train", GPU, 2)
+    for _ in range(3):
+        runner.broker.filter(view, ["a", "b"], runner.now)
+        runner.now += 10
+    assert lines(runner, "train")[-1] == (
+        "it was offered 3 times without a bind: a, b; look at volumes, quota or other filters"
+    )
+
+
+def test_an_offer_of_a_moment_ago_is_awaited_and_keeps_others_off() -> None:
+    runner = cluster(a="dgx-a100")
+    first, second = pod("first", GPU, 8), pod("second", GPU, 8)
+    runner.broker.filter(first, ["a"], runner.now)
+    runner.broker.filter(second, ["a"], runner.now)
+    assert lines(runner, "first")[-1] == "it was offered a a moment ago, and its bind is awaited"
+    assert lines(runner, "second")[-1] == (
+        "its devices were offered to other pods a moment ago; it is tried again when these are bound"
+    )
+
+
+def test_a_pod_passes_by_nodes_that_others_were_just_offered() -> None:
+    runner = Runner(Broker(PlacingSettings(breadth=0)))
+    for name in ("a", "b"):
+        runner.show(*fleet_node(profile("dgx-a100"), name))
+    runner.broker.filter(pod("first", GPU, 8), ["a"], runner.now)
+    runner.show(pod("second", GPU, 8))
+    assert "2 of 2 nodes can take it now; it would get devices 0, 1, 2, 3, 4, 5, 6, 7 of node b, by link-affinity" in (
+        lines(runner, "second")
+    )
+
+
+def test_a_cluster_without_nodes_is_said_to_be_one() -> None:
+    assert refused(Runner(Broker()), pod("train", GPU, 2)) == [
+        "pod team/train waits for 2 devices (nvidia.com/gpu)",
+        "no node was seen yet",
+    ]
+
+
+def test_an_explanation_is_data_that_json_can_hold_and_the_same_each_time() -> None:
+    runner = two_rings_with_one_idle_each()
+    told = explained_waiting(runner, pod("train", NPU, 2))
+    assert told == explained(runner, "train")
+    data = json.loads(json.dumps(asdict(told)))
+    assert (data["state"], data["asked"]["devices"], data["policy"]) == ("waiting", 2, "ring-affinity")
+    (group,) = data["against"]
+    assert (group["rule"], group["kind"], group["nodes"], group["final"]) == ("003.predicate", "one group", 1, False)
+    assert [remedy["kind"] for remedy in data["remedies"]] == ["pods end", "fewer devices"]
+
+
+def test_a_resource_that_no_node_has_is_named_with_the_nearest_there_is() -> None:
+    runner = cluster(a="dgx1-v100")
+    runner.show(pod("typo", "nvidia.com/gpus", 1))
+    (line,) = lines(runner, "typo")
+    assert line.endswith("waiting does not help: no node has nvidia.com/gpus; did you mean nvidia.com/gpu?")
+
+
+def test_a_pod_that_asks_for_nothing_but_what_nodes_have_is_not_kept_waiting_here() -> None:
+    runner = cluster(a="dgx1-v100")
+    runner.show(pod("plain", cpu="1"))
+    assert lines(runner, "plain") == ["pod team/plain asks for no device: nothing here keeps it waiting"]

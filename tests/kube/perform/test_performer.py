@@ -1,0 +1,215 @@
+"""Effects that can wait: wakes, annotations, and what becomes of all of them at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from linkwise.broker.effects import Annotate, Bind, Wake
+from linkwise.kube.perform.performer import Performer
+from linkwise.kube.settings import PerformSettings
+from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play, until
+from support.fakes.told_performer import FINE, tell
+
+if TYPE_CHECKING:
+    from linkwise.kube.client.api import Connection
+
+GONE = Reply(404, {"message": 'pods "a" not found'})
+OTHER = Reply(422, {"message": 'Pod "a" is invalid: metadata.uid: Invalid value: "u-a": field is immutable'})
+MODIFIED = Reply(409, {"message": 'Operation cannot be fulfilled on pods "a": the object has been modified'})
+
+
+def wake(name: str) -> Wake:
+    return Wake("team", name, f"u-{name}", "there is room")
+
+
+def annotate(name: str, **annotations: str | None) -> Annotate:
+    return Annotate("team", name, f"u-{name}", cast("dict[str, str]", annotations))
+
+
+def test_a_pod_is_woken_by_one_annotation_and_its_uid() -> None:
+    (request,) = tell([wake("a")]).api.requests
+    assert request.document["metadata"]["uid"] == "u-a"
+    assert request.document["metadata"]["annotations"] == {"linkwise.dev/woken": "1970-01-01T00:16:40.000000Z"}
+    assert request.headers["content-type"] == "application/merge-patch+json"
+
+
+def test_pods_are_woken_in_the_order_in_which_they_were_told() -> None:
+    told = tell([wake(name) for name in "cabed"], settings=PerformSettings(waking=1))
+    assert told.paths("PATCH") == list("cabed")
+
+
+def test_a_pod_waits_in_line_once_and_keeps_its_place() -> None:
+    told = tell([wake("a"), wake("b"), wake("a")], settings=PerformSettings(waking=1))
+    assert told.paths("PATCH") == ["a", "b"]
+
+
+def test_a_pod_that_was_woken_can_be_woken_again() -> None:
+    assert tell([wake("a")], [wake("a")]).paths("PATCH") == ["a", "a"]
+
+
+def test_wakes_keep_to_their_rate_after_the_first_few() -> None:
+    told = tell([wake(name) for name in "abcdef"], settings=PerformSettings(wakes=2.0, wakes_burst=3))
+    assert sorted(told.paths("PATCH")) == list("abcdef")
+    assert told.time.seconds - 1_000.0 == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("said", [GONE, OTHER])
+def test_a_pod_that_is_gone_or_another_one_needs_no_waking(said: Reply) -> None:
+    told = tell([wake("a"), wake("b")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (said,)})
+    assert told.performer.stats["wake"] == {"gone": 1, "written": 1}
+    assert told.performer.problems == ()
+
+
+@pytest.mark.parametrize("effect", [wake("a"), annotate("a", plan="x")])
+def test_a_pod_that_others_write_at_the_same_time_is_written_nonetheless(effect: Wake | Annotate) -> None:
+    told = tell([effect], scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED, MODIFIED, FINE)})
+    assert told.paths("PATCH") == ["a", "a", "a"]
+    assert (told.performer.queued, told.performer.problems) == (0, ())
+
+
+def test_a_conflict_that_lasts_is_no_pod_that_is_gone() -> None:
+    told = tell(
+        [wake("a")],
+        scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED,)},
+        settings=PerformSettings(tries=2),
+    )
+    assert told.performer.stats["wake"] == {"failed": 1}
+
+
+def test_a_wake_that_fails_is_tried_again() -> None:
+    failing = (Reply(500, {}), Reply(ending="reset"), FINE)
+    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
+    assert told.paths("PATCH") == ["a", "a", "a"]
+    assert told.performer.stats["wake"] == {"written": 1}
+
+
+def test_a_wake_that_hangs_holds_up_no_other_and_is_given_up_after_a_few_tries() -> None:
+    hanging = Reply(ending="silence")
+    told = tell(
+        [wake("a"), wake("b")],
+        scripts={"PATCH /api/v1/namespaces/team/pods/a": (hanging,)},
+        settings=PerformSettings(wait=0.2, tries=3),
+    )
+    assert sorted(told.paths("PATCH")) == ["a", "a", "a", "b"]
+    assert list(told.performer.stats["wake"].items()) == [("written", 1), ("failed", 1)]
+
+
+def test_a_server_that_wants_to_be_left_alone_for_days_is_asked_again_today() -> None:
+    later = Reply(429, {}, headers={"Retry-After": "86400"})
+    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (later, FINE)})
+    assert told.time.slept == [30.0]
+
+
+def test_one_pod_that_can_never_be_woken_does_not_hold_up_the_others() -> None:
+    told = tell(
+        [wake("a"), wake("b")],
+        scripts={"PATCH /api/v1/namespaces/team/pods/a": (Reply(500, {}),)},
+        settings=PerformSettings(tries=2),
+    )
+    assert sorted(told.paths("PATCH")) == ["a", "a", "b"]
+    assert told.performer.stats["wake"] == {"failed": 1, "written": 1}
+
+
+def test_what_may_not_be_done_is_a_problem_that_names_the_right() -> None:
+    refused = Reply(403, {"message": "no you"})
+    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (refused,)})
+    assert told.performer.problems == ("no you; grant patch on pods (`linkwise manifests rbac` prints the role)",)
+
+
+def test_annotations_are_written_with_the_uid_and_none_takes_one_away() -> None:
+    (request,) = tell([annotate("a", plan="x", old=None)]).api.requests
+    assert request.document == {"metadata": {"uid": "u-a", "annotations": {"plan": "x", "old": None}}}
+
+
+def test_what_waits_for_one_pod_is_written_together() -> None:
+    (request,) = tell([annotate("a", plan="x", word="1"), annotate("a", plan="y")]).api.requests
+    assert request.document["metadata"]["annotations"] == {"plan": "y", "word": "1"}
+
+
+def test_annotations_of_many_pods_are_all_written() -> None:
+    told = tell([annotate(name, plan="x") for name in "abcdef"], settings=PerformSettings(annotating=2))
+    assert sorted(told.paths("PATCH")) == list("abcdef")
+
+
+def test_annotations_are_tried_again_and_dropped_when_the_pod_is_gone() -> None:
+    failing = (Reply(503, {}), Reply(ending="reset"), Reply(404, {}))
+    told = tell([annotate("a", plan="x")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
+    assert (len(told.api.requests), told.performer.stats["annotate"]) == (3, {"gone": 1})
+
+
+def test_a_later_annotation_of_one_pod_waits_for_the_earlier() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> list[str]:
+        api.script("PATCH /api/v1/namespaces/team/pods/a", Reply(ending="silence"), FINE)
+        performer = Performer(connection, PerformSettings(wait=0.05), FakeTime().timing)
+        running = asyncio.create_task(performer.run())
+        performer.tell([annotate("a", plan="x")])
+        await until(lambda: api.requests)
+        performer.tell([annotate("a", plan="y")])
+        await until(lambda: not performer.queued)
+        await performer.close()
+        await running
+        return [request.document["metadata"]["annotations"]["plan"] for request in api.requests]
+
+    assert play(scenario) == ["x", "x", "y"]
+
+
+def test_closing_sends_what_is_in_line_without_keeping_to_the_rate() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
+        for name in "abcdef":
+            api.script(f"PATCH /api/v1/namespaces/team/pods/{name}", FINE)
+        performer = Performer(connection, PerformSettings(wakes=1.0, wakes_burst=1))
+        running = asyncio.create_task(performer.run())
+        performer.tell([wake(name) for name in "abcdef"])
+        await asyncio.sleep(0)
+        await performer.close()
+        await running
+        return len(api.requests)
+
+    assert play(scenario) == 6
+
+
+def test_closing_does_not_wait_for_ever() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
+        api.script("PATCH /api/v1/namespaces/team/pods/a", Reply(ending="silence"))
+        performer = Performer(connection, PerformSettings(closing=0.05, waking=1))
+        running = asyncio.create_task(performer.run())
+        performer.tell([wake("a"), wake("b")])
+        await performer.close()
+        await running
+        return len(api.requests)
+
+    assert play(scenario) == 1
+
+
+def test_what_is_told_after_the_end_is_counted() -> None:
+    async def scenario(_: ScriptedApi, connection: Connection) -> dict[str, int]:
+        performer = Performer(connection)
+        await performer.close()
+        performer.tell([wake("a")])
+        return dict(performer.stats["late"])
+
+    assert play(scenario) == {"wake": 1}
+
+
+def test_a_bind_is_no_effect_that_can_wait() -> None:
+    async def scenario(_: ScriptedApi, connection: Connection) -> None:
+        Performer(connection).tell([Bind("team", "p", "u", "n", None, 0)])  # type: ignore[list-item]  # that it can't be told is the claim
+
+    with pytest.raises(TypeError, match="Bind"):
+        play(scenario)
+
+
+def test_a_performer_that_is_cancelled_stops() -> None:
+    async def scenario(_: ScriptedApi, connection: Connection) -> bool:
+        running = asyncio.create_task(Performer(connection).run())
+        await asyncio.sleep(0)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        return running.cancelled()
+
+    assert play(scenario)

@@ -1,0 +1,1 @@
+"""What tests, bench/ and scripts/ share and the wheel does not need."""

@@ -1,0 +1,1 @@
+"""Builders of pods, facts and texts of tools."""

@@ -1,0 +1,1 @@
+"""The bed of the tests on a real Kubernetes."""

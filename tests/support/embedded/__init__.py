@@ -1,0 +1,1 @@
+"""Beds, chaos and invariants of the cluster in one process."""

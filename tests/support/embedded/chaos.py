@@ -1,0 +1,211 @@
+"""Anything happens to an embedded cluster and its service, by chance and in the same order for the same seed.
+
+Pods of all systems come and go, alone and in groups; the API server fails in every way it can; devices and nodes die and
+come back; the service is killed, and its clock jumps. Meanwhile nothing may be sold twice; in the end everybody runs or is
+told why not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.apiserver.faults import Fault
+from support.embedded.invariants import nobody_waits_in_vain, nothing_is_sold_twice
+
+if TYPE_CHECKING:
+    from support.embedded.cluster import Bed
+
+__all__ = ["CROWDED", "FLEET", "Chaos"]
+
+FLEET: Final = {
+    "dgx1-v100": 2,
+    "hgx-h100": 1,
+    "dgx1-v100-measured/percent": 1,
+    "p40-share": 2,
+    "atlas-800": 1,
+}
+CROWDED: Final = {"dgx1-v100": 1, "dgx1-v100-measured/percent": 1, "p40-share": 1, "atlas-800": 1}
+"""where many have to wait"""
+WEIGHTS: Final = {
+    "create": 40,
+    "group": 6,
+    "workload": 3,
+    "delete": 22,
+    "sweep": 6,
+    "fault": 10,
+    "cut": 2,
+    "device": 4,
+    "node": 2,
+    "restart": 1,
+    "kill": 1,
+    "jump": 1,
+    "calm": 4,
+}
+ASKS: Final[tuple[tuple[str, tuple[int, ...]], ...]] = (
+    ("nvidia.com/gpu", (1, 1, 2, 2, 4, 8)),
+    ("koordinator.sh/gpu", (20, 50, 100, 200, 400)),
+    ("aliyun.com/gpu-mem", (2, 4, 8, 16)),
+    ("huawei.com/Ascend910", (1, 2, 4, 8)),
+    ("cpu", (1, 4)),
+)
+FAULTS: Final = (
+    Fault("reset", on="POST", path="/binding$", landed=True),
+    Fault("reset", on="POST", path="/binding$", times=2),
+    Fault("answer", on="POST", path="/binding$", code=409, times=5),
+    Fault("answer", on="POST", path="/binding$", code=500, landed=True, times=2),
+    Fault("answer", on="WRITE", code=503, times=5),
+    Fault("answer", on="*", code=429, retry_after=1, times=3),
+    Fault("delay", seconds=0.05, times=20),
+    Fault("delay", on="POST", path="/binding$", seconds=0.3, times=4),
+    Fault("reset", on="*", times=5),
+    Fault("drop", on="WATCH", times=3),
+    Fault("repeat", on="WATCH", times=10),
+    Fault("cut", on="WATCH", times=2),
+    Fault("expire", on="WATCH", times=2),
+)
+MOST: Final = 100
+"""pods at one time; more are deleted before others are made"""
+GROUP: Final = "gputopology.scheduling.koordinator.sh"
+GANG: Final = "gang.scheduling.koordinator.sh"
+
+
+class Chaos:
+    """What happens to one bed."""
+
+    def __init__(self, bed: Bed, seed: int, most: int = MOST) -> None:
+        self.bed, self.most = bed, most
+        self.made = 0
+        """pods so far"""
+        self.happened: Counter[str] = Counter()
+        self._chance = random.Random(seed)
+        self._dead: set[tuple[str, int]] = set()
+        self._silent: set[str] = set()
+
+    async def run(self, pods: int) -> None:
+        """Let things happen until so many pods were made, then let all go well and look at what is left."""
+        words, weights = list(WEIGHTS), list(WEIGHTS.values())
+        while self.made < pods:
+            word = self._chance.choices(words, weights)[0]
+            if len(self.bed.store.list("pods").items) > self.most:
+                word = self._chance.choice(("delete", "sweep", "calm"))
+            self.happened[word] += 1
+            await getattr(self, f"_{word}")()
+            nothing_is_sold_twice(self.bed.store)
+        await self._end()
+
+    async def _end(self) -> None:
+        self.bed.cluster.api.faults.clear()
+        self.bed.service.ahead = 0.0
+        for node in sorted(self._silent):
+            self.bed.cluster.nodes.wake(node)
+        for node, index in sorted(self._dead):
+            self.bed.cluster.nodes.mend_device(node, index)
+        # What a watch never told is only found when everything is listed anew.
+        await self.bed.cluster.api.restart(lose_history=True)
+        await self.bed.settled(60.0)
+        await nobody_waits_in_vain(self.bed)
+        await self.bed.settled(60.0)
+
+    async def _create(self) -> None:
+        resource, sizes = self._chance.choice(ASKS)
+        self._make(f"p{self.made}", {resource: self._chance.choice(sizes)})
+        await self._breathe()
+
+    async def _group(self) -> None:
+        members, name, gang = self._chance.randint(2, 4), f"g{self.made}", self._chance.random() < 0.5
+        said: dict[str, Any] = {"labels": {f"{GROUP}/name": name, f"{GROUP}/replica": str(members)}}
+        if gang:
+            said["annotations"] = {f"{GANG}/name": name, f"{GANG}/min-available": str(members)}
+        size = self._chance.choice((1, 2, 4))
+        for number in range(members):
+            self._make(f"{name}-{number}", {"nvidia.com/gpu": size}, **said)
+        await self._breathe()
+
+    async def _workload(self) -> None:
+        container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        count, name = self._chance.randint(1, 3), f"j{self.made}"
+        spec = {"containers": [container], "restartPolicy": "Never"}
+        job = {"completions": count, "parallelism": count, "template": {"spec": spec}}
+        self.bed.store.create("jobs.batch", {"metadata": {"name": name}, "spec": job}, "default")
+        self.made += count
+        await self._breathe()
+
+    async def _delete(self) -> None:
+        found = self.bed.store.list("pods").items
+        for stored in self._chance.sample(found, min(len(found), self._chance.randint(1, 4))):
+            self._remove(stored.name)
+        await self._breathe()
+
+    async def _sweep(self) -> None:
+        """Remove pods and jobs that are over."""
+        for stored in self.bed.store.list("pods").items:
+            if stored.fields.get("status.phase") in {"Succeeded", "Failed"}:
+                self._remove(stored.name)
+        for stored in self.bed.store.list("jobs.batch").items:
+            if b'"completionTime"' in stored.data:
+                self.bed.store.delete("jobs.batch", stored.name, stored.namespace)
+
+    async def _fault(self) -> None:
+        self.bed.cluster.api.faults.add(self._chance.choice(FAULTS))
+
+    async def _cut(self) -> None:
+        self.bed.cluster.api.cut_all()
+
+    async def _device(self) -> None:
+        """One dies, or all that died work again."""
+        if len(self._dead) > 3:
+            for node, index in sorted(self._dead):
+                self.bed.cluster.nodes.mend_device(node, index)
+            self._dead.clear()
+            return
+        found = self._chance.choice(self.bed.store.list("deviceinventories.linkwise.dev").items)
+        index = self._chance.randrange(len(found.read()["spec"]["devices"]))
+        self.bed.cluster.nodes.kill_device(found.name, index)
+        self._dead.add((found.name, index))
+
+    async def _node(self) -> None:
+        if self._silent:
+            self.bed.cluster.nodes.wake(self._silent.pop())
+            return
+        node = self._chance.choice(self.bed.store.list("nodes").items).name
+        self.bed.cluster.nodes.silence(node)
+        self._silent.add(node)
+
+    async def _restart(self) -> None:
+        await self.bed.cluster.api.restart(lose_history=self._chance.random() < 0.5, down=0.02)
+
+    async def _kill(self) -> None:
+        self.bed.cluster.api.faults.clear()
+        await self.bed.service.kill()
+        await self.bed.service.start(self.bed.cluster.api.kubeconfig())
+
+    async def _jump(self) -> None:
+        self.bed.service.ahead = self._chance.choice((0.0, 3600.0, -3600.0, 30.0))
+
+    async def _calm(self) -> None:
+        await self.bed.pause(0.1)
+
+    async def _breathe(self) -> None:
+        await self.bed.pause(self._chance.choice((0.0, 0.002, 0.01)))
+
+    def _make(self, name: str, limits: dict[str, int | str], **more: Any) -> None:  # noqa: ANN401 - as `pod` has them
+        notes = dict(more.pop("annotations", {}))
+        if self._chance.random() < 0.5:
+            notes["sim.linkwise.dev/seconds"] = f"{self._chance.uniform(0.01, 0.5):.2f}"
+            notes["sim.linkwise.dev/exit-code"] = self._chance.choice(("0", "0", "1"))
+        if self._chance.random() < 0.3:
+            notes["sim.linkwise.dev/stop-seconds"] = f"{self._chance.uniform(0.0, 0.2):.2f}"
+        grace = self._chance.choice((0, 1, 30))
+        self.bed.create(
+            name, limits, annotations=notes, restartPolicy="Never", terminationGracePeriodSeconds=grace, **more
+        )
+        self.made += 1
+
+    def _remove(self, name: str) -> None:
+        try:
+            self.bed.store.delete("pods", name, "default")
+        except RefusedError:
+            return

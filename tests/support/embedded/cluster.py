@@ -1,0 +1,231 @@
+"""An embedded cluster with a service, for tests: nodes are told, pods are made, and what became of them is read.
+
+A test is a coroutine that is handed the bed::
+
+    @embedded()
+    async def test_a_pod_gets_a_node(bed: Bed) -> None:
+        await bed.nodes(*machine("a", "nvlink"))
+        assert (await bed.place("p", {"nvidia.com/gpu": 2})).node == "a"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+
+import uvloop
+
+from linkwise.embedded.apiserver.server import EmbeddedApi
+from linkwise.embedded.cluster import ClusterSettings, EmbeddedCluster
+from linkwise.embedded.controllers.cleanup import CleanupSettings
+from linkwise.embedded.nodes.kubelet import SimulationSettings
+from linkwise.embedded.scheduler.queue import QueueSettings
+from linkwise.embedded.scheduler.scheduler import SchedulerSettings
+from linkwise.explain.text.pod import explanation_lines
+from support.e2e.pod_objects import pod
+from support.e2e.service import grant
+from support.embedded.invariants import all_is_well, everybody_runs_or_is_told_why, is_at_rest
+from support.embedded.service import EmbeddedService
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from linkwise.config.settings import KubeSettings
+    from linkwise.embedded.storage.collection import Raw
+    from linkwise.embedded.store import Store
+    from linkwise.model.settings import PlacingSettings
+    from support.e2e.service import Granted
+
+__all__ = ["QUICK", "Bed", "embedded", "played"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SECONDS: Final = 60.0
+QUICK: Final = ClusterSettings(
+    scheduler=SchedulerSettings(queue=QueueSettings(first=0.02, most=0.2), seconds=30.0),
+    simulation=SimulationSettings(start=0.005, stop=0.005, job=0.05, restart=0.05),
+    cleanup=CleanupSettings(orphans=0.1, silent=0.2),
+)
+"""the same as always, with the pauses of a cluster in a hurry"""
+
+
+class Bed:
+    """A cluster and a service that run; pods are in the namespace `default` where nothing else is said."""
+
+    def __init__(self, cluster: EmbeddedCluster, service: EmbeddedService) -> None:
+        self.cluster, self.service = cluster, service
+
+    @property
+    def store(self) -> Store:
+        """All objects."""
+        return self.cluster.store
+
+    # making
+
+    async def nodes(self, *objects: Raw) -> None:
+        """Make nodes and what tells of them, and wait until the service and the scheduler know."""
+        self.cluster.nodes.add_node(objects)
+        await self.seen()
+
+    async def seen(self) -> None:
+        """Wait until the service and the scheduler know all nodes, and what tells of them, as they are."""
+        await self.until(self._has_seen_nodes, "the nodes are seen")
+
+    def create(self, name: str, limits: Mapping[str, int | str] | None = None, **more: Any) -> Raw:  # noqa: ANN401 - as `pod` has them
+        """Make a pod; further words are those of `pod`."""
+        made = pod(more.pop("namespace", "default"), name, limits, **more)
+        return self.store.create("pods", made).read()
+
+    async def place(self, name: str, limits: Mapping[str, int | str] | None = None, **more: Any) -> Granted:  # noqa: ANN401 - same
+        """Make a pod and wait until it has a node: what it was given."""
+        self.create(name, limits, **more)
+        return await self.placed(name, more.get("namespace", "default"))
+
+    def delete(self, *names: str, namespace: str = "default") -> None:
+        """Delete pods; they go when their containers have stopped."""
+        for name in names:
+            self.store.delete("pods", name, namespace)
+
+    async def gone(self, *names: str, namespace: str = "default") -> None:
+        """Delete pods and wait until the service knows that they are gone."""
+        uids = {self.store.get("pods", name, namespace).uid for name in names}
+        self.delete(*names, namespace=namespace)
+        await self.until(lambda: not uids & set(self.service.broker.state.cluster.pods), f"{names} are gone")
+
+    # looking
+
+    def pod(self, name: str, namespace: str = "default") -> Raw:
+        """A pod as it is."""
+        return self.store.get("pods", name, namespace).read()
+
+    def pods(self) -> list[Raw]:
+        """All pods."""
+        return [found.read() for found in self.store.list("pods").items]
+
+    def bound(self) -> set[str]:
+        """The names of pods that have a node."""
+        return {found.name for found in self.store.list("pods").items if found.fields.get("spec.nodeName")}
+
+    def events(self, name: str, reason: str = "") -> list[str]:
+        """What was told of an object, the oldest first."""
+        found = sorted(self.store.list("events").items, key=lambda one: one.version)
+        about = [one.read() for one in found if one.fields.get("involvedObject.name") == name]
+        return [one["message"] for one in about if reason in {"", one["reason"]}]
+
+    async def placed(self, name: str, namespace: str = "default", seconds: float = SECONDS) -> Granted:
+        """What a pod is given, as soon as it has a node."""
+        await self.until(lambda: self.pod(name, namespace)["spec"].get("nodeName"), f"{name} has a node", seconds)
+        return grant(self.pod(name, namespace))
+
+    async def phase(self, name: str, phase: str, namespace: str = "default") -> Raw:
+        """A pod as soon as it is in this phase."""
+        await self.until(lambda: self.pod(name, namespace)["status"]["phase"] == phase, f"{name} is {phase}")
+        return self.pod(name, namespace)
+
+    async def refused(self, name: str, word: str = "") -> str:
+        """Why a pod has no node, as soon as its event holds a word."""
+        return await self.told(name, "FailedScheduling", word)
+
+    async def told(self, name: str, reason: str, word: str = "") -> str:
+        """The last event of that reason about an object that holds a word, as soon as there is one."""
+
+        def said() -> str:
+            return next((text for text in reversed(self.events(name, reason)) if word in text), "")
+
+        return await self.until(said, f"{name} is told {reason} {word!r}: {self.events(name)}")
+
+    async def explained(self, name: str, namespace: str = "default") -> str:
+        """What the service says about a pod, line by line, as soon as it has seen it."""
+        broker, uid = self.service.broker, self.store.get("pods", name, namespace).uid
+        told = await self.until(lambda: broker.explain(uid, self.service.now()), f"{name} is known")
+        return "\n".join(explanation_lines(told)) if told else ""
+
+    async def counted(self, pods: int) -> None:
+        """Wait until the service counts the devices of so many pods."""
+        ledger = self.service.broker.state.cluster.ledger
+        await self.until(lambda: sum(1 for _ in ledger.entries()) == pods, f"{pods} pods hold devices")
+
+    async def until(self, condition: Callable[[], T], what: str, seconds: float = SECONDS) -> T:
+        """What a condition gives, as soon as that is true."""
+        end = asyncio.get_running_loop().time() + seconds
+        while not (found := condition()):
+            if asyncio.get_running_loop().time() > end:
+                raise AssertionError(f"not within {seconds:g} s: {what}")
+            if self.cluster.failed.is_set():
+                raise AssertionError(f"a part of the cluster has failed, while waiting: {what}")
+            await asyncio.sleep(0.002)
+        return found
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass in which things go wrong."""
+        await asyncio.sleep(seconds)
+
+    async def well(self) -> None:
+        """No device twice, every record whole, and the service believes just that."""
+        await all_is_well(self)
+
+    async def settled(self, seconds: float = SECONDS) -> None:
+        """Wait until each pod runs, has ended or is told why it waits; then all is well."""
+        await self.until(self._is_at_rest, "each pod runs or is told why not", seconds)
+        everybody_runs_or_is_told_why(self.store)
+        await all_is_well(self)
+
+    def _is_at_rest(self) -> bool:
+        """Nobody is being tried or bound, started or stopped."""
+        places = set(self.cluster.scheduler.queue.places())
+        return places <= {"waiting"} and all(map(is_at_rest, self.store.list("pods").items))
+
+    def _has_seen_nodes(self) -> bool:
+        known = self.service.broker.state.cluster
+        names = {found.name for found in self.store.list("nodes").items}
+        told = self.store.list("deviceinventories.linkwise.dev").items
+        devices = self.store.list("devices.scheduling.koordinator.sh").items
+        return (
+            names == set(known.nodes) == set(self.cluster.scheduler.hosts.nodes)
+            and all(known.objects.get(one.name, {}).get("DeviceInventory") == one.data for one in told)
+            and all(known.objects.get(one.name, {}).get("Device") == one.data for one in devices)
+        )
+
+
+def embedded(
+    fleet: Mapping[str, int] | None = None,
+    *,
+    placing: PlacingSettings | None = None,
+    kube: KubeSettings = EmbeddedService.QUICK,
+    settings: ClusterSettings = QUICK,
+) -> Callable[[Callable[Concatenate[Bed, P], Coroutine[Any, Any, None]]], Callable[P, None]]:
+    """Make a test of a coroutine: it is run beside a cluster and a service, which end with it."""
+
+    def wrap(story: Callable[Concatenate[Bed, P], Coroutine[Any, Any, None]]) -> Callable[P, None]:
+        @functools.wraps(story)
+        def test(*args: P.args, **kwargs: P.kwargs) -> None:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                service = EmbeddedService(placing, kube)
+                runner.run(played(lambda bed: story(bed, *args, **kwargs), service, fleet, settings))
+
+        asked = list(inspect.signature(story).parameters.values())[1:]
+        del test.__dict__["__wrapped__"]
+        test.__dict__["__signature__"] = inspect.Signature(asked)
+        return test
+
+    return wrap
+
+
+async def played(
+    story: Callable[[Bed], Coroutine[Any, Any, None]],
+    service: EmbeddedService,
+    fleet: Mapping[str, int] | None = None,
+    settings: ClusterSettings = QUICK,
+) -> None:
+    """Let something happen beside a cluster and a service."""
+    async with EmbeddedCluster(fleet, service.url, api=EmbeddedApi(tls=False), settings=settings) as cluster:
+        bed = Bed(cluster, service)
+        await service.start(cluster.api.kubeconfig())
+        try:
+            await bed.seen()
+            await story(bed)
+        finally:
+            await service.kill()

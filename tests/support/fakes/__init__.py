@@ -1,0 +1,1 @@
+"""Fakes of the outside: an API by script, a performer that records."""

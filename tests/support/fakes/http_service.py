@@ -1,0 +1,166 @@
+"""The service on a real socket, with a recorder in the place of an API server: for tests of its routes."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from linkwise.serve.app import application, verbs
+from linkwise.serve.gauges import Gauges
+from linkwise.serve.http.server import Server, listen
+from linkwise.serve.metrics import Counting
+from linkwise.serve.service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
+
+    from linkwise.broker.broker import Broker
+    from linkwise.broker.effects import Bind, Effect
+    from linkwise.engine.ledger import Outcome
+
+__all__ = ["Ended", "Recorder", "Reply", "Served"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a bind ended."""
+
+    outcome: Outcome
+    sentence: str = ""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Keeps all effects; binds end as `ends` says in order, and then as written."""
+
+    ends: list[Ended | Exception] = field(default_factory=list)
+    settled: Ended = field(default_factory=lambda: Ended("written"))
+    binds: list[Bind] = field(default_factory=list)
+    told: list[Effect] = field(default_factory=list)
+    held: asyncio.Event | None = None
+    """binds wait for it, if there is one"""
+
+    async def bind(self, effect: Bind) -> Ended:
+        """Note it."""
+        self.binds.append(effect)
+        if self.held is not None:
+            await self.held.wait()
+        ended = self.ends.pop(0) if self.ends else Ended("written")
+        if isinstance(ended, Exception):
+            raise ended
+        return ended
+
+    def release(self) -> None:
+        """Let binds wait no longer."""
+        if self.held is not None:
+            self.held.set()
+
+    async def settle(self, effect: Bind) -> Ended:
+        """As was said before."""
+        del effect
+        return self.settled
+
+    def tell(self, effects: Iterable[Effect]) -> None:
+        """Note them."""
+        self.told += effects
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    body: bytes
+    kind: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever JSON holds
+        """The body, read."""
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        """The body, for people."""
+        return self.body.decode()
+
+
+class Served:
+    """A service in a thread of its own, for as long as the `with` lasts."""
+
+    def __init__(  # noqa: PLR0913 - a builder: everything has a default
+        self,
+        broker: Broker,
+        performer: Recorder | None = None,
+        *,
+        clock: Callable[[], float] = lambda: 100.0,
+        leads: Callable[[], bool] = lambda: True,
+        synced: bool = True,
+        token: str = "",
+    ) -> None:
+        self.performer = performer or Recorder()
+        self.service = Service(broker, self.performer, Counting(), leads, clock)
+        self.service.synced = synced
+        self.service.counting.registry.register(Gauges(self.service, dict, dict))
+        self._server = Server(application(self.service, self._waits_for, token=token), verbs(self.service))
+        self._door = listen("127.0.0.1", 0)
+        self.port: int = self._door.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._server.stop)
+        self._thread.join(100)
+        self._door.close()
+        if self._thread.is_alive():
+            raise AssertionError("the server did not end")
+
+    def call(
+        self, method: str, path: str, body: bytes | str | object = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """One request on a connection of its own; what is no text is sent as JSON."""
+        raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
+        try:
+            connection.request(
+                method,
+                path,
+                raw if body is not None else None,
+                {"Content-Type": "application/json", **(headers or {})},
+            )
+            answer = connection.getresponse()
+            return Reply(answer.status, answer.read(), answer.headers.get_content_type())
+        finally:
+            connection.close()
+
+    def post(self, path: str, body: object) -> Reply:
+        """One POST."""
+        return self.call("POST", path, body)
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Reply:
+        """One GET."""
+        return self.call("GET", path, None, headers)
+
+    def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever the work gives
+        """Run something where the service runs, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(100)
+
+    def _waits_for(self) -> Mapping[str, str]:
+        return {} if self.service.synced else {"pods": "not listed yet"}
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        work = asyncio.create_task(self.service.run())
+        await self._server.serve([self._door])
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)

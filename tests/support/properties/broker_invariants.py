@@ -1,0 +1,270 @@
+"""What must be true of a broker whatever has happened: nothing sold twice, nothing forgotten, nothing refused in vain."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from linkwise.broker.cluster.inventory import stock_of
+from linkwise.broker.scheduling.bind import pick_on
+from linkwise.broker.unobserved import KEPT, unseen_member
+from linkwise.broker.watch_events import PodGone
+from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.engine.index.lookup import choices
+from linkwise.engine.usage import node_of, usage_of
+from linkwise.model.verdict import Offer, Reject
+from linkwise.testing.cluster import binds
+from support.properties.model_api import runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from linkwise.broker.answers import BindAnswer, FilterAnswer
+    from linkwise.broker.broker import Broker
+    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.ledger import Entry
+    from linkwise.model.views import PodView
+    from support.properties.broker_world import World
+
+__all__ = ["Checks", "asked_of", "claims", "devices_of", "held_of", "must"]
+
+Claim = tuple[str, int, int]
+"""a pod's UID, and its share and compute of a device; none of either is all of it"""
+
+
+def must(true: object, sentence: str) -> None:
+    """Fail with the sentence if it is not true."""
+    if not true:
+        raise AssertionError(sentence)
+
+
+def claims(broker: Broker) -> tuple[object, ...]:
+    """All that answers are made of."""
+    cluster = broker.state.cluster
+    entries = {entry.pod: (entry.state, entry.grant, entry.untold) for entry in cluster.ledger.entries()}
+    return entries, dict(cluster.index.nodes), dict(cluster.drift)
+
+
+def devices_of(pod: PodView) -> list[str]:
+    """What the pod's record names."""
+    return [device for part in _parts(pod) for device in part["devices"]]
+
+
+def asked_of(pod: PodView) -> int:
+    """What all containers of a pod ask for."""
+    return sum(int(amount) for found in pod.containers for word, amount in found.limits.items() if word != "cpu")
+
+
+class Checks:
+    """What is looked at after every step, and what has to be remembered for that."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.woken: set[str] = set()
+        self.contradicted: set[str] = set()
+        """nodes whose agent told something else than was recorded: what is physically there is anybody's guess"""
+        self.reopened: set[str] = set()
+        """nodes that took no pods for a while, of which whoever schedules single pods learns by itself"""
+        self.early: set[str] = set()
+        """members that asked before they were seen, and were not woken since"""
+        self._kinds: dict[tuple[object, ...], Wanted] = {}
+        self._names: dict[str, Sequence[str]] = {}
+
+    def all(self) -> None:
+        """Everything that must be true between two steps."""
+        self._nothing_is_sold_twice()
+        self._what_is_over_is_free()
+        self._what_agents_see_is_taken()
+        self._the_index_is_what_follows()
+        self._tables_agree()
+        self._nobody_is_kept_in_mind_for_too_long()
+        self._nobody_waits_unseen()
+        self._who_fits_was_woken()
+        if not self._world.api.owed:
+            self._nothing_is_forgotten()
+
+    def bound(self, answer: BindAnswer) -> None:
+        """Nothing is promised that is known not to work, or not to be there."""
+        under_way = {flight.bound.uid for flight in self._world.flights}
+        for bound in binds(answer.effects):
+            view, told = self._world.api.told_box(bound.node)
+            document = told.document if told else None
+            if bound.grant is None or bound.uid in under_way or not isinstance(document, dict):
+                continue
+            must(view and view.ready, f"{bound.node} is not ready")
+            sound = {device["uuid"] for device in document["spec"]["devices"] if device["healthy"]}
+            must(sound.issuperset(bound.grant.offer.devices), f"{bound.grant.offer.devices} do not all work")
+
+    def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer, *, quiet: bool) -> None:
+        """What is offered can be had, and who is offered nothing can have nothing."""
+        state = self._world.broker.state
+        wanted = state.wanted(state.wish(pod))
+        if wanted is None:
+            return
+        self._kinds[wanted.kind()] = wanted
+        must(len(set(answer.nodes)) == len(answer.nodes), "a node is offered twice")
+        must(set(answer.nodes) <= set(names), "a node is offered that was not asked about")
+        if answer.nodes:
+            self._it_binds(pod, answer.nodes[len(answer.nodes) // 2])
+            return
+        self._names[pod.uid] = names
+        self.woken.discard(pod.uid)
+        must(set(answer.failed) | set(answer.unresolvable) == set(names), "a node was left without a reason")
+        if unseen_member(state, pod):
+            self.early.add(pod.uid)
+            return
+        if quiet and wanted.policy.admit(wanted.ask) is None and state.cluster.ledger.get(pod.uid) is None:
+            for name in state.cluster.index.nodes.keys() & set(names) - state.cluster.unready:
+                must(isinstance(pick_on(state, wanted, name), Reject), f"{name} would have done for {pod.uid}")
+
+    def restarted(self, before: Broker) -> None:
+        """A new broker holds what the old one did, but for what was never written."""
+        old, new = (
+            {entry.pod: entry for entry in broker.state.cluster.ledger.entries()}
+            for broker in (before, self._world.broker)
+        )
+        kept = {uid: held_of(entry) for uid, entry in old.items() if entry.state not in {"ASSUMED", "PLANNED"}}
+        found = {uid: held_of(entry) for uid, entry in new.items() if entry.state != "PLANNED"}
+        must(kept == found, f"a restart made {found} of {kept}")
+
+    def _it_binds(self, pod: PodView, name: str) -> None:
+        broker = self._world.broker
+        if not broker.state.pod(pod.uid):
+            return  # it is gone, and only who asked does not know yet
+        answer = deepcopy(broker, _values(broker)).bind(pod.uid, name, self._world.now)
+        must(not answer.error, f"{name} was offered to {pod.uid}: {answer.error}")
+
+    def _nothing_is_sold_twice(self) -> None:
+        held: dict[tuple[str, str], list[Claim]] = {}
+        for uid, node, devices, share, core in self._live():
+            for device in devices if node not in self.contradicted else ():
+                held.setdefault((node, device), []).append((uid, share, core))
+        for (node, device), found in held.items():
+            box = self._world.api.boxes[node]
+            whole = any(not (share or core) for _, share, core in found)
+            pods = {uid for uid, _, _ in found}
+            must(not whole or len(pods) == 1, f"{device} of {node} was promised to {found}")
+            memory = sum(share for _, share, _ in found)
+            must(memory <= (100 if box.family == "percent" else box.memory), f"{device} of {node} is oversold: {found}")
+            must(sum(core for _, _, core in found) <= 100, f"{device} of {node} is oversold: {found}")
+
+    def _live(self) -> Iterator[tuple[str, str, tuple[str, ...], int, int]]:
+        """Grants that are written on pods that run, and those that may still be."""
+        for pod in self._world.api.pods.values():
+            for part in _parts(pod) if runs(pod) else ():
+                yield pod.uid, pod.node, tuple(part["devices"]), part["share"], part["core"]
+        under_way = {flight.bound.uid: flight.bound for flight in self._world.flights if flight.landed is None}
+        for uid, bound in under_way.items():
+            waiting = self._world.api.pods.get(uid)
+            if bound.grant and waiting is not None and not waiting.node and not waiting.deleting:
+                for found in bound.grant.offer.parts:
+                    yield uid, bound.node, found.devices, found.share, found.core
+
+    def _what_is_over_is_free(self) -> None:
+        ledger = self._world.broker.state.cluster.ledger
+        for key, told in self._world.api.told.items():
+            uid = key.removeprefix("pod/")
+            if isinstance(told[-1], PodGone) or self._world.api.known_over(uid):
+                must(ledger.get(uid) is None, f"{uid} is over and holds devices")
+
+    def _what_agents_see_is_taken(self) -> None:
+        """Whoever it is, and whether or not the watch has told of it; but for pods that are known to have stopped."""
+        cluster = self._world.broker.state.cluster
+        for name, stock in cluster.stocks.items():
+            free = {device.id for device in cluster.index.nodes[name].free()}
+            for uid, devices in stock.allocations.items():
+                seen = self._world.api.known_over(uid) or free.isdisjoint(devices)
+                must(seen, f"{uid} was seen on {devices} of {name}, which count as free")
+
+    def _the_index_is_what_follows(self) -> None:
+        cluster = self._world.broker.state.cluster
+        must(cluster.index.nodes.keys() == cluster.nodes.keys() == cluster.stocks.keys(), "the index has other nodes")
+        for name, stock in cluster.stocks.items():
+            must(stock == stock_of(cluster.nodes[name], cluster.documents(name)), f"{name} has other devices")
+            usage = usage_of(stock, cluster.ledger.on(name), cluster.ended_on(stock))
+            must(cluster.index.nodes[name] == node_of(stock, usage), f"the index has another {name}")
+        names = [(view.namespace, view.name) for view in cluster.pods.values()]
+        must(len(set(names)) == len(names), "two pods have one name")
+
+    def _tables_agree(self) -> None:
+        index = self._world.broker.state.cluster.index
+        for wanted in self._kinds.values():
+            found, fitting = choices(index, wanted), []
+            scores = found.scores(index.nodes)
+            for name, node in index.nodes.items():
+                verdict, score, refusal = index.judge(wanted, node), scores.get(name), found.refusal(name)
+                rule = verdict.reason.rule if isinstance(verdict, Reject) else None
+                must(score == (None if rule else verdict), f"{name} is {verdict} and {score} by the table")
+                must((refusal.reason.rule if refusal else None) == rule, f"{name}: {refusal} by the table, not {rule}")
+                fitting += [name] if score is not None else []
+            must(found.all(list(index.nodes)) == fitting, "the table has other nodes that fit")
+            best = found.best(list(index.nodes), 16, frozenset())
+            must(set(best) <= set(fitting) and bool(best) == bool(fitting), f"the best of {fitting} are {best}")
+
+    def _nobody_is_kept_in_mind_for_too_long(self) -> None:
+        state, now = self._world.broker.state, self._world.now
+        pending, known = state.pending, state.cluster.known
+        longest = now + state.settings.pending
+        must(all(now < entry.expires <= longest for entry in pending.entries()), "a pod is pending for too long")
+        kept = {*state.asked, *(entry.pod for entry in pending.entries()), *pending.all_attempts()}
+        must(not any(map(known.settled, kept)), "a pod that is bound or gone is kept in mind")
+        waiting = [refused.pod for refused in state.waiting.pods()]
+        must(not any(uid in known.gone or state.cluster.ledger.get(uid) for uid in waiting), "who has all waits for it")
+
+    def _nobody_waits_unseen(self) -> None:
+        """Who was not seen stands in no line and is forgotten in time, and a member that is seen late is woken."""
+        state, now = self._world.broker.state, self._world.now
+        asked = state.unseen.asked
+        must(asked.keys() == state.asked.keys() - state.cluster.pods.keys(), f"{set(asked)} are not seen")
+        must(all(now - KEPT < time <= now for time in asked.values()), "a pod that was not seen is kept for too long")
+        must(not any(refused.pod in asked for refused in state.waiting.pods()), "a pod that was not seen is in line")
+        must(state.unseen.refused.keys() <= asked.keys() and not state.unseen.shown, "who was seen counts as unseen")
+        must(not any(map(state.groups.key_of, asked)), "a pod that was not seen is in a group")
+        promised = {uid for uid in self.early if state.cluster.ledger.get(uid)}
+        self.early = (self.early & state.asked.keys()) - promised
+        must(self.early <= asked.keys(), f"{self.early - asked.keys()} were seen and not woken")
+
+    def _who_fits_was_woken(self) -> None:
+        """The first in line is told when there is room on a node that refused it, and that nobody else may need."""
+        state = self._world.broker.state
+        first = next(iter(state.waiting.pods()), None)
+        if first is None or first.pod in self.woken:
+            return
+        for name in state.cluster.index.nodes.keys() & set(self._names.get(first.pod, ())) - state.cluster.unready:
+            fits = isinstance(pick_on(state, first.wanted, name), Offer) and not state.pending.on(name, first.pod)
+            fits = fits and name not in self.reopened and state.may_go(first.pod, name)
+            must(not fits, f"{first.pod} was not told of {name}")
+
+    def _nothing_is_forgotten(self) -> None:
+        """When all news are through, no more is left of a node than its pods leave."""
+        cluster = self._world.broker.state.cluster
+        nodes = cluster.index.nodes
+        for name, box in self._world.api.boxes.items():
+            if name not in nodes or name in self.contradicted or box.family == "percent":
+                continue
+            if any(found.kind == "oversold" for found in cluster.drift.get(name, ())):
+                continue  # others put more on one device than it has: its neighbours have the more left
+            node, asked = nodes[name], sum(map(asked_of, self._world.api.holding(name)))
+            shared = box.family == "share"
+            left = sum(node.room().values()) if shared else len(node.free()) - node.unattributed
+            most = max(0, box.count * (box.memory if shared else 1) - asked)
+            must(left <= most, f"{left} are left of {name}, and {most} can be")
+
+
+def held_of(entry: Entry) -> tuple[object, ...]:
+    """What of an entry survives whoever holds it."""
+    return entry.state, entry.node, entry.grant.offer.parts, entry.grant.mode, entry.untold
+
+
+def _values(broker: Broker) -> dict[int, object]:
+    """What never changes need not be copied, and plans that are being made can't be."""
+    cluster = broker.state.cluster
+    kept = (cluster.stocks, cluster.nodes, cluster.index.nodes, cluster.pods, broker.state.asked)
+    values = {id(value): value for values in kept for value in values.values()}
+    return {**values, id(broker.state.runs): {}}
+
+
+def _parts(pod: PodView) -> list[dict[str, Any]]:
+    text = pod.annotations.get(GRANT)
+    return list(json.loads(text)["containers"].values()) if text else []

@@ -1,0 +1,300 @@
+"""What must be true of groups whatever has happened: whole plans hold or none, for a time, and nobody waits in vain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.groups.bundles import mates_of, together
+from linkwise.broker.groups.planning import gathered
+from linkwise.broker.groups.readiness import unready
+from linkwise.broker.groups.stale_gangs import has_begun
+from linkwise.broker.groups.what_if import Trying
+from linkwise.dialects.linkwise.dialect import PLAN, plan_of
+from linkwise.explain.text.pod import explanation_lines
+from linkwise.model.views import PodView
+from linkwise.testing.cluster import binds
+from support.properties.broker_invariants import Checks, held_of, must
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.broker.answers import BindAnswer, FilterAnswer
+    from linkwise.broker.effects import Evict
+    from linkwise.broker.groups.registry import Gathered, HeldPlan
+    from linkwise.broker.state import State
+    from linkwise.broker.watch_events import Sight
+    from support.properties.broker_world import World
+
+__all__ = ["GroupChecks"]
+
+
+class GroupChecks(Checks):
+    """The same checks, and those of groups."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.refused: dict[str, tuple[PodView | None, int]] = {}
+        """members that were told to wait and not woken since, as they were, with the plan that held then"""
+        self.evicted: set[str] = set()
+        """pods whose eviction was asked for, and is still wanted"""
+
+    @property
+    def state(self) -> State:
+        """Of the broker as it is now."""
+        return self._world.broker.state
+
+    def all(self) -> None:
+        """Everything that must be true between two steps."""
+        super().all()
+        for key, held in self.state.groups.plans.items():
+            self._holds(key, held)
+        self._nothing_else_is_planned()
+        self._the_book_is_true()
+        self._nobody_waits_in_vain()
+        self._nobody_is_bound_in_vain()
+
+    def _holds(self, key: str, held: HeldPlan) -> None:
+        """A plan is whole, of members that are there, in time, and its devices are to be had."""
+        found = gathered(self.state, key)
+        must(found is not None, f"a plan holds for {key}, of which nobody is there")
+        if found is None:
+            return
+        waiting = {pod.uid for pod in found.waiting} & held.plan.placements.keys()
+        if not waiting:
+            return  # the last binds are under way
+        must(self._world.now < held.expires, f"the plan of {key} holds after its time")
+        longest = max(self.state.settings.group.hold, found.group.waiting_time if found.group.minimum else 0.0)
+        must(held.expires <= self._world.now + longest, f"the plan of {key} holds for too long")
+        self._is_whole(found, held)
+        for uid in waiting:
+            self._has_its_place(uid, key, held)
+
+    def _is_whole(self, found: Gathered, held: HeldPlan) -> None:
+        group = found.group
+        if group.minimum is None or group.key in self.state.groups.satisfied:
+            return
+        gone = [uid for uid in held.plan.placements if self.state.groups.key_of(uid) != group.key]
+        there = len(held.plan.placements) - len(gone)
+        bound = [pod for pod in found.bound if pod.uid not in held.plan.placements]
+        loose = [
+            pod for pod in found.waiting if self.state.wish(pod).ask is None and pod.uid not in held.plan.placements
+        ]
+        must(
+            there + len(bound) + len(loose) >= group.minimum,
+            f"the plan of {group.key} places {there} beside {len(bound)}, and {group.minimum} must start together",
+        )
+
+    def _has_its_place(self, uid: str, key: str, held: HeldPlan) -> None:
+        placement, entry = held.plan.placements[uid], self.state.cluster.ledger.get(uid)
+        view = self.state.cluster.nodes.get(placement.node)
+        must(view and view.ready and not view.unschedulable, f"{uid} is planned on {placement.node}, which is closed")
+        if placement.offer is None:
+            return
+        must(entry and entry.state == "PLANNED", f"{uid} is planned and holds nothing")
+        if entry:
+            must((entry.grant.offer, entry.grant.plan) == (placement.offer, key), f"{uid} holds other devices")
+            must(entry.expires == held.expires, f"what {uid} holds ends at another time than its plan")
+        node = self.state.cluster.index.nodes[placement.node]
+        sound = {device.id for device in node.healthy()}
+        must(sound.issuperset(placement.offer.devices), f"{placement.offer.devices} are planned, and do not all work")
+
+    def _nothing_else_is_planned(self) -> None:
+        book = self.state.groups
+        places = {pod: until for until, pods in book.places.values() for pod in pods}
+        for entry in self.state.cluster.ledger.entries():
+            if entry.state != "PLANNED" or entry.pod in places:
+                continue
+            held = book.plans.get(entry.grant.plan or "")
+            must(held and entry.pod in held.plan.placements, f"{entry.pod} holds devices without a plan")
+        for pod, until in places.items():
+            soon = self._world.now < until <= self._world.now + self.state.settings.group.grace
+            must(soon, f"the place {pod} is kept for too long")
+
+    def _the_book_is_true(self) -> None:
+        """Groups are made of the pods that are known, and nothing is kept of those that are gone."""
+        book, keys = self.state.groups, set(self.state.groups.keys())
+        for name in (
+            "plans",
+            "satisfied",
+            "first_seen",
+            "short",
+            "alarms",
+            "rests",
+            "avoided",
+            "written",
+            "places",
+            "evicting",
+        ):
+            kept = set(getattr(book, name)) - keys
+            must(not kept, f"{name} are kept of {kept}, of which nobody is there")
+        must(set(book.generations()) <= keys, "generations are kept of groups of which nobody is there")
+        for uid in book.refused:
+            must(book.key_of(uid), f"{uid} is in no group and its refusals are counted")
+        must(book.evicted.keys() <= self.state.cluster.pods.keys(), "evictions are remembered of pods that are gone")
+
+    def evicts(self, effect: Evict) -> None:
+        """Only members of a strict gang that is stuck are evicted, once, where that is allowed and none has begun."""
+        found, pod = self._group_of(effect.uid), self.state.cluster.pods.get(effect.uid)
+        must(self.state.settings.group.evict_half_bound, f"{effect.uid} is evicted, and nobody may be")
+        must(effect.uid not in self.evicted, f"{effect.uid} is evicted twice")
+        self.evicted.add(effect.uid)
+        must(found and pod and pod.node and not pod.deleting, f"{effect.uid} is evicted and is not bound in a gang")
+        if found:
+            group = found.group
+            must(group.minimum is not None and group.strict, f"{effect.uid} is evicted and is in no strict gang")
+            must(len(found.bound) < (group.minimum or 0), f"{effect.uid} is evicted, and its gang has started")
+            begun = [each.uid for each in found.bound if has_begun(each)]
+            must(not begun, f"{effect.uid} is evicted, and {begun} of its gang have begun to run")
+
+    def _nobody_is_bound_in_vain(self) -> None:
+        """A gang that was planned and is stuck halfway has a time at which that ends, where evictions are allowed."""
+        book = self.state.groups
+        for key in book.generations() if self.state.settings.group.evict_half_bound else ():
+            found = gathered(self.state, key)
+            if found and key not in book.plans and (bound := self._evictable(found)):
+                told = all(pod.uid in book.evicted for pod in bound)
+                must(told or key in book.evicting, f"{key} is stuck halfway, and nothing will change that")
+                must(book.evicting.get(key, inf) > self._world.now, f"{key} is stuck halfway after its time")
+
+    def _evictable(self, found: Gathered) -> list[PodView]:
+        group, known = found.group, self.state.cluster.pods
+        started = group.key in self.state.groups.satisfied or len(found.bound) >= (group.minimum or 0)
+        if not group.strict or group.match_policy == "only-waiting" or started or any(map(has_begun, found.bound)):
+            return []
+        return [pod for pod in found.bound if pod.uid in known and known[pod.uid].node]
+
+    def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer, *, quiet: bool) -> None:
+        """What a member is offered can be had, and who is refused is told why."""
+        found = self._group_of(pod.uid)
+        entry = self.state.cluster.ledger.get(pod.uid)
+        if found is None or pod.uid in found.extra or (entry and entry.state != "PLANNED"):
+            self.refused.pop(pod.uid, None)
+            super().filtered(pod, names, answer, quiet=quiet)
+            return
+        must(set(answer.nodes) <= set(names), "a node is offered that was not asked about")
+        if answer.nodes:
+            self.refused.pop(pod.uid, None)
+            for name in dict.fromkeys(answer.nodes):
+                self._it_binds(pod, name)
+            return
+        must(set(answer.failed) | set(answer.unresolvable) == set(names), "a node was left without a reason")
+        self.woken.discard(pod.uid)
+        held = self.state.groups.plans.get(found.group.key)
+        self.refused[pod.uid] = (self.state.pod(pod.uid), held.generation if held else 0)
+        self._is_explained(pod.uid)
+
+    def _is_explained(self, uid: str) -> None:
+        broker, now = self._world.broker, self._world.now
+        for told in (broker.explain(uid, now), broker.explain_group(uid, now)):
+            must(told, f"{uid} can't be explained")
+            lines = explanation_lines(told) if told else []
+            must(lines and all(lines), f"there is nothing to say of {uid}")
+
+    def bound(self, answer: BindAnswer) -> None:
+        """A member gets what its plan has for it, and nothing else."""
+        super().bound(answer)
+        under_way = {flight.bound.uid for flight in self._world.flights}
+        for bound in binds(answer.effects):
+            found = self._group_of(bound.uid)
+            if found is None or bound.uid in found.extra or bound.uid in under_way or bound.grant is None:
+                continue
+            held = self.state.groups.plans.get(found.group.key)
+            must(held, f"{bound.uid} is bound, and its group has no plan")
+            placement = held.plan.placements.get(bound.uid) if held else None
+            must(placement and placement.offer == bound.grant.offer, f"{bound.uid} is bound to what was not planned")
+
+    def _group_of(self, uid: str) -> Gathered | None:
+        key = self.state.groups.key_of(uid)
+        return gathered(self.state, key) if key else None
+
+    def _nobody_waits_in_vain(self) -> None:
+        """Who was told to wait and not woken since still has a reason to."""
+        # Whoever changed is tried again by whoever schedules it.
+        self.refused = {
+            uid: told
+            for uid, told in self.refused.items()
+            if uid not in self.woken and self.state.pod(uid) is told[0] and self.state.groups.key_of(uid)
+        }
+        for uid, (_, generation) in self.refused.items():
+            found = self._group_of(uid)
+            if found and uid in {pod.uid for pod in found.waiting}:
+                self._has_a_reason(uid, found, generation)
+
+    def _has_a_reason(self, uid: str, found: Gathered, generation: int) -> None:
+        state, key = self.state, found.group.key
+        first = mates_of(state, key)[0]
+        reason = unready(state, found, self._world.now)
+        held = state.groups.plans.get(key)
+        if first in state.runs or self._comes(together(state, key)):
+            return  # it is woken when the plan is made
+        if held:  # who has no place in it is woken when it ends
+            must(held.generation == generation, f"{uid} was not told of its plan")
+        elif reason:
+            short = state.groups.short.get(first)  # who was planned in vain waits for room, whatever the clock says
+            planned = short is not None and {pod.uid for pod in found.waiting} <= {*short.members}
+            timed = (reason.rule, reason.kind) == ("001.members", "missing") and not planned
+            must(not timed or key in state.groups.alarms, f"{uid} waits for members, and nobody will wake it")
+        elif self._world.now < state.groups.rests.get(first, (0, self._world.now))[1]:
+            must(first in state.groups.alarms, f"{uid} rests, and nobody will wake it")
+        else:
+            whole = together(state, key) or found
+            plan = Trying(state, whole, 4000).plan()
+            must(plan is None, f"{uid} was not told that {key} fits: {plan}")
+
+    def _comes(self, found: Gathered | None) -> bool:
+        """Whether a member has not been tried since it came: then all are planned when it is."""
+        return found is not None and any(pod.uid not in self.refused for pod in found.waiting)
+
+    def planned_alike(self, one: Broker, other: Broker, key: str) -> None:
+        """Two brokers plan a group, one of them by its last member."""
+        found = one.state.groups.gather(key)
+        members = found.waiting if found else ()
+        plans = []
+        for broker, pods in ((one, members), (other, tuple(reversed(members)))):
+            for pod in pods:
+                broker.filter(pod, list(self._world.api.boxes), self._world.now)
+                broker.step(self._world.now, 1000)
+            held = broker.state.groups.plans.get(key)
+            plans.append((held.plan.placements, held.plan.missing) if held else None)
+        must(plans[0] == plans[1], f"the plan of {key} is {plans[0]} or {plans[1]}")
+
+    def restarted(self, before: Broker) -> None:
+        """Plans that were written hold again."""
+        super().restarted(before)
+        self.refused.clear()
+        old, new = before.state, self.state
+        for key, held in old.groups.plans.items():
+            places = held.plan.placements
+            pods = [self._world.api.pods.get(uid) for uid in places]
+            told = [plan_of(pod)[0] for pod in pods if pod and not pod.node]
+            whole = all(pods) and all(plan and (plan.id, plan.generation) == (key, held.generation) for plan in told)
+            under_way = any((entry := old.cluster.ledger.get(uid)) and entry.state == "ASSUMED" for uid in places)
+            if not whole or not told or held.mates or self.contradicted or under_way:
+                continue
+            wait = [pod.uid for pod in pods if pod and not pod.node and old.groups.key_of(pod.uid) == key]  # or it left
+            entries = [new.cluster.ledger.get(uid) for uid in wait if places[uid].offer]
+            found = {entry.pod: held_of(entry) for entry in entries if entry}
+            must(len(found) == len(entries), f"the plan of {key} was written and does not hold any more: {found}")
+
+    def settled(self) -> None:
+        """Nobody waits whom a broker that begins anew could place."""
+        names = [name for name in self._world.api.boxes if name not in self._world.api.gone]
+        for pod in self._world.api.unbound():
+            if pod.deleting or pod.gates:
+                continue
+            fresh = Broker(self._world.settings)
+            fresh.observe(map(_unwritten, self._world.api.truth().values()), self._world.now)
+            for time in (0.0, 20.0, 40.0):
+                nodes = fresh.filter(pod, names, self._world.now + time).nodes
+                fresh.step(self._world.now + time, 1000)
+            must(not nodes, f"{pod.uid} could be placed on {nodes} if everything was forgotten")
+
+
+def _unwritten(sight: Sight) -> Sight:
+    """The same without a plan that was written: what is left of one may hold again for whoever starts anew."""
+    if not isinstance(sight, PodView):
+        return sight
+    return replace(sight, annotations={key: text for key, text in sight.annotations.items() if key != PLAN})

@@ -1,0 +1,160 @@
+"""A model of an API server: what is true of pods, nodes and inventories, and what its watch has not told yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone
+from linkwise.model.views import NodeView, PodView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.broker.effects import Annotate, Bind
+    from linkwise.broker.watch_events import Sight
+    from linkwise.testing.cluster import Box
+
+__all__ = ["Flight", "ModelApi", "runs"]
+
+
+def runs(pod: PodView) -> bool:
+    """Whether a pod is on its node and its containers have not all stopped."""
+    return bool(pod.node) and pod.phase == "Pending" and not pod.stopped
+
+
+@dataclass(slots=True)
+class Flight:
+    """A bind under way, as the API server and as whoever sent it know of it."""
+
+    bound: Bind
+    landed: bool | None = None
+    """whether it was written; None while that is not decided"""
+    unknown: bool = False
+    """whether the sender was told that nobody knows"""
+
+
+class ModelApi:
+    """Everything happens here first; each object's news are told in order, and those of different objects in any."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, PodView] = {}
+        self.boxes: dict[str, Box] = {}
+        self.gone: set[str] = set()
+        """nodes that are not there now"""
+        self.objects: dict[tuple[str, str], Mapping[str, object]] = {}
+        """PodGroups, by kind and name"""
+        self.owed: dict[str, list[Sight]] = {}
+        """what the watch has not told yet, by object"""
+        self.told: dict[str, list[Sight]] = {}
+        self.version = 0
+
+    def add(self, box: Box) -> None:
+        """A node is there, or is as this box says."""
+        self.version += 1
+        known, self.boxes[box.name] = self.boxes.get(box.name), replace(box, version=self.version)
+        view, told = self.boxes[box.name].sights()
+        if box.name not in self.gone:
+            self._owe(f"node/{box.name}", view)
+        if known is None or known.told() != told:
+            self._owe(f"inventory/{box.name}", told)
+
+    def change(self, name: str, **fields: Any) -> None:  # noqa: ANN401 - as `replace`
+        """Something of a node is different."""
+        self.add(replace(self.boxes[name], **fields))
+
+    def lose_node(self, name: str) -> None:
+        """The node is gone; its inventory and pods stay until somebody deletes them."""
+        self.gone.add(name)
+        self._owe(f"node/{name}", NodeGone(name))
+
+    def return_node(self, name: str) -> None:
+        """It is there again."""
+        self.gone.discard(name)
+        self.add(self.boxes[name])
+
+    def put(self, pod: PodView) -> None:
+        """A pod is made, or is different."""
+        self.version += 1
+        self.pods[pod.uid] = replace(pod, version=self.version)
+        self._owe(f"pod/{pod.uid}", self.pods[pod.uid])
+
+    def remove(self, uid: str, *, tell: bool = True) -> None:
+        """A pod is gone; whoever lists by name may never be told, if another one takes its name."""
+        del self.pods[uid]
+        if tell:
+            self._owe(f"pod/{uid}", PodGone(uid))
+
+    def bind(self, bound: Bind) -> bool:
+        """Write a binding; false if that is a conflict."""
+        pod = self.pods.get(bound.uid)
+        if pod is None or pod.node or pod.deleting:
+            return False
+        self.put(replace(pod, node=bound.node, annotations={**pod.annotations, **bound.annotations}))
+        return True
+
+    def annotate(self, note: Annotate) -> None:
+        """Write annotations of a pod, if it is there and not bound."""
+        pod = self.pods.get(note.uid)
+        if pod and not pod.node:
+            self.put(replace(pod, annotations=note.applied(pod.annotations)))
+
+    def put_object(self, kind: str, name: str, document: Mapping[str, object] | None) -> None:
+        """An object of the cluster is made, is different, or is gone."""
+        self.objects.pop((kind, name), None)
+        if document is not None:
+            self.objects[kind, name] = document
+        self._owe(f"object/{kind}/{name}", ClusterObject(kind, name, document))
+
+    def deliver(self, key: str, count: int) -> list[Sight]:
+        """The next news of one object."""
+        news = self.owed[key][:count]
+        self.owed[key] = self.owed[key][count:]
+        if not self.owed[key]:
+            del self.owed[key]
+        self.told.setdefault(key, []).extend(news)
+        return news
+
+    def deliver_all(self) -> list[Sight]:
+        """All that is owed, object by object."""
+        return [sight for key in list(self.owed) for sight in self.deliver(key, len(self.owed[key]))]
+
+    def everything(self) -> list[Sight]:
+        """Tell all that is true now, as a list does, and nothing of what was owed."""
+        self.owed.clear()
+        truth = self.truth()
+        self.told = {key: [sight] for key, sight in truth.items()}
+        return list(truth.values())
+
+    def truth(self) -> dict[str, Sight]:
+        """All that is true now, by object."""
+        found: dict[str, Sight] = {f"node/{name}": box.view() for name, box in self.boxes.items()}
+        found = {key: sight for key, sight in found.items() if key.removeprefix("node/") not in self.gone}
+        found |= {f"inventory/{name}": box.told() for name, box in self.boxes.items()}
+        found |= {f"pod/{uid}": pod for uid, pod in self.pods.items()}
+        for (kind, name), document in self.objects.items():
+            found[f"object/{kind}/{name}"] = ClusterObject(kind, name, document)
+        return found
+
+    def holding(self, node: str) -> list[PodView]:
+        """Pods that have devices of a node."""
+        return [pod for pod in self.pods.values() if pod.node == node and runs(pod)]
+
+    def told_box(self, name: str) -> tuple[NodeView | None, NodeObject | None]:
+        """The node and its inventory as the watch told them last."""
+        views = [sight for sight in self.told.get(f"node/{name}", ()) if isinstance(sight, NodeView | NodeGone)]
+        inventories = [sight for sight in self.told.get(f"inventory/{name}", ()) if isinstance(sight, NodeObject)]
+        view = views[-1] if views else None
+        return view if isinstance(view, NodeView) else None, inventories[-1] if inventories else None
+
+    def unbound(self) -> list[PodView]:
+        """Pods that nobody has placed yet."""
+        return [pod for pod in self.pods.values() if not pod.node]
+
+    def known_over(self, uid: str) -> bool:
+        """Whether the watch has shown that the pod's containers stopped, before it was gone."""
+        told = [sight for sight in self.told.get(f"pod/{uid}", ()) if isinstance(sight, PodView)]
+        return bool(told) and bool(told[-1].node) and not runs(told[-1])
+
+    def _owe(self, key: str, sight: Sight) -> None:
+        self.owed.setdefault(key, []).append(sight)
