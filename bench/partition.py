@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from linkwise.cli.pick.batch__batch import answer_lines
-from linkwise.topology.device_sets__question import Question
+from linkwise.cli.pick.batch import answer_lines
+from linkwise.topology.device_sets import Question
 from linkwise.topology.machine import Machine
 from linkwise.topology.partition import best_partition, choose_partition
-from support.properties.enumeration__enumeration import enumerate_best_partition
+from support.properties.enumeration import enumerate_best_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from linkwise.broker.groups.planning import start
 from linkwise.broker.groups.registry import Gathered
 from linkwise.broker.sample_nodes import fleet_node, machine_devices
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
-from linkwise.model.ask__group import Group
+from linkwise.model.ask import Group
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from linkwise import TopologyError, parse_topology
 from linkwise.vendors.machines import PROFILES
-from support.builders.tool_texts__bandwidth_texts import P2P_TITLES, p2p_text
+from support.builders.tool_texts import P2P_TITLES, p2p_text
 from support.properties.broker_world import World
 from support.properties.group_world import GroupWorld
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from linkwise.config.legacy_policy import converted
-from linkwise.config.legacy_policy__policy_fields import read_policy
+from linkwise.config.legacy_policy import converted, read_policy
 from linkwise.config.scheduler_config import WEIGHT, SchedulerFile, scheduler_yaml
 from linkwise.errors import InputError
 

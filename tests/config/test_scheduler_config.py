@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from linkwise.config.scheduler_config import WEIGHT, SchedulerFile, scheduler_yaml
-from linkwise.dialects.registry import DIALECTS
-from linkwise.dialects.registry__resources import NATIVE, RESOURCES
+from linkwise.dialects.registry import DIALECTS, NATIVE, RESOURCES
 
 
 def made(**wishes: Any) -> dict[str, Any]:  # noqa: ANN401 - any wish

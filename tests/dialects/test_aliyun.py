@@ -11,14 +11,14 @@ from hypothesis import given, strategies as st
 from linkwise import Ask, ContainerAsk, ContainerView, Device, Grant, NodeView, Offer, Part, PodView
 from linkwise.dialects.aliyun import ALLOCATION, COUNT, EXPECTED, INDEX, MEMORY, POD, Aliyun, environment
 from linkwise.dialects.dialect import Writing
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 from linkwise.wire.kubernetes.objects import pod_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
 
 DIALECT = Aliyun()
 NOW = 1_700_000_000_000_000_000

@@ -9,10 +9,10 @@ from hypothesis import given, strategies as st
 from linkwise import Ask, ContainerAsk, ContainerView, Grant, NodeView, Offer, Part, PodView
 from linkwise.dialects.amd import FACTS, RESOURCE, STEMS, Amd
 from linkwise.dialects.dialect import Writing
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
 
 DIALECT = Amd()
 

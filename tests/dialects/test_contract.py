@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from linkwise import Ask, ContainerView, Device, Grant, NodeView, Offer, Part, PodView
 from linkwise.dialects.dialect import Dialect, Writing
 from linkwise.dialects.registry import DIALECTS, held_by, understand
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 RESOURCES = (
     *("nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910", "huawei.com/npu", "aliyun.com/gpu-mem"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise import InputError
-from linkwise.dialects.pod_resources__quantity import quantity, whole_quantity
+from linkwise.dialects.pod_resources import quantity, whole_quantity
 
 
 @pytest.mark.parametrize(

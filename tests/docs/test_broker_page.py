@@ -108,7 +108,7 @@ def test_every_field_of_a_sight_of_ours_is_in_the_reference(sight: type[Any]) ->
 
 
 def test_every_reason_of_an_event_is_in_the_reference() -> None:
-    sources = [path.read_text("utf-8") for path in sorted((ROOT / "src/linkwise/broker").glob("*.py"))]
+    sources = [path.read_text("utf-8") for path in sorted((ROOT / "src/linkwise/broker").rglob("*.py"))]
     reasons = {reason for source in sources for reason in EVENT.findall(source)}
     assert reasons
     assert [reason for reason in reasons if not row(section("## Effects"), reason)] == []

@@ -13,19 +13,18 @@ import yaml
 
 import linkwise
 from linkwise import errors
-from linkwise.broker.cluster.pod_request__policy_table import _BY_DIALECT, _COUNTS_ONLY
+from linkwise.broker.cluster.pod_request import _BY_DIALECT, _COUNTS_ONLY
 from linkwise.cli.inputs.manifests import TEMPLATES
 from linkwise.cli.reports.manifests import NODE_KINDS, read_file
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.reasons.catalog import WORDS
-from linkwise.model.ask__group import Group, NetworkWish
-from linkwise.model.device__hardware import HardwareProfile
-from linkwise.model.inventory import Stock
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.ask import Group, NetworkWish
+from linkwise.model.device import HardwareProfile
+from linkwise.model.inventory import NodeFacts, Stock
 from linkwise.model.link import Pcie
 from linkwise.model.settings import BandwidthSettings, JobShape, ShareSettings
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
 from linkwise.policies.ring_spans import SPANS
@@ -35,8 +34,7 @@ from linkwise.vendors.machines import PROFILES, MachineProfile
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 from linkwise.vendors.readers import READERS
 from linkwise.wire.pick_batch import Answer, Line
-from linkwise.wire.topology_json import _TopologyFile
-from linkwise.wire.topology_json__topology_view import TopologyView
+from linkwise.wire.topology_json import TopologyView, _TopologyFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,7 +16,7 @@ from linkwise.config.loading import load
 from linkwise.config.rbac import FEATURES
 from linkwise.config.scheduler_config import WEIGHT
 from linkwise.config.schema import SCHEMA, Setting
-from linkwise.dialects.registry__resources import NATIVE
+from linkwise.dialects.registry import NATIVE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 REFERENCE: Final = (ROOT / "docs/reference/configuration.md").read_text("utf-8")

@@ -24,7 +24,7 @@ from linkwise.explain.reports.group import (
     ToldMember,
 )
 from linkwise.explain.reports.pod import Given, Leaver
-from linkwise.explain.survey__against import Against
+from linkwise.explain.survey import Against
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.e2e import service__bed_running as bed_running
+from support.e2e import service as bed_running
 from support.e2e.external_cluster import GivenCluster
 from support.e2e.lossy_proxy import Line
 from support.e2e.own_cluster import OwnCluster
 from support.e2e.scheduler import Serve
-from support.e2e.service import Placing
-from support.e2e.service__bed_running import printed
+from support.e2e.service import Placing, printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

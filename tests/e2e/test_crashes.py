@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from support.e2e import service__bed_running as bed_running
+from support.e2e import service as bed_running
 from support.e2e.invariants import all_is_well, nothing_is_sold_twice
 from support.e2e.lossy_proxy import slow_binds, sound
 from support.e2e.node_objects import gpushare, machine

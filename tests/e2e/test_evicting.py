@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from support.e2e import service__bed_running as bed_running
+from support.e2e import service as bed_running
 from support.e2e.invariants import all_is_well
 from support.e2e.node_objects import machine
 from support.e2e.pod_objects import pod

@@ -10,8 +10,7 @@ from support.e2e.config_files import kubeconfig
 from support.e2e.node_objects import machine, node
 from support.e2e.processes import wait_for
 from support.e2e.scheduler import Scheduler, Serve
-from support.e2e.service import Placing, grant
-from support.e2e.service__bed_running import printed
+from support.e2e.service import Placing, grant, printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

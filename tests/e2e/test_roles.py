@@ -19,8 +19,7 @@ from support.e2e.own_cluster import OwnCluster
 from support.e2e.pod_objects import pod
 from support.e2e.processes import Process, wait_for
 from support.e2e.scheduler import Serve
-from support.e2e.service import Placing
-from support.e2e.service__bed_running import printed
+from support.e2e.service import Placing, printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

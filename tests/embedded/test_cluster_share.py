@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.embedded.scheduler.extender_client import Extender
 from linkwise.errors import ClusterError
-from linkwise.net.http_client__scheduling_http import Caller
+from linkwise.net.http_client import Caller
 from support.e2e.node_objects import gpushare, machine, node
 from support.embedded.cluster import QUICK, Bed, embedded
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from linkwise.engine.index.node_index import Wanted
 from linkwise.engine.reasons.catalog import refusal, shortage
-from linkwise.explain.make_room__remedies import Crowd, largest_room, room_makers, smaller
-from linkwise.explain.survey__against import gathered, nearness
+from linkwise.explain.make_room import Crowd, largest_room, room_makers, smaller
+from linkwise.explain.survey import gathered, nearness
 from linkwise.model.verdict import Reason
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.nodes import ask, share_ask, share_node

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.explain.pod import explanation_lines
-from linkwise.testing.cluster import ASCEND, Box, broker_of, device_pod, place
-from linkwise.testing.cluster__group_pods import in_gang, in_group
+from linkwise.testing.cluster import ASCEND, Box, broker_of, device_pod, in_gang, in_group, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker

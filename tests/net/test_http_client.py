@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.net.http_client import CutError, Http, NotSentError, Origin, Proxy, SlowError
-from support.fakes.scripted_api import Reply, ScriptedApi, play, until
-from support.fakes.scripted_api__idle_time import run_idle
+from support.fakes.scripted_api import Reply, ScriptedApi, play, run_idle, until
 
 if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection

@@ -10,7 +10,7 @@ from linkwise.policies.link_affinity import LinkAffinity
 from linkwise.testing import nodes
 from linkwise.testing.machines import BRIDGED, DGX1, M1, STORY_000
 from linkwise.testing.nodes import ask, node
-from linkwise.topology.canonical__inferred import inferred_links
+from linkwise.topology.canonical import inferred_links
 from linkwise.vendors.machines import profile
 
 POLICY = LinkAffinity()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise import InputError, Offer, Reason, Reject
-from linkwise.model.device__hardware import HardwareProfile
+from linkwise.model.device import HardwareProfile
 from linkwise.policies.ring_affinity import RingAffinity, lie, single_number
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES, ring_profile
 from linkwise.policies.ring_spans import SPANS

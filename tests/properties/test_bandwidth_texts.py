@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
 from linkwise.vendors import amd
 from linkwise.vendors.nvidia import nvbandwidth, p2p_test as nvidia_p2p
-from linkwise.vendors.readers__text import clean
-from support.builders.tool_texts__bandwidth_texts import (
+from linkwise.vendors.readers import clean
+from support.builders.tool_texts import (
     P2P_TITLES,
     amd_smi_text,
     nvbandwidth_text,

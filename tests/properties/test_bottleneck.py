@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise import Bottleneck, best_bottleneck
-from linkwise.topology.device_sets__bits import mask_of
+from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
-from support.properties.enumeration__enumeration import largest_bottleneck
-from support.properties.strategies__generated import Question, questions
+from support.properties.enumeration import largest_bottleneck
+from support.properties.strategies import Question, questions
 
 pytestmark = pytest.mark.rule("001.single", "001.near-ties")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from linkwise.engine.planning.seating import share_out
-from linkwise.topology.device_sets__bits import mask_of
+from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
 from support.properties.enumeration import best_values
 from support.properties.group_problems import Question, planned, problem_of, questions, values_of

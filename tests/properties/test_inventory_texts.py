@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 from linkwise.vendors import ascend as ascend_inventory
 from linkwise.vendors.nvidia import inventory as nvidia_inventory
 from linkwise.vendors.reader import DeviceFacts
-from linkwise.vendors.readers__text import clean
+from linkwise.vendors.readers import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable

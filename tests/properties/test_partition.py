@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise import Partition, best_partition
-from support.properties.enumeration__enumeration import enumerate_best_partition
-from support.properties.strategies__generated import Question, questions
+from support.properties.enumeration import enumerate_best_partition
+from support.properties.strategies import Question, questions
 
 pytestmark = pytest.mark.rule("000.partition", "000.padding", "000.required", "000.ties")
 

@@ -16,7 +16,7 @@ from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_affinity import lie
 from linkwise.policies.ring_profiles import RING_PROFILES, ring_profile
 from linkwise.testing.nodes import node
-from support.properties.strategies__worlds import asks, nodes
+from support.properties.strategies import asks, nodes
 
 if TYPE_CHECKING:
     from linkwise.model.node import AskMode, Mode

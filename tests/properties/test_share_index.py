@@ -13,7 +13,7 @@ from linkwise.engine.index.share_index import Rooms
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.testing.nodes import share_ask, share_node
-from support.properties.strategies__worlds import asks, nodes
+from support.properties.strategies import asks, nodes
 
 if TYPE_CHECKING:
     from linkwise.model.node import Mode

@@ -9,10 +9,9 @@ import pytest
 from starlette.applications import Starlette
 
 from linkwise.errors import InputError
-from linkwise.serve.http.connection import Direct
-from linkwise.serve.http.connection__caller import LARGEST_HEAD
+from linkwise.serve.http.connection import LARGEST_HEAD, Direct
 from linkwise.serve.http.server import Server, listen
-from support.fakes.scripted_api__idle_time import run_idle
+from support.fakes.scripted_api import run_idle
 
 
 class Hasty(Direct):

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.serve.app import application, verbs
-from linkwise.serve.http.connection import Direct
-from linkwise.serve.http.connection__caller import LARGEST_HEAD
+from linkwise.serve.http.connection import LARGEST_HEAD, Direct
 from linkwise.serve.http.server import Server, listen
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import Box, broker_of, device_pod
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Recorder
-from support.fakes.scripted_api__idle_time import run_idle
+from support.fakes.scripted_api import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from linkwise.net.timing__steady import Steady
+from linkwise.net.timing import Steady
 
 
 def told(*readings: tuple[float, float]) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from linkwise.speed.caches__once import once
+from linkwise.speed.caches import once
 
 
 def test_an_object_is_worked_on_once_and_its_equal_for_itself() -> None:

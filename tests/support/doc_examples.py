@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from support.environment__surroundings import surroundings
+from support.environment import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

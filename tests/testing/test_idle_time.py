@@ -9,9 +9,8 @@ from contextlib import closing
 import pytest
 
 from linkwise.serve.http.server import listen
-from support.environment__reserved import reserve
-from support.fakes.scripted_api import Reply
-from support.fakes.scripted_api__idle_time import run_idle
+from support.environment import reserve
+from support.fakes.scripted_api import Reply, run_idle
 
 
 def test_a_machine_that_stops_for_a_moment_makes_nobody_late() -> None:

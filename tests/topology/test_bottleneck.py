@@ -7,7 +7,7 @@ import pytest
 
 from linkwise import Bottleneck, Reason, best_bottleneck
 from linkwise.testing.machines import DGX1, M1, M2
-from linkwise.topology.device_sets__bits import mask_of
+from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from linkwise import AskError, Partition, Reason, TopologyError, best_partition, score_matrix
 from linkwise.testing.machines import BRIDGED, DGX1, MATRIX_000, STORY_000, pairs_machine
-from support.properties.enumeration__enumeration import all_partitions, enumerate_best_partition
+from support.properties.enumeration import all_partitions, enumerate_best_partition
 
 
 def chosen(scores: object, size: int, free: object = None, required: object = ()) -> Partition:

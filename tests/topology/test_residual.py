@@ -6,9 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from linkwise.topology.device_sets__bits import mask_of
-from linkwise.topology.residual import Packing
-from linkwise.topology.residual__cliques import neighbours
+from linkwise.topology.device_sets import mask_of
+from linkwise.topology.residual import Packing, neighbours
 
 
 def most_disjoint(values: list[list[float]], size: int, mask: int) -> int:

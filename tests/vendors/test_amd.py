@@ -9,8 +9,8 @@ import pytest
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
 from linkwise.vendors.amd import READERS, read_amd_smi, read_rocm_smi, tables
-from linkwise.vendors.readers__text import clean
-from support.builders.tool_texts__bandwidth_texts import amd_smi_text, rocm_smi_text
+from linkwise.vendors.readers import clean
+from support.builders.tool_texts import amd_smi_text, rocm_smi_text
 from support.environment import growth
 
 if TYPE_CHECKING:

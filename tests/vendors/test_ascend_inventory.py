@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.vendors.ascend import READERS
-from linkwise.vendors.readers__text import clean
+from linkwise.vendors.readers import clean
 
 if TYPE_CHECKING:
     from pathlib import Path

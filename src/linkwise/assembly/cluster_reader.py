@@ -1,32 +1,43 @@
-"""A cluster read once, in a broker of our own that answers as the service does."""
+"""A cluster read once, in a broker of our own that answers as the service does.
+
+Something done with a cluster, and what to look at if that does not answer.
+"""
+# Joined from cluster_view, with_cluster: one docstring for all.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
+import ssl
 import time
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.assembly.cluster_reader__with_cluster import with_cluster
 from linkwise.broker.broker import Broker
 from linkwise.cli.options.cluster import NotThereError
 from linkwise.config.loading import load
+from linkwise.errors import ClusterError
 from linkwise.explain.text.phrases import names_text
+from linkwise.kube.client.api import connect
 from linkwise.kube.watch.list_once import list_all
+from linkwise.net.http_client import NotSentError
 from linkwise.wire.decoding import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
+    from typing import TypeVar
 
     from linkwise.kube.client.api import Connection
     from linkwise.kube.watch.list_once import Listed
 
-__all__ = ["Seen", "look"]
+    T = TypeVar("T")
+
+__all__ = ["Seen", "look", "with_cluster"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +116,35 @@ def _hint(name: str, names: Iterable[str]) -> str:
     return (
         f"; there {'is' if len(all_names) == 1 else 'are'} {names_text(all_names)}" if all_names else "; there is none"
     )
+
+
+NOBODY: Final = (
+    "is the cluster running? `kubectl config view` shows the address; --kubeconfig and --context name another cluster"
+)
+
+
+def with_cluster(kubeconfig: Path | None, context: str | None, work: Callable[[Connection], Awaitable[T]]) -> T:
+    """Do something with a cluster; ClusterError says what to look at if it does not answer."""
+    found: list[T] = []  # returned, asyncio would print it to itself when it ends
+
+    async def done() -> None:
+        connection = connect(kubeconfig, context)
+        try:
+            found.append(await work(connection))
+        except NotSentError as error:
+            raise ClusterError(f"{_plain(error)}; {NOBODY}") from error
+        finally:
+            await connection.close()
+
+    asyncio.run(done())
+    return found[0]
+
+
+def _plain(error: NotSentError) -> str:
+    """What it says, without the number and the call of the system that failed."""
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLError):  # whose numbers are of another list
+        return str(error)
+    if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+        return str(error).replace(str(cause), os.strerror(cause.errno))
+    return str(error)

@@ -1,31 +1,38 @@
-"""An embedded cluster and the service beside it, as `linkwise up` and the demo start them: real HTTP on free ports."""
+"""An embedded cluster and the service beside it, as `linkwise up` and the demo start them: real HTTP on free ports.
+
+A folder for as long as something runs, and those that others left behind when they were killed.
+"""
+# Joined from local_cluster, scratch: one docstring for all.
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from linkwise.assembly.local_cluster__scratch import scratch
 from linkwise.assembly.service import Serving
 from linkwise.config.settings import ServeSettings
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
 from linkwise.embedded.nodes.faults import Wishes
-from linkwise.embedded.nodes.machines__simulated_fleet import make_fleet
+from linkwise.embedded.nodes.machines import make_fleet
 from linkwise.kube.client.api import connect
 from linkwise.serve.http.server import listen
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from linkwise.broker.broker import Broker
     from linkwise.embedded.cluster import ClusterSettings
 
-__all__ = ["LocalCluster"]
+__all__ = ["LocalCluster", "scratch"]
 
 LOOK: Final = 0.005  # seconds between two looks at whether the service answers
 
@@ -125,3 +132,43 @@ def _private(path: Path, text: str) -> Path:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     return path
+
+
+_PREFIX: Final = "linkwise-up-"
+_LOCK: Final = "lock"
+_YOUNG: Final = 60.0  # seconds in which a folder may not be locked yet
+
+
+@contextlib.contextmanager
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """A folder of our own, removed at the end; such folders of processes that are no more are removed first."""
+    parent = parent or Path(tempfile.gettempdir())
+    _clear(parent, time.time())
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as name:
+        lock = os.open(Path(name) / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield Path(name)
+        finally:
+            os.close(lock)
+
+
+def _clear(parent: Path, now: float) -> None:
+    """Remove what nobody holds any more; what can't be looked into is somebody else's."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            told = folder.lstat()
+            if told.st_uid == os.getuid() and now - told.st_mtime > _YOUNG and _is_left(folder):
+                shutil.rmtree(folder)
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether its process has ended: locks end with those who hold them."""
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True

@@ -17,8 +17,7 @@ from linkwise.kube.client.api import connect
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.watcher import Watching
-from linkwise.net.timing import Timing
-from linkwise.net.timing__steady import Steady
+from linkwise.net.timing import Steady, Timing
 from linkwise.serve.app import application, verbs
 from linkwise.serve.gauges import Follow, Gauges
 from linkwise.serve.http.server import Server, listen

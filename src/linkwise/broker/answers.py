@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.model.verdict import Offer, Reason
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.verdict import Offer, Problem, Reason
 
 __all__ = ["Admission", "BindAnswer", "DryRun", "FilterAnswer"]
 

@@ -14,12 +14,10 @@ from linkwise.broker.groups.planning_runs import advance_plans
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
 from linkwise.broker.scheduling.bind import bind, outcome
 from linkwise.broker.scheduling.filter import filter_nodes, prioritize
-from linkwise.broker.scheduling.queries import admit, dry_run, preempt
-from linkwise.broker.scheduling.queries__group_asking import dry_plan
-from linkwise.broker.scheduling.queries__preferred import preferred
+from linkwise.broker.scheduling.queries import admit, dry_plan, dry_run, preempt, preferred
 from linkwise.broker.snapshot import restore, take
 from linkwise.broker.state import State
-from linkwise.broker.unobserved__unanswered import unanswered
+from linkwise.broker.unobserved import unanswered
 from linkwise.explain.group import explain_group
 from linkwise.explain.inspect import inspect
 from linkwise.explain.node import explain_node

@@ -1,16 +1,21 @@
-"""What the outside world must do about a decision: finished values that a performer carries out as they are."""
+"""What the outside world must do about a decision: finished values that a performer carries out as they are.
+
+The seam between decisions and the world: whoever carries out effects looks like this.
+"""
+# Joined from effects, performing: one docstring for all.
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from linkwise.engine.ledger import Outcome
     from linkwise.model.verdict import Grant
 
-__all__ = ["Annotate", "Bind", "Effect", "Event", "Evict", "Wake"]
+__all__ = ["Annotate", "Bind", "Effect", "Ended", "Event", "Evict", "Performer", "Wake"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +83,33 @@ class Evict:
 
 
 Effect = Bind | Wake | Event | Annotate | Evict
+
+
+class Ended(Protocol):
+    """How a bind ended."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Written, refused or unknown."""
+        ...
+
+    @property
+    def sentence(self) -> str:
+        """What the API server said about it; empty if it is written."""
+        ...
+
+
+class Performer(Protocol):
+    """Carries out effects, each as often as it is told without harm."""
+
+    async def bind(self, effect: Bind) -> Ended:
+        """Write node and annotations of a pod."""
+        ...
+
+    async def settle(self, effect: Bind) -> Ended:
+        """Find out what became of a bind that is unknown; it takes as long as that takes."""
+        ...
+
+    def tell(self, effects: Iterable[Wake | Annotate | Evict | Event]) -> None:
+        """Take in what may be done later and does not hold up any answer."""
+        ...

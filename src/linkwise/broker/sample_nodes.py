@@ -12,7 +12,7 @@ from linkwise.dialects.ascend.node import TYPE_LABEL
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA, TOPOLOGY, matrix_annotation
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import Topology
 from linkwise.model.views import NodeView
 

@@ -11,14 +11,13 @@ from linkwise.broker.cluster.node_events import node_news
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.cluster.pods import FINISHED
 from linkwise.broker.effects import Event, Wake
-from linkwise.broker.groups.lifecycle import keep_plans_true, wake_groups
-from linkwise.broker.groups.lifecycle__group_news import node_changed, objects_changed
+from linkwise.broker.groups.lifecycle import keep_plans_true, node_changed, objects_changed, wake_groups
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.plan_annotations import note_written, take_up_plans
-from linkwise.broker.groups.planning__group_places import keep_places, note_empty
+from linkwise.broker.groups.planning import keep_places, note_empty
 from linkwise.broker.groups.registry import AT_ONCE, GroupBook
 from linkwise.broker.groups.stale_gangs import note_halves
-from linkwise.broker.scheduling.grant_annotations__writing import Writer
+from linkwise.broker.scheduling.grant_annotations import Writer
 from linkwise.broker.unobserved import Unseen, forget_unseen, take_shown, wake_shown
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
 from linkwise.dialects.registry import DIALECTS

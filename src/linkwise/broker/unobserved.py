@@ -2,13 +2,21 @@
 
 The first are seen within moments, and are tried again then if there is a chance for them. The others never are: nobody
 else waits for them, nothing is held for a group that they name, and they are forgotten after a while.
+
+Pods that wait for a node and never asked here: whoever was asked before may have refused them, and is no more.
+
+kube-scheduler tries a pod again that an extender refused when something in the cluster changes that it knows of, or after
+five minutes. Who is not remembered as refused would not be woken for anything that only we know of.
 """
+# Joined from unseen, unanswered: one docstring for all.
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.pod_request import asks_for_devices
+from linkwise.broker.cluster.pods import FINISHED
 from linkwise.broker.effects import Wake
 from linkwise.engine.index.lookup import choices
 
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
     Shown = tuple[PodView, Refused | None]
     """a pod as it is seen, and what it was refused before"""
 
-__all__ = ["KEPT", "UNSEEN", "Unseen", "forget_unseen", "take_shown", "unseen_member", "wake_shown"]
+__all__ = ["KEPT", "UNSEEN", "Unseen", "forget_unseen", "take_shown", "unanswered", "unseen_member", "wake_shown"]
 
 UNSEEN: Final = 10_000
 """pods that are kept though nobody has seen them"""
@@ -133,3 +141,16 @@ def _fits(state: State, wanted: Wanted) -> bool:
 def _outranks_a_plan(state: State, pod: PodView) -> bool:
     """Whether a plan may be let go for it."""
     return any(held.priority < pod.priority for held in state.groups.plans.values())
+
+
+def unanswered(state: State) -> tuple[Wake, ...]:
+    """Such pods are worth another try, the most important and oldest first."""
+    found = [pod for pod in state.cluster.pods.values() if _waits(pod) and pod.uid not in state.asked]
+    found.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
+    sentence = "it may have been refused by a service that is no more"
+    return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence) for pod in found)
+
+
+def _waits(pod: PodView) -> bool:
+    free = not (pod.node or pod.deleting or pod.gates or pod.phase in FINISHED)
+    return free and asks_for_devices(pod)

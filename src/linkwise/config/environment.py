@@ -6,9 +6,8 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from linkwise.config.schema import SCHEMA
-from linkwise.config.schema__given import Given
-from linkwise.model.verdict__problem import Problem
+from linkwise.config.schema import SCHEMA, Given
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

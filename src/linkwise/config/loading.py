@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from linkwise.config.environment import FILE, IN_CLUSTER, from_environment
-from linkwise.config.schema import SCHEMA, built
-from linkwise.config.schema__given import Given, refusal
+from linkwise.config.schema import SCHEMA, Given, built, refusal
 from linkwise.config.validation import hint
 from linkwise.config.yaml_file import from_file
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from linkwise.config.settings import HttpSettings
 from linkwise.config.yaml_comments import commented
-from linkwise.dialects.registry__resources import NATIVE, RESOURCES, is_native
+from linkwise.dialects.registry import NATIVE, RESOURCES, is_native
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

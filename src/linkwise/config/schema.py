@@ -1,4 +1,8 @@
-"""Every setting by its name: what it may hold, and what it is where nobody sets it."""
+"""Every setting by its name: what it may hold, and what it is where nobody sets it.
+
+A value of a setting, who gave it, and the one error for all values that make no sense.
+"""
+# Joined from schema, given: one docstring for all.
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get
 
 from linkwise.config.settings import ServeSettings
 from linkwise.config.validation import LIMITS, SECRET, range_words, said, wrong_with
+from linkwise.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["SCHEMA", "Kind", "Setting", "built"]
+__all__ = ["SCHEMA", "Given", "Kind", "Setting", "Source", "built", "refusal"]
 
 Kind = Literal["text", "whole number", "number", "switch", "choice", "list", "table"]
 
@@ -134,3 +139,22 @@ def _as_float(value: object) -> object:
 
 SCHEMA: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _settings(ServeSettings)}
 """all settings, in the order of their dataclasses"""
+
+
+Source = Literal["default", "file", "environment", "flag"]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a setting is, and since where."""
+
+    value: object
+    source: Source
+    place: str = ""
+    """`linkwise.yaml:3`, or the variable"""
+
+
+def refusal(problems: Sequence[object]) -> InputError:
+    """One error that tells of all problems, a line each."""
+    start = "" if len(problems) == 1 else f"{len(problems)} things are wrong:\n  "
+    return InputError(start + "\n  ".join(map(str, problems)))

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from linkwise.config.schema import SCHEMA
-from linkwise.config.schema__given import Given
+from linkwise.config.schema import SCHEMA, Given
 from linkwise.config.validation import SECRET, hint, said
 from linkwise.config.yaml_tree import content_of, is_nothing, pairs, place_of, plain, root_of, twice
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,15 +12,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import Dialect, Held, where_node, where_pod
-from linkwise.dialects.pod_resources import amount, by_container, resources_of
-from linkwise.dialects.pod_resources__quantity import whole_quantity
+from linkwise.dialects.pod_resources import amount, by_container, resources_of, whole_quantity
 from linkwise.errors import InputError
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import MAX_DEVICES
-from linkwise.model.verdict import Grant, Offer, Part
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Grant, Offer, Part, Problem
 
 if TYPE_CHECKING:
     from linkwise.dialects.dialect import Writing

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.counted_devices import ByCount
-from linkwise.dialects.counted_devices__counted import counted, unhealthy
+from linkwise.dialects.counted_devices import ByCount, counted, unhealthy
 from linkwise.dialects.dialect import where_node
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.inventory import NodeFacts
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

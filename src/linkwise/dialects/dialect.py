@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
     from linkwise.model.ask import Ask
     from linkwise.model.device import Device
-    from linkwise.model.inventory__node_facts import NodeFacts
-    from linkwise.model.verdict import Grant
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.inventory import NodeFacts
+    from linkwise.model.verdict import Grant, Problem
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["Dialect", "Held", "Writing", "where_node", "where_pod"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from linkwise.errors import InputError
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

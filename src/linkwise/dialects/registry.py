@@ -1,4 +1,8 @@
-"""All dialects, and what a pod says in any of them."""
+"""All dialects, and what a pod says in any of them.
+
+The names of all resources that a pod can ask for, by the dialect whose word it is.
+"""
+# Joined from registry, resources: one docstring for all.
 
 from __future__ import annotations
 
@@ -6,25 +10,30 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects import aliyun, amd
 from linkwise.dialects.aliyun import Aliyun
 from linkwise.dialects.amd import Amd
+from linkwise.dialects.ascend import node as ascend_node
 from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.dialect import Held, where_pod
 from linkwise.dialects.groups.membership import group_of, may_have_group
+from linkwise.dialects.koordinator import quantities as koordinator_amounts
 from linkwise.dialects.koordinator.dialect import Koordinator
 from linkwise.dialects.linkwise.dialect import Linkwise
+from linkwise.dialects.nvidia import dialect as nvidia
 from linkwise.dialects.nvidia.dialect import Nvidia
 from linkwise.dialects.pod_resources import amount, resources_of
 from linkwise.errors import InputError
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkwise.dialects.dialect import Dialect
-    from linkwise.model.ask import Ask
-    from linkwise.model.ask__group import Group
+    from linkwise.model.ask import Ask, Group
     from linkwise.model.views import ContainerView, PodView
 
-__all__ = ["DIALECTS", "Understood", "held_by", "owners", "understand"]
+__all__ = ["DIALECTS", "NATIVE", "RESOURCES", "Understood", "held_by", "is_native", "owners", "understand"]
 
 # One line a dialect. Our own record is read first: it is the only one that holds everything.
 DIALECTS: Final[tuple[Dialect, ...]] = (
@@ -92,3 +101,22 @@ def held_by(pod: PodView) -> Held:
         if held.grant is not None:
             return Held(held.grant, tuple(problems))
     return Held(None, tuple(problems))
+
+
+# One line a dialect. Parts of Ascend chips are patterns, not names: no list can hold them.
+RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "nvidia": (nvidia.RESOURCE, nvidia.OLD_RESOURCE),
+    "koordinator": tuple(sorted(koordinator_amounts.OWNED)),
+    "ascend": tuple(ascend_node.PROFILES),
+    "aliyun": (aliyun.MEMORY, aliyun.COUNT),
+    "amd": (amd.RESOURCE,),
+}
+
+
+def is_native(name: str) -> bool:
+    """Whether kube-scheduler takes the name for one of Kubernetes' own, and refuses it in managedResources."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+NATIVE: Final = tuple(name for names in RESOURCES.values() for name in names if is_native(name))
+"""names that managedResources can't have"""

@@ -1,4 +1,8 @@
-"""Time of a cluster: how it passes, and what is to be done when. Tests and demos let it pass faster, or by hand."""
+"""Time of a cluster: how it passes, and what is to be done when. Tests and demos let it pass faster, or by hand.
+
+News of a store for the parts of a cluster that live beside it: a few at a time, so that everybody gets their turn.
+"""
+# Joined from cluster_pace, cluster_news: one docstring for all.
 
 from __future__ import annotations
 
@@ -7,12 +11,17 @@ import heapq
 import time
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from linkwise.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Alarms", "Pace", "paced"]
+    from linkwise.embedded.storage.watches import News
+    from linkwise.embedded.store import Store
+
+__all__ = ["Alarms", "Pace", "follow", "paced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +86,21 @@ async def wait_for_news(news: asyncio.Event, pace: Pace, seconds: float | None) 
 
 _AT_ONCE = 20
 """actions after which others get their turn"""
+
+
+_AT_ONCE_CLUSTER_NEWS: Final = 64
+
+
+async def follow(store: Store, kind: str, hear: Callable[[News], None]) -> None:
+    """Tell of all objects of a kind, and of all that happens to them, until cancelled."""
+    watch = store.watch(kind)
+    try:
+        while True:
+            await watch.wait()
+            for news in watch.take(_AT_ONCE_CLUSTER_NEWS):
+                hear(news)
+            await asyncio.sleep(0)
+            if watch.closed and not watch.waiting:
+                raise ClusterError(f"{kind} could not be followed: more happened than could be told")
+    finally:
+        watch.close()

@@ -1,4 +1,8 @@
-"""Why a set of linked devices was chosen, by link kinds and by bandwidth."""
+"""Why a set of linked devices was chosen, by link kinds and by bandwidth.
+
+Why one choice of devices was preferred to another, as a sentence about the one that lost.
+"""
+# Joined from why_links, compare: one docstring for all.
 
 from __future__ import annotations
 
@@ -9,14 +13,12 @@ from math import comb, isfinite
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.choice_links__compare import bottleneck_lost, partition_lost, single_lost
 from linkwise.explain.reports.choice import Choice, indices_of
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
-from linkwise.topology.canonical__inferred import inferred_links
-from linkwise.topology.device_sets__bits import mask_of
-from linkwise.topology.device_sets__question import Question
-from linkwise.topology.fabric import fabric_of
+from linkwise.topology.canonical import inferred_links
+from linkwise.topology.device_sets import Question, mask_of
+from linkwise.topology.fabric import NEAR, fabric_of
 from linkwise.topology.link_score import display_score, link_scores
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import Partition, best_partition
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
     from linkwise.topology.fabric import Fabric
 
-__all__ = ["by_bandwidth", "by_links"]
+__all__ = ["bottleneck_lost", "by_bandwidth", "by_links", "partition_lost", "set_lost", "single_lost"]
 
 MOST_SETS: Final = 500
 """that are compared to name the second best: all of a machine of eight devices, few of one of sixteen"""
@@ -166,3 +168,41 @@ def _leaves(fabric: Fabric, asked: Question, best: Bottleneck) -> str:
     left = " and ".join(f"{count} of {size}" for size, count in zip(SIZES, counts, strict=True) if count)
     best_of = "the device" if asked.size == 1 else "the fastest set, within 5 %,"
     return f"{best_of} that leaves most to others: good sets left are {left or 'none'}"
+
+
+def partition_lost(winner: Partition, loser: Partition) -> str:
+    """Why the loser was not chosen, by link kinds."""
+    if loser.total < winner.total:
+        return f"the best partition with it totals {loser.total:g}, {winner.total - loser.total:g} less"
+    same = f"its partition totals {loser.total:g} as well"
+    if winner.devices in loser.sets and loser.score < winner.score:
+        return f"{same}, but the set itself scores {winner.score - loser.score:g} less"
+    alone = "the set alone scores more, but " if loser.score > winner.score else ""
+    return f"{alone}{same}: of equal partitions the first by sorted positions is taken"
+
+
+def single_lost(winner_loss: float, loser_loss: float) -> str:
+    """Why one device was not chosen, by what the other free devices lose with it."""
+    if loser_loss > winner_loss:
+        return "taking it would cost the others more"
+    return "taking it would cost the others as much; the lower position is taken"
+
+
+def set_lost(winner: Partition, loser: Partition) -> str:
+    """Why the loser was not chosen, where only the set counts."""
+    if loser.score < winner.score:
+        return f"the set scores {winner.score - loser.score:g} less"
+    return "the set scores as much; sorted positions decide"
+
+
+def bottleneck_lost(fabric: Fabric, free: int, winner: Bottleneck, loser: Bottleneck) -> str:
+    """Why the loser was not chosen, by bandwidth and by what both would leave of the free devices."""
+    if isfinite(loser.value) and loser.value < NEAR * winner.value:
+        return f"its slowest pair has {loser.value:g} GB/s instead of {winner.value:g}"
+    left = [fabric.left(free & ~mask_of(choice.devices)) for choice in (winner, loser)]
+    for size, kept, lost in zip(SIZES, *left, strict=True):
+        if kept != lost:
+            fewer = f"it would leave {lost} good set{'' if lost == 1 else 's'} of {size} instead of {kept}"
+            tie = f"{loser.value:g} and {winner.value:g} GB/s count as equal (within 5 %)"
+            return f"{tie}, but {fewer}" if isfinite(winner.value) else fewer
+    return "equal within 5 % and in what it leaves to others; sorted positions decide"

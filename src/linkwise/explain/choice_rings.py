@@ -12,7 +12,7 @@ from linkwise.policies.ring_profiles import known_profile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.model.device__hardware import HardwareProfile, Span
+    from linkwise.model.device import HardwareProfile, Span
     from linkwise.model.node import Node
 
 __all__ = ["by_rings"]

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.host_fit import stopped
 from linkwise.engine.feasibility import lasting
-from linkwise.explain.make_room import RoomMaking
-from linkwise.explain.make_room__remedies import largest_room, smaller
+from linkwise.explain.make_room import RoomMaking, largest_room, smaller
 from linkwise.explain.reports.pod import Remedy
-from linkwise.explain.survey import Survey
-from linkwise.explain.survey__against import nearness
+from linkwise.explain.survey import Survey, nearness
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:

@@ -1,32 +1,36 @@
-"""What every node answers to one pod: by its devices, and by all else that a node must have."""
+"""What every node answers to one pod: by its devices, and by all else that a node must have.
+
+What speaks against many nodes, gathered by reason, with the node that is nearest to serving the ask.
+"""
+# Joined from survey, against: one docstring for all.
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import capacity_of
 from linkwise.broker.cluster.host_fit import needed_by, stopped
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.index.lookup import choices
+from linkwise.engine.reasons.catalog import refusal, short_refusal
 from linkwise.engine.usage import node_of, usage_of
-from linkwise.explain.survey__against import gathered
 from linkwise.model.demand import Load
 from linkwise.model.verdict import Offer, Reason, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Wanted
     from linkwise.engine.index.score_table import Code
-    from linkwise.explain.survey__against import Against
     from linkwise.model.demand import Demand
     from linkwise.model.node import Node
+    from linkwise.model.verdict import Fact
     from linkwise.model.views import PodView
 
-__all__ = ["Survey", "against_all", "node_without", "survey"]
+__all__ = ["Against", "Survey", "against_all", "gathered", "nearness", "node_without", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +117,82 @@ def _never(state: State, wanted: Wanted, rejected: Reject, name: str) -> bool:
         return False
     empty = replace(node, used={}, unattributed=stock.sick, unattributed_share=0, unattributed_core=0)
     return not isinstance(wanted.policy.pick(wanted.ask, empty), Offer)
+
+
+_ABSENT: Final = ("002.inventory", "")
+"""the reason of nodes that have no such devices"""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """One reason, on so many nodes."""
+
+    rule: str
+    kind: str
+    short: str
+    """equal on all of them"""
+    nodes: int
+    nearest: str
+    """the node where least is missing; the first by name where that can't be told"""
+    sentence: str
+    """what was asked and found there"""
+    final: bool
+    """whether nothing that other pods do can change it"""
+
+
+def gathered(refused: Mapping[str, tuple[Reason, bool]], exact: Callable[[str, Reason], Reason]) -> tuple[Against, ...]:
+    """The reasons by node, each with whether it is final, put together; `exact` gives the numbers of one node.
+
+    What may pass comes first, then what stops most nodes. Nodes that never had such devices are the last anybody asks
+    about, however many they are.
+    """
+    groups: dict[tuple[str, bool], list[tuple[float, str, Reason]]] = {}
+    for name, (reason, final) in refused.items():
+        groups.setdefault((short_refusal(reason), final), []).append((-nearness(reason), name, reason))
+    found = []
+    for (short, final), members in groups.items():
+        _, name, known = min(members, key=lambda member: member[:2])
+        reason = exact(name, known)
+        found.append(Against(reason.rule, reason.kind, short, len(members), name, refusal(reason), final))
+    return tuple(
+        sorted(found, key=lambda group: ((group.rule, group.kind) == _ABSENT, group.final, -group.nodes, group.short))
+    )
+
+
+def nearness(reason: Reason) -> float:
+    """How little is missing, larger is nearer; comparable among reasons of one rule and kind only."""
+    measure = _MEASURES.get((reason.rule, reason.kind))
+    return measure(reason) if measure else 0.0
+
+
+def _first(fact: Fact) -> float:
+    return float(fact[0]) if isinstance(fact, tuple) and fact and isinstance(fact[0], int) else 0.0
+
+
+def _largest(fact: Fact) -> float:
+    """Of numbers, or of what devices have left."""
+    if not isinstance(fact, tuple):
+        return 0.0
+    return float(max((entry[1] if isinstance(entry, tuple) else int(entry) for entry in fact), default=0))
+
+
+def _left(reason: Reason) -> float:
+    return _first(reason.found)
+
+
+def _in_one_place(reason: Reason) -> float:
+    return _largest(reason.found)
+
+
+_MEASURES: Final[dict[tuple[str, str], Callable[[Reason], float]]] = {
+    ("001.best-effort", ""): lambda reason: float(reason.found) if isinstance(reason.found, float) else 0.0,
+    ("001.filters", "cpu"): _left,
+    ("001.filters", "memory"): _left,
+    ("001.filters", "ephemeral"): _left,
+    ("002.whole", ""): _left,
+    ("003.predicate", "one group"): _in_one_place,
+    ("003.predicate", "whole groups"): _in_one_place,
+    ("003.predicate", "even split"): _in_one_place,
+    ("004.filter", ""): _in_one_place,
+    ("004.filter", "core"): _in_one_place,
+}

@@ -1,4 +1,8 @@
-"""What a node has to hand out, as all its sources together tell it."""
+"""What a node's labels, annotations and objects tell about its devices, in one system's words.
+
+What a node has to hand out, as all its sources together tell it.
+"""
+# Joined from node_facts, stock: one docstring for all.
 
 from __future__ import annotations
 
@@ -11,9 +15,30 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.node import Mode
     from linkwise.model.topology import Topology
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.verdict import Problem
 
-__all__ = ["Stock"]
+__all__ = ["NodeFacts", "Stock"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """Empty fields are not told; facts of several systems are joined by whoever knows which to believe."""
+
+    source: str
+    """the dialect that read them"""
+    devices: tuple[Device, ...] = ()
+    """with real ids where the source tells them, `#index` where it only counts"""
+    topology: Topology | None = None
+    profile: str = ""
+    """the hardware profile by which devices form groups"""
+    mode: Mode = "any"
+    unit: str = ""
+    """what the node's shares are counted in: MiB, GiB, %"""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """facts in plain words: model, driver, cuda, clique"""
+    allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """devices by pod UID, where the source tells what is really in use"""
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""What a node answers to an ask: an offer, or a reject with its reason as data."""
+"""What a node answers to an ask: an offer, or a reject with its reason as data.
+
+Something in a user's words that is broken: where it stands, and what to do about it.
+"""
+# Joined from verdict, problem: one docstring for all.
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from linkwise.model.node import AskMode
 
-__all__ = ["Fact", "Grant", "Offer", "Part", "Reason", "Reject"]
+__all__ = ["Fact", "Grant", "Offer", "Part", "Problem", "Reason", "Reject"]
 
 Fact = int | float | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | None
 
@@ -78,3 +82,17 @@ class Reject:
     reason: Reason
     final: bool = field(default=False)
     """whether nothing that other pods do can change it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Reported, never guessed at."""
+
+    where: str
+    """the object: `pod default/trainer-0`, `node gpu-1`"""
+    key: str
+    """the label, annotation, resource or field"""
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.key}: {self.sentence}"

@@ -1,4 +1,10 @@
-"""Time and chance, as values that tests replace; and what is built of them: waiting longer each time, and rates."""
+"""Time and chance, as values that tests replace; and what is built of them: waiting longer each time, and rates.
+
+The time of day as decisions need it: it may leap ahead, but it never goes back.
+
+Promises end by it. Were it set back by an hour, what is held for two seconds would be held for an hour and two seconds.
+"""
+# Joined from timing, steady: one docstring for all.
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Backoff", "Bucket", "Timing"]
+__all__ = ["Backoff", "Bucket", "Steady", "Timing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +76,18 @@ class Bucket:
                 self._left -= 1.0
                 return
             await self._timing.sleep((1.0 - self._left) / self._rate)
+
+
+class Steady:
+    """Seconds since the epoch; when the clock of the machine is set back, time passes on from where it was."""
+
+    def __init__(self, day: Callable[[], float] = time.time, passing: Callable[[], float] = time.monotonic) -> None:
+        self._day = day
+        self._passing = passing
+        self._now, self._at = day(), passing()
+
+    def __call__(self) -> float:
+        """Now."""
+        at = self._passing()
+        self._now, self._at = max(self._day(), self._now + at - self._at), at
+        return self._now

@@ -13,7 +13,7 @@ from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import canonical
-from linkwise.topology.device_sets__bits import mask_of
+from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.residual import SIZES
 

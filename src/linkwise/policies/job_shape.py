@@ -13,7 +13,7 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.model.device__hardware import HardwareProfile
+    from linkwise.model.device import HardwareProfile
     from linkwise.model.settings import JobShape
 
 __all__ = ["Task", "job_refused"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
-from linkwise.speed.caches__once import once
-from linkwise.topology.canonical__inferred import inferred_links
+from linkwise.speed.caches import once
+from linkwise.topology.canonical import inferred_links
 from linkwise.topology.link_score import link_scores
 from linkwise.topology.partition import Partition, best_partition
 

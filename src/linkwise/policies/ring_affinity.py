@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from linkwise.model.ask import Ask
-    from linkwise.model.device__hardware import HardwareProfile
+    from linkwise.model.device import HardwareProfile
     from linkwise.model.node import Node
 
 __all__ = ["RingAffinity", "group_letter", "lie", "single_number"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from linkwise.errors import InputError
-from linkwise.model.device__hardware import HardwareProfile
+from linkwise.model.device import HardwareProfile
 
 __all__ = ["ALSO_CALLED", "DEFAULT", "RING_PROFILES", "known_profile", "ring_profile"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from linkwise.model.device__hardware import HardwareProfile, Span
+    from linkwise.model.device import HardwareProfile, Span
 
 __all__ = ["SPANS", "Lying"]
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.answers import FilterAnswer
     from linkwise.broker.broker import Broker
-    from linkwise.broker.effects import Effect
-    from linkwise.broker.effects__performing import Ended, Performer
+    from linkwise.broker.effects import Effect, Ended, Performer
     from linkwise.broker.watch_events import Sight
     from linkwise.explain.inspect import NodeInspection
     from linkwise.model.views import PodView

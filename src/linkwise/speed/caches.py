@@ -2,7 +2,10 @@
 
 A machine's links do not change, so tables and answers are kept by matrix and shared by every question about it. This is
 the one place of this layer that keeps state: a memory of pure results, bounded to LIMIT bytes for the whole process.
+
+What was worked out of an object, remembered by the object itself: comparing large values takes as long as the work.
 """
+# Joined from memory, once: one docstring for all.
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["LIMIT", "Kept", "Memory", "recall"]
+__all__ = ["LIMIT", "Kept", "Memory", "once", "recall"]
 
 LIMIT: Final = 48_000_000  # bytes, estimated from above
 _ANSWER: Final = 1200  # bytes of a remembered answer with its key
@@ -86,3 +89,22 @@ class Memory:
 
 _process: Final = Memory()
 recall: Final = _process.recall
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def once(work: Callable[[T], R], most: int) -> Callable[[T], R]:
+    """The same function, which works once for each object that is never changed; the oldest of more than `most` is forgotten."""
+    known: dict[int, tuple[T, R]] = {}  # the object is kept, so that no other one gets its number
+
+    def answer(asked: T) -> R:
+        found = known.get(id(asked))
+        if found is None:
+            found = known[id(asked)] = (asked, work(asked))
+            if len(known) > most:
+                del known[next(iter(known))]
+        return found[1]
+
+    return answer

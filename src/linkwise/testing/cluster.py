@@ -1,19 +1,25 @@
 """Small nodes and pods in a line each, as a watch would show them, for tests of the broker.
 
 A box has devices `<name>-d0`, `<name>-d1`, ... under its inventory, and `#0`, `#1`, ... where only counts are told.
+
+Pods of one group, for tests that read as sentences.
 """
+# Joined from boxes, group_pods: one docstring for all.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
 from linkwise.broker.watch_events import NodeObject
+from linkwise.dialects.groups.koordinator_gang import GROUPS, MINIMUM, NAME as GANG, TOTAL
+from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology
 from linkwise.model.views import ContainerView, NodeView, PodView
@@ -37,9 +43,12 @@ __all__ = [
     "binds",
     "broker_of",
     "device_pod",
+    "in_gang",
+    "in_group",
     "place",
     "seen_bound",
     "woken",
+    "woken_group_pods",
 ]
 
 NVIDIA: Final = "nvidia.com/gpu"
@@ -198,3 +207,21 @@ def place(broker: Broker, pod: PodView, node: str, now: float = 0.0) -> PodView:
     seen = seen_bound(pod, bound)
     broker.observe([seen], now)
     return seen
+
+
+def in_group(*pods: PodView, name: str = "g", total: int | None = None) -> list[PodView]:
+    """The pods as members of a group that is no gang: of all of them, unless it is said to have more."""
+    words = {NAME: name, REPLICA: str(total or len(pods))}
+    return [replace(pod, labels=words, created=float(place)) for place, pod in enumerate(pods)]
+
+
+def in_gang(*pods: PodView, least: int, name: str = "g", total: int | None = None, bundle: str = "") -> list[PodView]:
+    """The pods as members of a gang; a bundle names the gangs that start together, with a space between."""
+    words = {GANG: name, MINIMUM: str(least), TOTAL: str(total or len(pods))}
+    words |= {GROUPS: json.dumps([f"default/{each}" for each in bundle.split()])} if bundle else {}
+    return [replace(pod, annotations=words, created=float(place)) for place, pod in enumerate(pods)]
+
+
+def woken_group_pods(effects: Iterable[Effect]) -> set[str]:
+    """Names of pods that are woken."""
+    return {effect.name for effect in effects if isinstance(effect, Wake)}

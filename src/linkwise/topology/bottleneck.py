@@ -12,9 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, cast
 
 from linkwise.model.verdict import Reason
-from linkwise.topology.device_sets import sets_with
-from linkwise.topology.device_sets__bits import mask_of, positions
-from linkwise.topology.device_sets__question import Question, question
+from linkwise.topology.device_sets import Question, mask_of, positions, question, sets_with
 from linkwise.topology.fabric import NEAR, Fabric, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
 from linkwise.topology.residual import SIZES

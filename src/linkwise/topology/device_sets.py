@@ -1,17 +1,71 @@
-"""All subsets of a mask that hold its lowest bit: one by one in order, or as products of ready-made halves."""
+"""Sets of device positions as bit masks.
+
+All subsets of a mask that hold its lowest bit: one by one in order, or as products of ready-made halves.
+
+What is asked of one machine, checked and turned into masks.
+"""
+# Joined from bits, subsets, question: one docstring for all.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from linkwise.errors import AskError
 from linkwise.model.topology import MAX_DEVICES
+from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["bit_values", "products", "sets_with", "with_lowest"]
+__all__ = [
+    "Question",
+    "bit_values",
+    "mask_of",
+    "named_mask",
+    "positions",
+    "products",
+    "question",
+    "sets_with",
+    "with_lowest",
+]
+
+
+def mask_of(members: Iterable[int]) -> int:
+    """The mask with a bit for every position."""
+    mask = 0
+    for position in members:
+        mask |= 1 << position
+    return mask
+
+
+@lru_cache(maxsize=4096)
+def positions(mask: int) -> tuple[int, ...]:
+    """The positions of a mask, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return tuple(found)
+
+
+def named_mask(members: Iterable[object], count: int, what: str) -> int:
+    """The mask of positions that a person or a program named; AskError if one is no device or named twice."""
+    mask = 0
+    if not isinstance(members, Iterable):
+        raise AskError(f"{what} is {members!r}: a list of devices is expected")
+    for position in members:
+        if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < count:
+            there = f"devices 0 to {count - 1}" if count else "no devices"
+            raise AskError(f"{what} names device {position!r}: the machine has {there}")
+        if mask >> position & 1:
+            raise AskError(f"{what} names device {position} twice")
+        mask |= 1 << position
+    return mask
+
 
 _BYTE: Final = 8
 _LOW: Final = (1 << _BYTE) - 1
@@ -58,3 +112,31 @@ def _subsets(byte: int, size: int, shift: int) -> tuple[int, ...]:
 @cache
 def _with_lowest(byte: int, size: int, shift: int) -> tuple[int, ...]:
     return tuple(found << shift for found in with_lowest(byte, size))
+
+
+class Question(NamedTuple):
+    """`size` devices of the free ones, the required ones among them."""
+
+    free: int
+    required: int
+    size: int
+
+
+def question(
+    count: int, size: object, available: Iterable[object] | None, required: Iterable[object]
+) -> Question | Reason:
+    """A question that has an answer, or the reason why it has none; AskError if it makes no sense."""
+    if not isinstance(size, int) or isinstance(size, bool):
+        raise AskError(f"size is {size!r}: a whole number is expected")
+    free = (1 << count) - 1 if available is None else named_mask(available, count, "available")
+    wanted = named_mask(required, count, "required")
+    if size < 1:
+        return Reason("000.partition", asked=size, kind="no size")
+    if missing := wanted & ~free:
+        # rule 000.required: included, or the answer is empty.
+        return Reason("000.required", asked=positions(missing), found=positions(free), kind="not free")
+    if wanted.bit_count() > size:
+        return Reason("000.required", asked=size, found=positions(wanted), kind="too many")
+    if free.bit_count() < size:
+        return Reason("000.partition", asked=size, found=free.bit_count(), kind="too few")
+    return Question(free, wanted, size)

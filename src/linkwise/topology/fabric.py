@@ -1,19 +1,21 @@
-"""The bandwidths of one machine, mended, with the tables that choosing by bottleneck needs."""
+"""The bandwidths of one machine, mended, with the tables that choosing by bottleneck needs.
+
+The bottleneck of every set of devices at once: its slowest pair, by bit mask.
+"""
+# Joined from fabric, set_bottlenecks: one docstring for all.
 
 from __future__ import annotations
 
+from array import array
 from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.topology import matrix_key, square, whole_matrix
 from linkwise.speed.caches import Kept, recall
-from linkwise.topology.device_sets import sets_with
-from linkwise.topology.device_sets__bits import positions
-from linkwise.topology.fabric__set_bottlenecks import set_bottlenecks
+from linkwise.topology.device_sets import positions, sets_with
 from linkwise.topology.link_bandwidth import link_value
-from linkwise.topology.residual import SIZES, Packing
-from linkwise.topology.residual__cliques import neighbours
+from linkwise.topology.residual import SIZES, Packing, neighbours
 from linkwise.topology.sample_cleaning import Mended, mend
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix
 
-__all__ = ["NEAR", "Fabric", "fabric_of"]
+__all__ = ["NEAR", "Fabric", "fabric_of", "set_bottlenecks"]
 
 NEAR: Final = 0.95
 """what is worth at least this part of the best counts as equal to it"""
@@ -90,3 +92,18 @@ def _fabric(samples: Matrix, links: tuple[tuple[Link, ...], ...]) -> Fabric:
         slower = zip(links, zip(*links, strict=True), strict=True)
         samples = tuple(tuple(map(link_value, map(min, row, column))) for row, column in slower)
     return Fabric(mend(tuple(tuple(map(float, row)) for row in samples), links))
+
+
+def set_bottlenecks(values: Matrix) -> array[float]:
+    """Bottleneck of mask m at index m, for all 2^n masks; infinite where there is no pair.
+
+    Sets whose last device is i are the sets without it, or what i has to them at worst: the smallest of its row, which
+    is worked out by doubling with every device before i.
+    """
+    found = [inf]
+    for i, row in enumerate(values):
+        worst = [inf]
+        for value in row[:i]:
+            worst += [min(slowest, value) for slowest in worst]
+        found += [min(other, one) for one, other in zip(found, worst, strict=True)]
+    return array("d", found)

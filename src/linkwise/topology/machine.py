@@ -1,13 +1,17 @@
-"""The pair scores of one machine, with the tables that choosing by link kinds needs."""
+"""The pair scores of one machine, with the tables that choosing by link kinds needs.
+
+The score of every set of devices at once: the sum over its pairs, by bit mask.
+"""
+# Joined from machine, set_scores: one docstring for all.
 
 from __future__ import annotations
 
 from itertools import chain
+from operator import add
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.topology import matrix_key, whole_matrix
 from linkwise.speed.caches import Kept, recall
-from linkwise.topology.machine__set_scores import pair_scores, set_scores
 from linkwise.topology.partition_table import PartitionTable
 
 if TYPE_CHECKING:
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.topology import Matrix
 
-__all__ = ["LARGEST_EXACT", "Machine", "machine_of"]
+__all__ = ["LARGEST_EXACT", "Machine", "machine_of", "pair_scores", "set_scores"]
 
 LARGEST_EXACT: Final = 16
 """Devices up to which tables are made; they have an entry for every set of devices."""
@@ -71,3 +75,27 @@ def _slower_direction(matrix: Matrix) -> Matrix:
     if columns == matrix:
         return matrix
     return tuple(tuple(map(min, row, column)) for row, column in zip(matrix, columns, strict=True))
+
+
+def set_scores(pairs: Matrix) -> list[float]:
+    """Score of mask m at index m, for all 2^n masks; one addition a mask.
+
+    Sets whose last device is i are the sets without it, plus what i adds: a sum of its row that
+    doubles with every device before i.
+    """
+    scores = [0.0]
+    for i, row in enumerate(pairs):
+        added = [0.0]
+        for value in row[:i]:
+            added += [total + value for total in added]
+        scores += map(add, scores, added)
+    return scores
+
+
+def pair_scores(pairs: Matrix) -> list[float]:
+    """The same for sets of two devices or fewer, and nothing for others: all that partitions into pairs need."""
+    scores = [0.0] * (1 << len(pairs))
+    for i, row in enumerate(pairs):
+        for j, value in enumerate(row[:i]):
+            scores[1 << i | 1 << j] = value
+    return scores

@@ -3,21 +3,24 @@
 Source: seed 000, "How to pick the best effort GPUs in one node". Choosing by the whole partition, not by the one set,
 keeps what is left usable for equal asks. Equal to go-gpuallocator's best-effort policy for sorted input, without its
 padded and aliased answers; an ask for one device takes the one whose loss costs the others least.
+
+The best partition where it has one full set and hardly anything is left over: no table is needed.
+
+A good partition, not proven the best: for machines with more free devices than an exact search can serve.
 """
+# Joined from partition, one_set, greedy: one docstring for all.
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from linkwise.errors import AskError
+from linkwise.model.topology import MAX_DEVICES
 from linkwise.model.verdict import Reason
-from linkwise.topology.device_sets__bits import mask_of, positions
-from linkwise.topology.device_sets__question import Question, question
+from linkwise.topology.device_sets import Question, mask_of, positions, question
 from linkwise.topology.machine import LARGEST_EXACT, machine_of
-from linkwise.topology.partition__greedy import greedy_partition
-from linkwise.topology.partition__one_set import MOST_LEFT_OVER, one_full_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +28,16 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix
     from linkwise.topology.machine import Machine
 
-__all__ = ["Objective", "Partition", "best_partition", "choose_partition", "partition_of"]
+__all__ = [
+    "MOST_LEFT_OVER",
+    "Objective",
+    "Partition",
+    "best_partition",
+    "choose_partition",
+    "greedy_partition",
+    "one_full_set",
+    "partition_of",
+]
 
 Objective = Literal["partition", "best-set"]
 """`partition` keeps the rest usable for equal asks; `best-set` takes the best set whatever it leaves."""
@@ -132,3 +144,58 @@ def _choose_among_many(machine: Machine, asked: Question, objective: Objective) 
 
 def _score(pairs: Matrix, devices: tuple[int, ...]) -> float:
     return sum([pairs[i][j] for i, j in combinations(devices, 2)])
+
+
+MOST_LEFT_OVER: Final = 2
+
+
+def one_full_set(pairs: Matrix, asked: Question) -> list[int]:
+    """The first partition with the best total, into one full set and at most two devices left over.
+
+    The total is that of all free pairs, less the pairs between the two sets: the fewest of those is best.
+    """
+    free = positions(asked.free)
+    spare = positions(asked.free & ~asked.required)
+    left_over = len(free) - asked.size
+    if not left_over:
+        return [asked.free]
+    cut = {device: sum([pairs[device][other] for other in free if other != device]) for device in spare}
+    lost: dict[tuple[int, ...], float]
+    if left_over == 1:
+        lost = {(device,): cut[device] for device in spare}
+    else:
+        lost = {(i, j): cut[i] + cut[j] - 2 * pairs[i][j] for i, j in combinations(spare, left_over)}
+    least = min(lost.values())
+    partitions = [_in_order(free, left) for left, loss in lost.items() if loss == least]
+    return [mask_of(members) for members in min(partitions, key=lambda sets: _padded(sets[0], asked.size))]
+
+
+def _in_order(free: tuple[int, ...], left: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The full set and the left-over set, the one with the lowest device first."""
+    return sorted([tuple([device for device in free if device not in left]), left])
+
+
+def _padded(members: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return members + (MAX_DEVICES,) * (size - len(members))
+
+
+def greedy_partition(pairs: Matrix, size: int, free: Sequence[int], required: Sequence[int]) -> list[tuple[int, ...]]:
+    """Sets of `size`, each grown from its best pair; the first holds the required devices, the last is left over."""
+    left = list(free)
+    sets = [_grow(pairs, size, left, list(required))]
+    while left:
+        sets.append(_grow(pairs, size, left, []))
+    return sets
+
+
+def _grow(pairs: Matrix, size: int, left: list[int], members: list[int]) -> tuple[int, ...]:
+    """Take one set out of `left`: the best pair, then always the device that adds most; the lowest among equals."""
+    if not members and len(left) > 1:
+        members = list(max(combinations(left, 2), key=lambda pair: pairs[min(pair)][max(pair)]))
+    for member in members:
+        left.remove(member)
+    while left and len(members) < size:
+        best = max(left, key=lambda device: sum(pairs[device][member] for member in members))
+        members.append(best)
+        left.remove(best)
+    return tuple(sorted(members))

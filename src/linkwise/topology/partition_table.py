@@ -14,8 +14,7 @@ from itertools import combinations, islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.topology import MAX_DEVICES
-from linkwise.topology.device_sets import bit_values, products, sets_with, with_lowest
-from linkwise.topology.device_sets__bits import positions
+from linkwise.topology.device_sets import bit_values, positions, products, sets_with, with_lowest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

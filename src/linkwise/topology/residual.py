@@ -1,19 +1,25 @@
 """What a choice leaves to others: how many good sets of 16, 8, 4 and 2 devices are still there.
 
 A set counts as good when its bottleneck is at least 95 % of the best such set of the same machine when it is empty.
+
+Sets of devices of which every pair is at least so fast: cliques of a graph, as bit masks.
+
+A set's bottleneck is at least t exactly when the set is a clique of the pairs worth t or more.
 """
+# Joined from residual, cliques: one docstring for all.
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.topology.device_sets__bits import positions
-from linkwise.topology.residual__cliques import cliques
+from linkwise.topology.device_sets import positions
 
 if TYPE_CHECKING:
-    from linkwise.topology.residual__cliques import Graph
+    from collections.abc import Iterator
 
-__all__ = ["SIZES", "Packing"]
+    from linkwise.model.topology import Matrix
+
+__all__ = ["SIZES", "Packing", "cliques", "neighbours"]
 
 SIZES: Final = (16, 8, 4, 2)
 """the sets that others may want, the largest first"""
@@ -96,3 +102,25 @@ def _twins(graph: Graph) -> list[tuple[int, tuple[int, ...]]]:
         for bits in alike.values()
         if len(bits) > 1
     ]
+
+
+Graph = tuple[int, ...]
+
+
+def neighbours(values: Matrix, threshold: float) -> Graph:
+    """For every device, the mask of the others whose pair with it is worth the threshold or more."""
+    return tuple(
+        sum(1 << j for j, value in enumerate(row) if value >= threshold and j != i) for i, row in enumerate(values)
+    )
+
+
+def cliques(graph: Graph, candidates: int, size: int) -> Iterator[int]:
+    """All sets of `size` candidates that are neighbours of each other, in lexicographic order of positions."""
+    if size == 0:
+        yield 0
+        return
+    while candidates.bit_count() >= size:
+        low = candidates & -candidates
+        candidates ^= low
+        for rest in cliques(graph, candidates & graph[low.bit_length() - 1], size - 1):
+            yield low | rest

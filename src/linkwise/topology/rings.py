@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.topology.device_sets__bits import positions
+from linkwise.topology.device_sets import positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.topology.bottleneck import Bottleneck, most_left, near_ties
-from linkwise.topology.device_sets import sets_with
-from linkwise.topology.device_sets__bits import mask_of, positions
+from linkwise.topology.device_sets import mask_of, positions, sets_with
 from linkwise.topology.machine import LARGEST_EXACT
 from linkwise.topology.partition import partition_of
 
 if TYPE_CHECKING:
-    from linkwise.topology.device_sets__question import Question
+    from linkwise.topology.device_sets import Question
     from linkwise.topology.fabric import Fabric
     from linkwise.topology.machine import Machine
     from linkwise.topology.partition import Objective, Partition

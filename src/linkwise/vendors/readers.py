@@ -1,4 +1,8 @@
-"""All kinds of text that can be read, and the one way in: finding which tool wrote it."""
+"""All kinds of text that can be read, and the one way in: finding which tool wrote it.
+
+Text as people paste, cut and pipe it, brought back to what the tool printed.
+"""
+# Joined from readers, text: one docstring for all.
 
 from __future__ import annotations
 
@@ -8,19 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import TopologyError
 from linkwise.model.topology import MAX_DEVICES, Topology
-from linkwise.vendors import amd, ascend as ascend_inventory, ascend__ascend_topo as ascend_topo, metax
+from linkwise.vendors import amd, ascend as ascend_inventory, ascend as ascend_topo, metax
 from linkwise.vendors.nvidia import (
     inventory as nvidia_inventory,
     nvbandwidth,
     p2p_test as nvidia_p2p,
     topo as nvidia_topo,
 )
-from linkwise.vendors.readers__text import clean
 
 if TYPE_CHECKING:
     from linkwise.vendors.reader import DeviceFacts, Reading
 
-__all__ = ["READERS", "device_facts", "parse_topology", "readings", "recognised"]
+__all__ = ["READERS", "clean", "device_facts", "parse_topology", "readings", "recognised"]
 
 _TABLES: Final = {
     "nvidia-smi": "nvidia-smi topo -m",
@@ -36,7 +39,7 @@ _TOOLS: Final = re.compile("|".join(_TABLES))
 # rule 002.vendors: one line a vendor's file. Texts that tell links come before those that tell bandwidth, and both
 # before inventories; of two that fit, the one that stands first is asked first.
 READERS: Final = (
-    *ascend_topo.READERS,
+    *ascend_topo.READERS_ASCEND_TOPO,
     *metax.READERS,
     *amd.READERS,
     *nvidia_topo.READERS,
@@ -128,3 +131,25 @@ def device_facts(text: str) -> tuple[DeviceFacts, ...]:
         empty = {field.name: getattr(facts, field.name) for field in fields(facts) if not getattr(known, field.name)}
         joined[facts.name] = replace(known, **empty)
     return tuple(joined.values())
+
+
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_RULER: Final = re.compile(r"\s*\|(?:\s*:?-{3,}:?\s*\|)+\s*")
+_ROW: Final = re.compile(r"\s*\|(.*)\|\s*")
+
+
+def clean(text: str) -> str:
+    """The text without terminal escapes, byte order mark, carriage returns and blanks at the ends of lines."""
+    plain = _ESCAPES.sub("", text.replace("\x00", "").removeprefix("\ufeff"))
+    lines = plain.replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ").split("\n")
+    if any(_RULER.fullmatch(line) for line in lines):
+        lines = [_from_markdown(line) for line in lines]
+    return "\n".join(line.rstrip(" ") for line in lines)
+
+
+def _from_markdown(line: str) -> str:
+    """A row of a Markdown table as the tool printed it, with tabs."""
+    if _RULER.fullmatch(line):
+        return ""
+    row = _ROW.fullmatch(line)
+    return "\t".join(cell.strip() for cell in row[1].split("|")) if row else line

@@ -8,7 +8,7 @@ import msgspec
 
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import Alike
-from linkwise.wire.decoding__words import plain_words
+from linkwise.wire.decoding import plain_words
 from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Final, get_args
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.wire.decoding__words import plain_words
+from linkwise.wire.decoding import plain_words
 
 __all__ = [
     "Answer",

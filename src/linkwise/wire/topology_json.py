@@ -1,4 +1,8 @@
-"""Our own description of a machine, as JSON or as what a YAML reader made of it."""
+"""Our own description of a machine, as JSON or as what a YAML reader made of it.
+
+What is known of a machine's links, as JSON.
+"""
+# Joined from topology_file, topology_view: one docstring for all.
 
 from __future__ import annotations
 
@@ -9,9 +13,9 @@ import msgspec
 from linkwise.errors import TopologyError
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology, numbered, square, whole_matrix
-from linkwise.wire.decoding__words import plain_words
+from linkwise.wire.decoding import plain_words
 
-__all__ = ["FORMAT", "read_topology"]
+__all__ = ["FORMAT", "TopologyView", "encode_topology", "read_topology"]
 
 FORMAT: Final = """\
 devices: [GPU-aaaa, GPU-bbbb]      # optional; positions 0, 1, ... without it
@@ -75,3 +79,43 @@ def _with(row: object, position: int, value: object) -> object:
     if not isinstance(row, list) or position >= len(row):
         return row
     return [*row[:position], value, *row[position + 1 :]]
+
+
+class TopologyView(msgspec.Struct):
+    """A machine: matrices have a row and a column a device; an empty one is not known."""
+
+    status: str
+    """whole or incomplete"""
+    devices: tuple[str, ...]
+    links: tuple[tuple[str, ...], ...]
+    bandwidth: tuple[tuple[float, ...], ...]
+    rings: tuple[tuple[int, ...], ...]
+    suspects: tuple[tuple[int, int], ...]
+    facts: tuple[dict[str, object], ...]
+    """what is told of each device: uuid, model, bus id, memory in MiB, NUMA node, health"""
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+def encode_topology(
+    topology: Topology,
+    rings: tuple[tuple[int, ...], ...],
+    suspects: tuple[tuple[int, int], ...],
+    facts: tuple[dict[str, object], ...],
+) -> bytes:
+    """One JSON object; what is derived or told elsewhere is handed in."""
+    view = TopologyView(
+        status="incomplete" if topology.problems else "whole",
+        devices=topology.devices,
+        links=tuple(tuple(map(str, row)) for row in topology.links),
+        bandwidth=topology.bandwidth,
+        rings=rings,
+        suspects=suspects,
+        facts=facts,
+        problems=topology.problems,
+        warnings=topology.warnings,
+    )
+    return _encoder.encode(view)

@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 
 from linkwise import ContainerView, NodeView, PodView, Toleration
 from linkwise.broker.cluster.demand import capacity_of, demand_of
-from linkwise.dialects.pod_resources import combined
-from linkwise.dialects.pod_resources__quantity import quantity
+from linkwise.dialects.pod_resources import combined, quantity
 from linkwise.model.demand import Capacity, Demand
 from linkwise.model.views import HostPort, NodeTerm, PodTerm
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from linkwise.broker.cluster.pod_request import wish_of
-from linkwise.broker.cluster.pod_request__wishes import LONGEST, TEMPLATES, Wishes
+from linkwise.broker.cluster.pod_request import LONGEST, TEMPLATES, Wishes, wish_of
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.model.views import ContainerView, Owner, PodView
 

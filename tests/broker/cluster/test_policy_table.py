@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from linkwise import PodView
-from linkwise.broker.cluster.pod_request__policy_table import policy_of
+from linkwise.broker.cluster.pod_request import policy_of
 from linkwise.dialects.linkwise.dialect import POLICY
 from linkwise.testing.nodes import ask, share_ask
 

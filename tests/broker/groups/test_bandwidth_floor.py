@@ -8,7 +8,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.settings import BandwidthSettings, PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
-from linkwise.testing.cluster__group_pods import in_gang, in_group
+from linkwise.testing.cluster import in_gang, in_group
 from linkwise.vendors.machines import profile
 
 FAST = 40.0

@@ -7,8 +7,16 @@ from dataclasses import replace
 from linkwise.broker.watch_events import PodGone
 from linkwise.dialects.groups.koordinator_gang import WAITING
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import Box, binds, broker_of, device_pod, place
-from linkwise.testing.cluster__group_pods import in_gang, in_group, woken
+from linkwise.testing.cluster import (
+    Box,
+    binds,
+    broker_of,
+    device_pod,
+    in_gang,
+    in_group,
+    place,
+    woken_group_pods as woken,
+)
 
 HOUR = 3600.0
 

@@ -10,7 +10,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.views import ContainerView, PodView
-from linkwise.testing.cluster__group_pods import in_gang
+from linkwise.testing.cluster import in_gang
 from linkwise.vendors.machines import profile
 
 

@@ -9,8 +9,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import PodGone
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import Box, broker_of, device_pod
-from linkwise.testing.cluster__group_pods import in_gang, woken
+from linkwise.testing.cluster import Box, broker_of, device_pod, in_gang, woken_group_pods as woken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from linkwise.broker.groups.planning import Run, start
 from linkwise.broker.groups.planning_input import network_of, read_network
 from linkwise.broker.groups.registry import Gathered
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.model.ask__group import Group
+from linkwise.model.ask import Group
 from linkwise.model.views import ContainerView, NodeView, PodTerm, PodView, Taint
 from linkwise.vendors.machines import profile
 

@@ -9,8 +9,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import Box, broker_of, device_pod
-from linkwise.testing.cluster__group_pods import in_gang, in_group, woken
+from linkwise.testing.cluster import Box, broker_of, device_pod, in_gang, in_group, woken_group_pods as woken
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView

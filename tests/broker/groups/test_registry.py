@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from linkwise.broker.groups.registry__group_roll import Roll
-from linkwise.model.ask__group import Group
+from linkwise.broker.groups.registry import Roll
+from linkwise.model.ask import Group
 from linkwise.model.views import PodView
 
 GROUP = Group("default/g", "koordinator")

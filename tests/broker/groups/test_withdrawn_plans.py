@@ -9,8 +9,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Annotate
 from linkwise.dialects.linkwise.dialect import PLAN
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import Box, broker_of, device_pod
-from linkwise.testing.cluster__group_pods import in_group
+from linkwise.testing.cluster import Box, broker_of, device_pod, in_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,8 +9,7 @@ import pytest
 
 from linkwise.broker.watch_events import PodGone
 from linkwise.model.views import ContainerView, PodView
-from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, Box, broker_of, device_pod, place
-from linkwise.testing.cluster__group_pods import in_gang
+from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, Box, broker_of, device_pod, in_gang, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker

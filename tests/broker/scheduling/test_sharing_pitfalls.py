@@ -12,7 +12,7 @@ from linkwise.broker.watch_events import NodeGone, NodeObject
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.views import PodView
 from linkwise.testing.cluster import MEMORY, Box, binds, broker_of, device_pod, place, seen_bound
 from support.properties.broker_invariants import claims

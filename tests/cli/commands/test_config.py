@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from linkwise.config.schema import SCHEMA
-from support.environment__surroundings import surroundings
+from support.environment import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

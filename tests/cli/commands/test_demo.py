@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from linkwise.cli.tour.stories import STORIES
-from support.environment__surroundings import surroundings
+from support.environment import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from linkwise.embedded.apiserver.faults import Fault
 from support.e2e.node_objects import ascend, machine
 from support.e2e.pod_objects import pod
 from support.embedded.cli_cluster import AskedCluster
-from support.environment__reserved import reserve
+from support.environment import reserve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from linkwise.cli.render.tables__rows import age_text
+from linkwise.cli.render.tables import age_text
 from support.e2e.node_objects import ascend, gpushare, machine
 from support.e2e.pod_objects import pod
 from support.embedded.cli_cluster import AskedCluster, gpushare_pod

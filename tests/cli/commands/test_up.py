@@ -17,7 +17,7 @@ from linkwise.cli.inputs.fleet import DEFAULT
 from linkwise.config.settings import HttpSettings
 from linkwise.embedded.nodes.machines import node_names
 from support.embedded.up_process import TriedCluster
-from support.environment__reserved import reserve
+from support.environment import reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

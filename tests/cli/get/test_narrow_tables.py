@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from linkwise.cli.get.show import SPARE, _table
-from linkwise.cli.render.tables import headed_table, print_table
-from linkwise.cli.render.tables__rows import Cell, Row
+from linkwise.cli.render.tables import Cell, Row, headed_table, print_table
 
 CELLS = {
     "pod": Cell("trainer-of-a-large-model", short=True),

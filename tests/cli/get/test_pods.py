@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from linkwise.assembly.cluster_reader import Seen
 from linkwise.broker.broker import Broker
 from linkwise.cli.get.pods import MOST_PLANS, pod_rows
-from linkwise.testing.cluster import Box, device_pod
-from linkwise.testing.cluster__group_pods import in_gang
+from linkwise.testing.cluster import Box, device_pod, in_gang
 
 if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation

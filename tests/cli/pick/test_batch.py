@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.cli.pick.batch__batch import answer_lines
+from linkwise.cli.pick.batch import answer_lines
 from linkwise.testing.machines import M1, pairs_machine
 
 if TYPE_CHECKING:

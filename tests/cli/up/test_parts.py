@@ -12,14 +12,12 @@ import pytest
 import yaml
 from rich.console import Console
 
-from linkwise.assembly.local_cluster import LocalCluster
-from linkwise.assembly.local_cluster__scratch import scratch
+from linkwise.assembly.local_cluster import LocalCluster, scratch
 from linkwise.cli.commands.up import command
 from linkwise.cli.examples import example
 from linkwise.cli.inputs.fleet import DEFAULT, MOST, fleet_of, spread
 from linkwise.cli.up.kubeconfig import MARK, check, kept
-from linkwise.cli.up.messages import next_steps, welcome
-from linkwise.cli.up.messages__reaching import reaching
+from linkwise.cli.up.messages import next_steps, reaching, welcome
 from linkwise.cli.up.running import Up, until_it_ends
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.errors import ClusterError, InputError

@@ -13,7 +13,7 @@ from linkwise.dialects.ascend.dialect import CONSUMED, Ascend
 from linkwise.dialects.ascend.node import PROFILES
 from linkwise.dialects.dialect import Held, Writing
 from linkwise.model.ask import Ask, ContainerAsk
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 from linkwise.policies.ring_profiles import ring_profile
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
 
 NPU = "huawei.com/Ascend910"
 EIGHT = NodeView("npu-1", capacity={NPU: "8"}, allocatable={NPU: "8"})

@@ -20,7 +20,7 @@ from linkwise.dialects.ascend.rank_table import (
     ranks,
     read_ranks,
 )
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 NPU = "huawei.com/Ascend910"
 KEY = "ascend.kubectl.kubernetes.io/ascend-910-configuration"

@@ -11,7 +11,7 @@ import pytest
 from linkwise import InputError
 from linkwise.dialects.groups.koordinator_gang import duration
 from linkwise.dialects.groups.membership import group_of
-from linkwise.model.ask__group import Group, NetworkWish
+from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.views import PodView
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from linkwise.dialects.groups import (
     membership as groups,
 )
 from linkwise.dialects.groups.membership import group_of, may_have_group
-from linkwise.model.ask__group import Group, NetworkWish
+from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.views import Owner, PodView
 
 SEED = "gputopology.scheduling.koordinator.sh/"

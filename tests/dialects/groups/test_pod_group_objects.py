@@ -8,7 +8,7 @@ import pytest
 
 from linkwise.dialects.groups.membership import group_of
 from linkwise.dialects.groups.pod_group_objects import KINDS, PodGroup, gang_name, pod_group_of, with_pod_group
-from linkwise.model.ask__group import Group, NetworkWish
+from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.views import PodView
 
 GANG = "gang.scheduling.koordinator.sh/"

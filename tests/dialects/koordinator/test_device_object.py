@@ -23,7 +23,7 @@ from linkwise.testing.machines import M2
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
 
 DIALECT = Koordinator()
 GIB = 2**30

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from linkwise.dialects.koordinator.dialect import Koordinator
 from linkwise.dialects.koordinator.quantities import OWNED
 from linkwise.model.ask import Ask, ContainerAsk
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 from linkwise.model.views import ContainerView, PodView
 
 DIALECT = Koordinator()

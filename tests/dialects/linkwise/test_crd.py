@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from linkwise.dialects.linkwise.inventory import inventory_object
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from linkwise.dialects.linkwise.inventory import inventory_enforced, inventory_facts, inventory_object
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.link import SELF, Link, Pcie
 from linkwise.model.topology import Topology
 from linkwise.testing.machines import DGX1, M2

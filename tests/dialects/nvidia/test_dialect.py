@@ -24,13 +24,13 @@ from linkwise.dialects.nvidia.dialect import FACTS, OLD_RESOURCE, RESOURCE, TOPO
 from linkwise.dialects.nvidia.topology_annotation import read_matrix
 from linkwise.model.link import SELF, Pcie
 from linkwise.model.topology import numbered
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 from linkwise.topology.link_score import pair_score
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
 
 DIALECT = Nvidia()
 KINDS = ["SYS", "NODE", "PHB", "PXB", "PIX", "BOARD", "NV1", "NV2", "NV18+NODE", "NV2+PHB", "?", "HCCS", "XGMI"]

@@ -16,8 +16,7 @@ from linkwise.kube.perform.bind import Binder
 from linkwise.kube.watch.watcher import Watching
 from support.embedded.conformance import Space, pod
 from support.embedded.thread import EmbeddedThread
-from support.fakes.scripted_api import until
-from support.fakes.scripted_api__idle_time import run_idle
+from support.fakes.scripted_api import run_idle, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

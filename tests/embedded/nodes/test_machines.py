@@ -8,7 +8,7 @@ import pytest
 
 from linkwise.cli.inputs.fleet import DEFAULT
 from linkwise.embedded.nodes.kubelet import SimulatedNodes
-from linkwise.embedded.nodes.machines__simulated_fleet import make_fleet
+from linkwise.embedded.nodes.machines import make_fleet
 from linkwise.embedded.store import Store
 from linkwise.vendors.machines import PROFILES
 

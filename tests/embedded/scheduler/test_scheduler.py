@@ -10,10 +10,10 @@ import pytest
 
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.errors import ClusterError, InputError
-from linkwise.net.http_client__scheduling_http import Caller
+from linkwise.net.http_client import Caller
 from support.e2e.node_objects import ascend, machine, node
 from support.embedded.cluster import QUICK, Bed, embedded
-from support.environment__reserved import reserve
+from support.environment import reserve
 
 GPU: Final = "nvidia.com/gpu"
 CHIP: Final = "huawei.com/Ascend910"

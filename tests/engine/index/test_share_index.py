@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from linkwise import Ask, Device, Node, Use
-from linkwise.engine.index.share_buckets__sorted_names import SortedNames
+from linkwise.engine.index.share_buckets import SortedNames
 from linkwise.engine.index.share_index import Rooms
 from linkwise.model.settings import ShareSettings
 from linkwise.testing.nodes import share_ask, share_node

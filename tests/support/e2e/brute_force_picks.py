@@ -7,7 +7,7 @@ from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from support.properties.enumeration__enumeration import enumerate_best_partition
+from support.properties.enumeration import enumerate_best_partition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from linkwise.dialects.linkwise.inventory import SOURCE, inventory_object
 from linkwise.dialects.nvidia.topology_annotation import TOPOLOGY, matrix_annotation
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import Topology
 from linkwise.vendors.machines import profile
 

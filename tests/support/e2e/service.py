@@ -1,23 +1,32 @@
-"""A cluster whose kube-scheduler asks a running service, for tests: nodes are told, pods are made, grants are read."""
+"""A cluster whose kube-scheduler asks a running service, for tests: nodes are told, pods are made, grants are read.
+
+A service that kube-scheduler asks, with whatever settings and over whatever line a test wants.
+"""
+# Joined from bed_service, bed_running: one docstring for all.
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from support.e2e.api_client import path_of
-from support.e2e.pod_objects import pod
+from support.e2e.pod_objects import device_definition, pod
 from support.e2e.processes import wait_for
+from support.e2e.scheduler import Serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from support.e2e.api_client import Raw
     from support.e2e.cluster import Cluster
-    from support.e2e.scheduler import Serve
 
-__all__ = ["Granted", "Placing", "grant"]
+
+__all__ = ["Granted", "Placing", "answering", "answering_for_koordinator", "grant", "printed"]
 
 GRANT: Final = "linkwise.dev/grant"
 SECONDS: Final = 15.0
@@ -179,3 +188,41 @@ class Placing:
         there = {"kubernetes.io/hostname": name}
         self.place("default", probe, nodeSelector=there, tolerations=[{"operator": "Exists"}])
         self.gone("default", probe)
+
+
+@contextmanager
+def answering(
+    cluster: Cluster, name: str, *, kubeconfig: Path | None = None, configuration: Mapping[str, object] | None = None
+) -> Iterator[Serve]:
+    """A service of the user linkwise under the shipped role, which outlasts a clearing; kube-scheduler asks it."""
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}")
+    cluster.apply(role, "kube-system")
+    serve = Serve(
+        kubeconfig or cluster.kubeconfig("linkwise"), cluster.folder, name=f"serve-{name}", configuration=configuration
+    )
+    try:
+        serve.start()
+        way = ["--kubeconfig", str(cluster.kubeconfig("scheduler")), "--no-leader-elect"]
+        cluster.scheduler.run(printed("config", "scheduler", "--url", serve.url, "--default-scheduler", *way))
+        yield serve
+    finally:
+        cluster.scheduler.stop()
+        serve.stop()
+        cluster.kubectl("delete", "--ignore-not-found", "--filename", "-", stdin=role)
+
+
+@contextmanager
+def answering_for_koordinator(cluster: Cluster, name: str) -> Iterator[Serve]:
+    """The same with Koordinator's kind of objects, which is looked for when the service starts."""
+    cluster.define(device_definition())
+    try:
+        with answering(cluster, name) as serve:
+            yield serve
+    finally:
+        cluster.undefine(device_definition())
+
+
+def printed(*words: str) -> str:
+    """What the command line prints."""
+    command = [sys.executable, "-m", "linkwise", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

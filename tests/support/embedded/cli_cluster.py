@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from support.embedded.thread import EmbeddedThread
-from support.environment__surroundings import surroundings
+from support.environment import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,7 +16,7 @@ from linkwise.kube.client.api import connect
 from linkwise.model.settings import PlacingSettings
 from linkwise.net.timing import Timing
 from linkwise.serve.http.server import listen
-from support.environment__reserved import reserve
+from support.environment import reserve
 
 if TYPE_CHECKING:
     import socket

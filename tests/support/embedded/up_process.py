@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from support.e2e.api_client import Api
-from support.environment__surroundings import surroundings
+from support.environment import surroundings
 
 if TYPE_CHECKING:
     from typing import Self

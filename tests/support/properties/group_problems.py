@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import strategies as st
 
-from linkwise.engine.planning.hosts__hosting import LinkedHost
+from linkwise.engine.planning.hosts import LinkedHost
 from linkwise.engine.planning.planner import TABLE, outline
 from linkwise.engine.planning.problem import GroupProblem, MemberKind, Spot
 from support.properties.enumeration import Place, Values

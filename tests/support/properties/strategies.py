@@ -1,11 +1,23 @@
-"""Generated views of pods and nodes, as reading Kubernetes objects could give them, for tests with hypothesis."""
+"""Generated questions about machines, for tests with hypothesis.
+
+Generated nodes and asks for every policy, for tests with hypothesis.
+
+Generated views of pods and nodes, as reading Kubernetes objects could give them, for tests with hypothesis.
+"""
+# Joined from generated, worlds, views: one docstring for all.
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
 
+from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.model.device import Device
+from linkwise.model.link import SELF, Link, Pcie
+from linkwise.model.node import Node, Use
+from linkwise.model.topology import Topology
 from linkwise.model.views import (
     ContainerView,
     HostPort,
@@ -19,7 +31,94 @@ from linkwise.model.views import (
     Toleration,
 )
 
-__all__ = ["node_views", "pod_views"]
+if TYPE_CHECKING:
+    from linkwise.model.node import AskMode, Mode
+
+__all__ = ["Question", "asks", "node_views", "nodes", "pod_views", "questions"]
+
+# Few values make ties, many make every pair differ; both kinds of machine exist.
+_KINDS = st.sampled_from([(10,), (10, 110), (10, 20, 30, 50, 110, 230, 250), tuple(range(0, 2000, 7))])
+
+
+class Question(NamedTuple):
+    """So many of the available devices of a machine, the required ones among them."""
+
+    matrix: list[list[int]]
+    size: int
+    available: list[int]
+    required: list[int]
+
+
+@st.composite
+def questions(draw: st.DrawFn, most: int = 8) -> Question:
+    """A question that has an answer, about a machine with a symmetric matrix."""
+    count = draw(st.integers(1, most))
+    values = st.sampled_from(draw(_KINDS))
+    matrix = [[0] * count for _ in range(count)]
+    for i in range(count):
+        for j in range(i):
+            matrix[i][j] = matrix[j][i] = draw(values)
+    available = sorted(draw(st.sets(st.integers(0, count - 1), min_size=1)))
+    size = draw(st.integers(1, len(available)))
+    required = sorted(draw(st.sets(st.sampled_from(available), max_size=size)))
+    return Question(matrix, size, available, required)
+
+
+_NAMESPACES = st.sampled_from(["team-a", "team-b"])
+_KINDS_WORLDS = st.builds(Link.of, st.integers(0, 3), st.sampled_from(list(Pcie)))
+
+
+@st.composite
+def nodes(draw: st.DrawFn, mode: Mode = "whole", most: int = 8, profile: str = "") -> Node:
+    """A node of which some devices are faulty, some taken or shared, and some links known."""
+    count = draw(st.integers(1, most))
+    memory = draw(st.integers(1, 20))
+    healthy = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    devices = tuple(Device(f"d{i}", i, memory=memory, healthy=healthy[i]) for i in range(count))
+    used = {device.id: draw(_uses(mode, memory)) for device in devices if draw(st.booleans())}
+    known = draw(st.sampled_from(["nothing", "links", "bandwidth", "both"]))
+    links, samples = _matrices(draw, count)
+    topology = Topology(
+        tuple(device.id for device in devices),
+        links=links if known in {"links", "both"} else (),
+        bandwidth=samples if known in {"bandwidth", "both"} else (),
+    )
+    node = Node("n", devices, used, topology, profile, mode)
+    return node if known != "nothing" else replace(node, topology=None)
+
+
+@st.composite
+def asks(draw: st.DrawFn, mode: AskMode = "whole") -> Ask:
+    """An ask of one to three containers, whole devices or parts of one."""
+    containers = []
+    for number in range(draw(st.integers(1, 3))):
+        if mode == "whole":
+            containers.append(ContainerAsk(f"c{number}", devices=draw(st.integers(0, 4))))
+        else:
+            share, core = draw(st.integers(0, 8)), draw(st.integers(0, 60))
+            containers.append(ContainerAsk(f"c{number}", share=share, core=core))
+    return Ask("example.com/x", tuple(containers), draw(_NAMESPACES), mode=mode)
+
+
+@st.composite
+def _uses(draw: st.DrawFn, mode: Mode, memory: int) -> Use:
+    if mode == "whole":
+        return Use(whole=True)
+    # Records may say that more is taken than there is.
+    share, core = draw(st.integers(0, memory + 2)), draw(st.integers(0, 120))
+    return Use(share, core, namespaces=frozenset(draw(st.sets(_NAMESPACES, min_size=1))))
+
+
+def _matrices(draw: st.DrawFn, count: int) -> tuple[tuple[tuple[Link, ...], ...], tuple[tuple[float, ...], ...]]:
+    speeds = st.sampled_from([0.0, 16.0, 17.0, 48.0, 49.0, 96.0])
+    links = [[SELF] * count for _ in range(count)]
+    samples = [[0.0] * count for _ in range(count)]
+    for i in range(count):
+        for j in range(i):
+            links[i][j] = links[j][i] = draw(_KINDS_WORLDS)
+            samples[i][j], samples[j][i] = draw(speeds), draw(speeds)
+    return tuple(map(tuple, links)), tuple(map(tuple, samples))
+
 
 T = TypeVar("T")
 

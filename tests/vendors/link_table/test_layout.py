@@ -7,8 +7,7 @@ import pytest
 from linkwise.model.link import SELF, Link
 from linkwise.vendors.link_table.cells import Cells, split_row
 from linkwise.vendors.link_table.layout import Names, chosen, tables
-from linkwise.vendors.link_table.matrix import read_table
-from linkwise.vendors.link_table.matrix__fabric_check import fabric_warnings
+from linkwise.vendors.link_table.matrix import fabric_warnings, read_table
 from linkwise.vendors.nvidia.topo import READERS
 from support.environment import growth
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.vendors.nvidia import nvbandwidth, p2p_test as nvidia_p2p
-from linkwise.vendors.readers__text import clean
-from support.builders.tool_texts__bandwidth_texts import nvbandwidth_text, p2p_text
+from linkwise.vendors.readers import clean
+from support.builders.tool_texts import nvbandwidth_text, p2p_text
 from support.environment import growth
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.vendors.nvidia import nvbandwidth
-from linkwise.vendors.readers__text import clean
-from support.builders.tool_texts__bandwidth_texts import nvbandwidth_text
+from linkwise.vendors.readers import clean
+from support.builders.tool_texts import nvbandwidth_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.vendors.nvidia.inventory import READERS
-from linkwise.vendors.readers__text import clean
+from linkwise.vendors.readers import clean
 
 if TYPE_CHECKING:
     from linkwise.vendors.reader import Reading

@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.model.link import Pcie
 from linkwise.vendors.nvidia.topo import READERS
-from linkwise.vendors.readers__text import clean
+from linkwise.vendors.readers import clean
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,19 @@ from linkwise.errors import InputError
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.ledger_entry import Entry
 from linkwise.model.settings import BandwidthSettings, PlacingSettings, ShareSettings
-from linkwise.model.snapshot import EffectKept, Kept, OfferKept, Snapshot, Tried
-from linkwise.model.snapshot__snapshot_groups import GroupsKept, LevelKept, PlacementKept, PlanKept, ShortKept, ToldKept
+from linkwise.model.snapshot import (
+    EffectKept,
+    GroupsKept,
+    Kept,
+    LevelKept,
+    OfferKept,
+    PlacementKept,
+    PlanKept,
+    ShortKept,
+    Snapshot,
+    ToldKept,
+    Tried,
+)
 from linkwise.model.verdict import Grant, Offer, Part, Reason
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.wire.snapshot.group_records import (

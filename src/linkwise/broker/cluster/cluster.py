@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.cluster_objects import ClusterObjects, document_of
 from linkwise.broker.cluster.inventory import kind_of, stock_in_any_case
-from linkwise.broker.cluster.pod_request import asks_for_devices
-from linkwise.broker.cluster.pod_request__wishes import Wishes
+from linkwise.broker.cluster.pod_request import Wishes, asks_for_devices
 from linkwise.broker.cluster.pods import Pods, holds_devices
 from linkwise.broker.cluster.recorded_grants import elsewhere, untold
 from linkwise.dialects.registry import held_by
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import Stock
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.snapshot import Kept, Snapshot
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.verdict import Problem
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["Cluster", "holds_devices"]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from linkwise.dialects.groups.hyper_nodes import HyperNode, Tiers
     from linkwise.dialects.groups.network_topology import Ladder
     from linkwise.dialects.groups.pod_group_objects import PodGroup
-    from linkwise.model.ask__group import Group
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.ask import Group
+    from linkwise.model.verdict import Problem
     from linkwise.model.views import NodeView, PodView
 
     Parse = Callable[[bytes], Any]

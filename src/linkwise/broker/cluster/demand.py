@@ -10,11 +10,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import where_pod
-from linkwise.dialects.pod_resources import combined
-from linkwise.dialects.pod_resources__quantity import quantity
+from linkwise.dialects.pod_resources import combined, quantity
 from linkwise.errors import InputError
 from linkwise.model.demand import Capacity, Demand
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from linkwise.model.views import ContainerView, NodeView, PodView

@@ -17,12 +17,11 @@ from linkwise.dialects.ascend.node import PROFILES
 from linkwise.dialects.dialect import where_node
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced
 from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA
-from linkwise.dialects.pod_resources__quantity import quantity
+from linkwise.dialects.pod_resources import quantity
 from linkwise.dialects.registry import DIALECTS, owners
 from linkwise.errors import InputError
-from linkwise.model.inventory import Stock
-from linkwise.model.inventory__node_facts import NodeFacts
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.inventory import NodeFacts, Stock
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

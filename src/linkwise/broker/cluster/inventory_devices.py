@@ -11,7 +11,7 @@ from linkwise.model.device import Device
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
 
 __all__ = ["Source", "in_percent", "joined", "matched", "measured"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.nvidia.dialect import TOPOLOGY
 from linkwise.model.topology import Topology
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from linkwise.model.device import Device
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
 
 __all__ = ["topology_of"]
 

@@ -1,23 +1,42 @@
-"""What a pod wants, in the words of whichever system it speaks, and the policy that this is placed by."""
+"""What a pod wants, in the words of whichever system it speaks, and the policy that this is placed by.
+
+What pods want, read once for all that are made from one template.
+
+One ask, one policy: which rules an ask is placed by.
+"""
+# Joined from wish, wishes, policy_table: one docstring for all.
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.pod_request__policy_table import policy_of
+from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.groups.membership import group_of, may_have_group, owner_group
+from linkwise.dialects.linkwise.dialect import POLICY, policy_of as wished_policy
 from linkwise.dialects.registry import owners, understand
+from linkwise.model.verdict import Problem
+from linkwise.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.model.ask import Ask
-    from linkwise.model.ask__group import Group
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.ask import Ask, Group
+    from linkwise.model.node import Mode
     from linkwise.model.views import PodView
 
-__all__ = ["Wish", "asks_for_devices", "group_said", "wish_of"]
+__all__ = [
+    "LONGEST",
+    "TEMPLATES",
+    "Wish",
+    "Wishes",
+    "asks_for_devices",
+    "group_said",
+    "policy_for_devices",
+    "policy_of",
+    "wish_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +84,88 @@ def asks_for_devices(pod: PodView) -> bool:
             if owners(name):
                 return True
     return False
+
+
+TEMPLATES: Final = 4_096
+LONGEST: Final = 8_192
+"""characters of annotations; what stays in mind when its pod is gone must not be large"""
+
+_words: Final = attrgetter(
+    *("containers", "labels", "annotations", "overhead", "node_selector", "owner"),
+    *("scheduling_group", "claims", "hosted_by_claims"),
+)
+"""all that dialects read of a pod to learn what it wants, beside its namespace"""
+
+
+class Wishes:
+    """Answers for pods that are made again and again.
+
+    Args:
+        by_resource: the administrator's choice of policies.
+        by_owner: whether pods of one owner are a group though they do not say so.
+        most: templates that are remembered; pods of others are read again.
+    """
+
+    def __init__(self, by_resource: Mapping[str, str], *, by_owner: bool, most: int = TEMPLATES) -> None:
+        self._by_resource = by_resource
+        self._by_owner = by_owner
+        self._most = most
+        self._known: dict[tuple[str, int, int, str | None], tuple[PodView, Wish]] = {}
+
+    def of(self, pod: PodView) -> Wish:
+        """What the pod wants; its words are compared, for a version alone is no proof: whoever asks may have made it up."""
+        # Views of one template share these parts, and the view that is kept keeps them from being anybody else's.
+        template = (pod.namespace, id(pod.containers), id(pod.labels))
+        for name in (None, pod.name):
+            known = self._known.get((*template, name))
+            if known and _words(known[0]) == _words(pod):
+                return known[1]
+        wish = wish_of(pod, self._by_resource, by_owner=self._by_owner)
+        if sum(map(len, pod.annotations.values())) <= LONGEST:
+            self._known[*template, pod.name if wish.problems else None] = (pod, wish)  # problems name the pod
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+        return wish
+
+
+# By the dialect that the ask is said in: for whole devices, for members of a group, and for a part of one device.
+_BY_DIALECT: Final = {
+    "nvidia": ("link-affinity", "bandwidth", "memory-share"),
+    "amd": ("link-affinity", "bandwidth", "memory-share"),
+    "koordinator": ("bandwidth", "bandwidth", "memory-share"),
+    "ascend": ("ring-affinity", "ring-affinity", "memory-share"),
+    "aliyun": ("memory-share", "memory-share", "memory-share"),
+}
+_FOR_DEVICES: Final = ("link-affinity", "bandwidth", "whole-device")
+_NONE: Final[Mapping[str, str]] = {}
+_COUNTS_ONLY: Final = ("whole-device", "whole-device", "memory-share")
+
+
+def policy_for_devices(words: frozenset[str], mode: Mode, by_resource: Mapping[str, str]) -> str:
+    """The policy by which a node's whole devices are handed out, where no pod is known that says otherwise."""
+    spoken = [name for name in _BY_DIALECT if name in words and name != "aliyun"]
+    percents = "koordinator" in spoken and (mode == "percent" or spoken == ["koordinator"])
+    dialect = "koordinator" if percents else next((name for name in spoken if name != "koordinator"), "")
+    set_for = next((by_resource[word] for word in sorted(words) if word in by_resource), "")
+    if set_for in _FOR_DEVICES and dialect != "ascend":
+        return set_for
+    return _BY_DIALECT.get(dialect, _COUNTS_ONLY)[0]
+
+
+def policy_of(
+    pod: PodView, dialect: str, ask: Ask, *, in_group: bool, by_resource: Mapping[str, str] = _NONE
+) -> tuple[str, Problem | None]:
+    """The policy's name, and what is wrong with the pod's own wish for one; a wish that can't be met is not followed.
+
+    `by_resource` is what an administrator set; the pod's own wish goes before it.
+    """
+    whole, member, part = _BY_DIALECT.get(dialect, _COUNTS_ONLY)
+    usual = part if not ask.devices else member if in_group else whole
+    wish = wished_policy(pod) or by_resource.get(ask.resource, "")
+    if wish in {"", usual}:
+        return usual, None
+    if wish not in POLICIES:
+        return usual, Problem(where_pod(pod), POLICY, f"policy {wish!r} is not known; choose of {', '.join(POLICIES)}")
+    if wish not in (_FOR_DEVICES if ask.devices and dialect != "ascend" else (usual,)):
+        return usual, Problem(where_pod(pod), POLICY, f"policy {wish!r} can't serve what the pod asks for")
+    return wish, None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from linkwise.broker.groups.registry import Gathered, GroupBook
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
-    from linkwise.model.ask__group import Group
+    from linkwise.model.ask import Group
 
 __all__ = ["alternatives", "apart", "begin", "bundled", "groups_of", "hold_together", "mates_of", "tie", "together"]
 

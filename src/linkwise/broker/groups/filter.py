@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.cluster.host_fit import needed_by, stopped
 from linkwise.broker.groups.bundles import mates_of
-from linkwise.broker.groups.notices__group_told import answered, in_vain, not_ready
+from linkwise.broker.groups.notices import answered, in_vain, not_ready
 from linkwise.broker.groups.plan_annotations import give_up
 from linkwise.broker.groups.planning import gathered
 from linkwise.broker.groups.planning_runs import try_now, wakes

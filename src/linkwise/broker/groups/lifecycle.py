@@ -1,4 +1,8 @@
-"""What time and the cluster do to groups: plans end, break or lose members, and whoever waits is woken."""
+"""What time and the cluster do to groups: plans end, break or lose members, and whoever waits is woken.
+
+Objects of the cluster that changed, and the groups that waited for that.
+"""
+# Joined from group_upkeep, group_news: one docstring for all.
 
 from __future__ import annotations
 
@@ -9,8 +13,7 @@ from zlib import crc32
 from linkwise.broker.effects import Event
 from linkwise.broker.groups.bundles import mates_of
 from linkwise.broker.groups.plan_annotations import give_up
-from linkwise.broker.groups.planning import gathered, patience, prolong, resting, told_pods
-from linkwise.broker.groups.planning__group_places import unclaimed
+from linkwise.broker.groups.planning import gathered, patience, prolong, resting, told_pods, unclaimed
 from linkwise.broker.groups.planning_runs import wakes
 from linkwise.broker.groups.stale_gangs import evictions, half_bound
 from linkwise.engine.ledger import Entry
@@ -19,9 +22,17 @@ if TYPE_CHECKING:
     from linkwise.broker.effects import Bind, Effect, Wake
     from linkwise.broker.groups.registry import Gathered, HeldPlan
     from linkwise.broker.state import State
-    from linkwise.model.views import PodView
+    from linkwise.model.views import NodeView, PodView
 
-__all__ = ["bind_refused", "bound_by_plan", "keep_plans_true", "next_alarm", "wake_groups"]
+__all__ = [
+    "bind_refused",
+    "bound_by_plan",
+    "keep_plans_true",
+    "next_alarm",
+    "node_changed",
+    "objects_changed",
+    "wake_groups",
+]
 
 FIRST_REST: Final = 5.0  # seconds
 LONGEST_REST: Final = 60.0  # seconds
@@ -257,3 +268,27 @@ def wake_groups(state: State) -> list[Wake]:
         del state.groups.short[key]
         found += wakes(state, key)
     return found
+
+
+def node_changed(state: State, view: NodeView) -> None:
+    """Note a node before it is seen as it is now, if it may take pods that it did not take before."""
+    known = state.cluster.nodes.get(view.name)
+    if known and (known.unschedulable, known.taints, known.labels) != (view.unschedulable, view.taints, view.labels):
+        state.groups.reopened = True
+    if known and known.allocatable != view.allocatable:
+        state.groups.reopened = True
+
+
+def objects_changed(state: State) -> list[Wake]:
+    """PodGroups say something else, or the network is another: who may gain by that is tried again."""
+    shared, book = state.cluster.shared, state.groups
+    names, moved = sorted(shared.renewed), shared.moved
+    shared.renewed.clear()
+    shared.moved = False
+    found: list[Wake] = []
+    for key in [key for name in names for key in book.named(name)]:
+        book.count_bound(key)
+        book.touched[key] = None
+        book.short.pop(key, None)
+        found += wakes(state, key)
+    return [*found, *wake_groups(state)] if moved else found

@@ -12,7 +12,7 @@ from linkwise.broker.groups.bundles import mates_of, tie
 from linkwise.broker.groups.planning import crowded, gathered, hold, release
 from linkwise.dialects.linkwise.dialect import PLAN, MemberPlan, plan_of, plan_words
 from linkwise.engine.planning.plan import Placement, Plan
-from linkwise.engine.planning.seating__seating import takes
+from linkwise.engine.planning.seating import takes
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:

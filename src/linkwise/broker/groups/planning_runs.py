@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Wake
 from linkwise.broker.groups.bundles import begin, groups_of, hold_together, mates_of, together
-from linkwise.broker.groups.notices import bundle_warnings
-from linkwise.broker.groups.notices__group_told import asked_again
+from linkwise.broker.groups.notices import asked_again, bundle_warnings
 from linkwise.broker.groups.plan_annotations import plan_annotations
-from linkwise.broker.groups.planning import asked_of, resting
-from linkwise.broker.groups.planning__group_places import give_up_places
-from linkwise.broker.groups.planning_input__group_posing import minimum_of, takes_any_model
+from linkwise.broker.groups.planning import asked_of, give_up_places, resting
+from linkwise.broker.groups.planning_input import minimum_of, takes_any_model
 from linkwise.broker.groups.priority import give_way_to_group
 from linkwise.broker.groups.readiness import unready
 from linkwise.broker.groups.registry import Short

@@ -1,18 +1,24 @@
-"""What a group waits for before it is planned at all; nothing is held meanwhile."""
+"""What a group waits for before it is planned at all; nothing is held meanwhile.
+
+Volcano jobs of ring-linked devices whose shape no hardware of that kind serves: they are refused as a whole.
+"""
+# Joined from group_readiness, job_shapes: one docstring for all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.bundles import bundled
-from linkwise.broker.groups.readiness__job_shapes import misshapen
 from linkwise.model.verdict import Reason
+from linkwise.policies.job_shape import Task, job_refused
+from linkwise.policies.ring_profiles import known_profile
 
 if TYPE_CHECKING:
     from linkwise.broker.groups.registry import Gathered
     from linkwise.broker.state import State
 
-__all__ = ["incomplete", "mixed_schedulers", "schedulers_of", "unready"]
+__all__ = ["incomplete", "misshapen", "mixed_schedulers", "schedulers_of", "unready"]
 
 
 def unready(state: State, found: Gathered, now: float) -> Reason | None:
@@ -56,3 +62,23 @@ def mixed_schedulers(found: Gathered) -> Reason | None:
 def schedulers_of(found: Gathered) -> tuple[str, ...]:
     """The schedulers that members wait for."""
     return tuple(sorted({pod.scheduler for pod in found.waiting if pod.scheduler}))
+
+
+JOBS: Final = "volcano"
+RINGS: Final = "ring-affinity"
+
+
+def misshapen(state: State, found: Gathered) -> Reason | None:
+    """Why a job may not have as many pods, or pods of such counts; None if it may."""
+    if found.group.source != JOBS:
+        return None
+    pods: Counter[tuple[str, int]] = Counter()
+    profile = None
+    for pod in (*found.bound, *found.waiting):
+        wish = state.wish(pod)
+        if wish.ask is not None and wish.policy == RINGS:
+            profile = profile or known_profile(wish.ask.profile)
+            pods[wish.group.role if wish.group else "", wish.ask.devices] += 1
+    # rule 003.one-pod: looked at when the pods are there; the job itself is for admission.
+    tasks = [Task(name, count, devices) for (name, devices), count in pods.items()]
+    return job_refused(tasks, profile, state.settings.job_shape) if profile else None

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.groups.planning_input import network_of
-from linkwise.broker.groups.planning_input__group_posing import posed
+from linkwise.broker.groups.planning_input import network_of, posed
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, Site, Task, make_plan
 from linkwise.engine.planning.node_capacity import Ground

@@ -94,8 +94,7 @@ def scheduler(  # noqa: PLR0913 - one a flag
     Comments in it tell why each value is as it is. With --from-policy the URL, the timeout and the resources of an old
     policy file are kept, and what was changed or dropped is told.
     """
-    from linkwise.config.legacy_policy import converted  # noqa: PLC0415 - brings yaml
-    from linkwise.config.legacy_policy__policy_fields import read_policy  # noqa: PLC0415 - brings yaml
+    from linkwise.config.legacy_policy import converted, read_policy  # noqa: PLC0415 - brings yaml
     from linkwise.config.scheduler_config import DEFAULT_URL, WEIGHT, SchedulerFile, scheduler_yaml  # noqa: PLC0415 - same
 
     if url is not None and not _is_url(url):

@@ -16,7 +16,7 @@ from linkwise.cli.options.output import json_flag
 from linkwise.cli.options.profiles import ProfileName
 from linkwise.errors import InputError
 from linkwise.policies.ring_profiles import RING_PROFILES
-from linkwise.topology.canonical__inferred import inferred_links
+from linkwise.topology.canonical import inferred_links
 from linkwise.topology.partition import Objective
 from linkwise.vendors.machines import PROFILES
 
@@ -212,7 +212,7 @@ def _size(given: Given) -> int:
 
 
 def _run_batch(file: str) -> bool:
-    from linkwise.cli.pick.batch__batch import answer_lines  # noqa: PLC0415 - brings msgspec, which --help does not need
+    from linkwise.cli.pick.batch import answer_lines  # noqa: PLC0415 - brings msgspec, which --help does not need
 
     with _lines(file) as lines:
         return answer_lines(lines, sys.stdout.buffer)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.assembly.cluster_reader import named
 from linkwise.cli.render.explanation import plain
-from linkwise.cli.render.tables__rows import Cell, Row
+from linkwise.cli.render.tables import Cell, Row
 from linkwise.explain.text.phrases import names_text
 from linkwise.explain.text.pod import explanation_lines
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.cli.render.explanation import plain
-from linkwise.cli.render.matrix__links import links_text, rings_of
-from linkwise.cli.render.tables__rows import Cell, Row
+from linkwise.cli.render.matrix import links_text, rings_of
+from linkwise.cli.render.tables import Cell, Row
 from linkwise.engine.drift import drift_text
 from linkwise.explain.text.phrases import share_text
 

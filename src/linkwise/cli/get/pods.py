@@ -9,16 +9,16 @@ from linkwise.assembly.cluster_reader import named
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.cluster.pods import FINISHED
 from linkwise.cli.render.explanation import explain_pod, plain
-from linkwise.cli.render.tables__rows import Cell, Row, age_text
+from linkwise.cli.render.tables import Cell, Row, age_text
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.pod__explaining_member import with_outlook
+from linkwise.explain.pod import with_outlook
 from linkwise.explain.text.phrases import part_text
 
 if TYPE_CHECKING:
     from linkwise.assembly.cluster_reader import Seen
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.pod import Asked, Explanation
-    from linkwise.explain.survey__against import Against
+    from linkwise.explain.survey import Against
     from linkwise.model.views import PodView
 
 __all__ = ["MOST", "devices_of", "pod_rows", "why_text"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from linkwise.assembly.cluster_reader import Seen
-    from linkwise.cli.render.tables__rows import Row
+    from linkwise.cli.render.tables import Row
 
 __all__ = ["Wanted", "show"]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from linkwise.cli.options.files import file_name
-from linkwise.config.schema__given import refusal
+from linkwise.config.schema import refusal
 from linkwise.config.validation import hint
 from linkwise.config.yaml_tree import content_of, pairs, place_of, root_of
 from linkwise.errors import InputError
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 from linkwise.vendors.machines import PROFILES
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Manifests as users write them: every object with the pods it would make, and where each key stands."""
+"""Manifests as users write them: every object with the pods it would make, and where each key stands.
+
+YAML that is small on the disk and has no end in memory: aliases of aliases of aliases.
+"""
+# Joined from manifests, swollen: one docstring for all.
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from linkwise.cli.inputs.manifests__swollen import swollen
 from linkwise.cli.options.files import file_name
 from linkwise.config.yaml_tree import fault_of, place_of
 from linkwise.errors import InputError
@@ -18,7 +21,7 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Manifest", "Place", "PodTemplate", "load_manifests", "pod_templates"]
+__all__ = ["Manifest", "Place", "PodTemplate", "load_manifests", "pod_templates", "swollen"]
 
 # Where the template of a kind's pods is found; its replicas stand beside `template` or a level above.
 TEMPLATES: Final = {
@@ -204,3 +207,33 @@ def _list(value: object) -> list[dict[str, Any]]:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else 1
+
+
+_MOST: Final = 1_000_000  # values that aliases may make of fewer
+_TIMES: Final = 10  # as many values as are written
+
+
+def swollen(root: yaml.Node) -> bool:
+    """Whether its aliases make far more of it than is written, or it holds itself."""
+    sizes: dict[int, int] = {}
+    try:
+        size = _size(root, sizes)
+    except ValueError:
+        return True
+    return size > max(_MOST, _TIMES * len(sizes))
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Values in it, each as often as it is named; ValueError if it holds itself."""
+    known = sizes.setdefault(id(node), 0)
+    if known:
+        return known
+    if isinstance(node, yaml.CollectionNode):
+        inner = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        for part in inner:
+            if sizes.get(id(part)) == 0:
+                raise ValueError("it holds itself")
+        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in inner)
+    else:
+        sizes[id(node)] = 1
+    return sizes[id(node)]

@@ -1,9 +1,15 @@
-"""The answer to one question of a batch, a function a policy."""
+"""`linkwise pick --batch`: many questions, one a line; an answer a line.
+
+The answer to one question of a batch, a function a policy.
+"""
+# Joined from batch, answers: one docstring for all.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from functools import singledispatch
 from math import isfinite
+from typing import TYPE_CHECKING
 
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.errors import InputError
@@ -17,13 +23,13 @@ from linkwise.policies.ring_affinity import RingAffinity, group_letter, lie, sin
 from linkwise.policies.ring_profiles import ring_profile
 from linkwise.policies.ring_spans import Lying
 from linkwise.topology.bottleneck import best_bottleneck
-from linkwise.topology.device_sets__bits import named_mask, positions
-from linkwise.topology.device_sets__question import question
+from linkwise.topology.device_sets import named_mask, positions, question
 from linkwise.topology.partition import best_partition
 from linkwise.wire.pick_batch import (
     Answer,
     BandwidthAnswer,
     BandwidthLine,
+    BrokenLine,
     DevicesAnswer,
     GroupAnswer,
     Line,
@@ -33,9 +39,36 @@ from linkwise.wire.pick_batch import (
     Refused,
     RingAffinityLine,
     WholeDeviceLine,
+    decode_line,
+    encode_answer,
 )
 
-__all__ = ["answer", "ring_node", "room_node"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
+
+__all__ = ["answer", "answer_lines", "ring_node", "room_node"]
+
+
+def answer_lines(lines: Iterable[bytes], out: BinaryIO) -> bool:
+    """Answer every line that is not blank, each as soon as it is read; False if any of them made no sense."""
+    whole = True
+    for number, line in enumerate(lines, start=1):
+        question = line.removeprefix(BOM_UTF8) if number == 1 else line
+        if question.isspace():
+            continue
+        found = _answer_line(number, question)
+        whole = whole and not isinstance(found, BrokenLine)
+        out.write(encode_answer(found) + b"\n")
+        out.flush()
+    return whole
+
+
+def _answer_line(number: int, line: bytes) -> Answer:
+    try:
+        return answer(decode_line(line))
+    except InputError as error:
+        return BrokenLine(f"line {number}: {error}")
 
 
 @singledispatch

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from linkwise.cli.render.matrix import Marks, bandwidth_table, link_table
-from linkwise.cli.render.tables__told import Told, print_json, tell_refusal
+from linkwise.cli.render.tables import Told, print_json, tell_refusal
 from linkwise.engine.reasons.catalog import devices_text, refusal
-from linkwise.explain.choice_links__compare import bottleneck_lost, partition_lost, set_lost, single_lost
+from linkwise.explain.choice_links import bottleneck_lost, partition_lost, set_lost, single_lost
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import best_bottleneck
-from linkwise.topology.device_sets__bits import mask_of
-from linkwise.topology.device_sets__question import Question, question
+from linkwise.topology.device_sets import Question, mask_of, question
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_bandwidth import LinkGeneration, weight
 from linkwise.topology.link_score import display_score, pair_score, score_matrix

@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from linkwise.cli.pick.batch import answer, ring_node
-from linkwise.cli.render.tables__told import Told, print_json, tell_refusal
+from linkwise.cli.render.tables import Told, print_json, tell_refusal
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.model.topology import MAX_DEVICES
 from linkwise.policies.ring_profiles import ring_profile
-from linkwise.topology.device_sets__bits import named_mask
+from linkwise.topology.device_sets import named_mask
 from linkwise.wire.pick_batch import (
     DevicesAnswer,
     GroupAnswer,

@@ -1,14 +1,23 @@
-"""A machine's pairs as a table in colour: chosen devices with a star, those not to be had with a minus."""
+"""A machine's pairs as a table in colour: chosen devices with a star, those not to be had with a minus.
+
+How full something is, as a bar of signs.
+
+How the devices of a node are linked, in a word.
+"""
+# Joined from matrix, bars, links: one docstring for all.
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 from rich.text import Text
 
+from linkwise.policies.ring_profiles import known_profile
 from linkwise.topology.canonical import GAP
+from linkwise.topology.rings import rings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -18,8 +27,9 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
 
     Cell = Callable[[int, int], str]
+    from linkwise.model.inventory import Stock
 
-__all__ = ["Marks", "bandwidth_table", "link_table"]
+__all__ = ["Marks", "bandwidth_table", "bar", "link_table", "links_text", "rings_of"]
 
 # From the best class of pairs on a machine to the worst.
 COLOURS: Final = ("green", "cyan", "yellow", "magenta", "red")
@@ -107,3 +117,54 @@ def _colours(values: set[float]) -> dict[float, str]:
         colours[value] = COLOURS[min(step, len(COLOURS) - 1)]
         previous = value
     return colours
+
+
+WIDTH: Final = 20
+"""signs of a bar that is full"""
+FULL, EMPTY = "#", "."
+
+
+def bar(part: float, width: int = WIDTH) -> Text:
+    """A part of 1; whatever is more than nothing has a sign."""
+    signs = min(width, max(round(part * width), int(part > 0)))
+    return Text(FULL * signs, "cyan") + Text(EMPTY * (width - signs), "dim")
+
+
+_WORDS: Final = {"NV": "NVLink", "HCCS": "HCCS", "XGMI": "XGMI", "MX": "MetaXLink", "UB": "UB", "SIO": "SIO"}
+
+
+def links_text(stock: Stock) -> str:
+    """`NVLink`, `2 rings of 4`, `PCIe`, `measured`; empty if nobody tells."""
+    found = [*_rings(stock), *_kinds(stock.topology)]
+    if stock.topology and stock.topology.bandwidth:
+        found.append("measured")
+    return ", ".join(found)
+
+
+def rings_of(stock: Stock) -> tuple[tuple[int, ...], ...]:
+    """Positions that form a ring or an island; none where all are one."""
+    found = tuple(ring for ring in rings(stock.topology) if len(ring) > 1) if stock.topology else ()
+    if found or not stock.profile:
+        return found
+    profile = known_profile(stock.profile)
+    return profile.groups(len(stock.devices)) if profile and profile.group > 1 else ()
+
+
+def _rings(stock: Stock) -> list[str]:
+    found = rings_of(stock) if stock.profile else ()
+    if not found:
+        return []
+    sizes = sorted({len(ring) for ring in found})
+    count = f"{len(found)} ring{'' if len(found) == 1 else 's'}"
+    return [f"{count} of {' or '.join(map(str, sizes))}"]
+
+
+def _kinds(topology: Topology | None) -> list[str]:
+    """Direct links by the name of their kind, and PCIe where pairs have nothing else."""
+    if topology is None or not topology.links:
+        return []
+    pairs = [topology.links[i][j] for i, j in combinations(range(len(topology.devices)), 2)]
+    direct = [link for link in pairs if link.direct]
+    words = {word for link in direct for start, word in _WORDS.items() if link.startswith(start)}
+    unlinked = any(not link.direct and link.pcie for link in pairs)
+    return [*sorted(words), *(["PCIe"] if unlinked else [])]

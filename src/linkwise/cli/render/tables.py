@@ -1,22 +1,45 @@
-"""Tables in which sentences are broken and names are not, whatever the width of the terminal."""
+"""Tables in which sentences are broken and names are not, whatever the width of the terminal.
+
+A line of a table, with the same as data.
+
+Labelled sentences, one below the other, as a person reads the answer to a question.
+"""
+# Joined from tables, rows, told: one docstring for all.
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import COLOR_SYSTEMS
 from rich.style import Style
 from rich.table import Table
+from rich.text import Text
+
+from linkwise.wire.pick_batch import Refused, encode_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from rich.console import Console
 
-__all__ = ["headed_table", "least_width", "print_table"]
+    from linkwise.wire.pick_batch import Answer
+
+__all__ = [
+    "Cell",
+    "Row",
+    "Told",
+    "age_text",
+    "headed_table",
+    "least_width",
+    "print_json",
+    "print_table",
+    "tell_refusal",
+]
 
 _GAP: Final = 2
 """between two columns"""
@@ -95,3 +118,66 @@ def _widths(needs: Sequence[tuple[int, int]], columns: int) -> list[int]:
 
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
+
+
+_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+FEW: Final = 2
+"""of a unit, under which the next smaller one is used"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in one column."""
+
+    text: str
+    style: str = ""
+    wide: bool = False
+    """whether the column is only shown to those who want to see more"""
+    always: bool = False
+    """whether it is shown though nothing stands in it"""
+    short: bool = False
+    """whether it is never broken"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing; all rows of a table have the same columns."""
+
+    cells: dict[str, Cell]
+    document: Callable[[], Any]
+    """it as JSON; worked out only for those who want that"""
+
+
+def age_text(seconds: float) -> str:
+    """As kubectl writes ages: 45s, 12m, 3h, 5d."""
+    for size, unit in _UNITS:
+        if seconds >= FEW * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+class Told:
+    """Rows of a label and a sentence."""
+
+    def __init__(self) -> None:
+        self.rows = Table.grid(padding=(0, 1))
+        self.rows.add_column(no_wrap=True, width=9)
+        self.rows.add_column()
+
+    def add(self, label: str, sentence: str, style: str = "") -> None:
+        """One more; the style is the label's."""
+        self.rows.add_row(Text(label, style), Text(sentence))
+
+
+def print_json(answer: Answer) -> bool:
+    """The answer as one line of JSON; whether something was chosen."""
+    sys.stdout.write(encode_answer(answer).decode() + "\n")
+    return not isinstance(answer, Refused)
+
+
+def tell_refusal(console: Console, sentence: str) -> bool:
+    """A refusal, and that nothing was chosen."""
+    told = Told()
+    told.add("refused", sentence, "bold red")
+    console.print(told.rows)
+    return False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linkwise.assembly.cluster_reader__with_cluster import with_cluster
+from linkwise.assembly.cluster_reader import with_cluster
 from linkwise.cli.inputs.manifests import load_manifests
 from linkwise.cli.options.files import file_name
 from linkwise.errors import ClusterError, InputError

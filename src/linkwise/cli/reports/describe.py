@@ -13,9 +13,7 @@ from linkwise.cli.get.nodes import device_state, holder_text
 from linkwise.cli.plan.planning import Planned
 from linkwise.cli.plan.view import show as show_plans
 from linkwise.cli.render.explanation import explain_thing
-from linkwise.cli.render.matrix import Marks, bandwidth_table, link_table
-from linkwise.cli.render.matrix__bars import bar
-from linkwise.cli.render.matrix__links import links_text, rings_of
+from linkwise.cli.render.matrix import Marks, bandwidth_table, bar, link_table, links_text, rings_of
 from linkwise.cli.render.tables import headed_table, print_table
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.inspect import Holder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linkwise.broker.cluster.pod_request__policy_table import policy_of
+from linkwise.broker.cluster.pod_request import policy_of
 from linkwise.cli.inputs.manifests import load_manifests, pod_templates
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.dialect import where_pod
@@ -16,7 +16,7 @@ from linkwise.dialects.nvidia.dialect import opaque
 from linkwise.dialects.registry import DIALECTS, held_by, understand
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.errors import InputError
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 from linkwise.model.views import NodeView
 from linkwise.policies.registry import POLICIES
 from linkwise.wire.kubernetes.objects import node_view, pod_view
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from linkwise.cli.inputs.manifests import Manifest, PodTemplate
     from linkwise.dialects.registry import Understood
     from linkwise.model.ask import Ask
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
     from linkwise.model.views import PodView
 
 __all__ = ["read_file", "show"]

@@ -15,7 +15,7 @@ from linkwise.config.validation import SECRET
 
 if TYPE_CHECKING:
     from linkwise.config.loading import Loaded
-    from linkwise.config.schema__given import Given
+    from linkwise.config.schema import Given
 
 __all__ = ["show"]
 

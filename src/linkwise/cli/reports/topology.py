@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from linkwise.cli.render.matrix import Marks, bandwidth_table, link_table
-from linkwise.cli.render.tables__told import Told
+from linkwise.cli.render.tables import Told
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_score import score_matrix
 from linkwise.topology.rings import rings
 from linkwise.topology.sample_cleaning import mend
-from linkwise.wire.topology_json__topology_view import encode_topology
+from linkwise.wire.topology_json import encode_topology
 
 if TYPE_CHECKING:
     from linkwise.cli.inputs.topology import Source

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from linkwise.cli.render.matrix__links import rings_of
-from linkwise.topology.device_sets__bits import mask_of
+from linkwise.cli.render.matrix import rings_of
+from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_score import score_matrix
 

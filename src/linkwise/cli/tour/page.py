@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from linkwise.cli.render.tables__told import Told
+from linkwise.cli.render.tables import Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,8 +1,13 @@
-"""Where the stories happen: a cluster with the service beside it, what is sent to it, and what it shows of that."""
+"""Where the stories happen: a cluster with the service beside it, what is sent to it, and what it shows of that.
+
+The stage of the tour, raised and taken down.
+"""
+# Joined from stage, raising: one docstring for all.
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,15 +16,22 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import yaml
 
 from linkwise.assembly.cluster_reader import named
+from linkwise.assembly.local_cluster import LocalCluster
+from linkwise.cli.tour.nodes import tour_nodes
+from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.dialects.registry import held_by
+from linkwise.embedded.cluster import ClusterSettings
+from linkwise.embedded.nodes.kubelet import SimulationSettings
+from linkwise.embedded.scheduler.queue import QueueSettings
+from linkwise.embedded.scheduler.scheduler import SchedulerSettings
 from linkwise.errors import LinkwiseError
 from linkwise.explain.text.pod import explanation_lines
+from linkwise.model.settings import PlacingSettings
 from linkwise.wire.kubernetes.objects import pod_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
-    from linkwise.assembly.local_cluster import LocalCluster
     from linkwise.embedded.storage.collection import Raw
     from linkwise.explain.inspect import NodeInspection
     from linkwise.explain.reports.group import GroupExplanation
@@ -28,7 +40,7 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import Stock
     from linkwise.model.topology import Topology
 
-__all__ = ["Given", "Stage", "StageError", "manifest"]
+__all__ = ["Given", "Stage", "StageError", "manifest", "raised_stage"]
 
 T = TypeVar("T")
 
@@ -206,3 +218,22 @@ class Stage:
 def manifest(file: str) -> str:
     """The text of a manifest of the tour."""
     return (files("linkwise.cli.tour") / "manifests" / file).read_text("utf-8")
+
+
+_QUICK: Final = ClusterSettings(
+    scheduler=SchedulerSettings(queue=QueueSettings(first=0.05, most=0.5)),
+    simulation=SimulationSettings(start=0.02, stop=0.02, job=24 * 3600.0, restart=1.0),
+)
+"""a cluster whose containers start at once, and whose jobs run for as long as anybody looks at them"""
+
+
+@contextlib.asynccontextmanager
+async def raised_stage(placing: PlacingSettings | None = None) -> AsyncIterator[Stage]:
+    """The fleet of the tour, with the chip that is faulty from the start; `placing` is how the service answers."""
+    service = ServeSettings(http=HttpSettings(port=0), placing=placing or PlacingSettings())
+    async with LocalCluster({}, service, _QUICK) as local:
+        stage = Stage(local)
+        stage.names.extend(local.cluster.nodes.add_node(objects) for objects in tour_nodes())
+        stage.kill_device("atlas-2", 7)
+        await stage.seen()
+        yield stage

@@ -13,10 +13,10 @@ import uvloop
 from rich.text import Text
 
 from linkwise.cli.get.nodes import MODES
-from linkwise.cli.render.matrix__links import links_text
+from linkwise.cli.render.matrix import links_text
 from linkwise.cli.tour.page import Page, plain_table
-from linkwise.cli.tour.stage__raising import raised_stage
-from linkwise.cli.up.messages__reaching import reaching
+from linkwise.cli.tour.stage import raised_stage
+from linkwise.cli.up.messages import reaching
 from linkwise.embedded.api_errors import RefusedError
 from linkwise.errors import LinkwiseError
 

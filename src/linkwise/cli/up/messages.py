@@ -1,8 +1,13 @@
-"""What `linkwise up` says once everything runs: what there is, where, and what to type next."""
+"""What `linkwise up` says once everything runs: what there is, where, and what to type next.
+
+How a reader calls this program in another terminal.
+"""
+# Joined from up_words, reaching: one docstring for all.
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from shlex import quote
 from shutil import which
 from typing import TYPE_CHECKING, Final
@@ -15,18 +20,16 @@ from rich.text import Text
 
 from linkwise.broker.sample_nodes import PERCENT
 from linkwise.cli.examples import example
-from linkwise.cli.up.messages__reaching import reaching
 from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA
 from linkwise.embedded.nodes.machines import machine_objects, node_names
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from rich.console import RenderableType
 
-__all__ = ["next_steps", "welcome"]
+__all__ = ["next_steps", "reaching", "welcome"]
 
 FIRST: Final = {
     "link-pair": "pod/link-pair",
@@ -125,3 +128,14 @@ def _rows(places: Mapping[str, str]) -> Table:
     for what, where in places.items():
         table.add_row(what, where)
     return table
+
+
+def reaching(own: str, found: str | None) -> list[str]:
+    """What to type first: nothing, unless `linkwise` is in a folder that nobody looks into by himself.
+
+    Args:
+        own: how this one was called.
+        found: where a shell finds `linkwise`, if it does.
+    """
+    hidden = Path(own).name == "linkwise" and not found
+    return [f'export PATH={quote(str(Path(own).absolute().parent))}:"$PATH"'] if hidden else []

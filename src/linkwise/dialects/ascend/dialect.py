@@ -17,14 +17,13 @@ from linkwise.dialects.dialect import Dialect, Held, where_pod
 from linkwise.dialects.pod_resources import by_container, resources_of
 from linkwise.errors import InputError
 from linkwise.model.ask import Ask, ContainerAsk
-from linkwise.model.verdict import Grant, Offer, Part
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Grant, Offer, Part, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.dialects.dialect import Writing
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["CONSUMED", "Ascend"]

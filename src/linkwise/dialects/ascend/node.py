@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.ascend.rank_table import chip_details, chip_numbers, json_list, json_object, shown
 from linkwise.dialects.dialect import where_node
-from linkwise.dialects.pod_resources__quantity import whole_quantity
+from linkwise.dialects.pod_resources import whole_quantity
 from linkwise.errors import InputError
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import MAX_DEVICES
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import where_node, where_pod
 from linkwise.errors import InputError
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

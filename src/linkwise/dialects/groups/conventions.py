@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.groups.hyper_nodes import TIER
 from linkwise.dialects.json_fields import shown
-from linkwise.model.ask__group import Group, NetworkWish
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.ask import Group, NetworkWish
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView

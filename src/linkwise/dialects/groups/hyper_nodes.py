@@ -14,7 +14,7 @@ from linkwise.dialects.json_fields import Fields, Report, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.verdict import Problem
 
 __all__ = ["HYPER_NODE", "TIER", "HyperNode", "Selector", "Tiers", "hyper_node_of", "tiers_of"]
 

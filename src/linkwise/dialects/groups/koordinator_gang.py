@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, get_args
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.json_fields import Fields, Report, json_value, shown
 from linkwise.errors import InputError
-from linkwise.model.ask__group import Group, MatchPolicy, NetworkWish
+from linkwise.model.ask import Group, MatchPolicy, NetworkWish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

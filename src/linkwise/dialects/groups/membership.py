@@ -35,13 +35,13 @@ from linkwise.dialects.groups.koordinator_gang import (
     speaks_gang,
 )
 from linkwise.dialects.json_fields import shown
-from linkwise.model.ask__group import Group
+from linkwise.model.ask import Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.dialects.groups.koordinator_gang import Gang
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.verdict import Problem
     from linkwise.model.views import PodView
 
 __all__ = ["KEYS", "NAME", "REPLICA", "group_of", "may_have_group", "owner_group"]

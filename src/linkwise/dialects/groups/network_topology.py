@@ -13,7 +13,7 @@ from linkwise.dialects.json_fields import Fields, Report, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.verdict import Problem
 
 __all__ = ["HOSTNAME", "LADDERS", "LAYERS", "TOPOLOGIES", "Ladder", "ladder_of"]
 

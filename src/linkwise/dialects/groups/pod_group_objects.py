@@ -12,14 +12,14 @@ from linkwise.dialects.groups.conventions import WAIT, Words
 from linkwise.dialects.groups.hyper_nodes import TIER
 from linkwise.dialects.groups.koordinator_gang import LABEL, NAME, NAME_LABEL, gang_words
 from linkwise.dialects.json_fields import Fields, Report, shown
-from linkwise.model.ask__group import Group, NetworkWish
+from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.views import PodView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.model.ask__group import MatchPolicy
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.ask import MatchPolicy
+    from linkwise.model.verdict import Problem
 
 __all__ = ["KINDS", "PodGroup", "gang_name", "pod_group_of", "with_pod_group"]
 

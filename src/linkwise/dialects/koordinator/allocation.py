@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.koordinator.quantities import CORE, MEMORY, PREFIXES, RATIO, WHOLE, count, is_minor
 from linkwise.errors import InputError
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,9 +18,9 @@ from linkwise.dialects.dialect import where_node
 from linkwise.dialects.koordinator.quantities import MEMORY, PREFIXES, RATIO, WHOLE, count, is_minor
 from linkwise.errors import InputError
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import Topology, whole_matrix
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix

@@ -16,15 +16,14 @@ from linkwise.dialects.koordinator.allocation import ALLOCATED, TOPOLOGY, read, 
 from linkwise.dialects.koordinator.device_object import node_facts
 from linkwise.dialects.koordinator.quantities import OWNED, wanted
 from linkwise.model.ask import Ask, ContainerAsk
-from linkwise.model.verdict import Grant, Offer, Part
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Grant, Offer, Part, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from linkwise.dialects.dialect import Writing
     from linkwise.dialects.koordinator.allocation import Card, Record
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["ALLOCATED", "TOPOLOGY", "VISIBLE_SIBLINGS", "Koordinator", "wants_siblings"]

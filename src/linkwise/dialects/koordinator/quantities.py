@@ -12,12 +12,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from linkwise.dialects.dialect import where_pod
-from linkwise.dialects.pod_resources import amount, by_container, resources_of
-from linkwise.dialects.pod_resources__quantity import whole_quantity
+from linkwise.dialects.pod_resources import amount, by_container, resources_of, whole_quantity
 from linkwise.errors import InputError
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.topology import MAX_DEVICES
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

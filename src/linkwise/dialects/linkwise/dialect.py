@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from linkwise.dialects.dialect import Writing
     from linkwise.model.ask import Ask
-    from linkwise.model.inventory__node_facts import NodeFacts
+    from linkwise.model.inventory import NodeFacts
     from linkwise.model.node import AskMode
-    from linkwise.model.verdict__problem import Problem
+    from linkwise.model.verdict import Problem
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Final, get_args
 from linkwise.dialects.json_fields import Fields, Report, shown
 from linkwise.dialects.linkwise.matrices import FIELDS, topology_fields, topology_of
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.node import Mode
 from linkwise.speed.fast_dataclass import quick
 

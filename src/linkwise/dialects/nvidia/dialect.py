@@ -8,15 +8,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.dialects.counted_devices import ByCount
-from linkwise.dialects.counted_devices__counted import counted, unhealthy
+from linkwise.dialects.counted_devices import ByCount, counted, unhealthy
 from linkwise.dialects.dialect import where_node, where_pod
 from linkwise.dialects.nvidia.topology_annotation import TOPOLOGY, matrix_annotation, read_matrix
 from linkwise.dialects.pod_resources import resources_of
 from linkwise.errors import TopologyError
 from linkwise.model.device import Device
-from linkwise.model.inventory__node_facts import NodeFacts
-from linkwise.model.verdict__problem import Problem
+from linkwise.model.inventory import NodeFacts
+from linkwise.model.verdict import Problem
 from linkwise.model.views import NodeView
 
 if TYPE_CHECKING:

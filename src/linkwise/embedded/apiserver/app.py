@@ -11,9 +11,8 @@ from linkwise.embedded.api_errors import RefusedError, no_such_path, not_allowed
 from linkwise.embedded.apiserver.bodies import JSON, document_of
 from linkwise.embedded.apiserver.faults import said_instead
 from linkwise.embedded.apiserver.request import Exchange, Whole
-from linkwise.embedded.apiserver.routes import BOOKMARKS, Objects
-from linkwise.embedded.apiserver.routes__paths import place_of
-from linkwise.embedded.kubectl import discovery, discovery__openapi as openapi
+from linkwise.embedded.apiserver.routes import BOOKMARKS, Objects, place_of
+from linkwise.embedded.kubectl import discovery, discovery as openapi
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection

@@ -1,14 +1,19 @@
-"""Requests for objects: what the path and the method mean, and how the answer is written for this client."""
+"""Requests for objects: what the path and the method mean, and how the answer is written for this client.
+
+Paths of the API taken apart: which kind, in which namespace, which object, which part of it.
+"""
+# Joined from routes, paths: one docstring for all.
 
 from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from linkwise.embedded.api_errors import RefusedError, bad_request, not_allowed, success
+from linkwise.embedded.api_errors import RefusedError, bad_request, no_such_path, not_allowed, success
 from linkwise.embedded.apiserver.bodies import JSON, object_of
 from linkwise.embedded.apiserver.request import Listed, Whole
 from linkwise.embedded.apiserver.subresources import part_answer
@@ -22,14 +27,14 @@ from linkwise.embedded.writes.delete import DeleteOptions
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.faults import Faults
     from linkwise.embedded.apiserver.request import Answer, Exchange
-    from linkwise.embedded.apiserver.routes__paths import Place
     from linkwise.embedded.kinds.builtin import Resource
+    from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.storage.selectors import Selection
     from linkwise.embedded.storage.watches import News
     from linkwise.embedded.store import Store
 
-__all__ = ["Objects"]
+__all__ = ["Objects", "Place", "place_of"]
 
 BOOKMARKS: Final = 60.0  # seconds
 _LONGEST: Final = (1800.0, 3600.0)
@@ -222,3 +227,37 @@ async def _options(exchange: Exchange) -> DeleteOptions:
     options.propagation_policy = query.get("propagationPolicy") or options.propagation_policy
     options.dry_run = ["All"] if is_dry(exchange) else options.dry_run
     return options
+
+
+_OF_SPACES = ("status", "finalize")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a path means."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    part: str = ""
+
+
+def place_of(kinds: Kinds, path: str) -> Place:
+    """What a path below /api or /apis means; RefusedError if it means nothing."""
+    words = path.strip("/").split("/")
+    if words[0] == "api" and len(words) > 2:
+        group, version, rest = "", words[1], words[2:]
+    elif words[0] == "apis" and len(words) > 3:
+        group, version, rest = words[1], words[2], words[3:]
+    else:
+        raise no_such_path()
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and not (not group and len(rest) == 3 and rest[2] in _OF_SPACES):
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3 or not all(rest):
+        raise no_such_path()
+    plural, name, part = (*rest, "", "")[:3]
+    resource = kinds.at(group, version, plural)
+    if (namespace and not resource.namespaced) or (name and resource.namespaced and not namespace):
+        raise no_such_path()
+    return Place(resource, namespace, name, part)

@@ -15,7 +15,7 @@ from linkwise.embedded.writes.patch import merge
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.request import Answer, Exchange
-    from linkwise.embedded.apiserver.routes__paths import Place
+    from linkwise.embedded.apiserver.routes import Place
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
 

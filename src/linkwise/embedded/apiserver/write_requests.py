@@ -12,7 +12,7 @@ from linkwise.embedded.writes.patch import APPLY, JSON_PATCH, MERGE, STRATEGIC
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.request import Exchange
-    from linkwise.embedded.apiserver.routes__paths import Place
+    from linkwise.embedded.apiserver.routes import Place
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.embedded.api_errors import RefusedError
 from linkwise.embedded.controllers.deployments import sync_deployment, sync_replicas
 from linkwise.embedded.controllers.jobs import sync_job
-from linkwise.embedded.runtime__cluster_news import follow
+from linkwise.embedded.runtime import follow
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,9 +1,12 @@
-"""What a user of the cluster does to its machines, by annotations of a Node: devices die, and nodes fall silent.
+"""Nodes that are heard of and nodes that are not, as the node controller of Kubernetes writes it.
+
+What a user of the cluster does to its machines, by annotations of a Node: devices die, and nodes fall silent.
 
 `sim.linkwise.dev/dead: "3,5"` are positions of devices that do not work; `sim.linkwise.dev/silent: "true"` is a node of
 which nothing is heard. Whoever takes the annotation away mends what it broke. What is not understood changes nothing,
 and an event of the node says so.
 """
+# Joined from simulated_health, simulated_wishes: one docstring for all.
 
 from __future__ import annotations
 
@@ -11,15 +14,55 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.event_recorder import Recorder
-from linkwise.embedded.runtime__cluster_news import follow
+from linkwise.embedded.runtime import follow
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from linkwise.embedded.nodes.kubelet import SimulatedNodes
+    from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.storage.watches import News
     from linkwise.embedded.store import Store
 
-__all__ = ["DEAD", "SILENT", "Wishes"]
+__all__ = ["DEAD", "SILENT", "UNREACHABLE", "Health", "Wishes"]
+
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+
+
+class Health:
+    """Which nodes of a store are silent."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._silent: set[str] = set()
+
+    def is_silent(self, node: str) -> bool:
+        """Whether nobody has heard of it lately."""
+        return node in self._silent
+
+    def silence(self, node: str) -> None:
+        """Nothing is heard of a node any more."""
+        now = self._store.shelves.now
+        taints = [{"key": UNREACHABLE, "effect": effect, "timeAdded": now} for effect in ("NoSchedule", "NoExecute")]
+        told = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+        self._write(node, [*self._others(node), *taints], told)
+        self._silent.add(node)
+
+    def wake(self, node: str) -> None:
+        """It is heard of again."""
+        self._silent.discard(node)
+        self._write(node, self._others(node), ("True", "KubeletReady", "kubelet is posting ready status"))
+
+    def _others(self, node: str) -> list[Raw]:
+        taints = self._store.get("nodes", node).read()["spec"].get("taints") or ()
+        return [taint for taint in taints if taint["key"] != UNREACHABLE]
+
+    def _write(self, node: str, taints: list[Raw], told: tuple[str, str, str]) -> None:
+        status, reason, message = told
+        now = self._store.shelves.now
+        ready = {"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+        self._store.patch("nodes", node, {"spec": {"taints": taints or None}})
+        self._store.patch("nodes", node, {"status": {"conditions": [ready]}}, part="status")
+
 
 DEAD: Final = "sim.linkwise.dev/dead"
 SILENT: Final = "sim.linkwise.dev/silent"

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final
 from linkwise.embedded.api_errors import RefusedError
 from linkwise.embedded.event_recorder import Recorder
 from linkwise.embedded.nodes.devices import INVENTORIES, Devices
-from linkwise.embedded.nodes.faults__simulated_health import Health
+from linkwise.embedded.nodes.faults import Health
 from linkwise.embedded.nodes.machines import fleet_objects
 from linkwise.embedded.nodes.pod_phases import crashing, ended, life_of, rejected, running, stopped
-from linkwise.embedded.runtime import Alarms, Pace
-from linkwise.embedded.runtime__cluster_news import follow
+from linkwise.embedded.runtime import Alarms, Pace, follow
 from linkwise.embedded.writes.delete import DeleteOptions, Preconditions
 from linkwise.errors import ClusterError
 

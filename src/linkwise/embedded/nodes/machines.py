@@ -1,9 +1,14 @@
-"""Nodes of machines that people know by name, as objects for the API server: the Node, and its inventory."""
+"""Nodes of machines that people know by name, as objects for the API server: the Node, and its inventory.
+
+A whole fleet at once: of each machine one node is made as the API makes it, and the others are its copies.
+"""
+# Joined from simulated_machines, simulated_fleet: one docstring for all.
 
 from __future__ import annotations
 
+import uuid
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -18,10 +23,12 @@ from linkwise.wire.kubernetes.to_objects import node_object
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from linkwise.embedded.nodes.kubelet import SimulatedNodes
     from linkwise.embedded.storage.collection import Raw
+    from linkwise.embedded.store import Store
     from linkwise.model.node import Mode
 
-__all__ = ["addresses_of", "fleet_objects", "machine_objects", "node_names"]
+__all__ = ["addresses_of", "fleet_objects", "machine_objects", "make_fleet", "node_names"]
 
 _MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
 _NAME: Final = "name-of-a-node"
@@ -104,3 +111,27 @@ def addresses_of(name: str) -> list[Raw]:
         {"type": "InternalIP", "address": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"},
         {"type": "Hostname", "address": name},
     ]
+
+
+def make_fleet(store: Store, nodes: SimulatedNodes, fleet: Mapping[str, int]) -> Iterator[str]:
+    """Make so many nodes of each machine profile, with what tells of their devices; their names, one by one."""
+    for machine, count in fleet.items():
+        names = node_names(machine, count)
+        for first in names[:1]:
+            objects = machine_objects(machine, first)
+            yield nodes.add_node(objects)
+            kinds = [store.shelves.kinds.of(document["apiVersion"], document["kind"]) for document in objects]
+            made = [(kind, store.get(kind, first).data) for kind in kinds if kind]
+            for name in names[1:]:
+                for kind, data in made:
+                    store.shelves.write(kind, _copy(data, first, name))
+                yield name
+
+
+def _copy(data: bytes, first: str, name: str) -> Raw:
+    """The same under another name: what was checked of one holds for all."""
+    document = cast("Raw", msgspec.json.decode(data.replace(first.encode("ascii"), name.encode("ascii"))))
+    document["metadata"]["uid"] = str(uuid.uuid4())
+    if document["kind"] == "Node":
+        document["status"]["addresses"] = addresses_of(name)
+    return document

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pods import FINISHED
-from linkwise.embedded.runtime__cluster_news import follow
+from linkwise.embedded.runtime import follow
 from linkwise.embedded.scheduler.nodes import Hosts, placed_of
 from linkwise.embedded.scheduler.queue import Queue
 from linkwise.wire.kubernetes.objects import decode_node, decode_pod

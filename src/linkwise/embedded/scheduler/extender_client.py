@@ -13,7 +13,7 @@ from linkwise.wire.extender import BindArgs, BindResult, encode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from linkwise.net.http_client__scheduling_http import Caller
+    from linkwise.net.http_client import Caller
 
 __all__ = ["Extender", "Filtered"]
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
-from linkwise.dialects.pod_resources import effective
-from linkwise.dialects.pod_resources__quantity import whole_quantity
-from linkwise.dialects.registry__resources import is_native
+from linkwise.dialects.pod_resources import effective, whole_quantity
+from linkwise.dialects.registry import is_native
 from linkwise.errors import InputError
 from linkwise.model.demand import Capacity, Load
 from linkwise.model.views import NodeView

@@ -22,7 +22,7 @@ from linkwise.embedded.scheduler.preemption import cheapest, victims_on_all
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.scheduler.writes import Writes
 from linkwise.errors import ClusterError
-from linkwise.net.http_client__scheduling_http import Caller
+from linkwise.net.http_client import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

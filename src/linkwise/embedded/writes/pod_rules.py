@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.dialects.pod_resources__quantity import quantity
+from linkwise.dialects.pod_resources import quantity
 from linkwise.embedded.api_errors import Cause
 from linkwise.embedded.writes.names import check_labels, label_name, qualified_name
 from linkwise.errors import InputError

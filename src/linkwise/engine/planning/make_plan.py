@@ -6,10 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.planning.assign_members import assigned, with_others
-from linkwise.engine.planning.assign_members__ways import alike, way_of
-from linkwise.engine.planning.hosts import PickedHost, UncertainHost, in_parts
-from linkwise.engine.planning.hosts__hosting import CountedHost
+from linkwise.engine.planning.assign_members import alike, assigned, way_of, with_others
+from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, in_parts
 from linkwise.engine.planning.node_capacity import likeness, most, plain, together
 from linkwise.engine.planning.plan import Plan
 from linkwise.engine.planning.planner import fits, outline
@@ -20,9 +18,8 @@ if TYPE_CHECKING:
 
     from linkwise.engine.index.node_index import Wanted
     from linkwise.engine.index.shapes import Shape
-    from linkwise.engine.planning.assign_members__ways import Way
-    from linkwise.engine.planning.hosts import Hosts
-    from linkwise.engine.planning.hosts__hosting import Host
+    from linkwise.engine.planning.assign_members import Way
+    from linkwise.engine.planning.hosts import Host, Hosts
     from linkwise.engine.planning.node_capacity import Ground
     from linkwise.engine.planning.plan import Member, Placement
     from linkwise.engine.planning.planner import Outline

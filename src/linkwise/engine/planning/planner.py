@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.planning.hosts__hosting import Floors
+from linkwise.engine.planning.hosts import Floors
 from linkwise.engine.planning.network_regions import children, several, start_regions
 from linkwise.engine.planning.spread_equal import equal_fewest, equal_spread
 from linkwise.engine.planning.spread_exact import exact_fewest, exact_spread

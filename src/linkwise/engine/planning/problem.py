@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-    from linkwise.engine.planning.hosts__hosting import Host, Loss, Sizes
+    from linkwise.engine.planning.hosts import Host, Loss, Sizes
     from linkwise.engine.planning.spread_exact import Option
 
 __all__ = ["Case", "Cost", "Counts", "GroupProblem", "MemberKind", "Rack", "Region", "Spot"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from linkwise.engine.planning.hosts__hosting import NOTHING_LOST
+from linkwise.engine.planning.hosts import NOTHING_LOST
 from linkwise.engine.planning.spread_exact import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from linkwise.engine.planning.hosts__hosting import Floors
+    from linkwise.engine.planning.hosts import Floors
     from linkwise.engine.planning.problem import Case, Cost, Counts, GroupProblem, Region
 
 __all__ = ["equal_fewest", "equal_spread", "fewest_with"]

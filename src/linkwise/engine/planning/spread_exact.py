@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.planning.hosts__hosting import NOTHING_LOST
+from linkwise.engine.planning.hosts import NOTHING_LOST
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from linkwise.engine.planning.hosts__hosting import Floors
+    from linkwise.engine.planning.hosts import Floors
     from linkwise.engine.planning.problem import Case, Cost, Counts, GroupProblem, Region, Spot
 
 __all__ = ["Spread", "exact_fewest", "exact_spread", "left_over", "options_of"]

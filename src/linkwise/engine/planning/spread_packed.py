@@ -6,14 +6,14 @@ from bisect import bisect_left, insort
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.planning.hosts__hosting import NOTHING_LOST
+from linkwise.engine.planning.hosts import NOTHING_LOST
 from linkwise.engine.planning.spread_equal import fewest_with
 from linkwise.engine.planning.spread_exact import Spread, left_over
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from linkwise.engine.planning.hosts__hosting import Floors
+    from linkwise.engine.planning.hosts import Floors
     from linkwise.engine.planning.problem import Cost, Counts, GroupProblem, Region, Spot
 
 __all__ = ["fewest_bound", "packed_fewest", "packed_fits", "packed_spread"]

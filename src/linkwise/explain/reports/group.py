@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from linkwise.explain.reports.pod import Given, Leaver
-    from linkwise.explain.survey__against import Against
+    from linkwise.explain.survey import Against
 
 __all__ = [
     "GroupExplanation",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from linkwise.engine.ledger import Outcome
     from linkwise.explain.reports.choice import Choice
-    from linkwise.explain.survey__against import Against
+    from linkwise.explain.survey import Against
     from linkwise.model.ask import ContainerAsk
     from linkwise.model.node import AskMode
     from linkwise.model.verdict import Reason

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.text.phrases import count_text, names_text
-from linkwise.explain.text.phrases__against_text import LASTS, against_line
-from linkwise.explain.text.phrases__remedy_text import leaver_text
+from linkwise.explain.text.phrases import LASTS, against_line, count_text, leaver_text, names_text
 from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:

@@ -1,18 +1,37 @@
-"""Amounts, names and terms as people write them."""
+"""Amounts, names and terms as people write them.
+
+What speaks against nodes, as a line.
+
+What would help, as sentences.
+"""
+# Joined from amounts, against_text, remedy_text: one docstring for all.
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.catalog import size_text
+from linkwise.engine.reasons.catalog import refusal, shortage, size_text
 from linkwise.policies.ring_affinity import LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from linkwise.explain.reports.pod import Term
+    from linkwise.explain.reports.pod import Leaver, Remedy, Term
+    from linkwise.explain.survey import Against
 
-__all__ = ["ask_text", "count_text", "difference_text", "names_text", "part_text", "share_text", "terms_text"]
+__all__ = [
+    "LASTS",
+    "against_line",
+    "ask_text",
+    "count_text",
+    "difference_text",
+    "leaver_text",
+    "names_text",
+    "part_text",
+    "remedy_line",
+    "share_text",
+    "terms_text",
+]
 
 MOST_NAMES: Final = 5
 
@@ -88,3 +107,66 @@ def _number(name: str, value: int) -> str:
 
 def _of_sets(name: str) -> bool:
     return name.startswith("sets of ")
+
+
+LASTS: Final = "no pod's end changes that"
+
+
+def against_line(group: Against) -> str:
+    """One reason, on how many nodes, and what was asked and found on the nearest of them."""
+    if group.nodes == 1:
+        return f"node {group.nearest}: {group.sentence}"
+    if group.rule == "002.inventory" or group.sentence == group.short:
+        return f"{group.nodes} nodes: {group.short}"
+    return f"{group.nodes} nodes: {group.short}; nearest is {group.nearest}: {group.sentence}"
+
+
+def remedy_line(remedy: Remedy) -> str:
+    """One sentence."""
+    return _LINES[remedy.kind](remedy)
+
+
+def _pods_end(remedy: Remedy) -> str:
+    *others, last = (f"{pod.name} ({leaver_text(pod)})" for pod in remedy.pods)
+    named = f"{', '.join(others)} and {last}" if others else last
+    one = len(remedy.pods) == 1
+    noun = "pod" if one else "pods"
+    if all(pod.leaving for pod in remedy.pods):
+        return f"it fits on node {remedy.node} when {noun} {named}, being deleted, {'has' if one else 'have'} stopped"
+    return f"it fits on node {remedy.node} when {noun} {named} {'ends' if one else 'end'}"
+
+
+def leaver_text(pod: Leaver) -> str:
+    """What comes free when the pod ends."""
+    if pod.cpu:
+        return f"{pod.cpu / 1000:g} cpu"
+    if pod.share:
+        return share_text(pod.share, pod.unit)
+    return count_text(pod.devices, "device")
+
+
+def _beside(remedy: Remedy) -> str:
+    lacks = shortage(remedy.reason) if remedy.reason else "lacks something else"
+    others = f"; the nearest of {remedy.nodes} such nodes" if remedy.nodes > 1 else ""
+    return f"node {remedy.node} has the devices and {lacks}{others}"
+
+
+def _other_mode(remedy: Remedy) -> str:
+    why = refusal(remedy.reason) if remedy.reason else ""
+    idle = f"{count_text(remedy.amount, 'device')} {'is' if remedy.amount == 1 else 'are'} idle"
+    return f"{idle} on {count_text(remedy.nodes, 'node')} and can't serve it: {why}"
+
+
+_LINES: Final[dict[str, Callable[[Remedy], str]]] = {
+    "pods end": _pods_end,
+    "beside devices": _beside,
+    "fewer devices": lambda remedy: f"{count_text(remedy.amount, 'device')} would fit now on node {remedy.node}",
+    "less memory": lambda remedy: (
+        f"the largest room it may have on one device is {share_text(remedy.amount, remedy.unit)} now, "
+        f"on device {remedy.device} of node {remedy.node}"
+    ),
+    "less compute": lambda remedy: (
+        f"the most compute left of one device is {remedy.amount} % now, on device {remedy.device} of node {remedy.node}"
+    ),
+    "other mode": _other_mode,
+}

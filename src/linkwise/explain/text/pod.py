@@ -9,9 +9,17 @@ from linkwise.explain.reports.group import GroupExplanation
 from linkwise.explain.reports.pod import Explanation
 from linkwise.explain.text.group import group_lines
 from linkwise.explain.text.node import node_lines
-from linkwise.explain.text.phrases import ask_text, count_text, difference_text, names_text, part_text, terms_text
-from linkwise.explain.text.phrases__against_text import LASTS, against_line
-from linkwise.explain.text.phrases__remedy_text import remedy_line
+from linkwise.explain.text.phrases import (
+    LASTS,
+    against_line,
+    ask_text,
+    count_text,
+    difference_text,
+    names_text,
+    part_text,
+    remedy_line,
+    terms_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ from linkwise.wire.kubernetes.writes import annotations_patch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.kube.perform.write_queue__attempts import Given
+    from linkwise.kube.perform.write_queue import Given
 
 __all__ = ["WOKEN", "Annotator", "Waker", "timestamp"]
 

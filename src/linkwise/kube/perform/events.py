@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.broker.effects import Event
-    from linkwise.kube.perform.write_queue__attempts import Attempts, Given
+    from linkwise.kube.perform.write_queue import Attempts, Given
 
 __all__ = ["Reporter"]
 

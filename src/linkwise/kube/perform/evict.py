@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Evict
 from linkwise.kube.perform.bind import pod_path
-from linkwise.kube.perform.write_queue import Line, is_gone
-from linkwise.kube.perform.write_queue__attempts import Attempts
+from linkwise.kube.perform.write_queue import Attempts, Line, is_gone
 from linkwise.net.timing import Backoff, Bucket
 from linkwise.wire.kubernetes.writes import eviction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.kube.perform.write_queue__attempts import Given
+    from linkwise.kube.perform.write_queue import Given
 
 __all__ = ["Evictor"]
 

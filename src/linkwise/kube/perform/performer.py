@@ -14,7 +14,7 @@ from linkwise.kube.perform.annotate import Annotator, Waker
 from linkwise.kube.perform.bind import Binder, Ended
 from linkwise.kube.perform.events import Reporter
 from linkwise.kube.perform.evict import Evictor
-from linkwise.kube.perform.write_queue__attempts import Attempts
+from linkwise.kube.perform.write_queue import Attempts
 from linkwise.kube.settings import PerformSettings
 from linkwise.net.timing import Timing
 

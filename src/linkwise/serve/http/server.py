@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from linkwise.errors import InputError
-from linkwise.serve.http.connection import Direct
-from linkwise.serve.http.connection__caller import KEEP_ALIVE
+from linkwise.serve.http.connection import KEEP_ALIVE, Direct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from linkwise.broker.effects import Event
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.usage import resolved
 from linkwise.errors import InputError
-from linkwise.topology.device_sets__bits import mask_of
+from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import yaml
 
 from linkwise.broker.cluster.cluster_objects import READ
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.scheduling.grant_annotations__writing import Writer
+from linkwise.broker.scheduling.grant_annotations import Writer
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.dialects.dialect import Writing
 from linkwise.dialects.nvidia.dialect import TOPOLOGY, matrix_annotation

@@ -1,19 +1,22 @@
 """What a table of links tells: columns found by name, cells checked, and all that is missing said.
 
 Every row has its X under its own name. That tells a shifted row, and the columns of a table that lost its header.
+
+What looks odd in a whole link matrix: directions that differ, and a device unlike all the others.
 """
+# Joined from link_reading, fabric_check: one docstring for all.
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link
 from linkwise.model.topology import MAX_DEVICES
 from linkwise.vendors.link_table.cells import Cells, affinity_of, is_known, is_whole, split_row
 from linkwise.vendors.link_table.layout import chosen
-from linkwise.vendors.link_table.matrix__fabric_check import fabric_warnings
 from linkwise.vendors.reader import DeviceFacts, Reading
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from linkwise.vendors.link_table.layout import Header, LinkTable, Row
 
-__all__ = ["no_table", "read_first", "read_table"]
+__all__ = ["fabric_warnings", "no_table", "read_first", "read_table"]
 
 Cell = tuple[str, str]
 """the names of its row and its column"""
@@ -250,3 +253,43 @@ def _forget_cut(told: dict[str, dict[str, str | None]], name: str) -> None:
         others = (values.get(title) or "" for values in told.values())
         if value and any(other != value and other.startswith(value) for other in others):
             told[name][title] = None
+
+
+_MOST_NAMED: Final = 8
+# Of three devices, two that are bridged and one that is not are a machine as sold.
+_FEWEST_DEVICES: Final = 4
+
+Pair = tuple[int, int]
+
+
+def fabric_warnings(devices: Sequence[str], links: Sequence[Sequence[Link]]) -> tuple[str, ...]:
+    """A sentence for each pair whose directions differ, and one for a device or pair the fabric has half lost."""
+    pairs = list(combinations(range(len(devices)), 2))
+    uneven = [
+        f"{devices[i]} to {devices[j]} is {links[i][j]}, but {devices[j]} to {devices[i]} is {links[j][i]}"
+        for i, j in pairs
+        if links[i][j] != links[j][i] and UNKNOWN_LINK not in (links[i][j], links[j][i])
+    ]
+    more = len(uneven) - _MOST_NAMED
+    rest = [f"{more} more pairs differ by direction"] if more > 0 else []
+    lost = _degraded(devices, {(i, j): min(links[i][j], links[j][i]) for i, j in pairs})
+    return (*uneven[:_MOST_NAMED], *rest, *lost)
+
+
+def _degraded(devices: Sequence[str], links: dict[Pair, Link]) -> list[str]:
+    """Where all pairs share one direct link but those of one device, which have less."""
+    if len(devices) < _FEWEST_DEVICES or UNKNOWN_LINK in links.values():
+        return []
+    usual = max(links.values())
+    odd = [pair for pair, link in links.items() if link != usual]
+    if not odd or not usual.direct:
+        return []
+    shared = set(odd[0]).intersection(*odd)
+    kinds = ", ".join(sorted({str(links[pair]) for pair in odd}))
+    if len(odd) == 1:
+        where = "-".join(devices[i] for i in odd[0])
+    elif len(shared) == 1:
+        where = devices[shared.pop()]
+    else:
+        return []
+    return [f"{where} has {kinds} where the others have {usual}: the fabric may be degraded"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.wire.decoding__words import plain_words
+from linkwise.wire.decoding import plain_words
 from linkwise.wire.kubernetes.metadata import Struct
 from linkwise.wire.kubernetes.node import NodeObject, node_view_of
 from linkwise.wire.kubernetes.pod import PodObject

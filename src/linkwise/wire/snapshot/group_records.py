@@ -6,7 +6,7 @@ from math import inf
 
 import msgspec
 
-from linkwise.model.snapshot__snapshot_groups import GroupsKept, LevelKept, PlacementKept, PlanKept, ShortKept, ToldKept
+from linkwise.model.snapshot import GroupsKept, LevelKept, PlacementKept, PlanKept, ShortKept, ToldKept
 from linkwise.model.verdict import Offer, Part, Reason
 from linkwise.wire.snapshot.records import PartRecord, Strict
 

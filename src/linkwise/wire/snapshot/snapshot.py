@@ -1,17 +1,22 @@
 """Snapshots as JSON: one documented form, and the lists that kubectl prints.
 
 Nodes and pods stand in it as Kubernetes objects, read as leniently as everywhere; what is ours is read strictly.
+
+Settings as plain data, under the names that they have in Python, and read strictly.
 """
+# Joined from snapshot, settings: one docstring for all.
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from linkwise.errors import InputError
+from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import EffectKept, Kept, Snapshot
-from linkwise.wire.decoding import decode_as, once, within
+from linkwise.wire.decoding import decode_as, once, plain_words, within
 from linkwise.wire.kubernetes.kubectl_list import LIST, decode_list, identified
 from linkwise.wire.kubernetes.metadata import Struct
 from linkwise.wire.kubernetes.node import NodeObject, node_view_of
@@ -27,14 +32,13 @@ from linkwise.wire.snapshot.records import (
     TriedRecord,
     written,
 )
-from linkwise.wire.snapshot.snapshot__settings import settings_document, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from linkwise.model.views import PodView
 
-__all__ = ["VERSION", "decode_snapshot", "encode_snapshot"]
+__all__ = ["VERSION", "decode_snapshot", "encode_snapshot", "settings_document", "settings_of"]
 
 VERSION: Final = 1
 
@@ -220,3 +224,29 @@ def _pods(found: Sequence[PodObject], place: str) -> tuple[PodView, ...]:
             pods.append(identified(pod))
     once((pod.uid for pod in pods), place, "the pod with UID")
     return tuple(pods)
+
+
+def settings_document(settings: PlacingSettings) -> dict[str, Any]:
+    """All settings, as JSON or YAML would have them."""
+    document: dict[str, Any] = msgspec.to_builtins(settings)
+    return document
+
+
+def settings_of(raw: object) -> PlacingSettings:
+    """The settings that a document holds; what it leaves out is as usual. InputError names what is wrong."""
+    _known(raw, PlacingSettings())
+    try:
+        return msgspec.convert(raw, PlacingSettings)
+    except msgspec.ValidationError as error:
+        raise InputError(plain_words(error)) from error
+
+
+def _known(raw: object, settings: object, place: str = "") -> None:
+    """Refuse fields that the settings do not have."""
+    if not is_dataclass(settings) or not isinstance(raw, dict):
+        return
+    names = {field.name for field in fields(settings)}
+    for name, value in raw.items():
+        if name not in names:
+            raise InputError(f"{place}{name}: it is no setting; {', '.join(sorted(names))} are")
+        _known(value, getattr(settings, name), f"{place}{name}.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from linkwise.cli.render.matrix__bars import bar
+from linkwise.cli.render.matrix import bar
 from linkwise.cli.tour.link_blind import blind_room
 from linkwise.cli.tour.page import plain_table
 from linkwise.cli.tour.stage import manifest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from linkwise.cli.render.matrix__links import rings_of
+from linkwise.cli.render.matrix import rings_of
 from linkwise.cli.tour.link_blind import Blind, is_in_one_ring
 from linkwise.cli.tour.stage import manifest
 from linkwise.engine.reasons.catalog import devices_text
