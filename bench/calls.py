@@ -26,7 +26,7 @@ from starlette.applications import Starlette
 
 from clusters import node_names, observed, pod_json, request, whole_cluster
 from linkwise.serve.app import application, verbs
-from linkwise.serve.http.endpoint import Verb
+from linkwise.serve.http.endpoint import Endpoint
 from linkwise.serve.http.server import Server, listen
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
@@ -48,7 +48,7 @@ def constant(names: list[str]) -> Server:
         decode_filter(body)
         return reply
 
-    return Server(Starlette(), {b"/filter": Verb("filter", answer, lambda _: None, Counting())})
+    return Server(Starlette(), {b"/filter": Endpoint("filter", answer, lambda _: None, Counting())})
 
 
 def pod(number: int) -> dict[str, object]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.settings import PlacingSettings
 
 MACHINES = ("dgx1-v100", "v100-pcie", "a100-bridged", "dgx-a100")
@@ -38,10 +38,10 @@ def noisy(machine: MachineProfile, chance: random.Random) -> MachineProfile:
     return replace(machine, topology=Topology(numbered(len(rows)), bandwidth=rows))
 
 
-def whole_cluster(names: list[str], chance: random.Random, machines: Iterable[str] = MACHINES) -> list[Sight]:
+def whole_cluster(names: list[str], chance: random.Random, machines: Iterable[str] = MACHINES) -> list[WatchEvent]:
     """Nodes that give whole devices, with pods on about half of them."""
     kinds = [profile(name) for name in machines]
-    sights: list[Sight] = []
+    sights: list[WatchEvent] = []
     for name in names:
         machine = noisy(chance.choice(kinds), chance)
         sights += fleet_node(machine, name)
@@ -54,11 +54,11 @@ def whole_cluster(names: list[str], chance: random.Random, machines: Iterable[st
     return sights
 
 
-def shared_cluster(names: list[str], chance: random.Random, unit: str) -> list[Sight]:
+def shared_cluster(names: list[str], chance: random.Random, unit: str) -> list[WatchEvent]:
     """Nodes that give memory of devices; in GiB rooms are few, in MiB they are many."""
     machine = profile("p40-share")
     memory = 22 if unit == "GiB" else 22919
-    sights: list[Sight] = []
+    sights: list[WatchEvent] = []
     for name in names:
         sights += _shared_node(machine, name, memory)
         for device in machine_devices(machine, name):
@@ -70,7 +70,7 @@ def shared_cluster(names: list[str], chance: random.Random, unit: str) -> list[S
     return sights
 
 
-def observed(sights: list[Sight], settings: PlacingSettings | None = None) -> Broker:
+def observed(sights: list[WatchEvent], settings: PlacingSettings | None = None) -> Broker:
     """A broker that has seen all of it."""
     broker = Broker(settings)
     broker.observe(sights, 0.0)
@@ -127,6 +127,6 @@ def _bound(node: str, number: int, asks: dict[str, str], devices: list[str], sha
     )
 
 
-def _shared_node(machine: MachineProfile, name: str, memory: int) -> Iterator[Sight]:
+def _shared_node(machine: MachineProfile, name: str, memory: int) -> Iterator[WatchEvent]:
     """A node whose shares are counted in other units than GiB."""
     yield from fleet_node(replace(machine, memory=memory * 1024), name)

@@ -19,7 +19,7 @@ from rich.table import Table
 from clusters import node_names, observed, pod_json
 from linkwise.broker.effects import Bind
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.settings import PlacingSettings
 from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.objects import pod_view
@@ -109,7 +109,7 @@ class Stream:
         self._running[place], self._running[-1] = self._running[-1], self._running[place]
         uid, node, size = self._running.pop()
         self._taken[node] -= size
-        self._broker.observe([PodGone(uid)], self._now)
+        self._broker.observe([PodDeleted(uid)], self._now)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from clusters import node_names, noisy
 from linkwise.broker.broker import Broker
 from linkwise.broker.groups.planning import start
-from linkwise.broker.groups.registry import Gathered
+from linkwise.broker.groups.registry import GroupView
 from linkwise.broker.sample_nodes import fleet_node, machine_devices
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.ask import Group
@@ -24,7 +24,7 @@ from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.planning.plan import Plan
 
 LEVELS = tuple(f"network.topology.nvidia.com/{name}" for name in ("spine", "block", "accelerator"))
@@ -53,10 +53,10 @@ CASES = (
 )
 
 
-def cluster(count: int) -> list[Sight]:
+def cluster(count: int) -> list[WatchEvent]:
     """Half of the nodes wholly free, the others partly; CPU of all kinds; three levels of network."""
     chance = random.Random(count)
-    sights: list[Sight] = []
+    sights: list[WatchEvent] = []
     for number, name in enumerate(node_names(count, 13)):
         machine = noisy(replace(profile("dgx-a100"), cpus=chance.choice((96, 128, 192, 256))), chance)
         labels = dict(zip(LEVELS, (f"s{number // 1000}", f"b{number // 100}", f"a{number // 20}"), strict=True))
@@ -90,7 +90,7 @@ def planned(case: Case) -> tuple[float, float, Plan | None]:
     gc.freeze()
     pods = members(case.sizes)
     begin = before = time.process_time()
-    run = start(broker.state, "default/g", Gathered(Group("default/g", "koordinator", len(pods)), pods))
+    run = start(broker.state, "default/g", GroupView(Group("default/g", "koordinator", len(pods)), pods))
     longest = 0.0
     while not run.advance(1):
         now = time.process_time()

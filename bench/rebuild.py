@@ -29,7 +29,7 @@ from linkwise.wire.kubernetes.objects import decode_nodes, decode_pods
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
 
 NODES, PODS, PAGE = 5_000, 50_000, 500
 SECONDS, MEGABYTES = 3.0, 200
@@ -111,7 +111,7 @@ def running_json(number: int, pod: PodView) -> dict[str, object]:
     return document
 
 
-def sights_of(folder: Path) -> Iterator[Sequence[Sight]]:
+def sights_of(folder: Path) -> Iterator[Sequence[WatchEvent]]:
     """The pages, read as a reflector reads them."""
     for path in sorted(folder.glob("nodes-*.json")):
         yield list(decode_nodes(path.read_bytes()))

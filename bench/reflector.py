@@ -28,7 +28,7 @@ from linkwise.net.http_client import Http, Origin
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
 
 PAGE = 500
 FILLING = "x" * 2_600  # what every pod has and nobody reads: managed fields, status, volumes
@@ -77,7 +77,7 @@ async def serve(count: int) -> None:
     await server.serve_forever()
 
 
-async def measure(port: int, sink: Callable[[list[Sight]], object]) -> tuple[float, float, float]:
+async def measure(port: int, sink: Callable[[list[WatchEvent]], object]) -> tuple[float, float, float]:
     """Processor time, time on the wall and the longest stall of one list, in seconds."""
     connection = Connection(Http(Origin("127.0.0.1", port)), Credentials(None, "bench"), "bench")
     reflector = Reflector(
@@ -122,7 +122,7 @@ def main() -> None:
         server.terminate()
 
 
-def _observed() -> Callable[[list[Sight]], object]:
+def _observed() -> Callable[[list[WatchEvent]], object]:
     broker = Broker()
     return lambda sights: broker.observe(sights, 0.0)
 

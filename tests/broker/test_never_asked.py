@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from linkwise.broker.effects import Wake
 from linkwise.model.views import PodView
-from linkwise.testing.cluster import Box, broker_of, device_pod
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod
 
 NOW = 100.0
 
 
 def woken(*pods: PodView) -> list[str]:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     broker.observe(pods, NOW)
     return [wake.name for wake in broker.unanswered() if isinstance(wake, Wake)]
 
@@ -31,7 +31,7 @@ def test_pods_that_need_no_try_are_left_alone() -> None:
 
 
 def test_a_pod_that_asked_is_remembered_and_not_woken_for_nothing() -> None:
-    broker, pod = broker_of(Box("n", count=1)), device_pod("a", 2)
+    broker, pod = broker_of(FakeNode("n", count=1)), device_pod("a", 2)
     broker.observe([pod], NOW)
     assert broker.filter(pod, ["n"], NOW).nodes == []
     assert broker.unanswered() == ()

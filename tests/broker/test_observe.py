@@ -12,24 +12,24 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
-from linkwise.broker.watch_events import NodeGone, NodeObject, PodGone
+from linkwise.broker.watch_events import NodeGone, NodeObject, PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import KIND
-from linkwise.testing.cluster import MEMORY, Box, binds, broker_of, device_pod, place, seen_bound
+from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place, seen_bound
 from support.properties.broker_invariants import claims
 from support.properties.broker_world import MOVES, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.drift import DriftKind
     from linkwise.model.views import PodView
 
 NOW = 100.0
 
 
-def bound(pod: PodView, box: Box, *indices: int) -> PodView:
+def bound(pod: PodView, box: FakeNode, *indices: int) -> PodView:
     """A pod that was given these devices of a box, as its record tells."""
     maker = broker_of(replace(box, sick=frozenset(range(box.count)) - frozenset(indices)))
     maker.observe([pod], NOW)
@@ -37,7 +37,7 @@ def bound(pod: PodView, box: Box, *indices: int) -> PodView:
     return seen_bound(pod, effect)
 
 
-def told(sights: Iterable[Sight]) -> Broker:
+def told(sights: Iterable[WatchEvent]) -> Broker:
     broker = Broker()
     for sight in sights:
         broker.observe([sight], NOW)
@@ -52,13 +52,13 @@ def used(broker: Broker, node: str = "n") -> set[str]:
     return set(broker.state.cluster.index.nodes[node].used)
 
 
-BOX = Box("n", count=4)
+BOX = FakeNode("n", count=4)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(5))))
 def test_the_order_of_different_objects_does_not_matter(order: Sequence[int]) -> None:
     box = replace(BOX, allocations={"uid-b": ("n-d3",), "ghost": ("n-d2",)})
-    sights = [*box.sights(), bound(device_pod("a"), BOX, 0), bound(device_pod("b"), BOX, 1), PodGone("uid-c")]
+    sights = [*box.sights(), bound(device_pod("a"), BOX, 0), bound(device_pod("b"), BOX, 1), PodDeleted("uid-c")]
     broker = told([sights[place] for place in order])
     assert claims(broker) == claims(told(sights))
     assert used(broker) == {"n-d0", "n-d3", "n-d2"}
@@ -102,7 +102,7 @@ def test_news_that_are_older_than_what_is_known_change_nothing() -> None:
 
 def test_late_news_of_a_pod_that_is_gone_are_ignored() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.sights(), pod, PodGone(pod.uid), replace(pod, version=99)])
+    broker = told([*BOX.sights(), pod, PodDeleted(pod.uid), replace(pod, version=99)])
     assert used(broker) == set()
     assert pod.uid not in broker.state.cluster.pods
 
@@ -131,7 +131,7 @@ def test_devices_of_a_leaving_pod_are_kept_until_its_containers_have_stopped() -
 
 def test_a_pod_deleted_by_force_keeps_what_its_agent_still_sees_in_use() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*replace(BOX, allocations={pod.uid: ("n-d0",)}).sights(), pod, PodGone(pod.uid)])
+    broker = told([*replace(BOX, allocations={pod.uid: ("n-d0",)}).sights(), pod, PodDeleted(pod.uid)])
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["stranger"])
     broker.observe([BOX.told()], NOW)
     assert (used(broker), drift(broker)) == (set(), [])
@@ -141,7 +141,7 @@ def test_an_agent_that_still_lists_a_pod_that_has_ended_keeps_nothing_of_it() ->
     pod = bound(device_pod("a"), BOX, 0)
     listing = replace(BOX, allocations={pod.uid: ("n-d0",)})
     ended = replace(pod, phase="Succeeded", version=3)
-    gone = PodGone(pod.uid)
+    gone = PodDeleted(pod.uid)
     for sights in (
         [*listing.sights(), pod, ended],
         [ended, *listing.sights()],
@@ -168,7 +168,7 @@ def test_a_pod_that_another_scheduler_bound_is_counted() -> None:
 
 
 def test_a_pod_that_another_scheduler_took_from_under_a_promise_is_where_it_is_seen() -> None:
-    broker = broker_of(Box("n", count=1), Box("m", count=1))
+    broker = broker_of(FakeNode("n", count=1), FakeNode("m", count=1))
     broker.observe([device_pod("a")], NOW)
     broker.bind("uid-a", "n", NOW)
     effects = broker.observe([replace(device_pod("a"), node="m", version=2)], NOW)
@@ -203,7 +203,7 @@ def test_a_record_that_is_removed_later_keeps_its_devices(times: int) -> None:
 def test_a_changed_record_that_is_what_the_agent_saw_is_a_correction(first: str) -> None:
     pod, other = bound(device_pod("a"), BOX, 0), replace(bound(device_pod("a"), BOX, 1), version=3)
     seen = replace(BOX, allocations={pod.uid: ("n-d1",)}).told()
-    news: list[Sight] = [other, seen] if first == "record" else [seen, other]
+    news: list[WatchEvent] = [other, seen] if first == "record" else [seen, other]
     broker = told([*BOX.sights(), pod, *news])
     assert (used(broker), drift(broker)) == ({"n-d1"}, [])
     broker.observe([BOX.told()], NOW)
@@ -211,7 +211,7 @@ def test_a_changed_record_that_is_what_the_agent_saw_is_a_correction(first: str)
 
 
 def test_a_correction_by_index_is_one_too() -> None:
-    box = Box("n", "share", 2)
+    box = FakeNode("n", "share", 2)
     pod = bound(device_pod("a", 4, MEMORY), box, 0)
     keys = {key: text for key, text in pod.annotations.items() if key != GRANT} | {"ALIYUN_COM_GPU_MEM_IDX": "1"}
     broker = told([*box.sights(), pod, replace(pod, annotations=keys, version=3)])
@@ -272,7 +272,7 @@ def test_an_inventory_that_comes_and_goes_takes_nothing_from_pods() -> None:
 
 def test_pods_without_a_uid_and_nodes_without_a_name_are_not_seen() -> None:
     nameless = replace(device_pod("a"), uid="", node="n", version=2)
-    broker = told([*BOX.sights(), nameless, PodGone(""), replace(BOX, name="").view()])
+    broker = told([*BOX.sights(), nameless, PodDeleted(""), replace(BOX, name="").view()])
     assert set(broker.state.cluster.nodes) == {"n"}
     assert (dict(broker.state.cluster.pods), used(broker)) == ({}, set())
 
@@ -287,9 +287,9 @@ def test_of_two_pods_of_one_uid_the_last_seen_counts() -> None:
 
 def test_of_two_nodes_that_one_uid_is_seen_on_the_first_counts_and_it_is_told() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.sights(), *Box("m").sights(), pod, replace(pod, node="m", version=3)])
+    broker = told([*BOX.sights(), *FakeNode("m").sights(), pod, replace(pod, node="m", version=3)])
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["changed"])
-    broker.observe([PodGone(pod.uid)], NOW)
+    broker.observe([PodDeleted(pod.uid)], NOW)
     assert claims(broker)[0] == {}
 
 
@@ -309,7 +309,7 @@ def test_late_news_of_a_pod_whose_name_was_taken_are_ignored() -> None:
 
 
 def test_a_matrix_that_is_rejected_is_told_at_the_node_once_and_again_when_it_comes_back() -> None:
-    good = Box("n")
+    good = FakeNode("n")
     document = good.told().document
     assert isinstance(document, dict)
     bad = NodeObject("n", KIND, {**document, "spec": {**document["spec"], "links": [["X"], ["X", "X"]]}})

@@ -9,7 +9,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import NodeGone, NodeObject, PodGone, PodsListed
+from linkwise.broker.watch_events import NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
@@ -57,7 +57,7 @@ def test_a_whole_list_tells_who_is_gone_though_nobody_saw_it_go() -> None:
     broker = broker_of("a")
     broker.outcome(promised(broker, pod("never-shown", 8), "a"), "written", NOW)
     broker.filter(pod("asked"), ["a"], NOW)
-    broker.observe([PodsListed(frozenset())], NOW)
+    broker.observe([PodListComplete(frozenset())], NOW)
     assert broker.state.asked == {}
     assert broker.filter(pod("next", 8), ["a"], NOW).nodes == ["a"]
 
@@ -65,7 +65,7 @@ def test_a_whole_list_tells_who_is_gone_though_nobody_saw_it_go() -> None:
 def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
     broker = broker_of("a")
     bound = promised(broker, pod("x"), "a")
-    broker.observe([PodGone(bound.uid), NodeGone("a"), NodeObject("a", "DeviceInventory", None)], NOW)
+    broker.observe([PodDeleted(bound.uid), NodeGone("a"), NodeObject("a", "DeviceInventory", None)], NOW)
     assert (broker.state.writer.times(), broker.state.cluster.objects) == ({}, {})
 
 
@@ -75,7 +75,7 @@ def test_who_can_never_be_bound_is_not_woken(change: dict[str, object]) -> None:
     holder = promised(broker, pod("holder", 8), "a")
     broker.filter(pod("waits", 8), ["a"], NOW)
     broker.observe([pod("waits", 8, **change)], NOW)
-    assert [effect for effect in broker.observe([PodGone(holder.uid)], NOW) if isinstance(effect, Wake)] == []
+    assert [effect for effect in broker.observe([PodDeleted(holder.uid)], NOW) if isinstance(effect, Wake)] == []
 
 
 @pytest.mark.parametrize("policy", ["whole-device", "link-affinity", "bandwidth"])

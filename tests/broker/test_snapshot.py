@@ -10,10 +10,10 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import ClusterObject, PodGone
+from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
-from linkwise.model.snapshot import EffectKept, Kept, Snapshot
+from linkwise.model.snapshot import BrokerState, EffectKept, Snapshot
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
 
@@ -71,7 +71,7 @@ def test_an_offer_still_keeps_others_away_until_its_time_is_over() -> None:
 
 def test_a_pod_that_is_gone_stays_gone() -> None:
     first = broker()
-    first.observe([pod("a"), PodGone("u-a")], 1.0)
+    first.observe([pod("a"), PodDeleted("u-a")], 1.0)
     second = again(first)
     second.observe([replace(pod("a"), node="n1")], 2.0)
     assert second.state.cluster.pods == {}
@@ -87,21 +87,21 @@ def test_without_what_was_kept_the_pods_own_records_tell_what_they_hold() -> Non
 
 
 @pytest.mark.parametrize(
-    "kept", [Kept(refused=("u-1",)), Kept(asked=(replace(pod("a"), containers=()),), refused=("u-a",))]
+    "kept", [BrokerState(refused=("u-1",)), BrokerState(asked=(replace(pod("a"), containers=()),), refused=("u-a",))]
 )
-def test_a_pod_that_waits_must_have_asked(kept: Kept) -> None:
+def test_a_pod_that_waits_must_have_asked(kept: BrokerState) -> None:
     with pytest.raises(InputError, match="was offered nodes or refused, and no pod that asked has this UID"):
         Broker.restore(Snapshot(kept=kept))
 
 
 def test_a_pod_that_was_not_seen_must_have_asked() -> None:
     with pytest.raises(InputError, match="pod u-1 was not seen, and no pod that asked has this UID"):
-        Broker.restore(Snapshot(kept=Kept(unseen={"u-1": 1.0})))
+        Broker.restore(Snapshot(kept=BrokerState(unseen={"u-1": 1.0})))
 
 
 def test_an_effect_that_nobody_knows_is_an_input_error() -> None:
     with pytest.raises(InputError, match="effect 'Wave' with uid is not known"):
-        Broker.restore(Snapshot(kept=Kept(late=(EffectKept("Wave", {"uid": "u"}),))))
+        Broker.restore(Snapshot(kept=BrokerState(late=(EffectKept("Wave", {"uid": "u"}),))))
 
 
 # What each part of a broker remembers: kept by a snapshot, or worked out again from what it keeps. Whoever lets a part

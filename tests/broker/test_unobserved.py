@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.unobserved import KEPT, UNSEEN, forget_unseen
-from linkwise.testing.cluster import Box, binds, broker_of, device_pod
+from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView
@@ -30,7 +30,7 @@ def ask(broker: Broker, pod: PodView, now: float = NOW) -> list[str]:
 
 
 def test_asks_of_pods_that_do_not_exist_are_kept_up_to_a_number_and_for_a_while() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     for number in range(UNSEEN + 2000):  # the first is offered the node, and all others are refused
         ask(broker, device_pod(f"made-up-{number}", created=-number))
     broker.step(NOW + 2.0)
@@ -45,7 +45,7 @@ def test_asks_of_pods_that_do_not_exist_are_kept_up_to_a_number_and_for_a_while(
 
 
 def test_offers_to_pods_that_do_not_exist_are_forgotten_as_well() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     for number in range(3000):
         assert ask(broker, device_pod(f"made-up-{number}"), NOW + 3.0 * number) == ["n"]
     assert len(broker.state.asked) == KEPT // 3
@@ -54,7 +54,7 @@ def test_offers_to_pods_that_do_not_exist_are_forgotten_as_well() -> None:
 
 
 def test_who_asks_again_is_kept_for_longer() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("a"))
     ask(broker, device_pod("b"))
     ask(broker, device_pod("a"), NOW + 50.0)
@@ -63,14 +63,14 @@ def test_who_asks_again_is_kept_for_longer() -> None:
 
 
 def test_what_a_pod_says_of_its_age_does_not_keep_it() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("made-up", created=1e12))
     broker.step(NOW + KEPT)
     assert left(broker) == []
 
 
 def test_who_is_seen_is_not_forgotten() -> None:
-    broker, pod = broker_of(Box("n", count=1)), device_pod("a", 2)
+    broker, pod = broker_of(FakeNode("n", count=1)), device_pod("a", 2)
     ask(broker, pod)
     broker.observe([pod], NOW + 1.0)
     broker.step(NOW + 10 * KEPT)
@@ -80,7 +80,7 @@ def test_who_is_seen_is_not_forgotten() -> None:
 
 
 def test_who_is_seen_or_promised_something_is_kept_and_of_the_others_who_asked_last() -> None:
-    broker, pods = broker_of(Box("n", count=2)), [device_pod(f"p{n}", created=-n) for n in range(8)]
+    broker, pods = broker_of(FakeNode("n", count=2)), [device_pod(f"p{n}", created=-n) for n in range(8)]
     broker.observe(pods[:1], 0.0)
     for pod in pods:
         ask(broker, pod)
@@ -92,7 +92,7 @@ def test_who_is_seen_or_promised_something_is_kept_and_of_the_others_who_asked_l
 
 
 def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_over() -> None:
-    broker, pod = broker_of(Box("n", count=1)), device_pod("a")
+    broker, pod = broker_of(FakeNode("n", count=1)), device_pod("a")
     ask(broker, pod)
     (bound,) = binds(broker.bind(pod.uid, "n", NOW).effects)
     broker.step(NOW + KEPT)
@@ -103,7 +103,7 @@ def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_ov
 
 
 def test_a_clock_that_is_set_back_keeps_nobody_for_longer_and_loses_nobody() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("a"), NOW + 3600.0)
     broker.step(NOW)
     assert list(broker.state.asked) == ["uid-a"]
@@ -113,7 +113,7 @@ def test_a_clock_that_is_set_back_keeps_nobody_for_longer_and_loses_nobody() -> 
 
 
 def test_a_pod_that_is_forgotten_and_real_after_all_is_bound_when_it_is_seen() -> None:
-    broker, pod = broker_of(Box("n", count=2)), device_pod("real")
+    broker, pod = broker_of(FakeNode("n", count=2)), device_pod("real")
     ask(broker, pod)
     broker.step(NOW + KEPT)
     assert "not seen yet" in broker.bind(pod.uid, "n", NOW + KEPT).error
@@ -123,14 +123,14 @@ def test_a_pod_that_is_forgotten_and_real_after_all_is_bound_when_it_is_seen() -
 
 @pytest.mark.parametrize("shown", [False, True])
 def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
-    broker, pods = broker_of(Box("n", count=1)), [device_pod(name, 2) for name in ("b", "a")]
+    broker, pods = broker_of(FakeNode("n", count=1)), [device_pod(name, 2) for name in ("b", "a")]
     for second, pod in enumerate(pods):
         ask(broker, pod, NOW + second)
     if shown:
         broker.see(pods[:1])
     other = Broker.restore(broker.snapshot(NOW + 1.0))
     assert other.snapshot(NOW + 1.0) == broker.snapshot(NOW + 1.0)
-    room = Box("n", count=2).sights()
+    room = FakeNode("n", count=2).sights()
     assert other.observe(room, NOW + 1.0) == broker.observe(room, NOW + 1.0)
     for each in (broker, other):
         each.step(NOW + KEPT)
@@ -138,7 +138,7 @@ def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
 
 
 def test_of_a_snapshot_that_does_not_tell_all_asked_when_it_was_taken() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("a", 2))
     taken = broker.snapshot(NOW + 5.0)
     assert taken.kept is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.watch_events import PodGone
-from linkwise.testing.cluster import Box, broker_of, device_pod, place, woken
+from linkwise.broker.watch_events import PodDeleted
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place, woken
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -20,10 +20,10 @@ def refuse(broker: Broker, *pods: PodView) -> None:
         assert broker.filter(pod, ["n"], NOW).nodes == []
 
 
-def full() -> tuple[Broker, PodGone]:
+def full() -> tuple[Broker, PodDeleted]:
     """A broker whose one device is taken, and the news that it is free."""
-    broker = broker_of(Box("n", count=1))
-    return broker, PodGone(place(broker, device_pod("holder"), "n").uid)
+    broker = broker_of(FakeNode("n", count=1))
+    return broker, PodDeleted(place(broker, device_pod("holder"), "n").uid)
 
 
 def test_made_up_pods_of_high_priority_do_not_keep_a_real_one_asleep() -> None:
@@ -78,7 +78,7 @@ def test_what_follows_from_a_pod_that_was_seen_is_left_to_do() -> None:
 
 
 def test_a_pod_that_was_bound_after_a_refusal_stands_in_no_line() -> None:
-    broker = broker_of(Box("n", count=1), Box("m", count=1))
+    broker = broker_of(FakeNode("n", count=1), FakeNode("m", count=1))
     place(broker, device_pod("holder"), "m")
     real = device_pod("real")
     assert broker.filter(real, ["n"], NOW).nodes == ["n"]

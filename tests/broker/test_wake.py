@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.effects import Wake
-from linkwise.broker.watch_events import PodGone
-from linkwise.testing.cluster import MEMORY, Box, binds, broker_of, device_pod, place
+from linkwise.broker.watch_events import PodDeleted
+from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import Effect
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.views import PodView
 
 NOW = 100.0
@@ -33,7 +33,7 @@ def refused(broker: Broker, pod: PodView, now: float = NOW) -> None:
 
 def full() -> tuple[Broker, PodView]:
     """A node of two devices that one pod has."""
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     return broker, place(broker, device_pod("holder", 2), "n")
 
 
@@ -42,9 +42,9 @@ def test_room_that_a_pod_leaves_wakes_those_that_fit(how: str) -> None:
     broker, holder = full()
     for name in ("a", "b", "c"):
         refused(broker, device_pod(name, created=float(ord(name))))
-    leaving: dict[str, Sight] = {
+    leaving: dict[str, WatchEvent] = {
         "finished": replace(holder, phase="Succeeded", version=9),
-        "gone": PodGone(holder.uid),
+        "gone": PodDeleted(holder.uid),
         "stopped": replace(holder, deleting=True, stopped=True, version=9),
     }
     effects = broker.observe([leaving[how]], NOW)
@@ -59,7 +59,7 @@ def test_a_pod_that_is_only_leaving_wakes_nobody() -> None:
 
 
 def test_a_bind_that_was_refused_wakes_those_that_wait_for_its_devices() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     broker.observe([device_pod("holder", 2)], NOW)
     (bound,) = binds(broker.bind("uid-holder", "n", NOW).effects)
     refused(broker, device_pod("a"))
@@ -68,27 +68,27 @@ def test_a_bind_that_was_refused_wakes_those_that_wait_for_its_devices() -> None
 
 
 def test_a_device_that_recovers_wakes_and_one_that_dies_does_not() -> None:
-    broker = broker_of(Box("n", sick=frozenset({0})))
+    broker = broker_of(FakeNode("n", sick=frozenset({0})))
     refused(broker, device_pod("a", 2))
-    assert woken(broker.observe(Box("n").sights(), NOW)) == ["a"]
-    assert woken(broker.observe(Box("n", sick=frozenset({1})).sights(), NOW)) == []
+    assert woken(broker.observe(FakeNode("n").sights(), NOW)) == ["a"]
+    assert woken(broker.observe(FakeNode("n", sick=frozenset({1})).sights(), NOW)) == []
 
 
 def test_a_new_node_wakes() -> None:
-    broker = broker_of(Box("small", count=1))
+    broker = broker_of(FakeNode("small", count=1))
     refused(broker, device_pod("a", 2))
-    assert woken(broker.observe(Box("n").sights(), NOW)) == ["a"]
+    assert woken(broker.observe(FakeNode("n").sights(), NOW)) == ["a"]
 
 
 def test_a_node_that_is_ready_again_or_has_its_plugin_again_wakes() -> None:
-    for before in (Box("n", ready=False), Box("n", registered=False)):
+    for before in (FakeNode("n", ready=False), FakeNode("n", registered=False)):
         broker = broker_of(before)
         refused(broker, device_pod("a"))
-        assert woken(broker.observe(Box("n").sights(), NOW)) == ["a"]
+        assert woken(broker.observe(FakeNode("n").sights(), NOW)) == ["a"]
 
 
 def test_who_was_refused_for_the_sake_of_a_pending_pod_is_woken_when_that_is_over() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     broker.filter(device_pod("first"), ["n"], NOW)
     refused(broker, device_pod("a"))
     assert woken(broker.step(NOW + 1.9)) == []
@@ -97,14 +97,14 @@ def test_who_was_refused_for_the_sake_of_a_pending_pod_is_woken_when_that_is_ove
 
 
 def test_who_was_refused_for_the_sake_of_a_pod_that_is_gone_is_woken_at_once() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     broker.filter(device_pod("first"), ["n"], NOW)
     refused(broker, device_pod("a"))
-    assert woken(broker.observe([PodGone("uid-first")], NOW)) == ["a"]
+    assert woken(broker.observe([PodDeleted("uid-first")], NOW)) == ["a"]
 
 
 def test_who_was_refused_for_the_sake_of_a_pod_that_went_elsewhere_is_woken() -> None:
-    broker = broker_of(Box("n0", count=1), Box("n1", count=1))
+    broker = broker_of(FakeNode("n0", count=1), FakeNode("n1", count=1))
     broker.filter(device_pod("first"), ["n0", "n1"], NOW)
     broker.filter(device_pod("second"), ["n0", "n1"], NOW)
     refused(broker, device_pod("a"))
@@ -118,7 +118,7 @@ def test_who_was_refused_for_the_sake_of_a_pod_that_went_elsewhere_is_woken() ->
 
 @pytest.mark.parametrize("question", ["prioritize", "dry run", "preempt", "preferred"])
 def test_what_a_question_finds_out_is_told_with_the_next_answer(question: str) -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     broker.filter(device_pod("first"), ["n"], NOW)
     refused(broker, device_pod("a"))
     later = NOW + 5.0
@@ -134,7 +134,7 @@ def test_what_a_question_finds_out_is_told_with_the_next_answer(question: str) -
 
 
 def test_a_bind_asked_again_tells_what_it_found_out() -> None:
-    broker = broker_of(Box("n", count=1), Box("m", count=1))
+    broker = broker_of(FakeNode("n", count=1), FakeNode("m", count=1))
     broker.observe([device_pod("under-way")], NOW)
     broker.bind("uid-under-way", "m", NOW)
     broker.filter(device_pod("first"), ["n"], NOW)
@@ -146,39 +146,39 @@ def test_who_was_answered_bound_or_is_gone_is_not_woken() -> None:
     broker, holder = full()
     for name in ("answered", "bound", "gone", "waits"):
         refused(broker, device_pod(name))
-    assert woken(broker.observe(Box("m", count=3).sights(), NOW)) == ["answered", "bound", "gone"]
+    assert woken(broker.observe(FakeNode("m", count=3).sights(), NOW)) == ["answered", "bound", "gone"]
     broker.filter(device_pod("answered"), ["m"], NOW)
     place(broker, device_pod("bound"), "m")
-    broker.observe([PodGone("uid-gone")], NOW)
+    broker.observe([PodDeleted("uid-gone")], NOW)
     broker.filter(device_pod("waits"), ["n"], NOW)  # it was woken for m, and the scheduler names n alone
-    assert woken(broker.observe([PodGone(holder.uid)], NOW)) == ["waits"]
+    assert woken(broker.observe([PodDeleted(holder.uid)], NOW)) == ["waits"]
 
 
 def test_a_pod_of_another_namespace_is_woken_when_a_device_changes_hands() -> None:
-    broker = broker_of(Box("n", "share", 1))
+    broker = broker_of(FakeNode("n", "share", 1))
     mine, theirs = (device_pod(name, 4, MEMORY, namespace=name) for name in ("mine", "theirs"))
     placed = place(broker, mine, "n")
     refused(broker, theirs)
-    assert woken(broker.observe([PodGone(placed.uid)], NOW)) == ["theirs"]
+    assert woken(broker.observe([PodDeleted(placed.uid)], NOW)) == ["theirs"]
 
 
 def test_a_pod_that_can_not_use_the_node_does_not_keep_its_room_from_others() -> None:
     broker, holder = full()
     refused(broker, device_pod("selective", 2, priority=9, cpu="999"))
     refused(broker, device_pod("modest", 2))
-    assert woken(broker.observe([PodGone(holder.uid)], NOW)) == ["modest"]
+    assert woken(broker.observe([PodDeleted(holder.uid)], NOW)) == ["modest"]
 
 
 def test_room_that_was_meant_for_a_pod_that_is_gone_wakes_the_next() -> None:
     broker, holder = full()
     refused(broker, device_pod("a", 2))
     refused(broker, device_pod("b", 2))
-    assert woken(broker.observe([PodGone(holder.uid)], NOW)) == ["a"]
-    assert woken(broker.observe([PodGone("uid-a")], NOW)) == ["b"]
+    assert woken(broker.observe([PodDeleted(holder.uid)], NOW)) == ["a"]
+    assert woken(broker.observe([PodDeleted("uid-a")], NOW)) == ["b"]
 
 
 def test_a_clock_set_back_does_not_make_anybody_wait_for_longer() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     broker.filter(device_pod("first"), ["n"], NOW)
     refused(broker, device_pod("a"))
     assert woken(broker.step(NOW - 3600.0)) == ["a"]

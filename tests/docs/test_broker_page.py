@@ -97,12 +97,12 @@ def test_every_effect_is_in_the_reference_with_its_fields(effect: type[Any]) -> 
     assert missing(effect, row(section("## Effects"), effect.__name__)) == []
 
 
-@pytest.mark.parametrize("sight", get_args(sights.Sight))
+@pytest.mark.parametrize("sight", get_args(sights.WatchEvent))
 def test_every_sight_is_in_the_reference(sight: type[Any]) -> None:
     assert f"`{sight.__name__}`" in section("## Sights")
 
 
-@pytest.mark.parametrize("sight", [sights.PodGone, sights.NodeGone, sights.NodeObject])
+@pytest.mark.parametrize("sight", [sights.PodDeleted, sights.NodeGone, sights.NodeObject])
 def test_every_field_of_a_sight_of_ours_is_in_the_reference(sight: type[Any]) -> None:
     assert missing(sight, row(section("## Sights"), sight.__name__)) == []
 

@@ -21,7 +21,7 @@ from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.reasons.catalog import WORDS
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.device import HardwareProfile
-from linkwise.model.inventory import NodeFacts, Stock
+from linkwise.model.inventory import NodeFacts, NodeInventory
 from linkwise.model.link import Pcie
 from linkwise.model.settings import BandwidthSettings, JobShape, ShareSettings
 from linkwise.model.verdict import Problem
@@ -229,7 +229,7 @@ def test_dialects_stand_in_the_order_in_which_their_records_count() -> None:
     [
         (Group, "groups.md", "## Fields"),
         (NodeFacts, "dialects.md", "## Node facts"),
-        (Stock, "dialects.md", "## What a node has"),
+        (NodeInventory, "dialects.md", "## What a node has"),
         (Problem, "dialects.md", "## Problems"),
     ],
 )

@@ -24,7 +24,7 @@ from linkwise.explain.reports.group import (
     ToldMember,
 )
 from linkwise.explain.reports.pod import Given, Leaver
-from linkwise.explain.survey import Against
+from linkwise.explain.survey import RefusalSummary
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -66,7 +66,7 @@ def test_every_field_of_a_plan_is_in_the_reference_in_its_order(value: type[Any]
 def test_every_word_of_a_plan_is_in_the_reference() -> None:
     hints = get_type_hints(GroupRemedy, vars(group_explanation) | vars(explanation))
     words = {*get_args(GroupStage), *get_args(MemberState), *get_args(hints["kind"]), *LEVELS}
-    parts = {field.name for value in (Given, Leaver, Against) for field in fields(value)}
+    parts = {field.name for value in (Given, Leaver, RefusalSummary) for field in fields(value)}
     assert missing(words | parts) == []
 
 

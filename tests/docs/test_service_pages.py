@@ -10,7 +10,7 @@ import pytest
 from starlette.routing import Mount, Route
 
 from linkwise.serve.app import application
-from linkwise.testing.cluster import Box, broker_of
+from linkwise.testing.cluster import FakeNode, broker_of
 from support.fakes.http_service import Served
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def routes(found: Iterable[BaseRoute], prefix: str = "") -> Iterator[str]:
 
 def test_every_metric_is_in_the_table_with_its_labels() -> None:
     text = (REFERENCE / "metrics.md").read_text()
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         families = list(served.service.counting.registry.collect())
     assert len(families) > 10
     for family in families:
@@ -44,7 +44,7 @@ def test_every_metric_is_in_the_table_with_its_labels() -> None:
 
 def test_no_metric_is_documented_that_does_not_exist() -> None:
     listed = set(re.findall(r"^\| `(linkwise_\w+)`", (REFERENCE / "metrics.md").read_text(), re.MULTILINE))
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         families = served.service.counting.registry.collect()
         assert listed == {f"{found.name}_total" if found.type == "counter" else found.name for found in families}
 

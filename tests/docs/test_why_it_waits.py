@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.sim.replay import Runner
@@ -42,7 +42,7 @@ def rings() -> Runner:
     runner = cluster(npu="atlas-800", gpu="dgx-a100")
     for name, count in (("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 2), ("f", 1)):
         runner.place(pod(name, NPU, count))
-    runner.show(PodGone("c"))
+    runner.show(PodDeleted("c"))
     return runner
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.cluster.inventory import stock_of
+from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.vendors.machines import PROFILES
 from linkwise.wire.kubernetes.objects import node_view
 from support.e2e.api_client import ApiError, path_of
@@ -16,17 +16,17 @@ from support.e2e.pod_objects import device_definition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
     from support.e2e.api_client import Raw
     from support.e2e.cluster import Cluster
     from support.e2e.node_objects import ChipsTold
 
 
-def stocked(cluster: Cluster, things: list[Raw]) -> Stock:
+def stocked(cluster: Cluster, things: list[Raw]) -> NodeInventory:
     """What our readers make of the objects as the server has them."""
     cluster.create(things)
     node, *others = (cluster.api.get(path_of(thing)) for thing in things)
-    return stock_of(node_view(node), {kind_of(found): found for found in others})
+    return merge_inventory(node_view(node), {kind_of(found): found for found in others})
 
 
 def kind_of(found: Raw) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.apiserver.tls import certify
 from linkwise.embedded.kinds.protobuf import messages, object_in
 from linkwise.embedded.kubectl.cells import age, at_path, span
@@ -83,7 +83,7 @@ def test_broken_protobuf_is_a_bad_request(data: bytes) -> None:
     for body in (data, b"k8s\x00" + data, b"k8s\x00" + kind):
         try:
             object_in(body)
-        except RefusedError as error:
+        except ApiError as error:
             assert error.code == 400  # noqa: PT017 - most are refused, some happen to be objects
 
 
@@ -117,7 +117,7 @@ def test_the_order_of_a_list_may_be_told() -> None:
 
 
 def test_an_element_without_its_key_is_refused() -> None:
-    with pytest.raises(RefusedError, match="does not contain declared merge key: name"):
+    with pytest.raises(ApiError, match="does not contain declared merge key: name"):
         strategic({"containers": []}, {"containers": [{"image": "x"}]})
 
 

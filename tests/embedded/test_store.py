@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.storage.lists import Asked
 from linkwise.embedded.store import Store
 from linkwise.embedded.writes.delete import DeleteOptions
@@ -36,7 +36,7 @@ def test_what_another_one_changed_meanwhile_is_a_conflict() -> None:
     store = Store()
     mine = store.create("pods", pod("a"), "default").read()
     store.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}}, "default")
-    with pytest.raises(RefusedError, match="the object has been modified"):
+    with pytest.raises(ApiError, match="the object has been modified"):
         store.update("pods", mine | {"metadata": mine["metadata"] | {"labels": {"x": "z"}}})
 
 
@@ -95,7 +95,7 @@ def test_versions_that_fell_out_of_the_log_are_gone() -> None:
     begin = store.version
     for number in range(4):
         store.create("configmaps", {"metadata": {"name": f"a{number}"}}, "default")
-    with pytest.raises(RefusedError, match="too old resource version") as caught:
+    with pytest.raises(ApiError, match="too old resource version") as caught:
         store.watch("configmaps", version=begin)
     assert (caught.value.code, caught.value.reason) == (410, "Expired")
     assert len(store.watch("configmaps", version=begin + 1).take()) == 3
@@ -108,7 +108,7 @@ def test_a_page_of_a_version_that_is_forgotten_is_gone() -> None:
     rest = store.list("configmaps", asked=Asked(limit=1)).rest
     for number in range(4):
         store.patch("configmaps", "a1", {"data": {"x": str(number)}}, "default")
-    with pytest.raises(RefusedError, match="continue parameter is too old") as caught:
+    with pytest.raises(ApiError, match="continue parameter is too old") as caught:
         store.list("configmaps", asked=Asked(limit=1, rest=rest))
     assert caught.value.code == 410
 
@@ -151,7 +151,7 @@ def test_nothing_new_comes_into_a_namespace_that_goes() -> None:
     store.create("namespaces", {"metadata": {"name": "x"}})
     store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["e.x/wait"]}}, "x")
     store.delete("namespaces", "x")
-    with pytest.raises(RefusedError, match="because it is being terminated"):
+    with pytest.raises(ApiError, match="because it is being terminated"):
         store.create("configmaps", {"metadata": {"name": "b"}}, "x")
     store.collector.finish()
     store.patch("configmaps", "a", {"metadata": {"finalizers": None}}, "x")
@@ -198,6 +198,6 @@ def test_a_namespace_that_somebody_holds_waits_for_that_alone() -> None:
 )
 def test_a_field_of_another_type_is_told_with_its_place(kind: str, document: dict[str, Any], place: str) -> None:
     store = Store()
-    with pytest.raises(RefusedError, match=re.escape(f"into field {place} of type")) as caught:
+    with pytest.raises(ApiError, match=re.escape(f"into field {place} of type")) as caught:
         store.create(kind, document, "default")
     assert caught.value.code == 400

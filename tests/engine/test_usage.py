@@ -12,7 +12,7 @@ from linkwise.engine.ledger import Entry
 from linkwise.engine.usage import Usage, node_after, node_of, resolved, usage_of
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
-from linkwise.model.inventory import Stock
+from linkwise.model.inventory import NodeInventory
 from linkwise.model.node import FREE, Use
 from linkwise.model.verdict import Grant, Offer, Part
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 DEVICES = tuple(Device(f"u{index}", index, memory=16) for index in range(3))
 
 
-def stock(mode: Mode = "any", **allocations: tuple[str, ...]) -> Stock:
-    return Stock("n", DEVICES, mode=mode, allocations=allocations)
+def stock(mode: Mode = "any", **allocations: tuple[str, ...]) -> NodeInventory:
+    return NodeInventory("n", DEVICES, mode=mode, allocations=allocations)
 
 
 def entry(
@@ -92,9 +92,11 @@ def test_what_the_agent_tells_of_a_pod_without_a_record_is_no_longer_only_counte
 
 def test_bytes_of_an_untold_share_are_counted_in_the_devices_own_unit() -> None:
     sized = (Device("u0", 0, memory=100, bytes=1000), Device("u1", 1, memory=100, bytes=500))
-    counted = usage_of(Stock("n", sized), [untold("a", share=101, core=5, in_bytes=True)])
+    counted = usage_of(NodeInventory("n", sized), [untold("a", share=101, core=5, in_bytes=True)])
     assert (counted.unattributed, counted.unattributed_share, counted.unattributed_core) == (0, 21, 5)
-    seen = usage_of(Stock("n", sized, allocations={"a": ("u0",)}), [untold("a", share=101, core=5, in_bytes=True)])
+    seen = usage_of(
+        NodeInventory("n", sized, allocations={"a": ("u0",)}), [untold("a", share=101, core=5, in_bytes=True)]
+    )
     assert seen.used == {"u0": Use(11, 5, namespaces=frozenset({"of-a"}))}
 
 
@@ -114,12 +116,12 @@ def test_an_index_in_a_record_means_the_device_of_that_index(order: tuple[str, s
 
 
 def test_an_index_is_an_id_where_only_counts_are_known() -> None:
-    counted = Stock("n", tuple(Device(f"#{index}", index) for index in range(2)))
+    counted = NodeInventory("n", tuple(Device(f"#{index}", index) for index in range(2)))
     assert usage_of(counted, [entry("a", "#1")]).used == {"#1": whole("a")}
 
 
 def test_an_id_goes_before_an_index() -> None:
-    odd = Stock("n", (Device("#1", 0), Device("u1", 1)))
+    odd = NodeInventory("n", (Device("#1", 0), Device("u1", 1)))
     assert resolved(odd, ["#1", "u1", "#0", "x"]) == {"#1", "u1", "x"}
 
 
@@ -185,7 +187,7 @@ def test_a_node_that_was_switched_hands_out_nothing_until_the_old_grants_are_gon
 
 
 def test_devices_that_do_not_work_count_as_taken_where_it_is_not_told_which() -> None:
-    sick = Stock("n", DEVICES, sick=2)
+    sick = NodeInventory("n", DEVICES, sick=2)
     assert node_of(sick, usage_of(sick, [untold("a", devices=1)])).unattributed == 3
 
 
@@ -200,7 +202,7 @@ def test_a_node_after_an_offer_has_so_much_less() -> None:
 
 def test_every_kind_of_drift_has_a_sentence() -> None:
     usage = usage_of(
-        Stock("n", DEVICES, mode="share", allocations={"ghost": ("u2",), "c": ("u1",)}),
+        NodeInventory("n", DEVICES, mode="share", allocations={"ghost": ("u2",), "c": ("u1",)}),
         [entry("a", "u0"), entry("b", "u0", "x"), entry("c", "u2", share=20, mode="share")],
     )
     assert set(kinds(usage)) == {"strange device", "record", "stranger", "twice", "oversold", "mode"}

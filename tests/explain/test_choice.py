@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.engine.index.node_index import Wanted
+from linkwise.engine.index.node_index import Query
 from linkwise.explain.choice import why_chosen
 from linkwise.model.topology import Topology
 from linkwise.model.verdict import Offer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def why(policy: str, wish: Ask, where: Node, devices: tuple[str, ...] = ()) -> Choice:
-    wanted = Wanted(wish, "", POLICIES[policy])
+    wanted = Query(wish, "", POLICIES[policy])
     offer = wanted.policy.pick(wish, where)
     assert isinstance(offer, Offer)
     found = why_chosen(wanted, where, devices or offer.devices)
@@ -101,4 +101,4 @@ def test_by_count_alone_the_lowest_are_taken() -> None:
 
 
 def test_devices_that_the_node_does_not_have_are_not_explained() -> None:
-    assert why_chosen(Wanted(ask(1), "", POLICIES["whole-device"]), node(), ("elsewhere",)) is None
+    assert why_chosen(Query(ask(1), "", POLICIES["whole-device"]), node(), ("elsewhere",)) is None

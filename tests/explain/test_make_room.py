@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from linkwise.engine.index.node_index import Wanted
+from linkwise.engine.index.node_index import Query
 from linkwise.engine.reasons.catalog import refusal, shortage
 from linkwise.explain.make_room import Crowd, largest_room, room_makers, smaller
-from linkwise.explain.survey import gathered, nearness
+from linkwise.explain.survey import nearness, summarise
 from linkwise.model.verdict import Reason
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.nodes import ask, share_ask, share_node
@@ -47,7 +47,7 @@ def test_a_smaller_ask_is_the_first_containers() -> None:
 
 
 def test_the_largest_room_is_one_that_its_owner_may_have() -> None:
-    wanted = Wanted(share_ask(90), "", POLICIES["memory-share"])
+    wanted = Query(share_ask(90), "", POLICIES["memory-share"])
     rooms = share_node(100, (80, 60, 10), owners={0: "others", 1: "default", 2: "default"})
     assert largest_room(wanted, rooms) == (60, 1)
     assert largest_room(wanted, share_node(100, (0, 0))) == (0, 0)
@@ -58,7 +58,7 @@ def test_reasons_are_gathered_with_the_nearest_node_first_by_what_may_pass() -> 
         name: (Reason("002.whole", asked=8, found=(free, 8)), False) for name, free in (("a", 1), ("b", 7), ("c", 7))
     }
     cordoned = {name: (Reason("001.filters", kind="unschedulable"), True) for name in "defg"}
-    first, second = gathered({**cordoned, **few}, lambda _, reason: reason)
+    first, second = summarise({**cordoned, **few}, lambda _, reason: reason)
     assert (first.nodes, first.nearest, first.final) == (3, "b", False)
     assert first.sentence == "8 devices are asked for and 7 of 8 are free"
     assert (second.nodes, second.short, second.final) == (4, "the node takes no new pods", True)
@@ -67,7 +67,7 @@ def test_reasons_are_gathered_with_the_nearest_node_first_by_what_may_pass() -> 
 def test_nodes_that_have_no_such_devices_are_told_of_last_however_many_they_are() -> None:
     none = {name: (Reason("002.inventory", asked="nvidia.com/gpu"), True) for name in "abcd"}
     cordoned = {"e": (Reason("001.filters", kind="unschedulable"), True)}
-    found = gathered({**none, **cordoned}, lambda _, reason: reason)
+    found = summarise({**none, **cordoned}, lambda _, reason: reason)
     assert [group.nodes for group in found] == [1, 4]
     assert found[-1].short == "the node has no such devices"
 

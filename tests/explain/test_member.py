@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.explain.pod import explanation_lines
-from linkwise.testing.cluster import ASCEND, Box, broker_of, device_pod, in_gang, in_group, place
+from linkwise.testing.cluster import ASCEND, FakeNode, broker_of, device_pod, in_gang, in_group, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -24,7 +24,7 @@ TOLD = [
 
 def cluster(*pods: PodView, solo: str = "") -> Broker:
     """Two nodes, a pod of one device on one of them perhaps, and pods that nobody has tried."""
-    broker = broker_of(*map(Box, NODES))
+    broker = broker_of(*map(FakeNode, NODES))
     if solo:
         place(broker, device_pod("solo"), solo)
     broker.observe(pods, 0.0)
@@ -88,7 +88,7 @@ def test_a_member_for_which_the_others_leave_no_room_reads_so() -> None:
 
 
 def test_a_member_reads_of_another_that_asks_for_what_cannot_be() -> None:
-    broker = broker_of(Box("n0", "ring", 8))
+    broker = broker_of(FakeNode("n0", "ring", 8))
     broker.observe(in_gang(device_pod("a", 2, ASCEND), device_pod("b", 3, ASCEND), least=2), 0.0)
     assert "pod b: 3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8" in lines(broker, "uid-a")
 

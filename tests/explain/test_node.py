@@ -10,7 +10,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import NodeObject, PodGone
+from linkwise.broker.watch_events import NodeObject, PodDeleted
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings, ShareSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
@@ -60,7 +60,7 @@ def test_a_node_tells_its_devices_who_has_them_and_its_largest_set() -> None:
 
 def test_rings_limit_what_a_node_could_still_take() -> None:
     runner = one_node("atlas-800", *(pod(name, NPU) for name in "abcd"), pod("e", NPU, 2), pod("f", NPU))
-    runner.show(PodGone("c"))
+    runner.show(PodDeleted("c"))
     told = explained(runner)
     assert (told.devices.idle, told.sizes) == (2, (1,))
     assert lines(runner)[-1] == "it can take an ask for 1 device now"

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.ledger_entry import Entry
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView
 from linkwise.sim.replay import Runner
-from linkwise.testing.cluster import Box, broker_of, device_pod, place
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 from linkwise.vendors.machines import profile
 from support.builders.explained_cluster import GPU, cluster, explained, lines, placed, pod
 
@@ -118,7 +118,7 @@ def test_a_term_that_only_orders_equals_is_not_called_better() -> None:
 
 def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
     runner = placed(cluster(a="dgx1-v100"), pod("first", GPU, 2), pod("second", GPU, 2))
-    runner.show(PodGone("first"))
+    runner.show(PodDeleted("first"))
     told = explained(runner, "second").choice
     assert told is not None
     assert (told.devices, told.now) == ((1, 2), (0, 3))
@@ -141,8 +141,8 @@ def test_the_terms_of_a_score_have_names() -> None:
 
 
 def test_a_pod_whose_device_died_is_told_that_others_could_take_it_now() -> None:
-    box = Box("a", count=4)
-    broker = broker_of(box, Box("b", count=4))
+    box = FakeNode("a", count=4)
+    broker = broker_of(box, FakeNode("b", count=4))
     place(broker, device_pod("p", 2), "a")
     broker.observe(replace(box, sick=frozenset({0})).sights(), 1.0)
     told = broker.explain("uid-p", 1.0)

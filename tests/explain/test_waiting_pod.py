@@ -10,7 +10,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, Taint
@@ -51,7 +51,7 @@ def sharing(**rooms: tuple[int, ...]) -> Runner:
 def two_rings_with_one_idle_each() -> Runner:
     singles = [pod(name, NPU) for name in "abcd"]
     runner = placed(cluster(npu="atlas-800"), *singles, pod("e", NPU, 2), pod("f", NPU))
-    runner.show(PodGone("c"))
+    runner.show(PodDeleted("c"))
     return runner
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Bind
 from linkwise.broker.watch_events import NodeObject
-from linkwise.kube.perform.bind import Binder, Ended
+from linkwise.kube.perform.bind import Binder, BindResult
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.kinds import SOURCES
 from linkwise.kube.watch.watcher import Watching
@@ -27,10 +27,10 @@ INVENTORIES = "/apis/linkwise.dev/v1alpha1/deviceinventories"
 EXPIRED = Reply(pieces=(line("ERROR", {"code": 410, "message": "too old"}),))
 
 
-def settled(*reads: Reply) -> tuple[Ended, FakeTime]:
+def settled(*reads: Reply) -> tuple[BindResult, FakeTime]:
     """How a bind that was never answered ends, when its pod is read so."""
 
-    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[Ended, FakeTime]:
+    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[BindResult, FakeTime]:
         api.script(f"GET {PATH}", *reads)
         time = FakeTime()
         return await Binder(connection, PerformSettings(bind_seconds=2), time.timing).settle(EFFECT), time

@@ -7,7 +7,7 @@ from itertools import combinations, product
 import pytest
 
 from linkwise import Node, Offer, Reason, Reject
-from linkwise.policies.ring_affinity import RingAffinity, group_letter, lie, single_number
+from linkwise.policies.ring_affinity import RingAffinity, group_letter, place_in_rings, single_number
 from linkwise.policies.ring_profiles import ring_profile
 from linkwise.testing.nodes import ask, node
 
@@ -75,7 +75,7 @@ def test_every_cell_of_the_decision_table(size: int) -> None:
     cells = [row.split() for row in TABLE[size].strip().splitlines()]
     for (left, right), faulty in product(product(range(5), repeat=2), (0, 1)):
         found, cell = machine(left, right, faulty if left + right < 8 else 0), cells[left][right]
-        offer, lying = POLICY.pick(ask(size), found), lie(PROFILE, found, size)
+        offer, lying = POLICY.pick(ask(size), found), place_in_rings(PROFILE, found, size)
         if cell == "-":
             assert isinstance(offer, Reject)
         else:

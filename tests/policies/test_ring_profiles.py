@@ -9,7 +9,7 @@ import pytest
 
 from linkwise import InputError, Offer, Reason, Reject
 from linkwise.model.device import HardwareProfile
-from linkwise.policies.ring_affinity import RingAffinity, lie, single_number
+from linkwise.policies.ring_affinity import RingAffinity, place_in_rings, single_number
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES, ring_profile
 from linkwise.policies.ring_spans import SPANS
 from linkwise.testing.nodes import ask, node
@@ -140,7 +140,7 @@ def test_an_unknown_profile_is_an_error_with_the_names_there_are() -> None:
 
 def test_a_new_profile_needs_no_code() -> None:
     duo = HardwareProfile("boxes-of-three", devices=9, group=3, spans={"one group": (1, 2), "whole groups": (3, 6, 9)})
-    lying = lie(duo, node(9, free=[0, 1, 2, 4, 5, 6, 7, 8]), 6)
+    lying = place_in_rings(duo, node(9, free=[0, 1, 2, 4, 5, 6, 7, 8]), 6)
     assert lying is not None
     assert lying.devices == (0, 1, 2, 6, 7, 8)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
@@ -48,7 +48,7 @@ def without(runner: Runner, remedy: Remedy) -> Broker:
     broker = Broker.restore(runner.broker.snapshot(runner.now))
     for leaver in remedy.pods:
         view = broker.state.pod(leaver.uid)
-        broker.observe([replace(view, phase="Succeeded") if view and view.node else PodGone(leaver.uid)], runner.now)
+        broker.observe([replace(view, phase="Succeeded") if view and view.node else PodDeleted(leaver.uid)], runner.now)
     return broker
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from linkwise.broker.cluster.inventory import VENDORS, stock_of
+from linkwise.broker.cluster.inventory import VENDORS, merge_inventory
 from support.builders.inventory_facts import (
     AMD,
     ASCEND,
@@ -135,4 +135,6 @@ def test_nothing_that_a_node_or_an_object_holds_raises(
     assert found.topology is None or len(found.topology.devices) == len(found.devices)
     assert sum(bool(found.words & vendor) for vendor in VENDORS) <= 1
     assert all(device.memory > 0 for device in found.devices) or "koordinator" not in found.words or found.mode != "any"
-    assert stock_of(replace(node(capacity, allocatable), labels=labels, annotations=annotations), objects) == found
+    assert (
+        merge_inventory(replace(node(capacity, allocatable), labels=labels, annotations=annotations), objects) == found
+    )

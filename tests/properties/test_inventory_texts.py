@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from linkwise.vendors.reader import Reading
 
-READERS = {reader.kind: reader for reader in (*nvidia_inventory.READERS, *ascend_inventory.READERS)}
+READERS = {reader.kind: reader for reader in (*nvidia_inventory.READERS, *ascend_inventory.INVENTORY_READERS)}
 ALPHABET = string.ascii_letters + string.digits
 BORDER = "+======+========+========+"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodsListed
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodListComplete
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.testing.cluster import device_pod
 from support.properties.group_world import GroupWorld
@@ -52,7 +52,7 @@ def emptied(world: GroupWorld) -> Broker:
     broker, later = world.broker, world.now + LATER
     world.see(world.api.deliver_all())
     broker.observe([ClusterObject(kind, name, None) for kind, name in world.api.objects], world.now)
-    broker.observe([PodsListed(frozenset({WAITS.uid}))], world.now)
+    broker.observe([PodListComplete(frozenset({WAITS.uid}))], world.now)
     for name in world.api.boxes:
         broker.observe([NodeGone(name), NodeObject(name, KIND, None)], world.now)
     for _ in range(3):

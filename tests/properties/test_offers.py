@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, strategies as st
 
 from linkwise.model.settings import PlacingSettings
-from linkwise.testing.cluster import KOORDINATOR, MEMORY, NVIDIA, Box, broker_of, device_pod, place
+from linkwise.testing.cluster import KOORDINATOR, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 NOW = 100.0
 BOXES = {
-    NVIDIA: [Box(f"n{number}", count=4) for number in range(5)],
-    KOORDINATOR: [Box(f"n{number}", "percent", count=4) for number in range(5)],
-    MEMORY: [Box(f"n{number}", "share", count=2) for number in range(5)],
+    NVIDIA: [FakeNode(f"n{number}", count=4) for number in range(5)],
+    KOORDINATOR: [FakeNode(f"n{number}", "percent", count=4) for number in range(5)],
+    MEMORY: [FakeNode(f"n{number}", "share", count=2) for number in range(5)],
 }
 SIZES = {
     NVIDIA: st.integers(1, 4),

@@ -13,7 +13,7 @@ from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.node import FREE
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.registry import POLICIES
-from linkwise.policies.ring_affinity import lie
+from linkwise.policies.ring_affinity import place_in_rings
 from linkwise.policies.ring_profiles import RING_PROFILES, ring_profile
 from linkwise.testing.nodes import node
 from support.properties.strategies import asks, nodes
@@ -136,7 +136,7 @@ def test_the_chosen_card_is_the_tightest_that_fits(data: st.DataObject) -> None:
 def test_devices_lie_as_their_profile_demands(name: str, size: int, free: set[int], faulty: set[int]) -> None:
     profile = ring_profile(name)
     found = node(profile.devices or 16, free=free, faulty=faulty, profile=name)
-    lying, span = lie(profile, found, size), profile.span(size)
+    lying, span = place_in_rings(profile, found, size), profile.span(size)
     idle = [{device.index for device in found.free()} & set(ring) for ring in profile.groups(len(found.devices))]
     whole = [ring for ring in idle if len(ring) == profile.group]
     possible = {

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.requests import Request
 
-from linkwise.serve.http.endpoint import FAILED, Verb, answered
+from linkwise.serve.http.endpoint import FAILED, Endpoint, respond
 from linkwise.serve.metrics import Counting
-from linkwise.testing.cluster import MEMORY, Box, broker_of, device_pod
+from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Reply, Served
 
@@ -56,7 +56,7 @@ def clear(verb: str, reply: Reply) -> bool:
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("body", GARBAGE, ids=range(len(GARBAGE)))
 def test_garbage_gets_a_clear_answer_and_changes_nothing(verb: str, body: str) -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         before = served.get("/debug/snapshot").body
         reply = served.call("POST", f"/{verb}", body)
         assert clear(verb, reply), (reply.status, reply.body)
@@ -64,7 +64,7 @@ def test_garbage_gets_a_clear_answer_and_changes_nothing(verb: str, body: str) -
 
 
 def refused_as_too_deep(verb: str, body: str) -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         before = served.get("/debug/snapshot").body
         reply = served.call("POST", f"/{verb}", body)
         assert served.get("/debug/snapshot").body == before
@@ -86,14 +86,14 @@ def test_nodes_that_are_nested_without_end_are_told_so(verb: str, deep: str) -> 
 
 
 def test_ten_megabytes_of_names_that_nobody_knows_are_all_refused() -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post("/filter", {"Pod": POD, "NodeNames": NAMES})
     assert reply.json["NodeNames"] == []
     assert len(reply.json["FailedNodes"]) == len(NAMES)
 
 
 def test_ten_megabytes_of_names_that_nobody_knows_all_have_the_lowest_rank() -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post("/prioritize", {"Pod": POD, "NodeNames": NAMES})
     assert [entry["Host"] for entry in reply.json] == NAMES
     assert {entry["Score"] for entry in reply.json} == {0}
@@ -101,7 +101,7 @@ def test_ten_megabytes_of_names_that_nobody_knows_all_have_the_lowest_rank() -> 
 
 def test_ten_megabytes_of_victims_on_nodes_that_nobody_knows_help_nobody() -> None:
     victims = {name: {"Pods": [{"UID": f"uid-{name}"}]} for name in NAMES}
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post("/preempt", {"Pod": POD, "NodeNameToMetaVictims": victims})
     assert (reply.status, reply.json) == (200, {"NodeNameToMetaVictims": {}})
 
@@ -110,7 +110,7 @@ def test_ten_megabytes_of_victims_on_nodes_that_nobody_knows_help_nobody() -> No
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", MEMORY])
 def test_amounts_that_make_no_sense_are_refused_with_a_reason(amount: str, resource: str) -> None:
     pod = pod_object(device_pod("p", amount, resource))
-    with Served(broker_of(Box("a"), Box("s", "share"))) as served:
+    with Served(broker_of(FakeNode("a"), FakeNode("s", "share"))) as served:
         reply = served.post("/filter", {"Pod": pod, "NodeNames": ["a", "s"]}).json
     told = {**reply.get("FailedNodes", {}), **reply.get("FailedAndUnresolvableNodes", {})}
     assert reply["NodeNames"] == []
@@ -120,13 +120,13 @@ def test_amounts_that_make_no_sense_are_refused_with_a_reason(amount: str, resou
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_body_that_is_no_json_by_its_own_word_is_not_read(verb: str) -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         reply = served.call("POST", f"/{verb}", json.dumps(GOOD[verb]), {"Content-Type": "text/xml"})
     assert (reply.status, reply.text) == (415, "the body is 'text/xml'; application/json is expected\n")
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
-    with Served(broker_of(Box("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
+    with Served(broker_of(FakeNode("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
         wire.sendall(
             b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 999999999\r\n\r\n"
         )
@@ -134,7 +134,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
 
 
 def test_a_slow_client_keeps_nobody_waiting() -> None:
-    with Served(broker_of(Box("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
+    with Served(broker_of(FakeNode("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
         wire.sendall(
             b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
         )
@@ -152,7 +152,7 @@ def trickled(*pieces: bytes) -> Response:
         return waiting.pop(0) if waiting else await asyncio.Future()
 
     request = Request({"type": "http", "method": "POST", "path": "/filter", "headers": []}, receive)
-    return asyncio.run(answered(Verb("filter", bytes, str.encode, Counting()), request, slowest=0.01))
+    return asyncio.run(respond(Endpoint("filter", bytes, str.encode, Counting()), request, slowest=0.01))
 
 
 def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
@@ -167,7 +167,7 @@ def test_a_body_that_does_not_tell_its_length_is_not_read_without_end() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_bytes_that_are_no_text_are_told_so(verb: str) -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         reply = served.call("POST", f"/{verb}", json.dumps(GOOD[verb]).encode().replace(b'"a"', b'"\xff"'))
     assert clear(verb, reply)
     assert b"the JSON is no UTF-8" in reply.body
@@ -176,7 +176,7 @@ def test_bytes_that_are_no_text_are_told_so(verb: str) -> None:
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 @pytest.mark.parametrize("nodes", [{}, {"NodeNames": None, "Nodes": None}])
 def test_a_call_that_names_no_nodes_in_any_way_is_told_so(verb: str, nodes: dict[str, None]) -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post(f"/{verb}", {"Pod": POD, **nodes})
     assert clear(verb, reply)
     assert b"neither NodeNames nor Nodes" in reply.body
@@ -184,12 +184,12 @@ def test_a_call_that_names_no_nodes_in_any_way_is_told_so(verb: str, nodes: dict
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_other_methods_are_not_allowed(method: str) -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         assert served.call(method, "/filter").status == 405
 
 
 def test_a_bind_of_a_pod_or_node_that_is_not_known_says_so() -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         nobody = served.post("/bind", GOOD["bind"]).json["Error"]
         served.post("/filter", GOOD["filter"])
         nowhere = served.post("/bind", {**GOOD["bind"], "Node": "moon"}).json["Error"]

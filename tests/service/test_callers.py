@@ -9,24 +9,24 @@ import pytest
 from starlette.applications import Starlette
 
 from linkwise.errors import InputError
-from linkwise.serve.http.connection import LARGEST_HEAD, Direct
+from linkwise.serve.http.connection import LARGEST_HEAD, FastConnection
 from linkwise.serve.http.server import Server, listen
 from support.fakes.scripted_api import run_idle
 
 
-class Hasty(Direct):
+class Hasty(FastConnection):
     """Waits for a head for a moment only."""
 
     head_seconds = 0.05
 
 
-class Patient(Direct):
+class Patient(FastConnection):
     """Waits for a long time, but reads no more for that."""
 
     head_seconds = 60.0
 
 
-def answered(*pieces: bytes, caller: type[Direct] = Hasty) -> bytes:
+def answered(*pieces: bytes, caller: type[FastConnection] = Hasty) -> bytes:
     """All that comes back on a connection until it is ended."""
 
     async def scenario() -> bytes:

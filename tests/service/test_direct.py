@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.serve.app import application, verbs
-from linkwise.serve.http.connection import LARGEST_HEAD, Direct
+from linkwise.serve.http.connection import LARGEST_HEAD, FastConnection
 from linkwise.serve.http.server import Server, listen
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
-from linkwise.testing.cluster import Box, broker_of, device_pod
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Recorder
 from support.fakes.scripted_api import run_idle
@@ -29,7 +29,7 @@ STOPPED = "Linkwise stopped before it could answer; try again"
 PLAIN = ("Content-Type: application/json",)
 
 
-class Hasty(Direct):
+class Hasty(FastConnection):
     """Waits for heads and bodies for a moment only."""
 
     head_seconds = 0.2
@@ -79,10 +79,10 @@ def request(path: str, document: object, *headers: str) -> bytes:
 async def asked(
     recorder: Recorder | None = None,
     counting: Counting | None = None,
-    caller: type[Direct] = Direct,
+    caller: type[FastConnection] = FastConnection,
     idle: float = 60.0,
 ) -> AsyncIterator[Asking]:
-    service = Service(broker_of(Box("a")), recorder or Recorder(), counting or Counting(), clock=lambda: 100.0)
+    service = Service(broker_of(FakeNode("a")), recorder or Recorder(), counting or Counting(), clock=lambda: 100.0)
     service.start()
     door = listen("127.0.0.1", 0)
     server = Server(application(service, dict), verbs(service), caller)

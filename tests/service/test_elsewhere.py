@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.serve.foreign_grants import AT_FIRST, REMEMBERED, Elsewhere
-from linkwise.testing.cluster import Box, binds, broker_of, device_pod, seen_bound
+from linkwise.serve.foreign_grants import AT_FIRST, REMEMBERED, ForeignGrants
+from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, seen_bound
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -22,37 +22,37 @@ def given_by(broker: Broker, pod: PodView) -> PodView:
 
 
 def told(broker: Broker, *pods: PodView, now: float = LATER) -> str:
-    elsewhere = Elsewhere(0.0)
+    elsewhere = ForeignGrants(0.0)
     elsewhere.look(broker.state, pods, now)
     return elsewhere.note(now)
 
 
 def test_devices_that_another_service_gives_are_told() -> None:
-    ours, other = broker_of(Box("n")), broker_of(Box("n"))
+    ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     note = told(ours, given_by(other, device_pod("a")))
     assert note.startswith("pod default/a was given devices by somebody else: run one service for a cluster")
 
 
 def test_our_own_devices_are_nothing_to_tell() -> None:
-    ours = broker_of(Box("n"))
+    ours = broker_of(FakeNode("n"))
     assert told(ours, given_by(ours, device_pod("a"))) == ""
 
 
 def test_a_pod_that_is_known_as_bound_is_nothing_to_tell() -> None:
-    ours, other = broker_of(Box("n")), broker_of(Box("n"))
+    ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     pod = given_by(other, device_pod("a"))
     ours.observe([pod], 1.0)
     assert told(ours, pod) == ""
 
 
 def test_what_a_killed_service_had_sent_is_nothing_to_tell() -> None:
-    ours, other = broker_of(Box("n")), broker_of(Box("n"))
+    ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     assert told(ours, given_by(other, device_pod("a")), now=AT_FIRST - 1.0) == ""
 
 
 def test_after_a_while_it_is_told_no_more() -> None:
-    ours, other = broker_of(Box("n")), broker_of(Box("n"))
-    elsewhere = Elsewhere(0.0)
+    ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
+    elsewhere = ForeignGrants(0.0)
     elsewhere.look(ours.state, [given_by(other, device_pod("a"))], LATER)
     assert elsewhere.note(LATER + REMEMBERED - 1.0)
     assert elsewhere.note(LATER + REMEMBERED) == ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
 
 EVICT = Evict("team", "a", "u-a", "it is bound in vain")
 
@@ -26,7 +26,7 @@ class Evicting(Broker):
         super().__init__()
         self.given_up: list[str] = []
 
-    def observe(self, sights: Iterable[Sight], now: float) -> tuple[Effect, ...]:
+    def observe(self, sights: Iterable[WatchEvent], now: float) -> tuple[Effect, ...]:
         del sights, now
         return (EVICT,)
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.broker.effects import Event
-from linkwise.broker.watch_events import NodeGone, PodGone
+from linkwise.broker.watch_events import NodeGone, PodDeleted
 from linkwise.model.views import PodView
-from linkwise.testing.cluster import MEMORY, NVIDIA, Box, broker_of, device_pod, place
+from linkwise.testing.cluster import MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place
 from linkwise.wire.kubernetes.to_objects import pod_object
-from support.fakes.http_service import Ended, Recorder, Served
+from support.fakes.http_service import BindResult, Recorder, Served
 from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.ledger import Outcome
 
-SHARED = Box("shared", "share", 4, memory=22)
+SHARED = FakeNode("shared", "share", 4, memory=22)
 
 
 def filter_call(name: str, amount: int, nodes: list[str], resource: str = NVIDIA) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def bind_call(name: str, node: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("prefix", ["", "/gpushare-scheduler"])
 def test_a_pod_is_filtered_ranked_and_bound_with_all_its_keys_in_one_write(prefix: str) -> None:
-    with Served(broker_of(Box("a", count=4), Box("b", count=1))) as served:
+    with Served(broker_of(FakeNode("a", count=4), FakeNode("b", count=1))) as served:
         kept = served.post(f"{prefix}/filter", filter_call("p", 2, ["a", "b"])).json
         ranks = served.post(f"{prefix}/prioritize", filter_call("p", 2, kept["NodeNames"])).json
         bound = served.post(f"{prefix}/bind", bind_call("p", "a"))
@@ -47,7 +47,7 @@ def test_a_pod_is_filtered_ranked_and_bound_with_all_its_keys_in_one_write(prefi
 
 def test_a_pod_asks_as_the_scheduler_has_it_where_the_watch_showed_another_version() -> None:
     shown = replace(device_pod("p", 1), version=5)
-    broker = broker_of(Box("a", count=1), Box("b", count=4))
+    broker = broker_of(FakeNode("a", count=1), FakeNode("b", count=4))
     broker.observe([shown], 0.0)
     later = replace(device_pod("p", 2), version=6)
     with Served(broker) as served:
@@ -59,7 +59,7 @@ def test_a_pod_asks_as_the_scheduler_has_it_where_the_watch_showed_another_versi
 
 
 def test_when_nothing_fits_every_node_is_named_with_few_texts() -> None:
-    with Served(broker_of(Box("a"), Box("b"))) as served:
+    with Served(broker_of(FakeNode("a"), FakeNode("b"))) as served:
         reply = served.post("/filter", filter_call("p", 8, ["a", "b", "c"])).json
     assert reply["NodeNames"] == []
     named = {**reply.get("FailedNodes", {}), **reply.get("FailedAndUnresolvableNodes", {})}
@@ -70,7 +70,7 @@ def test_when_nothing_fits_every_node_is_named_with_few_texts() -> None:
 def test_a_call_with_whole_nodes_gets_whole_nodes_back_and_leaves_nothing_behind() -> None:
     body = filter_call("p", 2, [])
     body["NodeNames"], body["Nodes"] = None, {"items": [{"metadata": {"name": name}, "x": 1} for name in ("a", "b")]}
-    with Served(broker_of(Box("a"), Box("b", count=1))) as served:
+    with Served(broker_of(FakeNode("a"), FakeNode("b", count=1))) as served:
         reply = served.post("/filter", body).json
         assert served.service.broker.state.asked == {}
         assert served.service.broker.state.pending.entries() == []
@@ -78,8 +78,8 @@ def test_a_call_with_whole_nodes_gets_whole_nodes_back_and_leaves_nothing_behind
 
 
 def test_a_bind_that_is_refused_tells_the_user_why_and_frees_the_devices() -> None:
-    recorder = Recorder([Ended("refused", 'pods "p" is being deleted')])
-    with Served(broker_of(Box("a")), recorder) as served:
+    recorder = Recorder([BindResult("refused", 'pods "p" is being deleted')])
+    with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", filter_call("p", 2, ["a"]))
         reply = served.post("/bind", bind_call("p", "a"))
         assert served.post("/filter", filter_call("q", 2, ["a"])).json["NodeNames"] == ["a"]
@@ -87,24 +87,24 @@ def test_a_bind_that_is_refused_tells_the_user_why_and_frees_the_devices() -> No
 
 
 def test_a_bind_of_unknown_end_keeps_its_devices_until_it_is_settled() -> None:
-    recorder = Recorder([Ended("unknown", "timed out")], settled=Ended("refused"))
-    with Served(broker_of(Box("a")), recorder) as served:
+    recorder = Recorder([BindResult("unknown", "timed out")], settled=BindResult("refused"))
+    with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", filter_call("p", 2, ["a"]))
         assert served.post("/bind", bind_call("p", "a")).json == {"Error": "timed out"}
         assert served.post("/filter", filter_call("q", 2, ["a"])).json["NodeNames"] == ["a"]
 
 
 def test_a_bind_of_unknown_end_is_settled_for_a_pod_without_devices_too() -> None:
-    broker = broker_of(Box("a"))
+    broker = broker_of(FakeNode("a"))
     broker.observe([PodView("default", "p", "uid-p")], 0.0)
-    with Served(broker, Recorder([Ended("unknown", "timed out")])) as served:
+    with Served(broker, Recorder([BindResult("unknown", "timed out")])) as served:
         assert served.post("/bind", bind_call("p", "a")).json == {"Error": "timed out"}
         assert 'linkwise_binds_total{outcome="written"} 1.0' in served.get("/metrics").text
 
 
 def test_a_bind_that_breaks_off_is_taken_for_unknown_and_settled() -> None:
-    recorder = Recorder([RuntimeError("bug")], settled=Ended("written"))
-    with Served(broker_of(Box("a")), recorder) as served:
+    recorder = Recorder([RuntimeError("bug")], settled=BindResult("written"))
+    with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", filter_call("p", 2, ["a"]))
         reply = served.post("/bind", bind_call("p", "a"))
         assert "log" in reply.json["Error"]
@@ -116,11 +116,11 @@ def test_a_bind_asked_for_again_is_a_conflict_where_somebody_else_gave_the_devic
     async def show(served: Served, pod: PodView) -> None:
         served.service.observe([pod])
 
-    lost = Recorder([Ended("unknown", "lost")], settled=Ended("unknown"))
-    with Served(broker_of(Box("a", count=1)), lost) as served:
+    lost = Recorder([BindResult("unknown", "lost")], settled=BindResult("unknown"))
+    with Served(broker_of(FakeNode("a", count=1)), lost) as served:
         served.post("/filter", filter_call("p", 1, ["a"]))
         served.post("/bind", bind_call("p", "a"))
-        served.on_loop(show(served, place(broker_of(Box("a", count=1)), device_pod("q", 1), "a")))
+        served.on_loop(show(served, place(broker_of(FakeNode("a", count=1)), device_pod("q", 1), "a")))
         error = served.post("/bind", bind_call("p", "a")).json["Error"]
         counted = served.get("/metrics").text
     assert error == "pod default/p was promised devices that node a no longer has for it"
@@ -128,7 +128,7 @@ def test_a_bind_asked_for_again_is_a_conflict_where_somebody_else_gave_the_devic
 
 
 def test_binding_twice_answers_twice_and_promises_once() -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         served.post("/filter", filter_call("p", 1, ["a"]))
         replies = [served.post("/bind", bind_call("p", "a")).json for _ in range(2)]
         granted = [effect.grant for effect in served.performer.binds]
@@ -138,7 +138,7 @@ def test_binding_twice_answers_twice_and_promises_once() -> None:
 
 @pytest.mark.parametrize("ends", [("written", "refused"), ("refused", "written")])
 def test_of_two_binds_of_one_pod_at_once_the_one_that_is_written_counts(ends: tuple[Outcome, Outcome]) -> None:
-    recorder = Recorder([Ended(outcome) for outcome in ends])
+    recorder = Recorder([BindResult(outcome) for outcome in ends])
 
     async def both(served: Served) -> None:
         recorder.held = asyncio.Event()
@@ -147,21 +147,21 @@ def test_of_two_binds_of_one_pod_at_once_the_one_that_is_written_counts(ends: tu
         recorder.held.set()
         await asyncio.gather(*binds)
 
-    with Served(broker_of(Box("a")), recorder) as served:
+    with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", filter_call("p", 2, ["a"]))
         served.on_loop(both(served))
         assert served.post("/filter", filter_call("q", 1, ["a"])).json["NodeNames"] == []
 
 
 @pytest.mark.parametrize(
-    ("gone", "said"), [(NodeGone("a"), "node a is not known"), (PodGone("uid-p"), "uid-p is gone")]
+    ("gone", "said"), [(NodeGone("a"), "node a is not known"), (PodDeleted("uid-p"), "uid-p is gone")]
 )
-def test_whoever_is_deleted_between_filter_and_bind_is_promised_nothing(gone: Sight, said: str) -> None:
+def test_whoever_is_deleted_between_filter_and_bind_is_promised_nothing(gone: WatchEvent, said: str) -> None:
     async def lose(served: Served) -> None:
         served.service.observe([device_pod("p", 2)])
         served.service.observe([gone])
 
-    with Served(broker_of(Box("a"), Box("b"))) as served:
+    with Served(broker_of(FakeNode("a"), FakeNode("b"))) as served:
         served.post("/filter", filter_call("p", 2, ["a", "b"]))
         served.on_loop(lose(served))
         reply = served.post("/bind", bind_call("p", "a")).json
@@ -171,7 +171,7 @@ def test_whoever_is_deleted_between_filter_and_bind_is_promised_nothing(gone: Si
 
 
 def test_preemption_keeps_the_nodes_where_the_victims_devices_would_do() -> None:
-    broker = broker_of(Box("a", count=4), Box("b", count=4))
+    broker = broker_of(FakeNode("a", count=4), FakeNode("b", count=4))
     for name, node in (("one", "a"), ("two", "a"), ("three", "b")):
         place(broker, device_pod(name, 2), node)
     victims = {"a": {"Pods": [{"UID": "uid-one"}]}, "b": {"Pods": [{"UID": "uid-nobody"}], "NumPDBViolations": 1}}
@@ -188,7 +188,7 @@ def test_preemption_keeps_the_nodes_where_the_victims_devices_would_do() -> None
 
 @pytest.mark.rule("004.routes")
 def test_inspect_tells_what_gpushares_extender_tells() -> None:
-    broker = broker_of(SHARED, Box("whole"))
+    broker = broker_of(SHARED, FakeNode("whole"))
     place(broker, device_pod("p", 6, MEMORY), "shared")
     with Served(broker) as served:
         everything = served.get("/gpushare-scheduler/inspect").json
@@ -204,7 +204,7 @@ def test_inspect_tells_what_gpushares_extender_tells() -> None:
 
 
 def test_whoever_does_not_lead_answers_nothing_and_binds_nothing() -> None:
-    with Served(broker_of(Box("a")), leads=lambda: False) as served:
+    with Served(broker_of(FakeNode("a")), leads=lambda: False) as served:
         refused = served.post("/filter", filter_call("p", 1, ["a"]))
         bound = served.post("/bind", bind_call("p", "a"))
     assert (refused.status, bound.status) == (200, 200)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from linkwise.broker.broker import Broker
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
-from linkwise.testing.cluster import Box, broker_of, device_pod
-from support.fakes.http_service import Ended, Recorder, Served
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod
+from support.fakes.http_service import BindResult, Recorder, Served
 from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_a_step_that_fails_is_told_and_tried_again() -> None:
 
 
 def test_a_bind_of_a_pod_that_nobody_has_seen_is_counted_apart() -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         body = {"PodName": "p", "PodNamespace": "default", "PodUID": "made-up", "Node": "a"}
         assert "not seen yet" in served.post("/bind", body).json["Error"]
         counted = served.get("/metrics").text
@@ -62,7 +62,7 @@ class Confused(Recorder):
 
     fails = 1
 
-    async def settle(self, effect: Bind) -> Ended:
+    async def settle(self, effect: Bind) -> BindResult:
         if self.fails:
             self.fails -= 1
             raise KeyError("a pod that nobody thought of")
@@ -71,7 +71,7 @@ class Confused(Recorder):
 
 def test_a_bind_whose_end_cannot_be_found_out_for_a_fault_is_looked_for_again() -> None:
     async def story() -> str:
-        service = Service(broker_of(Box("a")), Confused([Ended("unknown")]), Counting(), clock=lambda: 1.0)
+        service = Service(broker_of(FakeNode("a")), Confused([BindResult("unknown")]), Counting(), clock=lambda: 1.0)
         service.synced = True
         service.filter(device_pod("p", 1), ["a"], keep=True)
         await service.bind("uid-p", "a")

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise.serve.http.endpoint import FAILED
-from linkwise.testing.cluster import Box, broker_of, device_pod
-from support.fakes.http_service import Ended, Recorder, Served
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod
+from support.fakes.http_service import BindResult, Recorder, Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,16 +61,16 @@ def served(call: Call) -> Served:
     for uid in _values(call, "PodUID"):
         broker.observe([device_pod(call["PodName"], 8, uid=uid, namespace=call["PodNamespace"])], 0.0)
     hours = count(0.0, 3600.0)  # so that nobody is in the way who asked before
-    return Served(broker, Recorder([Ended("refused", "not today")] * 10_000), clock=lambda: next(hours))
+    return Served(broker, Recorder([BindResult("refused", "not today")] * 10_000), clock=lambda: next(hours))
 
 
-def _box(name: str, victims: Call | None) -> Box:
-    box = Box(name, "share", 4, memory=22) if name.startswith("share") else Box(name, count=8)
+def _box(name: str, victims: Call | None) -> FakeNode:
+    box = FakeNode(name, "share", 4, memory=22) if name.startswith("share") else FakeNode(name, count=8)
     held = {victim["UID"]: box.devices(*range(8)) for victim in (victims or {}).get("Pods", ())}
     return replace(box, allocations=held)
 
 
-def _fill(broker: Broker, box: Box) -> None:
+def _fill(broker: Broker, box: FakeNode) -> None:
     for uid in box.allocations:
         broker.observe([replace(device_pod(f"on-{box.name}", 8, uid=uid), node=box.name)], 0.0)
 

@@ -16,7 +16,7 @@ from linkwise.serve.debug import debug_routes
 from linkwise.serve.health import health_routes
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
-from linkwise.testing.cluster import Box, broker_of, device_pod, place
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 from linkwise.wire.kubernetes.to_objects import pod_object
 from linkwise.wire.snapshot.snapshot import decode_snapshot
 from support.fakes.http_service import Recorder, Served
@@ -34,7 +34,7 @@ def test_the_service_lives_before_it_is_ready_and_decides_nothing_until_then() -
     async def start(served: Served) -> None:
         served.service.start()
 
-    with Served(broker_of(Box("a")), synced=False) as served:
+    with Served(broker_of(FakeNode("a")), synced=False) as served:
         assert (served.get("/livez").status, served.get("/readyz").status) == (200, 503)
         assert served.get("/readyz").text == "not ready: pods: not listed yet\n"
         assert "still reading" in served.post("/filter", FILTER).json["Error"]
@@ -46,7 +46,7 @@ def test_the_service_lives_before_it_is_ready_and_decides_nothing_until_then() -
 
 
 def test_metrics_count_decisions_binds_and_devices() -> None:
-    broker = broker_of(Box("a", count=4, sick=frozenset({3})))
+    broker = broker_of(FakeNode("a", count=4, sick=frozenset({3})))
     broker.observe([device_pod("q", 2)], 0.0)
     with Served(broker) as served:
         served.post("/filter", FILTER)
@@ -69,7 +69,7 @@ def test_metrics_count_decisions_binds_and_devices() -> None:
 
 
 def test_a_snapshot_of_the_running_service_can_be_restored() -> None:
-    broker = broker_of(Box("a"))
+    broker = broker_of(FakeNode("a"))
     place(broker, device_pod("p", 1), "a")
     with Served(broker) as served:
         snapshot = decode_snapshot(served.get("/debug/snapshot").body)
@@ -77,7 +77,7 @@ def test_a_snapshot_of_the_running_service_can_be_restored() -> None:
 
 
 def test_an_explanation_is_told_for_pods_nodes_and_nobody() -> None:
-    broker = broker_of(Box("a"))
+    broker = broker_of(FakeNode("a"))
     broker.observe([device_pod("p", 8)], 0.0)
     with Served(broker) as served:
         assert "8" in served.get("/debug/explain/default/p").text
@@ -88,7 +88,7 @@ def test_an_explanation_is_told_for_pods_nodes_and_nobody() -> None:
 
 def test_whoever_comes_through_a_proxy_needs_the_token_to_look_inside() -> None:
     through = {"X-Forwarded-For": "10.0.0.7"}
-    with Served(broker_of(Box("a")), token="s3cret") as served:  # noqa: S106 - a token of this test
+    with Served(broker_of(FakeNode("a")), token="s3cret") as served:  # noqa: S106 - a token of this test
         refused = served.get("/debug/snapshot", through)
         wrong = served.get("/debug/snapshot", {**through, "Authorization": "Bearer other"})
         right = served.get("/debug/snapshot", {**through, "Authorization": "Bearer s3cret"})
@@ -99,7 +99,7 @@ def test_whoever_comes_through_a_proxy_needs_the_token_to_look_inside() -> None:
     "header", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP"]
 )
 def test_every_header_of_a_proxy_tells_that_the_caller_is_not_this_machine(header: str) -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         assert served.get("/debug/snapshot", {header: "somebody"}).status == 403
         assert served.get("/debug/snapshot", {"X-Request-Id": "somebody"}).status == 200
 
@@ -121,7 +121,7 @@ def asked(routes: Sequence[BaseRoute], path: str, host: str = "127.0.0.1") -> tu
 
 @pytest.mark.parametrize(("host", "status"), [("10.0.0.7", 403), ("::ffff:127.0.0.1", 200), ("fe80::1%eth0", 403)])
 def test_without_a_token_only_this_machine_may_look_inside(host: str, status: int) -> None:
-    service = Service(broker_of(Box("a")), Recorder(), Counting())
+    service = Service(broker_of(FakeNode("a")), Recorder(), Counting())
     assert asked(debug_routes(service, ""), "/debug/snapshot", host)[0] == status
 
 
@@ -132,7 +132,7 @@ def test_what_it_waits_for_is_not_told_a_second_time_as_a_note() -> None:
 
 @pytest.mark.parametrize("namespace", ["node", "group"])
 def test_pods_in_namespaces_that_are_called_like_routes_are_explained(namespace: str) -> None:
-    broker = broker_of(Box("a"))
+    broker = broker_of(FakeNode("a"))
     broker.observe([replace(device_pod("p", 8), namespace=namespace)], 0.0)
     with Served(broker) as served:
         assert f"pod {namespace}/p" in served.get(f"/debug/explain/{namespace}/p").text
@@ -155,7 +155,7 @@ def test_draining_lets_binds_end_and_takes_no_more_asks() -> None:
         recorder.held.set()
         return await drain, await bind
 
-    with Served(broker_of(Box("a")), recorder) as served:
+    with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", FILTER)
         assert served.on_loop(drain_while_a_bind_is_under_way(served)) == (0, "")
         assert "stopping" in served.post("/filter", FILTER).json["Error"]
@@ -174,7 +174,7 @@ def test_a_caller_that_hangs_up_does_not_undo_a_bind() -> None:
         recorder.held.set()
         await asyncio.sleep(0.01)
 
-    with Served(broker_of(Box("a")), recorder) as served:
+    with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", FILTER)
         served.on_loop(hang_up(served))
         entry = served.service.broker.state.cluster.ledger.get("uid-p")
@@ -194,7 +194,7 @@ def test_a_bind_that_is_cut_short_by_the_end_is_answered_and_keeps_its_promise()
             await bind
         return left
 
-    with Served(broker_of(Box("a")), recorder) as served:
+    with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", FILTER)
         assert served.on_loop(drain_without_patience(served)) == 1
         entry = served.service.broker.state.cluster.ledger.get("uid-p")
@@ -204,5 +204,5 @@ def test_a_bind_that_is_cut_short_by_the_end_is_answered_and_keeps_its_promise()
 
 @pytest.mark.parametrize("path", ["/", "/filter/", "/metrics/x", "/debug"])
 def test_other_paths_are_not_found(path: str) -> None:
-    with Served(broker_of(Box("a"))) as served:
+    with Served(broker_of(FakeNode("a"))) as served:
         assert served.get(path).status in {404, 405, 307}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from linkwise.net.timing import Steady
+from linkwise.net.timing import SteadyClock
 
 
 def told(*readings: tuple[float, float]) -> list[float]:
     """What it says as the clock on the wall and the time that passes say these, the first when it is made."""
     days, passings = (iter(column) for column in zip(*readings, strict=True))
-    clock = Steady(days.__next__, passings.__next__)
+    clock = SteadyClock(days.__next__, passings.__next__)
     return [clock() for _ in readings[1:]]
 
 

@@ -4,7 +4,7 @@ import random
 import tracemalloc
 
 from linkwise import best_bottleneck, best_partition
-from linkwise.speed.caches import Kept, Memory
+from linkwise.speed.caches import BoundedCache, Kept
 
 
 def random_matrix(count: int, seed: int) -> list[list[int]]:
@@ -17,7 +17,7 @@ def random_matrix(count: int, seed: int) -> list[list[int]]:
 
 
 def test_what_was_not_asked_for_the_longest_goes_first() -> None:
-    memory = Memory(limit=3 * Kept().cost)
+    memory = BoundedCache(limit=3 * Kept().cost)
     made = {name: memory.recall(Kept, name, Kept) for name in "abc"}
     memory.recall(Kept, "a", Kept)
     memory.recall(Kept, "d", Kept)
@@ -26,7 +26,7 @@ def test_what_was_not_asked_for_the_longest_goes_first() -> None:
 
 
 def test_a_spender_is_never_thrown_out_for_its_own_sake() -> None:
-    memory = Memory(limit=2 * Kept().cost)
+    memory = BoundedCache(limit=2 * Kept().cost)
     small, large = memory.recall(Kept, 1, Kept), memory.recall(Kept, 2, Kept)
     large.spend(10**9)
     assert memory.recall(Kept, 2, Kept) is large
@@ -36,7 +36,7 @@ def test_a_spender_is_never_thrown_out_for_its_own_sake() -> None:
 
 
 def test_answers_are_dropped_before_they_are_too_many() -> None:
-    memory = Memory()
+    memory = BoundedCache()
     machine = memory.recall(Kept, 1, Kept)
     for question in range(20_000):
         machine.remember(question, "answer")

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, dataclass, field
 import pytest
 
 from linkwise.model.topology import Topology
-from linkwise.speed.fast_dataclass import quick
+from linkwise.speed.fast_dataclass import fast_constructor
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Thing:
 
 
 def test_what_is_made_quickly_is_of_the_class_equal_and_as_frozen() -> None:
-    made = quick(Thing)("a", size=2)
+    made = fast_constructor(Thing)("a", size=2)
     assert type(made) is Thing
     assert made == Thing("a", 2)
     with pytest.raises(FrozenInstanceError):
@@ -26,16 +26,16 @@ def test_what_is_made_quickly_is_of_the_class_equal_and_as_frozen() -> None:
 
 
 def test_every_value_gets_lists_of_its_own() -> None:
-    one, other = quick(Thing)("a"), quick(Thing)("b")
+    one, other = fast_constructor(Thing)("a"), fast_constructor(Thing)("b")
     assert one.parts == other.parts == []
     assert one.parts is not other.parts
 
 
 def test_a_field_without_a_default_must_be_given() -> None:
     with pytest.raises(TypeError):
-        quick(Thing)()  # type: ignore[call-arg]  # that it can't be left out is the claim
+        fast_constructor(Thing)()  # type: ignore[call-arg]  # that it can't be left out is the claim
 
 
 def test_a_class_that_checks_its_fields_can_not_be_made_past_its_checks() -> None:
     with pytest.raises(TypeError, match="Topology looks at what it is made of"):
-        quick(Topology)
+        fast_constructor(Topology)

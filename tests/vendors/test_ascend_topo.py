@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.vendors.ascend import READERS_ASCEND_TOPO as READERS
+from linkwise.vendors.ascend import TOPO_READERS as READERS
 from linkwise.vendors.readers import clean
 
 if TYPE_CHECKING:

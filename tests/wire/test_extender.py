@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.errors import InputError
-from linkwise.speed.uniform_mapping import Alike
+from linkwise.speed.uniform_mapping import UniformMapping
 from linkwise.wire.extender import (
     BindResult,
     HostPriority,
@@ -56,14 +56,14 @@ def test_a_reply_always_has_names_so_that_none_is_not_an_error() -> None:
 
 @given(st.lists(st.text(max_size=5), unique=True), st.text(max_size=8))
 def test_one_text_for_all_is_written_like_any_mapping(names: list[str], text: str) -> None:
-    alike = json.loads(encode(filter_result([], Alike(names, text), Alike(names, text))))
+    alike = json.loads(encode(filter_result([], UniformMapping(names, text), UniformMapping(names, text))))
     plain = json.loads(encode(filter_result([], dict.fromkeys(names, text), dict.fromkeys(names, text))))
     assert alike == plain
 
 
 @given(st.lists(st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True), unique=True), st.text(max_size=8))
 def test_one_text_for_names_of_nodes_is_written_like_any_mapping(names: list[str], text: str) -> None:
-    alike = encode(filter_result([], Alike(names, text, plain=True), {}))
+    alike = encode(filter_result([], UniformMapping(names, text, plain=True), {}))
     assert json.loads(alike) == json.loads(encode(filter_result([], dict.fromkeys(names, text), {})))
 
 

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Seen", "look", "with_cluster"]
+__all__ = ["ClusterReader", "read_cluster", "with_cluster"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterReader:
     """A cluster as it is now."""
 
     broker: Broker
@@ -86,7 +86,7 @@ def named(key: str) -> tuple[str, str]:
     return namespace, rest.partition("/")[0]
 
 
-def look(kubeconfig: Path | None, context: str | None) -> Seen:
+def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterReader:
     """Read the cluster; what can't be read and is not needed is told aside."""
     gc.disable()  # nothing of what is read is garbage, and the program ends soon
     settings = load(None, os.environ)
@@ -99,7 +99,7 @@ def look(kubeconfig: Path | None, context: str | None) -> Seen:
         click.echo(f"note: {problem}", err=True)
     broker, now = Broker(settings.placing, parse_json), time.time()
     broker.observe(listed.sights, now)
-    return Seen(broker, now, namespace, listed.addresses)
+    return ClusterReader(broker, now, namespace, listed.addresses)
 
 
 def _known(what: str, name: str, names: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from linkwise.assembly.service import Serving
 from linkwise.config.settings import ServeSettings
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
-from linkwise.embedded.nodes.faults import Wishes
+from linkwise.embedded.nodes.faults import FaultAnnotations
 from linkwise.embedded.nodes.machines import make_fleet
 from linkwise.kube.client.api import connect
 from linkwise.serve.http.server import listen
@@ -93,7 +93,7 @@ class LocalCluster:
                 self._made += 1
                 await asyncio.sleep(0)
             await opened.enter_async_context(self.cluster)
-            self._wishes = asyncio.create_task(Wishes(api.store, self.cluster.nodes).run(), name="wishes")
+            self._wishes = asyncio.create_task(FaultAnnotations(api.store, self.cluster.nodes).run(), name="wishes")
             opened.push_async_callback(self._stop_wishing)
             self.kubeconfig = _private(opened.enter_context(scratch()) / "kubeconfig", api.kubeconfig())
             self._serving = Serving(self.service, connect(self.kubeconfig, environ={}))

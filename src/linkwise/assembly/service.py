@@ -17,7 +17,7 @@ from linkwise.kube.client.api import connect
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.watcher import Watching
-from linkwise.net.timing import Steady, Timing
+from linkwise.net.timing import SteadyClock, Timing
 from linkwise.serve.app import application, verbs
 from linkwise.serve.gauges import Follow, Gauges
 from linkwise.serve.http.server import Server, listen
@@ -85,7 +85,7 @@ class Serving:
             not_evicted=lambda uid: self._service.not_evicted(uid),  # noqa: PLW0108 - it is made below
             waits=lambda uid: (found := broker.state.pod(uid)) is not None and not found.node,
         )
-        self._service = Service(broker, self._performer, Counting(), clock=clock or Steady())
+        self._service = Service(broker, self._performer, Counting(), clock=clock or SteadyClock())
         self._watching = Watching(
             connection,
             self._service.observe,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from linkwise.broker.answers import Admission, BindAnswer, DryRun, FilterAnswer
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.effects import Bind, Effect
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.planning.plan import Plan
     from linkwise.explain.inspect import NodeInspection
@@ -54,7 +54,7 @@ class Broker:
     def __init__(self, settings: PlacingSettings | None = None, parse: Parse = json.loads) -> None:
         self.state: Final = State(settings or PlacingSettings(), parse)
 
-    def see(self, sights: Iterable[Sight]) -> None:
+    def see(self, sights: Iterable[WatchEvent]) -> None:
         """Take in a page of a list; what follows is worked out when something is observed or asked."""
         self.state.see(sights)
 
@@ -62,10 +62,10 @@ class Broker:
         """All pods that are known in any way: a list that was begun later and lacks one of them shows that it is gone."""
         return self.state.uids()
 
-    def observe(self, sights: Iterable[Sight], now: float) -> tuple[Effect, ...]:
+    def observe(self, sights: Iterable[WatchEvent], now: float) -> tuple[Effect, ...]:
         """Take in what a watch shows; the order of different objects does not matter."""
         self.state.see(sights)
-        return self.state.turn(now)
+        return self.state.reconcile(now)
 
     def admit(self, pod: PodView) -> Admission:
         """Whether what the pod asks for makes sense to any node at all."""
@@ -138,7 +138,7 @@ class Broker:
         entry = self.state.cluster.ledger.get(uid)
         for serial in entry.open if entry and entry.state == "ASSUMED" else ():  # it may have been booked again
             self.state.cluster.ledger.outcome(uid, serial, "refused")
-        return self.state.turn(now)
+        return self.state.reconcile(now)
 
     def prepare(self, nodes: int) -> bool:
         """Work out what follows from what was seen of so many nodes; whether more are left."""
@@ -146,7 +146,7 @@ class Broker:
 
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
         """Work ahead for so many steps: whatever is due, then tables that have not caught up."""
-        effects = self.state.turn(now)
+        effects = self.state.reconcile(now)
         self.state.cluster.index.work_ahead(budget)
         return (*effects, *advance_plans(self.state, now, budget), *self.state.take_late())
 
@@ -161,7 +161,7 @@ class Broker:
     def not_evicted(self, uid: str, now: float) -> tuple[Effect, ...]:
         """An eviction could not be carried out, or was not wanted any more when its turn came."""
         not_evicted(self.state, uid)
-        return self.state.turn(now)
+        return self.state.reconcile(now)
 
     def snapshot(self, now: float) -> Snapshot:
         """All that answers depend on, as a value."""

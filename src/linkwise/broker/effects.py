@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from linkwise.engine.ledger import Outcome
     from linkwise.model.verdict import Grant
 
-__all__ = ["Annotate", "Bind", "Effect", "Ended", "Event", "Evict", "Performer", "Wake"]
+__all__ = ["Annotate", "Bind", "BindResult", "Effect", "Event", "Evict", "Performer", "Wake"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Evict:
 Effect = Bind | Wake | Event | Annotate | Evict
 
 
-class Ended(Protocol):
+class BindResult(Protocol):
     """How a bind ended."""
 
     @property
@@ -102,11 +102,11 @@ class Ended(Protocol):
 class Performer(Protocol):
     """Carries out effects, each as often as it is told without harm."""
 
-    async def bind(self, effect: Bind) -> Ended:
+    async def bind(self, effect: Bind) -> BindResult:
         """Write node and annotations of a pod."""
         ...
 
-    async def settle(self, effect: Bind) -> Ended:
+    async def settle(self, effect: Bind) -> BindResult:
         """Find out what became of a bind that is unknown; it takes as long as that takes."""
         ...
 

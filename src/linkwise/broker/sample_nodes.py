@@ -19,7 +19,7 @@ from linkwise.model.views import NodeView
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.node import Mode
     from linkwise.vendors.machines import MachineProfile
 
@@ -51,7 +51,7 @@ def fleet_node(  # noqa: PLR0913 - a builder: every field has a default
     sick: Collection[int] = (),
     inventory: bool = True,
     labels: Mapping[str, str] | None = None,
-) -> tuple[Sight, ...]:
+) -> tuple[WatchEvent, ...]:
     """A node of this machine; with its inventory as our agent writes it, or as only a vendor's plugin tells of it."""
     offered = _offered(machine, mode)
     devices = machine_devices(machine, name, offered.memory, sick)

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Annotate, Event, Evict, Wake
-from linkwise.broker.groups.registry import HeldPlan, Short
+from linkwise.broker.groups.registry import HeldPlan, Shortage
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.planning.planner import Level
-from linkwise.engine.queue.offers import Attempts, Pending
-from linkwise.engine.queue.unschedulable import Refused
+from linkwise.engine.queue.offers import FailedOffers, OpenOffer
+from linkwise.engine.queue.unschedulable import UnschedulablePod
 from linkwise.errors import InputError
 from linkwise.model.snapshot import (
+    BrokerState,
     EffectKept,
     GroupsKept,
-    Kept,
     LevelKept,
     OfferKept,
     PlacementKept,
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.groups.registry import GroupBook
+    from linkwise.broker.groups.registry import GroupRegistry
     from linkwise.broker.state import State
-    from linkwise.broker.watch_events import Sight
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.broker.watch_events import WatchEvent
+    from linkwise.engine.index.node_index import Query
     from linkwise.model.views import PodView
 
 __all__ = ["Snapshot", "groups_kept", "restore", "restore_groups", "sights_of", "take"]
@@ -81,20 +81,20 @@ def restore(state: State, snapshot: Snapshot) -> None:
     kept = snapshot.kept
     if kept is None:
         state.see(sights_of(snapshot))
-        state.turn(snapshot.now)
+        state.reconcile(snapshot.now)
         return
     state.cluster.restore(snapshot, kept)
     state.asked = {pod.uid: pod for pod in kept.asked}
     _restore_unseen(state, snapshot.now, kept.unseen)
     state.pending.restore(
-        [Pending(found.pod, _wanted(state, found.pod), found.nodes, found.expires) for found in kept.pending],
-        {pod: Attempts(frozenset(tried.nodes), tried.rounds) for pod, tried in kept.tried.items()},
+        [OpenOffer(found.pod, _wanted(state, found.pod), found.nodes, found.expires) for found in kept.pending],
+        {pod: FailedOffers(frozenset(tried.nodes), tried.rounds) for pod, tried in kept.tried.items()},
         kept.offered,
         kept.freed,
     )
     for uid in kept.refused:
         wanted, pod = _wanted(state, uid), state.asked[uid]
-        state.note_refused(Refused(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
+        state.note_refused(UnschedulablePod(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
     state.waiting.restore(kept.woken, kept.passed, kept.left)
     state.writer.restore(kept.times)
     restore_groups(state.groups, snapshot.pods, kept.groups, by_owner=state.settings.group.by_owner)
@@ -104,7 +104,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
     state.late = tuple(map(_effect, kept.late))
 
 
-def sights_of(snapshot: Snapshot) -> Iterator[Sight]:
+def sights_of(snapshot: Snapshot) -> Iterator[WatchEvent]:
     """The views and objects as a watch would show them."""
     yield from snapshot.nodes
     for node, objects in snapshot.objects.items():
@@ -114,11 +114,11 @@ def sights_of(snapshot: Snapshot) -> Iterator[Sight]:
     yield from snapshot.pods
 
 
-def _kept(state: State, now: float) -> Kept:
+def _kept(state: State, now: float) -> BrokerState:
     pending, ledger = state.pending, state.cluster.ledger
     gone, changed, moved = state.cluster.remembered()
     woken, passed, left = state.waiting.remembered()
-    return Kept(
+    return BrokerState(
         entries=tuple(sorted(ledger.entries(), key=lambda entry: (entry.created, entry.pod))),
         serial=ledger.serial,
         asked=tuple(state.asked[uid] for uid in sorted(state.asked)),
@@ -160,7 +160,7 @@ def _effect(kept: EffectKept) -> Effect:
         raise InputError(f"effect {kept.effect!r} with {', '.join(kept.fields)} is not known") from error
 
 
-def _wanted(state: State, uid: str) -> Wanted:
+def _wanted(state: State, uid: str) -> Query:
     pod = state.asked.get(uid)
     wanted = state.wanted(state.wish(pod)) if pod else None
     if wanted is None:
@@ -170,7 +170,7 @@ def _wanted(state: State, uid: str) -> Wanted:
     return wanted
 
 
-def groups_kept(book: GroupBook, running: Iterable[str], now: float) -> GroupsKept:
+def groups_kept(book: GroupRegistry, running: Iterable[str], now: float) -> GroupsKept:
     """All of it but what pods say themselves; `running` names groups that are being planned."""
     alarms = book.alarms | {key: min(now, book.alarms.get(key, now)) for key in running}
     return GroupsKept(
@@ -197,12 +197,12 @@ def groups_kept(book: GroupBook, running: Iterable[str], now: float) -> GroupsKe
     )
 
 
-def restore_groups(book: GroupBook, pods: Iterable[PodView], kept: GroupsKept, *, by_owner: bool) -> None:
+def restore_groups(book: GroupRegistry, pods: Iterable[PodView], kept: GroupsKept, *, by_owner: bool) -> None:
     """Make a new book what the snapshot holds; none of it is news."""
     for pod in pods:
         book.see(pod, group_said(pod, by_owner=by_owner)[0])
     book.plans = {plan.group: _held(plan) for plan in kept.plans}
-    book.short = {short.group: Short(short.reason, short.members, short.until) for short in kept.short}
+    book.short = {short.group: Shortage(short.reason, short.members, short.until) for short in kept.short}
     book.satisfied = set(kept.satisfied)
     book.first_seen, book.alarms = dict(kept.first_seen), dict(kept.alarms)
     book.rests, book.refused, book.places = dict(kept.rests), dict(kept.refused), dict(kept.places)
@@ -225,7 +225,7 @@ def _plan_kept(key: str, held: HeldPlan) -> PlanKept:
         held.generation,
         held.expires,
         held.priority,
-        held.mates,
+        held.bundle,
         tuple(LevelKept(level.name, level.value, level.proven) for level in plan.levels),
         plan.region,
         plan.missing,

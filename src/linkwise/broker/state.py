@@ -15,18 +15,18 @@ from linkwise.broker.groups.lifecycle import keep_plans_true, node_changed, obje
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.plan_annotations import note_written, take_up_plans
 from linkwise.broker.groups.planning import keep_places, note_empty
-from linkwise.broker.groups.registry import AT_ONCE, GroupBook
+from linkwise.broker.groups.registry import AT_ONCE, GroupRegistry
 from linkwise.broker.groups.stale_gangs import note_halves
 from linkwise.broker.scheduling.grant_annotations import Writer
-from linkwise.broker.unobserved import Unseen, forget_unseen, take_shown, wake_shown
-from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
+from linkwise.broker.unobserved import UnobservedPods, forget_unseen, take_shown, wake_shown
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.drift import drift_text
 from linkwise.engine.feasibility import unfit
-from linkwise.engine.index.node_index import Wanted
+from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
-from linkwise.engine.queue.offers import PendingBook
-from linkwise.engine.queue.unschedulable import Waiting
+from linkwise.engine.queue.offers import OfferBook
+from linkwise.engine.queue.unschedulable import UnschedulablePods
 from linkwise.model.views import PodView
 from linkwise.policies.registry import policies_with
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.cluster.cluster_objects import Parse
-    from linkwise.broker.cluster.pod_request import Wish
+    from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.effects import Effect
     from linkwise.broker.groups.planning import Run
-    from linkwise.broker.watch_events import Sight
-    from linkwise.engine.queue.unschedulable import Refused
+    from linkwise.broker.watch_events import WatchEvent
+    from linkwise.engine.queue.unschedulable import UnschedulablePod
     from linkwise.model.settings import PlacingSettings
 
 __all__ = ["State", "pod_name"]
@@ -58,29 +58,29 @@ class State:
         self.settings: Final = settings
         self.cluster: Final = Cluster(settings, parse)
         self.policies: Final = policies_with(settings)
-        self.pending: Final = PendingBook()
-        self.waiting: Final = Waiting()
+        self.pending: Final = OfferBook()
+        self.waiting: Final = UnschedulablePods()
         self.writer: Final = Writer()
-        self.groups: Final = GroupBook(self.cluster.shared.completed)
+        self.groups: Final = GroupRegistry(self.cluster.shared.completed)
         self.hosts: Final = Hosts()
         self.runs: dict[str, Run] = {}
         """plans that are being made, by group"""
         self.asked: dict[str, PodView] = {}
         """pods that asked for nodes, as they asked: a bind names only their UID"""
-        self.unseen: Final = Unseen()
+        self.unseen: Final = UnobservedPods()
         self.late: tuple[Effect, ...] = ()
 
-    def see(self, sights: Iterable[Sight]) -> None:
+    def see(self, sights: Iterable[WatchEvent]) -> None:
         """Note what the watch shows."""
         for sight in sights:
             match sight:
                 case PodView():
                     self._see_pod(sight)
-                case PodGone(uid):
+                case PodDeleted(uid):
                     self._lose_pod(uid)
                 case NodeGone(name):
                     self._lose_node(name)
-                case PodsListed(uids):
+                case PodListComplete(uids):
                     self._keep_only(uids)
                 case NodeObject(node, kind, document):
                     self.cluster.see_object(node, kind, document)
@@ -146,7 +146,7 @@ class State:
         if pod.uid not in self.cluster.pods:
             self.unseen.note(pod.uid, now)
 
-    def note_refused(self, refused: Refused) -> None:
+    def note_refused(self, refused: UnschedulablePod) -> None:
         """A pod was told that nothing fits: it is woken when something does, once it is seen."""
         if refused.pod in self.unseen.asked:
             self.unseen.refused[refused.pod] = refused
@@ -160,7 +160,7 @@ class State:
         self.asked.pop(uid, None)
         self.unseen.drop(uid)
 
-    def turn(self, now: float) -> tuple[Effect, ...]:
+    def reconcile(self, now: float) -> tuple[Effect, ...]:
         """Work out what follows from what was seen, promised and over by now."""
         shown = take_shown(self) if self.unseen.shown else []
         if self.unseen.asked:
@@ -185,7 +185,7 @@ class State:
         warned = group_warnings(self) if self.groups.touched or self.groups.alone else []
         return (*late, *plans, *wakes, *warned, *self._told_of_nodes())
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Work out what follows in the middle of a verb; whom that wakes is told with its answer."""
         gained = self.cluster.settle()
         if gained and self.waiting:
@@ -193,7 +193,7 @@ class State:
 
     def quiet_turn(self, now: float) -> None:
         """The same before an answer that carries no effects: they go out with the next that does."""
-        self.late = self.turn(now)
+        self.late = self.reconcile(now)
 
     def busy(self) -> bool:
         """Whether something is left to hand out or to work out."""
@@ -220,22 +220,22 @@ class State:
         pod = self.pod(uid)
         return pod_name(pod) if pod else uid
 
-    def wish(self, pod: PodView) -> Wish:
+    def wish(self, pod: PodView) -> PodRequest:
         """What the pod wants."""
         return self.cluster.wishes.of(pod)
 
-    def wanted(self, wish: Wish) -> Wanted | None:
+    def wanted(self, wish: PodRequest) -> Query | None:
         """The ask as nodes are asked it; None if the pod asks for nothing, or makes no sense."""
         if wish.ask is None:
             return None
         word = wish.ask.resource if _BY_RESOURCE[wish.dialect] else wish.dialect
-        return Wanted(wish.ask, word, self.policies[wish.policy])
+        return Query(wish.ask, word, self.policies[wish.policy])
 
     def _wakes(self, gained: Iterable[str], again: Iterable[str]) -> list[Wake]:
         index = self.cluster.index
         fresh, others = ([index.nodes[name] for name in names if name in index.nodes] for names in (gained, again))
         serves = lambda wanted, name: not index.unserved(wanted, name)  # noqa: E731 - a question in a line
-        woken = self.waiting.woken_by(fresh, others, serves, self.may_go)
+        woken = self.waiting.pods_to_wake(fresh, others, serves, self.may_go)
         return [
             Wake(found.namespace, found.name, found.pod, f"node {node} has room for it now") for found, node in woken
         ]

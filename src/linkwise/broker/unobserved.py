@@ -25,14 +25,23 @@ if TYPE_CHECKING:
 
     from linkwise.broker.effects import Effect
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Wanted
-    from linkwise.engine.queue.unschedulable import Refused
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.queue.unschedulable import UnschedulablePod
     from linkwise.model.views import PodView
 
-    Shown = tuple[PodView, Refused | None]
+    Shown = tuple[PodView, UnschedulablePod | None]
     """a pod as it is seen, and what it was refused before"""
 
-__all__ = ["KEPT", "UNSEEN", "Unseen", "forget_unseen", "take_shown", "unanswered", "unseen_member", "wake_shown"]
+__all__ = [
+    "KEPT",
+    "UNSEEN",
+    "UnobservedPods",
+    "forget_unseen",
+    "take_shown",
+    "unanswered",
+    "unseen_member",
+    "wake_shown",
+]
 
 UNSEEN: Final = 10_000
 """pods that are kept though nobody has seen them"""
@@ -40,13 +49,13 @@ KEPT: Final = 90.0  # seconds
 """for how long; a watch that has gone silent is begun anew after a minute"""
 
 
-class Unseen:
+class UnobservedPods:
     """Those pods by UID."""
 
     def __init__(self) -> None:
         self.asked: dict[str, float] = {}
         """when each asked; who did so longest ago comes first"""
-        self.refused: dict[str, Refused] = {}
+        self.refused: dict[str, UnschedulablePod] = {}
         """those that were told that nothing fits: once they are seen they stand in line"""
         self.shown: dict[str, None] = {}
         """those that were seen since this was last emptied"""
@@ -112,12 +121,13 @@ def wake_shown(state: State, shown: Iterable[Shown], told: Iterable[Effect]) -> 
     """Whom to try again, but for those who are told already: as long as they were not seen, no room woke them."""
     woken = {effect.uid for effect in told if isinstance(effect, Wake)}
     late = [(pod, refused) for pod, refused in shown if pod.uid not in woken and not _promised(state, pod)]
-    kinds = {refused.wanted.kind(): refused.wanted for _, refused in late if refused}
+    kinds = {refused.wanted.table_key(): refused.wanted for _, refused in late if refused}
     fitting = {kind for kind, wanted in kinds.items() if _fits(state, wanted)}
     return [
         Wake(pod.namespace, pod.name, pod.uid, "it asked before it was seen")
         for pod, refused in late
-        if _in_a_group(state, pod) or (refused and (refused.wanted.kind() in fitting or _outranks_a_plan(state, pod)))
+        if _in_a_group(state, pod)
+        or (refused and (refused.wanted.table_key() in fitting or _outranks_a_plan(state, pod)))
     ]
 
 
@@ -131,7 +141,7 @@ def _in_a_group(state: State, pod: PodView) -> bool:
     return bool(state.groups.key_of(pod.uid) or state.wish(state.asked[pod.uid]).group)
 
 
-def _fits(state: State, wanted: Wanted) -> bool:
+def _fits(state: State, wanted: Query) -> bool:
     """Whether a node may have room for it."""
     index, resting = state.cluster.index, state.cluster.unready
     found = choices(index, wanted, state.settings.budget)

@@ -10,18 +10,18 @@ from linkwise.model.views import NodeView, PodView
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ClusterObject", "NodeGone", "NodeObject", "PodGone", "PodsListed", "Sight"]
+__all__ = ["ClusterObject", "NodeGone", "NodeObject", "PodDeleted", "PodListComplete", "WatchEvent"]
 
 
 @dataclass(frozen=True, slots=True)
-class PodGone:
+class PodDeleted:
     """A pod is no longer there."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
-class PodsListed:
+class PodListComplete:
     """All pods that there are, after a list was read to its end: whoever is not among them is gone."""
 
     uids: frozenset[str]
@@ -57,4 +57,4 @@ class ClusterObject:
     """as JSON, or as what a reader made of it; None if it is gone"""
 
 
-Sight = PodView | NodeView | PodGone | PodsListed | NodeGone | NodeObject | ClusterObject
+WatchEvent = PodView | NodeView | PodDeleted | PodListComplete | NodeGone | NodeObject | ClusterObject

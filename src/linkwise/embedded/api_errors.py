@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
 
 __all__ = [
+    "ApiError",
     "Cause",
-    "RefusedError",
     "bad_request",
     "conflict",
     "exists",
@@ -58,7 +58,7 @@ class Cause:
 
 
 @dataclass(eq=False)
-class RefusedError(LinkwiseError):
+class ApiError(LinkwiseError):
     """A request that is not carried out; nothing was written."""
 
     code: int
@@ -100,30 +100,30 @@ def success(resource: Resource, name: str, uid: str, code: int = 200) -> Raw:
     }
 
 
-def not_found(resource: Resource, name: str) -> RefusedError:
+def not_found(resource: Resource, name: str) -> ApiError:
     """There is no object of that name."""
-    return RefusedError(404, "NotFound", f'{resource.full} "{name}" not found', _about(resource, name))
+    return ApiError(404, "NotFound", f'{resource.full} "{name}" not found', _about(resource, name))
 
 
-def no_such_path() -> RefusedError:
+def no_such_path() -> ApiError:
     """Nothing is served there."""
-    return RefusedError(404, "NotFound", "the server could not find the requested resource")
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
-def exists(resource: Resource, name: str) -> RefusedError:
+def exists(resource: Resource, name: str) -> ApiError:
     """An object of that name is there already."""
-    return RefusedError(409, "AlreadyExists", f'{resource.full} "{name}" already exists', _about(resource, name))
+    return ApiError(409, "AlreadyExists", f'{resource.full} "{name}" already exists', _about(resource, name))
 
 
-def conflict(resource: Resource, name: str, why: str = "", *, part: str = "") -> RefusedError:
+def conflict(resource: Resource, name: str, why: str = "", *, part: str = "") -> ApiError:
     """The object is another one, or is different, by now."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
     what = f"{resource.full}/{part}" if part else resource.full
     details = _about(resource, name) | ({"kind": f"{resource.plural}/{part}"} if part else {})
-    return RefusedError(409, "Conflict", f'Operation cannot be fulfilled on {what} "{name}": {why}', details)
+    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {what} "{name}": {why}', details)
 
 
-def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> RefusedError:
+def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
     """The object makes no sense."""
     said = [f"{cause.field}: {cause.message}" for cause in causes]
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
@@ -132,49 +132,49 @@ def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> RefusedEr
         "kind": resource.kind,
         "causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes],
     }
-    return RefusedError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
+    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
 
 
-def forbidden(resource: Resource, name: str, why: str) -> RefusedError:
+def forbidden(resource: Resource, name: str, why: str) -> ApiError:
     """What is asked for is never allowed as things are."""
-    return RefusedError(403, "Forbidden", f'{resource.full} "{name}" is forbidden: {why}', _about(resource, name))
+    return ApiError(403, "Forbidden", f'{resource.full} "{name}" is forbidden: {why}', _about(resource, name))
 
 
-def bad_request(message: str) -> RefusedError:
+def bad_request(message: str) -> ApiError:
     """The request makes no sense."""
-    return RefusedError(400, "BadRequest", message)
+    return ApiError(400, "BadRequest", message)
 
 
-def expired(message: str) -> RefusedError:
+def expired(message: str) -> ApiError:
     """The version that was asked for is not known any more."""
-    return RefusedError(410, "Expired", message)
+    return ApiError(410, "Expired", message)
 
 
-def not_allowed() -> RefusedError:
+def not_allowed() -> ApiError:
     """The method means nothing there."""
     message = "the server does not allow this method on the requested resource"
-    return RefusedError(405, "MethodNotAllowed", message)
+    return ApiError(405, "MethodNotAllowed", message)
 
 
-def unauthorized() -> RefusedError:
+def unauthorized() -> ApiError:
     """Nobody knows who asks."""
-    return RefusedError(401, "Unauthorized", "Unauthorized")
+    return ApiError(401, "Unauthorized", "Unauthorized")
 
 
-def too_large(limit: int) -> RefusedError:
+def too_large(limit: int) -> ApiError:
     """The body is longer than any object may be."""
-    return RefusedError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
-def unknown_format(known: Sequence[str]) -> RefusedError:
+def unknown_format(known: Sequence[str]) -> ApiError:
     """The body is in words that nobody understands."""
     what = f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}"
-    return RefusedError(415, "UnsupportedMediaType", what)
+    return ApiError(415, "UnsupportedMediaType", what)
 
 
-def too_many(message: str, causes: Sequence[Raw] = ()) -> RefusedError:
+def too_many(message: str, causes: Sequence[Raw] = ()) -> ApiError:
     """Not now."""
-    return RefusedError(429, "TooManyRequests", message, {"causes": list(causes)} if causes else {})
+    return ApiError(429, "TooManyRequests", message, {"causes": list(causes)} if causes else {})
 
 
 def _about(resource: Resource, name: str) -> Raw:

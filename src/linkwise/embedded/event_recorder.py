@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 
 if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
@@ -35,7 +35,7 @@ class Recorder:
                 self._count_up(key)
             else:
                 self._create(about, key, kind)
-        except RefusedError:
+        except ApiError:
             self._known.pop(key, None)
 
     def _count_up(self, key: tuple[str, str, str]) -> None:

@@ -62,7 +62,7 @@ class Alarms:
         while True:
             self._news.clear()
             now, done = self._pace.clock(), 0
-            while self._line and self._line[0][0] <= now and done < _AT_ONCE:
+            while self._line and self._line[0][0] <= now and done < _ALARMS_AT_ONCE:
                 heapq.heappop(self._line)[2]()
                 done += 1
             if done:
@@ -84,11 +84,11 @@ async def wait_for_news(news: asyncio.Event, pace: Pace, seconds: float | None) 
         over.cancel()
 
 
-_AT_ONCE = 20
+_ALARMS_AT_ONCE = 20
 """actions after which others get their turn"""
 
 
-_AT_ONCE_CLUSTER_NEWS: Final = 64
+_EVENTS_AT_ONCE: Final = 64
 
 
 async def follow(store: Store, kind: str, hear: Callable[[News], None]) -> None:
@@ -97,7 +97,7 @@ async def follow(store: Store, kind: str, hear: Callable[[News], None]) -> None:
     try:
         while True:
             await watch.wait()
-            for news in watch.take(_AT_ONCE_CLUSTER_NEWS):
+            for news in watch.take(_EVENTS_AT_ONCE):
                 hear(news)
             await asyncio.sleep(0)
             if watch.closed and not watch.waiting:

@@ -26,7 +26,7 @@ from linkwise.embedded.kinds.crds import DEFINITIONS, PRESENT, served_by
 from linkwise.embedded.kinds.fields import known_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
 from linkwise.embedded.storage.collection import KEPT, encode
-from linkwise.embedded.storage.database import Shelves
+from linkwise.embedded.storage.database import Database
 from linkwise.embedded.storage.lists import Asked, Page, list_page
 from linkwise.embedded.storage.selectors import EVERYTHING, selection
 from linkwise.embedded.storage.watches import Watch
@@ -55,7 +55,7 @@ class Store:
     """The cluster's objects."""
 
     def __init__(self, clock: Callable[[], float] = time.time, seed: int | None = None, kept: int = KEPT) -> None:
-        self.shelves: Final = Shelves(clock, kept)
+        self.shelves: Final = Database(clock, kept)
         self.collector: Final = Collector(self.shelves)
         self._chance = random.Random(seed)  # noqa: S311 - for names, not secrets
         self._applied: dict[str, dict[str, bytes]] = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.errors import LedgerError
 from linkwise.model.ledger_entry import Entry, Outcome, State
-from linkwise.speed.fast_dataclass import quick
+from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ TABLE: Final[Mapping[tuple[State | None, Happening], State | None]] = {
     ("RELEASING", "gone"): None,
 }
 
-_entry: Final = quick(Entry)
+_entry: Final = fast_constructor(Entry)
 
 
 class Ledger:

@@ -15,7 +15,7 @@ from linkwise.engine.ledger import is_whole
 from linkwise.model.node import FREE, Node, Use
 from linkwise.model.verdict import Part
 from linkwise.policies.memory_share import shares_on
-from linkwise.speed.fast_dataclass import quick
+from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from linkwise.engine.drift import DriftKind
     from linkwise.engine.ledger import Entry
     from linkwise.model.ask import Ask
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Mode
     from linkwise.model.verdict import Offer
 
@@ -42,10 +42,10 @@ class Usage:
     drift: tuple[Drift, ...] = ()
 
 
-_usage: Final = quick(Usage)
+_usage: Final = fast_constructor(Usage)
 
 
-def usage_of(stock: Stock, entries: Sequence[Entry], ended: Collection[str] = ()) -> Usage:
+def usage_of(stock: NodeInventory, entries: Sequence[Entry], ended: Collection[str] = ()) -> Usage:
     """What the entries, sorted by age, take of the stock; `ended` names pods known to use nothing any more."""
     count = _Count(stock)
     for entry in entries:
@@ -54,13 +54,13 @@ def usage_of(stock: Stock, entries: Sequence[Entry], ended: Collection[str] = ()
     return count.result(entries)
 
 
-def resolved(stock: Stock, devices: Iterable[str]) -> frozenset[str]:
+def resolved(stock: NodeInventory, devices: Iterable[str]) -> frozenset[str]:
     """Devices by their ids, where records may hold only their index."""
     count = _Count(stock)
     return frozenset(map(count.id, devices))
 
 
-def node_of(stock: Stock, usage: Usage) -> Node:
+def node_of(stock: NodeInventory, usage: Usage) -> Node:
     """What policies see of the node."""
     return Node(
         stock.name,
@@ -101,7 +101,7 @@ def _first_use(share: int, core: int, namespace: str) -> Use:
 class _Count:
     """Adds claims up."""
 
-    def __init__(self, stock: Stock) -> None:
+    def __init__(self, stock: NodeInventory) -> None:
         self._stock = stock
         self._ids = {device.id: device for device in stock.devices}
         self._used: dict[str, Use] = {}

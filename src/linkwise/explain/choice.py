@@ -14,13 +14,13 @@ from linkwise.policies.memory_share import shares_on
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.model.node import Node
 
 __all__ = ["why_chosen"]
 
 
-def why_chosen(wanted: Wanted, node: Node, devices: Sequence[str]) -> Choice | None:
+def why_chosen(wanted: Query, node: Node, devices: Sequence[str]) -> Choice | None:
     """Why the ask has these devices, judged by the node as it would be without them; None if it lacks one of them."""
     known = {device.id for device in node.devices}
     if not devices or not set(devices) <= known:
@@ -38,14 +38,14 @@ def why_chosen(wanted: Wanted, node: Node, devices: Sequence[str]) -> Choice | N
             return _by_count(wanted, node, devices)
 
 
-def _by_count(wanted: Wanted, node: Node, devices: Sequence[str]) -> Choice:
+def _by_count(wanted: Query, node: Node, devices: Sequence[str]) -> Choice:
     best = wanted.policy.pick(wanted.ask, node)
     now = best.devices if isinstance(best, Offer) and set(best.devices) != set(devices) else ()
     because = "" if now else "the lowest free devices: only their number counts"
     return Choice(indices_of(node, devices), because=because, now=indices_of(node, now))
 
 
-def _by_room(wanted: Wanted, node: Node, device: str) -> Choice:
+def _by_room(wanted: Query, node: Node, device: str) -> Choice:
     rooms, sizes = node.room(), {found.id: shares_on(wanted.ask, found.memory, found.bytes) for found in node.devices}
     left = rooms.get(device, 0)
     worth = f"{left} left before it, {max(0, left - sum(sizes[device] or ()))} after it"
@@ -62,7 +62,7 @@ def _by_room(wanted: Wanted, node: Node, device: str) -> Choice:
     return Choice(chosen, worth, because, other, f"{lost}; the lower is taken" if there == left else lost)
 
 
-def _picked(wanted: Wanted, node: Node) -> tuple[str, ...]:
+def _picked(wanted: Query, node: Node) -> tuple[str, ...]:
     found = wanted.policy.pick(wanted.ask, node)
     return found.devices if isinstance(found, Offer) else ()
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.explain.reports.choice import Choice, indices_of
-from linkwise.policies.ring_affinity import LETTERS, group_letter, lie
+from linkwise.policies.ring_affinity import LETTERS, group_letter, place_in_rings
 from linkwise.policies.ring_profiles import known_profile
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _WAYS: Final[dict[Span, str]] = {
 def by_rings(node: Node, devices: Sequence[str]) -> Choice:
     """By the groups that the node's devices form."""
     indices, profile = indices_of(node, devices), known_profile(node.profile)
-    lying = lie(profile, node, len(indices)) if profile else None
+    lying = place_in_rings(profile, node, len(indices)) if profile else None
     if profile is None or lying is None:
         return Choice(indices)
     idle = _idle(profile, node)

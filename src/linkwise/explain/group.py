@@ -12,12 +12,12 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.recorded_grants import parts_held
-from linkwise.broker.groups.bundles import alternatives, apart, mates_of, together
+from linkwise.broker.groups.bundles import alternatives, apart, bundle_view, mates_of
 from linkwise.broker.groups.notices import apart_text
 from linkwise.broker.groups.planning import gathered
 from linkwise.broker.groups.readiness import unready
 from linkwise.broker.groups.stale_gangs import stuck_text
-from linkwise.broker.groups.what_if import Change, Trying
+from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
 from linkwise.engine.reasons.catalog import refusal
@@ -30,7 +30,7 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.engine.planning.planner import Level
@@ -66,7 +66,7 @@ def explain_group(state: State, key: str, now: float, *, most: int | None = None
     return _planned(state, found, told, held.plan if held else None, most)
 
 
-def group_stage(state: State, found: Gathered, now: float) -> tuple[GroupStage, Reason | None]:
+def group_stage(state: State, found: GroupView, now: float) -> tuple[GroupStage, Reason | None]:
     """How far the group has come, as far as that is known without planning it, and what it waits for."""
     key = found.group.key
     if key in state.groups.plans:
@@ -84,7 +84,7 @@ def group_stage(state: State, found: Gathered, now: float) -> tuple[GroupStage, 
     return "short" if first in state.groups.short else "fits", None
 
 
-def _begun(state: State, found: Gathered, stage: GroupStage, now: float) -> GroupExplanation:
+def _begun(state: State, found: GroupView, stage: GroupStage, now: float) -> GroupExplanation:
     group = found.group
     odd = filter(None, [stuck_text(state, found, now), apart_text(apart(state, group))])
     return GroupExplanation(
@@ -113,11 +113,11 @@ def _waiting(state: State, told: GroupExplanation, reason: Reason) -> GroupExpla
 
 
 def _planned(
-    state: State, found: Gathered, told: GroupExplanation, plan: Plan | None, most: int | None
+    state: State, found: GroupView, told: GroupExplanation, plan: Plan | None, most: int | None
 ) -> GroupExplanation:
     """The plan that holds, or the one that would be made now; and what is lacking if that has not room for all."""
-    whole = together(state, found.group.key) or found
-    trying = Trying(state, whole)
+    whole = bundle_view(state, found.group.key) or found
+    trying = WhatIf(state, whole)
     if plan is None:
         plan = trying.plan() or _of_fewer(state, found)
         told = replace(told, stage="fits" if plan else "short")
@@ -129,21 +129,21 @@ def _planned(
     return replace(told, notes=(*told.notes, TOO_LONG)) if trying.cut else told
 
 
-def _of_fewer(state: State, found: Gathered) -> Plan | None:
+def _of_fewer(state: State, found: GroupView) -> Plan | None:
     """The plan of gangs that start together and do not fit with all members: with as many of each as must start."""
     parts = [mate for key in mates_of(state, found.group.key) if (mate := gathered(state, key))]
     for fewer, left in list(alternatives(parts))[1:]:
-        if plan := Trying(state, fewer).plan():
+        if plan := WhatIf(state, fewer).plan():
             return replace(plan, missing=(*plan.missing, *left))
     return None
 
 
-def _policy(state: State, found: Gathered) -> str:
+def _policy(state: State, found: GroupView) -> str:
     wishes = (state.wish(pod) for pod in (*found.waiting, *found.bound))
     return next((wish.policy for wish in wishes if wish.ask), "")
 
 
-def _notes(state: State, found: Gathered) -> tuple[str, ...]:
+def _notes(state: State, found: GroupView) -> tuple[str, ...]:
     """What is wrong with what members say, each thing once."""
     said: dict[str, list[str]] = {}
     for pod in found.waiting:
@@ -159,12 +159,12 @@ def _named(names: list[str]) -> str:
     return f"pod {names[0]}" if len(names) == 1 else f"pod {names[0]} and {len(names) - 1} more"
 
 
-def _with_members(state: State, found: Gathered, told: GroupExplanation, plan: Plan | None) -> GroupExplanation:
+def _with_members(state: State, found: GroupView, told: GroupExplanation, plan: Plan | None) -> GroupExplanation:
     members = told_members(state, found, plan, held=told.stage == "held")
     return replace(told, members=members, hosts=hosts_of(state, members))
 
 
-def _with_plan(told: GroupExplanation, trying: Trying, plan: Plan, *, alone: bool) -> GroupExplanation:
+def _with_plan(told: GroupExplanation, trying: WhatIf, plan: Plan, *, alone: bool) -> GroupExplanation:
     """The plan's levels, and the second best; the rest of a group that is partly bound has no choice to speak of."""
     told = replace(told, levels=tuple(map(_level, plan.levels)), region=plan.region)
     if alone or not plan.levels:
@@ -177,15 +177,15 @@ def _with_plan(told: GroupExplanation, trying: Trying, plan: Plan, *, alone: boo
     return replace(told, runner_up=RunnerUp(other.nodes, result.level, result.sentence, result.better))
 
 
-def _others(trying: Trying, plan: Plan) -> list[Plan]:
+def _others(trying: WhatIf, plan: Plan) -> list[Plan]:
     """The best plan without each of the nodes, one at a time, by names."""
     held = trying.held
     names = [name for name in plan.nodes if name not in held]
-    found = [trying.plan(Change(but=frozenset({name}))) for name in _various(names, plan, trying)]
+    found = [trying.plan(Assumption(but=frozenset({name}))) for name in _various(names, plan, trying)]
     return sorted((other for other in found if other and other.levels), key=lambda other: sorted(other.nodes))
 
 
-def _various(names: list[str], plan: Plan, trying: Trying) -> list[str]:
+def _various(names: list[str], plan: Plan, trying: WhatIf) -> list[str]:
     """A few of them that differ; of those that are alike the last, so that what is left is the first by name."""
     homes = Counter(placement.node for placement in plan.placements.values())
     found = {(homes[name], trying.kind(name)): name for name in sorted(names)}
@@ -196,12 +196,12 @@ def _level(level: Level) -> PlanLevel:
     return PlanLevel(level.name, tuple(part if isfinite(part) else None for part in level.value), level.proven)
 
 
-def told_members(state: State, found: Gathered, plan: Plan | None, *, held: bool) -> tuple[ToldMember, ...]:
+def told_members(state: State, found: GroupView, plan: Plan | None, *, held: bool) -> tuple[ToldMember, ...]:
     """Bound ones first, then those that wait by rank, then those that leave or are too many."""
     extra = [pod for uid in found.extra if (pod := state.pod(uid))]
     return (
         *(_bound(state, pod) for pod in found.bound),
-        *(_waiting_group_members(state, pod, plan, held=held) for pod in found.waiting),
+        *(_waiting_member(state, pod, plan, held=held) for pod in found.waiting),
         *(_bound(state, pod) for pod in found.leaving),
         *(replace(_nowhere(state, pod), state="extra") for pod in extra),
     )
@@ -235,7 +235,7 @@ def _bound(state: State, pod: PodView) -> ToldMember:
     return replace(told, state="leaving" if pod.deleting else "promised" if under_way else "bound")
 
 
-def _waiting_group_members(state: State, pod: PodView, plan: Plan | None, *, held: bool) -> ToldMember:
+def _waiting_member(state: State, pod: PodView, plan: Plan | None, *, held: bool) -> ToldMember:
     told = _nowhere(state, pod)
     if pod.gates:
         return replace(told, state="gated")

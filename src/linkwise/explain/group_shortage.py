@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.groups.what_if import Change
+from linkwise.broker.groups.what_if import Assumption
 from linkwise.engine.ledger import is_whole
 from linkwise.explain.make_room import smaller
 from linkwise.explain.reports.group import GroupRemedy, Need
@@ -23,8 +23,8 @@ from linkwise.explain.survey import against_all, survey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.groups.registry import Gathered
-    from linkwise.broker.groups.what_if import Trying
+    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.groups.what_if import WhatIf
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry
     from linkwise.engine.planning.plan import Member, Plan
@@ -39,10 +39,10 @@ SHOWN: Final = 5
 
 
 def explain_short(
-    state: State, found: Gathered, trying: Trying, told: GroupExplanation, most: int | None = None
+    state: State, found: GroupView, trying: WhatIf, told: GroupExplanation, most: int | None = None
 ) -> GroupExplanation:
     """What is lacking, what speaks against each node, and what would help: all of it, or so many things."""
-    tolerant = trying.plan(Change(minimum=1))
+    tolerant = trying.plan(Assumption(minimum=1))
     asking = [member for member in trying.members if member.size]
     if not asking:
         return told
@@ -63,7 +63,7 @@ def explain_short(
     return replace(told, remedies=remedies, never=never)
 
 
-def _needs(trying: Trying, asking: list[Member], placed: set[str]) -> Iterator[Need]:
+def _needs(trying: WhatIf, asking: list[Member], placed: set[str]) -> Iterator[Need]:
     """By size, the largest first; only sizes of which not all find room."""
     nodes = [node for _, node in trying.serving()]
     models = {device.model for node in nodes for device in node.devices}
@@ -76,13 +76,13 @@ def _needs(trying: Trying, asking: list[Member], placed: set[str]) -> Iterator[N
             yield Need(size, wanted[size], fitting[size], alone, one_model, trying.required)
 
 
-def _best(trying: Trying) -> tuple[tuple[str, int], ...]:
+def _best(trying: WhatIf) -> tuple[tuple[str, int], ...]:
     rooms = [(name, max(0, len(node.free()) - node.unattributed)) for name, node in trying.serving()]
     return tuple(sorted(rooms, key=lambda room: (-room[1], room[0]))[:SHOWN])
 
 
 def _helped(
-    room: RoomForAll, trying: Trying, tolerant: Plan | None, most: int | None
+    room: RoomForAll, trying: WhatIf, tolerant: Plan | None, most: int | None
 ) -> tuple[tuple[GroupRemedy, ...], bool]:
     """What would help; and whether no end of any pod would."""
     less = tuple(islice(chain(_fewer_members(tolerant), _fewer_devices(trying), _looser(trying)), most))
@@ -96,13 +96,13 @@ def _fewer_members(tolerant: Plan | None) -> Iterator[GroupRemedy]:
         yield GroupRemedy("fewer members", nodes=tolerant.nodes, amount=count)
 
 
-def _fewer_devices(trying: Trying) -> Iterator[GroupRemedy]:
+def _fewer_devices(trying: WhatIf) -> Iterator[GroupRemedy]:
     """The most that members of one size could each have, fewer than they ask for."""
     sizes = {member.size for member in trying.members if member.size}
     for size in range(max(sizes) - 1, 0, -1) if len(sizes) == 1 else ():
         members = tuple(_with_size(member, size) for member in trying.members)
         first = next(member.wanted for member in members if member.wanted)
-        if not first.policy.admit(first.ask) and (plan := trying.whole(Change(members=members))):
+        if not first.policy.admit(first.ask) and (plan := trying.whole(Assumption(members=members))):
             yield GroupRemedy("fewer devices", nodes=plan.nodes, amount=size)
             return
 
@@ -113,11 +113,11 @@ def _with_size(member: Member, size: int) -> Member:
     return replace(member, wanted=member.wanted._replace(ask=smaller(member.wanted.ask, devices=size)))
 
 
-def _looser(trying: Trying) -> Iterator[GroupRemedy]:
+def _looser(trying: WhatIf) -> Iterator[GroupRemedy]:
     """What is asked of the nodes together, beside room."""
-    if plan := trying.whole(Change(mixed=True)):
+    if plan := trying.whole(Assumption(mixed=True)):
         yield GroupRemedy("any model", nodes=plan.nodes)
-    if trying.required and (plan := trying.whole(Change(anywhere=True))):
+    if trying.required and (plan := trying.whole(Assumption(anywhere=True))):
         yield GroupRemedy("any domain", nodes=plan.nodes, level=trying.required)
 
 
@@ -129,7 +129,7 @@ MOST_WAYS: Final = 3
 class RoomForAll:
     """Looks for pods that stand in the way of a group."""
 
-    def __init__(self, state: State, trying: Trying, nodes: Survey) -> None:
+    def __init__(self, state: State, trying: WhatIf, nodes: Survey) -> None:
         self._state = state
         self._trying = trying
         self._away = {member.pod for member in trying.members} | _siblings(state, trying)
@@ -174,13 +174,13 @@ class RoomForAll:
         return high if high <= len(pods) else 0
 
     def _fits(self, gone: frozenset[str]) -> bool:
-        return self._trying.fits(Change(gone=gone, only=self._roomy))
+        return self._trying.fits(Assumption(gone=gone, only=self._roomy))
 
     def _alone(self, uid: str) -> bool:
         return self._sure((uid,))
 
     def _sure(self, gone: Iterable[str]) -> bool:
-        return self._trying.whole(Change(gone=frozenset(gone), only=self._roomy)) is not None
+        return self._trying.whole(Assumption(gone=frozenset(gone), only=self._roomy)) is not None
 
     def _candidates(self) -> list[str]:
         """Those that free most first, and of equals the likeliest to end."""
@@ -223,7 +223,7 @@ def _devices(entry: Entry) -> int:
     return entry.untold.devices if entry.untold else len(entry.grant.offer.devices)
 
 
-def _siblings(state: State, trying: Trying) -> set[str]:
+def _siblings(state: State, trying: WhatIf) -> set[str]:
     """Members that are bound: without them it is another group."""
     keys = {state.groups.key_of(member.pod) for member in trying.members}
     gathered = (state.groups.gather(key) for key in keys)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry, State as LedgerState
     from linkwise.model.device import Device
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Mode, Node, Use
 
 __all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect"]
@@ -99,7 +99,7 @@ def inspect(state: State, name: str | None) -> tuple[NodeInspection, ...]:
     return tuple(_inspected(state, stocks[found], state.cluster.index.nodes[found]) for found in names)
 
 
-def _inspected(state: State, stock: Stock, node: Node) -> NodeInspection:
+def _inspected(state: State, stock: NodeInventory, node: Node) -> NodeInspection:
     holders: dict[str, list[Holder]] = {device.id: [] for device in node.devices}
     unattributed: list[Holder] = []
     for entry in state.cluster.ledger.on(stock.name):
@@ -117,7 +117,7 @@ def _inspected(state: State, stock: Stock, node: Node) -> NodeInspection:
 
 
 def _summed(
-    stock: Stock, node: Node, holders: Mapping[str, Sequence[Holder]], unattributed: Sequence[Holder]
+    stock: NodeInventory, node: Node, holders: Mapping[str, Sequence[Holder]], unattributed: Sequence[Holder]
 ) -> NodeInspection:
     rooms = node.room()
     devices = tuple(_device(node, device, rooms.get(device.id, 0), holders[device.id]) for device in node.devices)

@@ -15,7 +15,7 @@ from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.cluster.recorded_grants import held_alone
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import is_whole
-from linkwise.engine.preemption import helps
+from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.explain.reports.pod import Leaver, Remedy
 from linkwise.explain.survey import nearness
 from linkwise.model.verdict import Offer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Entry
     from linkwise.explain.survey import Survey
     from linkwise.model.ask import Ask
@@ -52,7 +52,7 @@ class RoomMaking:
     """Looks for pods that stand in the way of one pod."""
 
     state: State
-    wanted: Wanted
+    wanted: Query
     found: Survey
 
     def remedies(self) -> list[Remedy]:
@@ -122,7 +122,7 @@ class RoomMaking:
 
     def _fits(self, name: str, pods: tuple[str, ...]) -> bool:
         cluster, stock = self.state.cluster, self.state.cluster.stocks[name]
-        enough = name in self.found.stopped or helps(
+        enough = name in self.found.stopped or eviction_frees_enough(
             cluster.ledger, stock, self.wanted, set(pods), cluster.ended_on(stock)
         )
         return enough and self._fits_beside(name, pods)
@@ -232,7 +232,7 @@ def smaller(ask: Ask, *, devices: int = 0, share: int = 0) -> Ask:
     return replace(ask, containers=(first,), required=())
 
 
-def largest_room(wanted: Wanted, node: Node) -> tuple[int, int]:
+def largest_room(wanted: Query, node: Node) -> tuple[int, int]:
     """The most of one device that the ask's owner could have of a node now, and that device's index; 0 if nothing."""
     rooms = node.room()
     for device in sorted(node.healthy(), key=lambda device: (-rooms[device.id], device.index)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.demand import capacity_of
 from linkwise.engine.drift import drift_text
 from linkwise.engine.feasibility import all_unfit
-from linkwise.engine.index.node_index import Wanted
+from linkwise.engine.index.node_index import Query
 from linkwise.explain.choice import why_chosen
 from linkwise.explain.inspect import inspect
 from linkwise.explain.reports.node import NodeExplanation, Suspect
@@ -87,7 +87,7 @@ def _offer(state: State, node: Node, size: int) -> Offer | None:
     return found if isinstance(found, Offer) else None
 
 
-def _wanted(state: State, node: Node, size: int) -> Wanted:
+def _wanted(state: State, node: Node, size: int) -> Query:
     mode: AskMode = "percent" if node.mode == "percent" else "whole"
     ask = Ask("", (ContainerAsk("", devices=size),), profile=node.profile, mode=mode)
-    return Wanted(ask, "", state.policies["ring-affinity" if node.profile else "link-affinity"])
+    return Query(ask, "", state.policies["ring-affinity" if node.profile else "link-affinity"])

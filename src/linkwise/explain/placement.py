@@ -20,14 +20,14 @@ from linkwise.policies.memory_share import shares_on
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.broker.cluster.pod_request import Wish
+    from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
     from linkwise.engine.ledger import Entry, State as LedgerState
     from linkwise.explain.reports.pod import Explanation, PodState
     from linkwise.model.device import Device
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Node
     from linkwise.model.verdict import Part
     from linkwise.model.views import PodView
@@ -42,7 +42,7 @@ _STATES: Final[Mapping[LedgerState, PodState]] = {
 }
 
 
-def explain_placed(state: State, pod: PodView, wish: Wish, entry: Entry, told: Explanation) -> Explanation:
+def explain_placed(state: State, pod: PodView, wish: PodRequest, entry: Entry, told: Explanation) -> Explanation:
     """What is said of a pod that was promised devices."""
     stock = state.cluster.stocks.get(entry.node)
     parts = parts_held(stock, entry) if stock else entry.grant.offer.parts
@@ -65,7 +65,7 @@ def explain_placed(state: State, pod: PodView, wish: Wish, entry: Entry, told: E
     return _compared(state, pod, wanted, parts, told)
 
 
-def _compared(state: State, pod: PodView, wanted: Wanted, parts: tuple[Part, ...], told: Explanation) -> Explanation:
+def _compared(state: State, pod: PodView, wanted: Query, parts: tuple[Part, ...], told: Explanation) -> Explanation:
     node = node_without(state, told.node, told.uid)
     if node is None:
         return told
@@ -84,13 +84,13 @@ def _compared(state: State, pod: PodView, wanted: Wanted, parts: tuple[Part, ...
     )
 
 
-def _wanted(state: State, wish: Wish, policy: str) -> Wanted | None:
+def _wanted(state: State, wish: PodRequest, policy: str) -> Query | None:
     """The ask with the policy that it was granted by, which may be another than it would get now."""
     wanted = state.wanted(wish)
     return wanted._replace(policy=state.policies.get(policy, wanted.policy)) if wanted else None
 
 
-def _record(entry: Entry, stock: Stock | None) -> Literal["", "seen", "enforced", "expected", "untold"]:
+def _record(entry: Entry, stock: NodeInventory | None) -> Literal["", "seen", "enforced", "expected", "untold"]:
     if stock is None:
         return ""
     if entry.pod in stock.allocations:
@@ -115,7 +115,7 @@ def given(parts: Iterable[Part], devices: Iterable[Device]) -> tuple[Given, ...]
     )
 
 
-def scored(wanted: Wanted, node: Node, parts: Sequence[Part]) -> Code | None:
+def scored(wanted: Query, node: Node, parts: Sequence[Part]) -> Code | None:
     """The score of devices that a pod has, on its node as it is without it; None if they could not be given now."""
     offer = Offer(node.name, tuple(parts))
     ask = wanted.ask
@@ -125,7 +125,7 @@ def scored(wanted: Wanted, node: Node, parts: Sequence[Part]) -> Code | None:
     return wanted.policy.score(ask, node, offer) if len(offer.devices) == (ask.devices or 1) else None
 
 
-def terms_of(wanted: Wanted, code: Code) -> tuple[Term, ...]:
+def terms_of(wanted: Query, code: Code) -> tuple[Term, ...]:
     """The numbers of a score with their names."""
     policy = wanted.policy
     return tuple(
@@ -139,7 +139,7 @@ def rank_of(own: Code, others: Iterable[tuple[str, Code]]) -> int:
     return 1 + sum(code > own for _, code in others)
 
 
-def other_node(wanted: Wanted, own: Code, others: Sequence[tuple[str, Code]]) -> OtherNode | None:
+def other_node(wanted: Query, own: Code, others: Sequence[tuple[str, Code]]) -> OtherNode | None:
     """The best of the others, with the first term in which it differs; None if there is none."""
     if not others:
         return None

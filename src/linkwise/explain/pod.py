@@ -19,7 +19,7 @@ from linkwise.broker.groups.stale_gangs import stuck_text
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import unseen_member
-from linkwise.engine.queue.contention import crowded_out
+from linkwise.engine.queue.contention import is_contended
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.explain.choice import why_chosen
 from linkwise.explain.group import explain_group, group_stage
@@ -34,9 +34,9 @@ from linkwise.model.verdict import Offer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.cluster.pod_request import Wish
+    from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.explain.reports.group import GroupExplanation, GroupStage
     from linkwise.explain.survey import Survey
     from linkwise.model.ask import Ask
@@ -68,7 +68,7 @@ def _alone(state: State, pod: PodView) -> Explanation:
     return told if pod.node else _unplaced(state, pod, wish, told)
 
 
-def _without_ask(wish: Wish, told: Explanation, unknown: str) -> Explanation:
+def _without_ask(wish: PodRequest, told: Explanation, unknown: str) -> Explanation:
     broken = wish.broken
     if broken is None:
         return replace(told, state="broken", sentence=unknown) if unknown else told
@@ -76,7 +76,7 @@ def _without_ask(wish: Wish, told: Explanation, unknown: str) -> Explanation:
     return replace(told, state="broken", sentence=f"{broken.key}: {broken.sentence}", notes=_sentences(others))
 
 
-def _unplaced(state: State, pod: PodView, wish: Wish, told: Explanation) -> Explanation:
+def _unplaced(state: State, pod: PodView, wish: PodRequest, told: Explanation) -> Explanation:
     wanted = state.wanted(wish)
     if wanted is None:
         return told
@@ -98,7 +98,7 @@ def _unplaced(state: State, pod: PodView, wish: Wish, told: Explanation) -> Expl
     )
 
 
-def _fits(state: State, wanted: Wanted, found: Survey, told: Explanation) -> Explanation:
+def _fits(state: State, wanted: Query, found: Survey, told: Explanation) -> Explanation:
     """Where it would go; nodes that other pods were offered a moment ago come last, as they do when it asks."""
     nodes = state.cluster.index.nodes
     names = [name for name, _ in found.fitting[: state.settings.breadth or None]]
@@ -124,9 +124,9 @@ def _fits(state: State, wanted: Wanted, found: Survey, told: Explanation) -> Exp
     )
 
 
-def _crowded(state: State, wanted: Wanted, uid: str, name: str) -> bool:
+def _crowded(state: State, wanted: Query, uid: str, name: str) -> bool:
     others, nodes = state.pending.on(name, uid), state.cluster.index.nodes
-    return bool(others) and crowded_out(nodes[name], wanted, others, nodes.get)
+    return bool(others) and is_contended(nodes[name], wanted, others, nodes.get)
 
 
 def _offered(state: State, pod: PodView) -> Offered:

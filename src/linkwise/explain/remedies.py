@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.host_fit import stopped
+from linkwise.broker.cluster.host_fit import misfit
 from linkwise.engine.feasibility import lasting
 from linkwise.explain.make_room import RoomMaking, largest_room, smaller
 from linkwise.explain.reports.pod import Remedy
@@ -14,7 +14,7 @@ from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.model.demand import Demand
     from linkwise.model.node import Node
     from linkwise.model.verdict import Reason
@@ -27,7 +27,7 @@ MOST_NODES: Final = 64
 SHOWN: Final = 3
 
 
-def remedies(state: State, pod: PodView, wanted: Wanted, found: Survey) -> tuple[Remedy, ...]:
+def remedies(state: State, pod: PodView, wanted: Query, found: Survey) -> tuple[Remedy, ...]:
     """All that was found, what needs least first."""
     less = _Less(state, pod, wanted, found)
     makers = RoomMaking(state, wanted, found).remedies()
@@ -35,7 +35,7 @@ def remedies(state: State, pod: PodView, wanted: Wanted, found: Survey) -> tuple
     return (*makers, *_beside(found), *smaller_ask, *_other_mode(state, found))
 
 
-def fewer_devices(state: State, pod: PodView, wanted: Wanted, demand: Demand) -> tuple[Remedy, ...]:
+def fewer_devices(state: State, pod: PodView, wanted: Query, demand: Demand) -> tuple[Remedy, ...]:
     """What could be had of an ask that no node whatever could serve."""
     nothing = Survey(demand, (), {}, {}, {})
     return tuple(_Less(state, pod, wanted, nothing).devices()) if wanted.ask.devices else ()
@@ -69,7 +69,7 @@ class _Less:
 
     state: State
     pod: PodView
-    wanted: Wanted
+    wanted: Query
     found: Survey
 
     def devices(self) -> list[Remedy]:
@@ -119,9 +119,9 @@ class _Less:
             if node.mode in {"any", mode} and name not in self.found.barred and not index.unserved(self.wanted, name)
         ]
 
-    def _fits(self, less: Wanted, name: str) -> bool:
+    def _fits(self, less: Query, name: str) -> bool:
         offer = less.policy.pick(less.ask, self.state.cluster.index.nodes[name])
         return isinstance(offer, Offer) and not self._stopped(name)
 
     def _stopped(self, name: str) -> bool:
-        return stopped(self.state, self.pod, self.found.demand, name) is not None
+        return misfit(self.state, self.pod, self.found.demand, name) is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import capacity_of
-from linkwise.broker.cluster.host_fit import needed_by, stopped
+from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.index.lookup import choices
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
     from linkwise.model.demand import Demand
     from linkwise.model.node import Node
     from linkwise.model.verdict import Fact
     from linkwise.model.views import PodView
 
-__all__ = ["Against", "Survey", "against_all", "gathered", "nearness", "node_without", "survey"]
+__all__ = ["RefusalSummary", "Survey", "against_all", "nearness", "node_without", "summarise", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Survey:
         return [name for name, (_, final) in self.against().items() if not final]
 
 
-def survey(state: State, pod: PodView, wanted: Wanted, but: str = "") -> Survey:
+def survey(state: State, pod: PodView, wanted: Query, but: str = "") -> Survey:
     """Ask every node but one; the other reasons of a node without the devices are looked at only as far as they last."""
     cluster = state.cluster
     demand = needed_by(state, pod)
@@ -75,7 +75,7 @@ def survey(state: State, pod: PodView, wanted: Wanted, but: str = "") -> Survey:
             reason = None if final else unfit(demand, view, capacity_of(view), Load())
             if reason and lasting(reason):
                 barred[name] = reason
-        elif reason := stopped(state, pod, demand, name):
+        elif reason := misfit(state, pod, demand, name):
             stops[name] = reason
         elif name in scores:
             fitting.append((name, scores[name]))
@@ -83,7 +83,7 @@ def survey(state: State, pod: PodView, wanted: Wanted, but: str = "") -> Survey:
     return Survey(demand, tuple(fitting), refused, stops, barred)
 
 
-def against_all(state: State, wanted: Wanted, found: Survey) -> tuple[Against, ...]:
+def against_all(state: State, wanted: Query, found: Survey) -> tuple[RefusalSummary, ...]:
     """What speaks against the nodes that do not fit, gathered by reason."""
 
     def exact(name: str, reason: Reason) -> Reason:
@@ -93,7 +93,7 @@ def against_all(state: State, wanted: Wanted, found: Survey) -> tuple[Against, .
         offer = pick_on(state, wanted, name)
         return offer.reason if isinstance(offer, Reject) else reason
 
-    return gathered(found.against(), exact)
+    return summarise(found.against(), exact)
 
 
 def node_without(state: State, name: str, uid: str) -> Node | None:
@@ -105,7 +105,7 @@ def node_without(state: State, name: str, uid: str) -> Node | None:
     return node_of(stock, usage_of(stock, staying, {uid, *state.cluster.ended_on(stock)}))
 
 
-def _never(state: State, wanted: Wanted, rejected: Reject, name: str) -> bool:
+def _never(state: State, wanted: Query, rejected: Reject, name: str) -> bool:
     """Whether the node would refuse the ask even if it were empty."""
     stock, node = state.cluster.stocks[name], state.cluster.index.nodes[name]
     if rejected.reason.rule == "004.mode":
@@ -124,7 +124,7 @@ _ABSENT: Final = ("002.inventory", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class RefusalSummary:
     """One reason, on so many nodes."""
 
     rule: str
@@ -140,7 +140,9 @@ class Against:
     """whether nothing that other pods do can change it"""
 
 
-def gathered(refused: Mapping[str, tuple[Reason, bool]], exact: Callable[[str, Reason], Reason]) -> tuple[Against, ...]:
+def summarise(
+    refused: Mapping[str, tuple[Reason, bool]], exact: Callable[[str, Reason], Reason]
+) -> tuple[RefusalSummary, ...]:
     """The reasons by node, each with whether it is final, put together; `exact` gives the numbers of one node.
 
     What may pass comes first, then what stops most nodes. Nodes that never had such devices are the last anybody asks
@@ -153,7 +155,7 @@ def gathered(refused: Mapping[str, tuple[Reason, bool]], exact: Callable[[str, R
     for (short, final), members in groups.items():
         _, name, known = min(members, key=lambda member: member[:2])
         reason = exact(name, known)
-        found.append(Against(reason.rule, reason.kind, short, len(members), name, refusal(reason), final))
+        found.append(RefusalSummary(reason.rule, reason.kind, short, len(members), name, refusal(reason), final))
     return tuple(
         sorted(found, key=lambda group: ((group.rule, group.kind) == _ABSENT, group.final, -group.nodes, group.short))
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Topology
     from linkwise.model.verdict import Problem
 
-__all__ = ["NodeFacts", "Stock"]
+__all__ = ["NodeFacts", "NodeInventory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class NodeInventory:
     """Devices in index order, before anything is taken of them."""
 
     name: str

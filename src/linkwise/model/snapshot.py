@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [
+    "BrokerState",
     "EffectKept",
     "GroupsKept",
-    "Kept",
     "LevelKept",
     "OfferKept",
     "PlacementKept",
@@ -157,7 +157,7 @@ class EffectKept:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BrokerState:
     """What no view tells; pods are named by UID."""
 
     entries: tuple[Entry, ...] = ()
@@ -208,6 +208,6 @@ class Snapshot:
     """what else is known of a node, by the node's name and the object's kind"""
     pods: tuple[PodView, ...] = ()
     """by UID"""
-    kept: Kept | None = None
+    kept: BrokerState | None = None
     shared: Mapping[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
     """objects that are not of one node, by their kind and name"""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Backoff", "Bucket", "Steady", "Timing"]
+__all__ = ["Backoff", "RateLimit", "SteadyClock", "Timing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Backoff:
         await self._timing.sleep(max(self.next(), at_least))
 
 
-class Bucket:
+class RateLimit:
     """A rate: so many at once, and so many a second after that."""
 
     def __init__(self, timing: Timing, rate: float, burst: int) -> None:
@@ -78,7 +78,7 @@ class Bucket:
             await self._timing.sleep((1.0 - self._left) / self._rate)
 
 
-class Steady:
+class SteadyClock:
     """Seconds since the epoch; when the clock of the machine is set back, time passes on from where it was."""
 
     def __init__(self, day: Callable[[], float] = time.time, passing: Callable[[], float] = time.monotonic) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
-from linkwise.speed.caches import once
+from linkwise.speed.caches import cached_by_identity
 from linkwise.topology.canonical import inferred_links
 from linkwise.topology.link_score import link_scores
 from linkwise.topology.partition import Partition, best_partition
@@ -82,8 +82,8 @@ def _inferred_scores(samples: Matrix) -> Matrix:
     return link_scores(inferred_links(samples))
 
 
-_by_links: Final = once(link_scores, MACHINES)
-_by_bandwidth: Final = once(_inferred_scores, MACHINES)
+_by_links: Final = cached_by_identity(link_scores, MACHINES)
+_by_bandwidth: Final = cached_by_identity(_inferred_scores, MACHINES)
 
 
 def _notes(node: Node) -> tuple[str, ...]:

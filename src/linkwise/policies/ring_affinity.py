@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.policy import Policy, misfit, offer_by_container
 from linkwise.policies.ring_profiles import known_profile, ring_profile
-from linkwise.policies.ring_spans import SPANS, Lying
+from linkwise.policies.ring_spans import SPANS, RingPlacement
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linkwise.model.device import HardwareProfile
     from linkwise.model.node import Node
 
-__all__ = ["RingAffinity", "group_letter", "lie", "single_number"]
+__all__ = ["RingAffinity", "group_letter", "place_in_rings", "single_number"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_RANKS: Final = 256
@@ -58,7 +58,7 @@ class RingAffinity(Policy):
             return short
         ids = {device.index: device.id for device in node.devices}
         required = {index for index, device in ids.items() if device in ask.required}
-        lying = lie(profile, node, ask.devices, required)
+        lying = place_in_rings(profile, node, ask.devices, required)
         if lying is None:
             # rule 003.predicate: enough devices, and none of them lie as they must; every group's number is told.
             idle = tuple(map(len, _idle(profile, node)))
@@ -73,7 +73,7 @@ class RingAffinity(Policy):
         """Sound devices of the node, how well the group fits, and how few devices are idle."""
         del offer
         profile = ring_profile(node.profile)
-        lying = lie(profile, node, ask.devices)
+        lying = place_in_rings(profile, node, ask.devices)
         rank = lying.rank if lying else profile.group
         healthy, idle = len(node.healthy()), len(node.free())
         # rule 003.order: one tuple orders all nodes that fit.
@@ -86,7 +86,9 @@ class RingAffinity(Policy):
         return (healthy, -rank, -idle)
 
 
-def lie(profile: HardwareProfile, node: Node, count: int, required: Collection[int] = ()) -> Lying | None:
+def place_in_rings(
+    profile: HardwareProfile, node: Node, count: int, required: Collection[int] = ()
+) -> RingPlacement | None:
     """Which devices lie as so many must, the required ones among them, and how good that is; None if none do."""
     span, idle = profile.span(count), _idle(profile, node)
     if required:
@@ -100,7 +102,7 @@ def _first(group: tuple[int, ...], required: Collection[int]) -> tuple[int, ...]
     return tuple(sorted(group, key=lambda device: (device not in required, device)))
 
 
-def group_letter(lying: Lying) -> str:
+def group_letter(lying: RingPlacement) -> str:
     """The priority group as the seed names it: A is the best."""
     return LETTERS[min(lying.rank, len(LETTERS) - 1)]
 

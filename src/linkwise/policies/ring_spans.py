@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
     from linkwise.model.device import HardwareProfile, Span
 
-__all__ = ["SPANS", "Lying"]
+__all__ = ["SPANS", "RingPlacement"]
 
 Idle = list[tuple[int, ...]]
 """the idle devices of every group"""
 
 
-class Lying(NamedTuple):
+class RingPlacement(NamedTuple):
     """Devices that lie as they must."""
 
     devices: tuple[int, ...]
@@ -24,29 +24,29 @@ class Lying(NamedTuple):
     """0 is the best that a node can have for this count"""
 
 
-def anywhere(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+def anywhere(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
     """Any idle devices, the lowest."""
     del profile
     return _enough(chain.from_iterable(idle), count)
 
 
-def one_group(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+def one_group(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
     """The group that the profile prefers by its idle devices; without a preference the one that fits best."""
     preferred = profile.preference.get(count, range(count, profile.group + 1))
     fitting = [(preferred.index(len(group)), group) for group in idle if len(group) in preferred]
     if not fitting:
         return None
     rank, group = min(fitting, key=lambda found: found[0])  # of equal groups the first
-    return Lying(group[:count], rank)
+    return RingPlacement(group[:count], rank)
 
 
-def whole_groups(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+def whole_groups(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
     """As many groups as it takes, of which nothing is taken."""
     whole = [group for group in idle if len(group) == profile.group]
     return _enough(chain.from_iterable(whole), count)
 
 
-def even_split(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+def even_split(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
     """Half in each of two groups, at the same places of both."""
     half = count // 2
     for number, first in enumerate(idle):
@@ -55,11 +55,11 @@ def even_split(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None
             matching = [device for device in first if device + away in second][:half]
             if len(matching) == half:
                 left = len(first) + len(second) - count
-                return Lying((*matching, *(device + away for device in matching)), min(left, profile.group - 1))
+                return RingPlacement((*matching, *(device + away for device in matching)), min(left, profile.group - 1))
     return None
 
 
-def whole_groups_first(idle: Idle, count: int, profile: HardwareProfile) -> Lying | None:
+def whole_groups_first(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
     """Whole groups as far as there are any, then groups that are broken already; breaking one is worse."""
     whole = [group for group in idle if len(group) == profile.group]
     broken = [group for group in idle if 0 < len(group) < profile.group]
@@ -71,15 +71,15 @@ def whole_groups_first(idle: Idle, count: int, profile: HardwareProfile) -> Lyin
     rest = count - len(full) * profile.group
     split = count // profile.group - len(full)
     newly_broken = 0 if rest <= sum(map(len, broken)) else 1
-    return Lying(tuple(sorted(found.devices)), 2 * split + newly_broken)
+    return RingPlacement(tuple(sorted(found.devices)), 2 * split + newly_broken)
 
 
-def _enough(devices: Iterable[int], count: int) -> Lying | None:
+def _enough(devices: Iterable[int], count: int) -> RingPlacement | None:
     found = tuple(islice(devices, count))
-    return Lying(found, 0) if len(found) == count else None
+    return RingPlacement(found, 0) if len(found) == count else None
 
 
-SPANS: Final[dict[Span, Callable[[Idle, int, HardwareProfile], Lying | None]]] = {
+SPANS: Final[dict[Span, Callable[[Idle, int, HardwareProfile], RingPlacement | None]]] = {
     "count": anywhere,
     "one group": one_group,
     "whole groups": whole_groups,

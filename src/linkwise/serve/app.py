@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from linkwise.serve.http.endpoint import Verb
+    from linkwise.serve.http.endpoint import Endpoint
     from linkwise.serve.service import Service
 
 __all__ = ["application", "verbs"]
@@ -56,7 +56,7 @@ def application(
     )
 
 
-def verbs(service: Service) -> dict[bytes, Verb]:
+def verbs(service: Service) -> dict[bytes, Endpoint]:
     """The calls of kube-scheduler by their paths, for a server that answers them without the application."""
     found = Extender(service).verbs
     return {f"{prefix}/{verb.name}".encode(): verb for prefix in ("", PREFIX) for verb in found}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
 
-from linkwise.serve.http.endpoint import Verb, answered
+from linkwise.serve.http.endpoint import Endpoint, respond
 from linkwise.wire.extender import (
     BindResult,
     FilterResult,
@@ -47,10 +47,10 @@ class Extender:
         self._service = service
         counting = service.counting
         self.verbs: Final = (
-            Verb("filter", self._filter, _filter_failed, counting),
-            Verb("prioritize", self._prioritize, _no_field, counting),
-            Verb("bind", self._bind, _bind_failed, counting),
-            Verb("preempt", self._preempt, _no_field, counting),
+            Endpoint("filter", self._filter, _filter_failed, counting),
+            Endpoint("prioritize", self._prioritize, _no_field, counting),
+            Endpoint("bind", self._bind, _bind_failed, counting),
+            Endpoint("preempt", self._preempt, _no_field, counting),
         )
 
     def routes(self) -> list[Route]:
@@ -95,9 +95,9 @@ class Extender:
         )
 
 
-def _endpoint(verb: Verb) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(verb: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        return await answered(verb, request)
+        return await respond(verb, request)
 
     return endpoint
 

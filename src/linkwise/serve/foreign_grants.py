@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.state import State
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
 
-__all__ = ["Elsewhere"]
+__all__ = ["ForeignGrants"]
 
 log = logging.getLogger(__name__)
 
@@ -22,14 +22,14 @@ AT_FIRST: Final = 60.0  # seconds in which what a service that was killed had se
 REMEMBERED: Final = 600.0  # seconds for which people are told
 
 
-class Elsewhere:
+class ForeignGrants:
     """Looks at pods before the broker does."""
 
     def __init__(self, begun: float) -> None:
         self._begun = begun
         self._last = ("", 0.0)
 
-    def look(self, state: State, sights: Iterable[Sight], now: float) -> None:
+    def look(self, state: State, sights: Iterable[WatchEvent], now: float) -> None:
         """Take note of pods that are bound with a record of ours, and to which nothing was promised here."""
         for sight in sights:
             if not isinstance(sight, PodView) or not sight.node or GRANT not in sight.annotations:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from linkwise import __version__
 from linkwise.engine.reasons.catalog import WORDS
-from linkwise.speed.uniform_mapping import Alike
+from linkwise.speed.uniform_mapping import UniformMapping
 
 if TYPE_CHECKING:
     from linkwise.broker.answers import FilterAnswer
@@ -81,7 +81,7 @@ class Counting:
 def _reason(answer: FilterAnswer) -> str:
     """The rule that refused the first node: where every node is refused, it is nearly always the same for all."""
     for texts in (answer.failed, answer.unresolvable):
-        text = texts.text if isinstance(texts, Alike) else next(iter(texts.values()), None)
+        text = texts.text if isinstance(texts, UniformMapping) else next(iter(texts.values()), None)
         if text is not None:
             return RULES.get(text, OTHER)
     return OTHER

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Bind, Evict
 from linkwise.errors import NotNowError
-from linkwise.serve.foreign_grants import Elsewhere
+from linkwise.serve.foreign_grants import ForeignGrants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from linkwise.broker.answers import FilterAnswer
     from linkwise.broker.broker import Broker
-    from linkwise.broker.effects import Effect, Ended, Performer
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.effects import BindResult, Effect, Performer
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.explain.inspect import NodeInspection
     from linkwise.model.views import PodView
     from linkwise.serve.metrics import Counting
@@ -68,7 +68,7 @@ class Service:
         """whether all there is was listed, so that answers can be given"""
         self.trouble = ""
         """why nothing is planned or woken now, though asks are answered; empty if all goes well"""
-        self.elsewhere: Final = Elsewhere(clock())
+        self.elsewhere: Final = ForeignGrants(clock())
         """whoever else decides for this cluster"""
         self._performer: Final = performer
         self._leads: Final = leads
@@ -79,7 +79,7 @@ class Service:
 
     # news
 
-    def observe(self, sights: Sequence[Sight]) -> None:
+    def observe(self, sights: Sequence[WatchEvent]) -> None:
         """Take in what a watch shows."""
         if not self.synced:
             self.broker.see(sights)
@@ -218,7 +218,7 @@ class Service:
         entry = self.broker.state.cluster.ledger.get(effect.uid)
         return entry is not None and effect.serial in entry.open
 
-    def _end(self, effect: Bind, ended: Ended) -> None:
+    def _end(self, effect: Bind, ended: BindResult) -> None:
         self.counting.bind(ended.outcome)
         self._carry_out(self.broker.outcome(effect, ended.outcome, self.clock()))
         self._look()

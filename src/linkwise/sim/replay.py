@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.cluster.host_fit import needed_by, stopped
+from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.effects import Annotate, Bind
 from linkwise.broker.snapshot import sights_of
 from linkwise.broker.state import pod_name
-from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone, PodsListed
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.explain.reports.pod import Given
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.snapshot import Snapshot
@@ -102,12 +102,12 @@ class Runner:
         """all that the broker wanted done, in order"""
         self.plans: dict[str, Plan] = {}
         """the last plan of every group"""
-        self.written: dict[tuple[str, ...], Sight] = {}
+        self.written: dict[tuple[str, ...], WatchEvent] = {}
         self._binds: dict[str, Bind] = {}
         for sight in sights_of(broker.snapshot(now)):
             self._write(sight)
 
-    def show(self, *sights: Sight) -> None:
+    def show(self, *sights: WatchEvent) -> None:
         """Write these down, and let the broker see them."""
         for sight in sights:
             self._write(sight)
@@ -180,7 +180,7 @@ class Runner:
         state = self.broker.state
         demand = needed_by(state, pod)
         for name in state.cluster.nodes:
-            reason = stopped(state, pod, demand, name)
+            reason = misfit(state, pod, demand, name)
             if reason:
                 yield name, reason
 
@@ -211,11 +211,11 @@ class Runner:
         elif way == "unseen":
             self._write(bound)
 
-    def _write(self, sight: Sight) -> None:
+    def _write(self, sight: WatchEvent) -> None:
         match sight:
             case PodView():
                 self.written["pod", sight.uid] = sight
-            case PodGone(uid):
+            case PodDeleted(uid):
                 self.written.pop(("pod", uid), None)
             case NodeGone(name):
                 self.written.pop(("node", name), None)
@@ -223,7 +223,7 @@ class Runner:
                 self.written.pop(("object", node, kind), None)
             case NodeObject(node, kind):
                 self.written["object", node, kind] = sight
-            case PodsListed(uids):
+            case PodListComplete(uids):
                 self.written = {key: found for key, found in self.written.items() if key[0] != "pod" or key[1] in uids}
             case ClusterObject(kind, name, None):
                 self.written.pop(("shared", kind, name), None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["LIMIT", "Kept", "Memory", "once", "recall"]
+__all__ = ["LIMIT", "BoundedCache", "Kept", "cached_by_identity", "recall"]
 
 LIMIT: Final = 48_000_000  # bytes, estimated from above
 _ANSWER: Final = 1200  # bytes of a remembered answer with its key
@@ -32,7 +32,7 @@ class Kept:
 
     def __init__(self, devices: int = 0) -> None:
         self.cost = _EMPTY + _CELL * devices * devices
-        self.memory: Memory | None = None
+        self.memory: BoundedCache | None = None
         self._answers: dict[Hashable, object] = {}
 
     def remembered(self, question: Hashable) -> object | None:
@@ -54,7 +54,7 @@ class Kept:
             self.memory.spend(self, amount)
 
 
-class Memory:
+class BoundedCache:
     """Kept things by key; the one not asked for the longest goes first when memory is short."""
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -87,7 +87,7 @@ class Memory:
             self.spent -= oldest.cost
 
 
-_process: Final = Memory()
+_process: Final = BoundedCache()
 recall: Final = _process.recall
 
 
@@ -95,7 +95,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def once(work: Callable[[T], R], most: int) -> Callable[[T], R]:
+def cached_by_identity(work: Callable[[T], R], most: int) -> Callable[[T], R]:
     """The same function, which works once for each object that is never changed; the oldest of more than `most` is forgotten."""
     known: dict[int, tuple[T, R]] = {}  # the object is kept, so that no other one gets its number
 

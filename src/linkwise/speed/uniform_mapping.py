@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Alike"]
+__all__ = ["UniformMapping"]
 
 
-class Alike(Mapping[str, str]):
+class UniformMapping(Mapping[str, str]):
     """Every name with the same text.
 
     A scheduler is told why each of thousands of nodes does not fit, and mostly it is one reason: making a mapping of it

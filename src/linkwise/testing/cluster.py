@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.node import Mode
     from linkwise.model.settings import PlacingSettings
 
@@ -38,7 +38,7 @@ __all__ = [
     "KOORDINATOR",
     "MEMORY",
     "NVIDIA",
-    "Box",
+    "FakeNode",
     "Family",
     "binds",
     "broker_of",
@@ -48,7 +48,7 @@ __all__ = [
     "place",
     "seen_bound",
     "woken",
-    "woken_group_pods",
+    "woken_set",
 ]
 
 NVIDIA: Final = "nvidia.com/gpu"
@@ -64,7 +64,7 @@ GIB: Final = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class FakeNode:
     """One node: what it has, and how much of that is told."""
 
     name: str
@@ -94,7 +94,7 @@ class Box:
         """The ids of several."""
         return tuple(map(self.device, indices))
 
-    def sights(self) -> tuple[Sight, ...]:
+    def sights(self) -> tuple[WatchEvent, ...]:
         """The node, and its inventory or that there is none."""
         return (self.view(), self.told())
 
@@ -189,7 +189,7 @@ def seen_bound(pod: PodView, bound: Bind) -> PodView:
     return replace(pod, node=bound.node, annotations=keys, version=pod.version + 1)
 
 
-def broker_of(*boxes: Box, settings: PlacingSettings | None = None) -> Broker:
+def broker_of(*boxes: FakeNode, settings: PlacingSettings | None = None) -> Broker:
     """A broker that has seen these nodes."""
     broker = Broker(settings)
     broker.observe([sight for box in boxes for sight in box.sights()], 0.0)
@@ -222,6 +222,6 @@ def in_gang(*pods: PodView, least: int, name: str = "g", total: int | None = Non
     return [replace(pod, annotations=words, created=float(place)) for place, pod in enumerate(pods)]
 
 
-def woken_group_pods(effects: Iterable[Effect]) -> set[str]:
+def woken_set(effects: Iterable[Effect]) -> set[str]:
     """Names of pods that are woken."""
     return {effect.name for effect in effects if isinstance(effect, Wake)}

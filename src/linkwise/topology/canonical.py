@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
 from linkwise.topology.link_bandwidth import link_value
 from linkwise.topology.link_score import MAX_NVLINKS
-from linkwise.topology.sample_cleaning import mend, mended_pairs, symmetric
+from linkwise.topology.sample_cleaning import clean_samples, mended_pairs, symmetric
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
@@ -71,7 +71,7 @@ KINDS: Final = tuple(
 
 def inferred_links(samples: Matrix) -> tuple[tuple[Link, ...], ...]:
     """A link for every pair; a faster class of bandwidths always gets a faster kind."""
-    values = mend(samples).values
+    values = clean_samples(samples).values
     count = len(values)
     class_of = classes([values[i][j] for i, j in combinations(range(count), 2)])
     kinds = _kinds(sorted(set(class_of.values())))

@@ -16,7 +16,7 @@ from linkwise.speed.caches import Kept, recall
 from linkwise.topology.device_sets import positions, sets_with
 from linkwise.topology.link_bandwidth import link_value
 from linkwise.topology.residual import SIZES, Packing, neighbours
-from linkwise.topology.sample_cleaning import Mended, mend
+from linkwise.topology.sample_cleaning import CleanSamples, clean_samples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Fabric(Kept):
 
     __slots__ = ("_bottlenecks", "_packings", "suspects", "values")
 
-    def __init__(self, mended: Mended) -> None:
+    def __init__(self, mended: CleanSamples) -> None:
         super().__init__(len(mended.values))
         self.values: Final = mended.values
         self.suspects: Final = mended.suspects
@@ -91,7 +91,7 @@ def _fabric(samples: Matrix, links: tuple[tuple[Link, ...], ...]) -> Fabric:
     if not samples:
         slower = zip(links, zip(*links, strict=True), strict=True)
         samples = tuple(tuple(map(link_value, map(min, row, column))) for row, column in slower)
-    return Fabric(mend(tuple(tuple(map(float, row)) for row in samples), links))
+    return Fabric(clean_samples(tuple(tuple(map(float, row)) for row in samples), links))
 
 
 def set_bottlenecks(values: Matrix) -> array[float]:

@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
     _Cells = Callable[[Sequence[float]], tuple[float, ...]]
 
-__all__ = ["Mended", "mend", "mended_pairs", "symmetric"]
+__all__ = ["CleanSamples", "clean_samples", "mended_pairs", "symmetric"]
 
 SUSPECT_BELOW: Final = 0.5
 """A pair whose slower direction is below this part of the faster one has a bad sample."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class CleanSamples:
     """A symmetric matrix, and the pairs whose samples were not believed."""
 
     values: Matrix
     suspects: tuple[tuple[int, int], ...] = ()
 
 
-def mend(samples: Matrix, links: Sequence[Sequence[Link]] = ()) -> Mended:
+def clean_samples(samples: Matrix, links: Sequence[Sequence[Link]] = ()) -> CleanSamples:
     """The slower direction of every pair; for a suspect pair what its link kind is worth, else the faster one."""
     values, suspects = mended_pairs(samples, links)
-    return Mended(symmetric(values, len(samples)), suspects)
+    return CleanSamples(symmetric(values, len(samples)), suspects)
 
 
 def mended_pairs(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.link import Link
 
-__all__ = ["READERS", "READERS_ASCEND_TOPO", "rings_of"]
+__all__ = ["INVENTORY_READERS", "TOPO_READERS", "rings_of"]
 
 _TABLE: Final = "npu-smi info"
 _MAP: Final = "npu-smi info -m"
@@ -237,7 +237,7 @@ def _read_refusal(text: str) -> Reading:
     return inventory("npu-smi", (), refused=refusals(text, _REFUSALS))
 
 
-READERS: Final = (
+INVENTORY_READERS: Final = (
     Reader(_TABLE, lambda text: _TABLE_HEAD.search(text) is not None, _read_table),
     Reader(_MAP, lambda text: _MAP_HEAD.search(text) is not None, _read_map),
     Reader(_LIST, lambda text: _LIST_HEAD.search(text) is not None and "NPU ID" in text, _read_list),
@@ -283,4 +283,4 @@ def rings_of(links: tuple[tuple[Link, ...], ...]) -> tuple[tuple[int, ...], ...]
     return tuple(rings)
 
 
-READERS_ASCEND_TOPO: Final = (Reader(_KIND, _recognises, _read),)
+TOPO_READERS: Final = (Reader(_KIND, _recognises, _read),)

@@ -39,13 +39,13 @@ _TOOLS: Final = re.compile("|".join(_TABLES))
 # rule 002.vendors: one line a vendor's file. Texts that tell links come before those that tell bandwidth, and both
 # before inventories; of two that fit, the one that stands first is asked first.
 READERS: Final = (
-    *ascend_topo.READERS_ASCEND_TOPO,
+    *ascend_topo.TOPO_READERS,
     *metax.READERS,
     *amd.READERS,
     *nvidia_topo.READERS,
     *nvidia_p2p.READERS,
     *nvbandwidth.READERS,
-    *ascend_inventory.READERS,
+    *ascend_inventory.INVENTORY_READERS,
     *nvidia_inventory.READERS,
 )
 

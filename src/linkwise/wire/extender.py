@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.speed.uniform_mapping import Alike
+from linkwise.speed.uniform_mapping import UniformMapping
 from linkwise.wire.decoding import plain_words
 from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
 
@@ -158,7 +158,7 @@ def filter_result(nodes: list[str], failed: Mapping[str, str], unresolvable: Map
 
 def _texts(found: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:
     """Texts by node; one text for all is written as it is, without a dictionary in between."""
-    if not isinstance(found, Alike):
+    if not isinstance(found, UniformMapping):
         return dict(found)
     if not found.plain or not found.names:
         return found.whole()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from linkwise.broker.cluster.inventory import ORDER, VENDORS, stock_of
+from linkwise.broker.cluster.inventory import ORDER, VENDORS, merge_inventory
 from linkwise.dialects.registry import DIALECTS
 from support.builders.inventory_facts import (
     AMD,
@@ -250,5 +250,5 @@ def test_problems_of_all_dialects_are_told_once() -> None:
 
 
 def test_a_chip_of_another_name_is_another_resource() -> None:
-    found = stock_of(node({"huawei.com/Ascend910B3": "8"}), {})
+    found = merge_inventory(node({"huawei.com/Ascend910B3": "8"}), {})
     assert {word for word in found.words if "/" in word} == {"huawei.com/Ascend910B3"}

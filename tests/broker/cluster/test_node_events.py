@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.inventory import KIND
-from linkwise.testing.cluster import Box, broker_of, device_pod, place
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
 
 NOW = 100.0
-BOX = Box("n", count=4)
+BOX = FakeNode("n", count=4)
 SICK = replace(BOX, sick=frozenset({0}))
 
 
-def told(broker: Broker, box: Box) -> list[Event]:
+def told(broker: Broker, box: FakeNode) -> list[Event]:
     return [effect for effect in broker.observe(box.sights(), NOW) if isinstance(effect, Event)]
 
 
@@ -58,7 +58,7 @@ class Poison(dict[str, object]):
 
 
 def test_a_node_that_cannot_be_worked_out_is_told_and_takes_nobody_until_it_can_be() -> None:
-    broker, pod = broker_of(BOX, Box("other", count=4)), device_pod("a", 1)
+    broker, pod = broker_of(BOX, FakeNode("other", count=4)), device_pod("a", 1)
     (event,) = broker.observe([NodeObject("n", KIND, Poison())], NOW)
     assert isinstance(event, Event)
     assert (event.reason, event.node) == ("InventoryProblem", "n")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from linkwise.broker.cluster.pod_request import LONGEST, TEMPLATES, Wishes, wish_of
+from linkwise.broker.cluster.pod_request import LONGEST, TEMPLATES, RequestCache, read_request
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.model.views import ContainerView, Owner, PodView
 
@@ -18,13 +18,13 @@ ANNOTATIONS = [{}, {"linkwise.dev/policy": "whole-device"}, {"linkwise.dev/polic
 
 
 def test_pods_of_one_template_are_read_once() -> None:
-    wishes = Wishes({}, by_owner=False)
+    wishes = RequestCache({}, by_owner=False)
     one, other = (PodView("team", name, name, CONTAINERS[0], LABELS[1]) for name in ("a", "b"))
     assert wishes.of(other) is wishes.of(one)
 
 
 def test_pods_that_say_something_else_are_read_themselves() -> None:
-    wishes = Wishes({}, by_owner=False)
+    wishes = RequestCache({}, by_owner=False)
     pod = PodView("team", "a", "a", CONTAINERS[0], LABELS[1])
     found = wishes.of(pod)
     assert wishes.of(replace(pod, annotations=ANNOTATIONS[1])).policy == "whole-device"
@@ -32,14 +32,14 @@ def test_pods_that_say_something_else_are_read_themselves() -> None:
 
 
 def test_pods_with_long_texts_are_not_kept_in_mind() -> None:
-    wishes = Wishes({}, by_owner=False)
+    wishes = RequestCache({}, by_owner=False)
     long = PodView("team", "a", "a", CONTAINERS[0], annotations={"text": "x" * (LONGEST + 1)})
     assert wishes.of(long) == wishes.of(long)
     assert wishes.of(long) is not wishes.of(long)
 
 
 def test_what_is_wrong_is_told_of_the_pod_that_has_it() -> None:
-    wishes = Wishes({}, by_owner=False)
+    wishes = RequestCache({}, by_owner=False)
     for name in ("", "a", "b", "a"):
         (problem,) = wishes.of(PodView("team", name, name, CONTAINERS[2])).problems
         assert problem.where == f"pod team/{name}"
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_told_of_the_pod_that_has_it() -> None:
 @pytest.mark.parametrize("most", [1, 3, TEMPLATES])
 def test_memory_changes_no_answer(most: int, by_owner: bool) -> None:  # noqa: FBT001 - a case
     chance = random.Random(7)
-    wishes = Wishes({GPU: "bandwidth"}, by_owner=by_owner, most=most)
+    wishes = RequestCache({GPU: "bandwidth"}, by_owner=by_owner, most=most)
     for number in range(2_000):
         pod = PodView(
             chance.choice(["team", "other"]),
@@ -64,4 +64,4 @@ def test_memory_changes_no_answer(most: int, by_owner: bool) -> None:  # noqa: F
             overhead=chance.choice([{}, {GPU: "1"}]),
             scheduling_group=chance.choice(["", "group"]),
         )
-        assert wishes.of(pod) == wish_of(pod, {GPU: "bandwidth"}, by_owner=by_owner)
+        assert wishes.of(pod) == read_request(pod, {GPU: "bandwidth"}, by_owner=by_owner)

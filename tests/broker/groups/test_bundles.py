@@ -8,7 +8,7 @@ from dataclasses import replace
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import ClusterObject, NodeGone, PodGone
+from linkwise.broker.watch_events import ClusterObject, NodeGone, PodDeleted
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
 
@@ -115,7 +115,7 @@ def test_a_gang_whose_mates_have_started_is_planned_alone() -> None:
     broker.observe([member("a", 0), member("b", 0)], 1.0)
     for pod in (member("a", 0), member("b", 0)):
         bound(broker, pod)
-    broker.observe([PodGone("u-b0"), member("b", 7)], 3.0)
+    broker.observe([PodDeleted("u-b0"), member("b", 7)], 3.0)
     assert len(tried(broker, member("b", 7), 3.0)) == 1
 
 
@@ -151,7 +151,7 @@ def test_a_gang_that_the_others_do_not_name_waits_for_them_and_is_planned_by_its
     assert len(tried(broker, member("c", 0))) == 1
     assert list(broker.state.groups.plans) == ["team/c"]
     tried(broker, member("a", 0))
-    assert {key: held.mates for key, held in broker.state.groups.plans.items()} == {
+    assert {key: held.bundle for key, held in broker.state.groups.plans.items()} == {
         "team/c": (),
         "team/a": ("team/b",),
         "team/b": ("team/a",),

@@ -5,59 +5,59 @@ from __future__ import annotations
 from dataclasses import replace
 
 from linkwise.broker.effects import Event
-from linkwise.broker.watch_events import ClusterObject, NodeGone, PodGone
+from linkwise.broker.watch_events import ClusterObject, NodeGone, PodDeleted
 from linkwise.model.views import PodView
 from linkwise.testing.cluster import (
-    Box,
+    FakeNode,
     binds,
     broker_of,
     device_pod,
     in_gang,
     in_group,
     place,
-    woken_group_pods as woken,
+    woken_set as woken,
 )
 
 PLANLESS = PodView("default", "launcher", "uid-launcher")
 
 
 def test_who_came_after_the_plan_does_not_stand_in_for_a_lost_member() -> None:
-    broker = broker_of(Box("n0", count=4))
+    broker = broker_of(FakeNode("n0", count=4))
     first, second, third = in_gang(device_pod("a"), device_pod("b"), device_pod("c"), least=2)
     broker.observe([first, second], 0.0)
     broker.filter(first, ["n0"], 20.0)
     assert broker.filter(first, ["n0"], 40.0).nodes == ["n0"]
-    effects = broker.observe([third, PodGone(second.uid)], 41.0)
+    effects = broker.observe([third, PodDeleted(second.uid)], 41.0)
     assert woken(effects) == {"a", "c"}
     assert not list(broker.state.cluster.ledger.entries())
 
 
 def test_a_group_that_did_not_fit_is_woken_when_it_has_fewer_members() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_gang(device_pod("a"), device_pod("b", 2), device_pod("c"), least=3, total=3)
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([PodGone(pods[1].uid)], 1.0)) == {"a", "c"}
+    assert woken(broker.observe([PodDeleted(pods[1].uid)], 1.0)) == {"a", "c"}
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_node_takes_pods_again() -> None:
-    broker = broker_of(Box("n0", closed=True, version=1))
+    broker = broker_of(FakeNode("n0", closed=True, version=1))
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([Box("n0", version=2).view()], 1.0)) == {"a", "b"}
+    assert woken(broker.observe([FakeNode("n0", version=2).view()], 1.0)) == {"a", "b"}
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_node_has_more_beside_devices() -> None:
-    broker = broker_of(Box("n0", cpu="4", version=1))
+    broker = broker_of(FakeNode("n0", cpu="4", version=1))
     pods = in_group(device_pod("a", cpu="8"), device_pod("b", cpu="8"))
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([Box("n0", version=2).view()], 1.0)) == {"a", "b"}
+    assert woken(broker.observe([FakeNode("n0", version=2).view()], 1.0)) == {"a", "b"}
 
 
 def test_who_waits_for_another_gang_is_woken_when_its_own_has_started() -> None:
-    broker = broker_of(Box("n0", count=4))
+    broker = broker_of(FakeNode("n0", count=4))
     pods = in_gang(device_pod("a"), device_pod("b"), name="left", least=1, total=2, bundle="left right")
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
@@ -67,7 +67,7 @@ def test_who_waits_for_another_gang_is_woken_when_its_own_has_started() -> None:
 
 
 def test_a_member_without_devices_may_be_bound_where_it_was_sent() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     place(broker, device_pod("other", 2), "n0")
     pods = in_group(PLANLESS, device_pod("a"))
     broker.observe(pods, 0.0)
@@ -76,7 +76,7 @@ def test_a_member_without_devices_may_be_bound_where_it_was_sent() -> None:
 
 
 def test_a_pod_without_its_labels_goes_by_the_group_that_the_watch_shows() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_group(device_pod("a"), total=2)
     broker.observe(pods, 0.0)
     alone = replace(pods[0], labels={}, version=2)
@@ -86,7 +86,7 @@ def test_a_pod_without_its_labels_goes_by_the_group_that_the_watch_shows() -> No
 
 
 def test_a_gang_that_needs_more_members_by_its_object_holds_nothing() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = [replace(device_pod(name), annotations={"scheduling.volcano.sh/group-name": "v"}) for name in ("a", "b")]
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == ["n0"]
@@ -95,7 +95,7 @@ def test_a_gang_that_needs_more_members_by_its_object_holds_nothing() -> None:
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_bound_member_leaves() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_group(device_pod("a"), device_pod("b", 2), device_pod("c", 2), total=3)
     bound = place(broker, replace(pods[0], labels={}), "n0")
     bound = replace(bound, labels=pods[0].labels, version=5)
@@ -105,16 +105,16 @@ def test_a_group_that_did_not_fit_is_woken_when_a_bound_member_leaves() -> None:
 
 
 def test_members_are_woken_when_the_one_that_a_gate_held_back_is_gone() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe([pods[0], replace(pods[1], gates=("example.com/gate",))], 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([PodGone(pods[1].uid)], 20.0)) == {"a"}
+    assert woken(broker.observe([PodDeleted(pods[1].uid)], 20.0)) == {"a"}
     assert broker.filter(pods[0], ["n0"], 20.0).nodes == ["n0"]
 
 
 def test_a_gang_is_woken_when_a_member_comes_that_is_bound_already() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_gang(device_pod("a"), device_pod("b"), least=2)
     broker.observe(pods[:1], 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
@@ -123,7 +123,7 @@ def test_a_gang_is_woken_when_a_member_comes_that_is_bound_already() -> None:
 
 
 def test_a_pod_that_joins_a_group_waits_no_more_for_room_of_its_own() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     place(broker, device_pod("other", 2), "n0")
     alone = device_pod("a")
     broker.observe([alone], 0.0)
@@ -131,11 +131,11 @@ def test_a_pod_that_joins_a_group_waits_no_more_for_room_of_its_own() -> None:
     (member,) = in_group(replace(alone, version=2), total=2)
     broker.observe([member], 1.0)
     assert broker.filter(member, ["n0"], 1.0).nodes == []
-    assert woken(broker.observe([PodGone("uid-other")], 2.0)) == set()
+    assert woken(broker.observe([PodDeleted("uid-other")], 2.0)) == set()
 
 
 def test_pods_that_name_one_group_in_the_words_of_two_systems_are_one_group_and_told_so() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     (gang,) = in_gang(device_pod("a"), least=1, name="bert", total=2)
     other = replace(device_pod("b"), labels={"scheduling.x-k8s.io/pod-group": "bert"})
     assert not broker.observe([gang], 0.0)
@@ -145,19 +145,19 @@ def test_pods_that_name_one_group_in_the_words_of_two_systems_are_one_group_and_
 
 
 def test_a_pod_too_many_that_becomes_a_member_waits_no_longer_alone() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     place(broker, device_pod("other", 2), "n0")
     first, second, extra = in_group(device_pod("a"), device_pod("b"), device_pod("c"), total=2)
     broker.observe([first, second, extra], 0.0)
     assert broker.filter(extra, ["n0"], 1.0).nodes == []
     assert [found.pod for found in broker.state.waiting.pods()] == [extra.uid]
-    broker.observe([PodGone(second.uid), PodGone("uid-other")], 2.0)
+    broker.observe([PodDeleted(second.uid), PodDeleted("uid-other")], 2.0)
     assert broker.filter(first, ["n0"], 2.0).nodes == ["n0"]
     assert broker.state.waiting.pods() == []
 
 
 def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     place(broker, device_pod("other", 2), "n0")
     alone = device_pod("a")
     broker.observe([alone], 0.0)
@@ -170,7 +170,7 @@ def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
 
 
 def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> None:
-    broker = broker_of(Box("n0", count=4))
+    broker = broker_of(FakeNode("n0", count=4))
     pods = in_gang(device_pod("a"), device_pod("b"), least=2)
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == ["n0"]
@@ -181,7 +181,7 @@ def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> N
 
 
 def test_a_node_that_went_while_a_member_was_being_bound_is_planned_no_more() -> None:
-    broker = broker_of(Box("n0"), Box("n1"))
+    broker = broker_of(FakeNode("n0"), FakeNode("n1"))
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, 0.0)
     (there,) = broker.filter(pods[0], ["n0", "n1"], 0.0).nodes
@@ -193,19 +193,19 @@ def test_a_node_that_went_while_a_member_was_being_bound_is_planned_no_more() ->
 
 
 def test_a_node_that_stopped_while_a_member_was_being_bound_is_planned_no_more() -> None:
-    broker = broker_of(Box("n0", version=1))
+    broker = broker_of(FakeNode("n0", version=1))
     (pod,) = in_group(device_pod("a"))
     broker.observe([pod], 0.0)
     broker.filter(pod, ["n0"], 0.0)
     (flight,) = binds(broker.bind(pod.uid, "n0", 0.0).effects)
-    broker.observe([Box("n0", ready=False, version=2).view()], 1.0)
+    broker.observe([FakeNode("n0", ready=False, version=2).view()], 1.0)
     broker.outcome(flight, "refused", 1.0)
     assert not broker.state.groups.plans
     assert not list(broker.state.cluster.ledger.entries())
 
 
 def test_a_bind_that_is_refused_when_the_plan_is_another_holds_nothing() -> None:
-    broker = broker_of(Box("n0", count=4))
+    broker = broker_of(FakeNode("n0", count=4))
     first, second, late = in_group(*(device_pod(name) for name in "abc"))
     broker.observe([first, second], 0.0)
     broker.filter(first, ["n0"], 0.0)

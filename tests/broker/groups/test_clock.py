@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.dialects.groups.koordinator_gang import WAITING
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.testing.cluster import (
-    Box,
+    FakeNode,
     binds,
     broker_of,
     device_pod,
     in_gang,
     in_group,
     place,
-    woken_group_pods as woken,
+    woken_set as woken,
 )
 
 HOUR = 3600.0
 
 
 def test_a_plan_holds_no_longer_when_the_clock_is_set_back() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, HOUR)
     assert broker.filter(pods[0], ["n0"], HOUR).nodes
@@ -33,7 +33,7 @@ def test_a_plan_holds_no_longer_when_the_clock_is_set_back() -> None:
 
 
 def test_a_group_rests_no_longer_when_the_clock_is_set_back() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, HOUR)
     broker.filter(pods[0], ["n0"], HOUR)
@@ -44,7 +44,7 @@ def test_a_group_rests_no_longer_when_the_clock_is_set_back() -> None:
 
 
 def test_a_group_whose_rest_is_over_does_not_rest_again_when_the_clock_is_set_back() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, HOUR)
     broker.filter(pods[0], ["n0"], HOUR)
@@ -54,7 +54,7 @@ def test_a_group_whose_rest_is_over_does_not_rest_again_when_the_clock_is_set_ba
 
 
 def test_a_group_waits_no_longer_for_members_when_the_clock_is_set_back() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pod = in_group(device_pod("a"), total=2)[0]
     broker.observe([pod], HOUR)
     assert broker.filter(pod, ["n0"], HOUR).nodes == []
@@ -63,18 +63,18 @@ def test_a_group_waits_no_longer_for_members_when_the_clock_is_set_back() -> Non
 
 
 def test_a_place_is_kept_no_longer_when_the_clock_is_set_back() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     pods = in_group(device_pod("a"), device_pod("b"))
     bound = place(broker, replace(pods[0], labels={}), "n0", HOUR)
     broker.observe([replace(bound, labels=pods[0].labels, version=5), pods[1]], HOUR)
-    broker.observe([PodGone(bound.uid)], HOUR)
+    broker.observe([PodDeleted(bound.uid)], HOUR)
     assert [entry.pod for entry in broker.state.cluster.ledger.entries()] == ["uid-a/place"]
     broker.step(0.0)
     assert not list(broker.state.cluster.ledger.entries())
 
 
 def held_for(said: str, settings: GroupSettings) -> float | None:
-    broker = broker_of(Box("n0"), settings=PlacingSettings(group=settings))
+    broker = broker_of(FakeNode("n0"), settings=PlacingSettings(group=settings))
     pods = [
         replace(pod, annotations={**pod.annotations, WAITING: said})
         for pod in in_gang(device_pod("a"), device_pod("b"), least=2)
@@ -91,7 +91,7 @@ def test_a_plan_holds_for_as_long_as_its_gang_says_and_no_longer_than_any_may() 
 
 
 def test_a_plan_whose_last_bind_is_under_way_for_long_is_not_due_all_the_time() -> None:
-    broker = broker_of(Box("n0"))
+    broker = broker_of(FakeNode("n0"))
     (pod,) = in_group(device_pod("a"))
     broker.observe([pod], 0.0)
     broker.filter(pod, ["n0"], 0.0)
@@ -103,14 +103,14 @@ def test_a_plan_whose_last_bind_is_under_way_for_long_is_not_due_all_the_time() 
 
 
 def test_places_that_are_left_one_after_the_other_are_given_up_together() -> None:
-    broker = broker_of(Box("n0", count=4))
+    broker = broker_of(FakeNode("n0", count=4))
     pods = in_group(*(device_pod(name) for name in "abc"))
     broker.observe(pods, 0.0)
     for pod in pods:
         broker.filter(pod, ["n0"], 0.0)
         place(broker, pod, "n0")
-    broker.observe([PodGone(pods[0].uid)], 1.0)
-    broker.observe([PodGone(pods[1].uid)], 4.0)
+    broker.observe([PodDeleted(pods[0].uid)], 1.0)
+    broker.observe([PodDeleted(pods[1].uid)], 4.0)
     broker.step(7.0)
     assert (broker.next_deadline(), len(list(broker.state.cluster.ledger.entries()))) == (9.0, 3)
     broker.step(9.0)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import Box, broker_of, device_pod, in_gang, woken_group_pods as woken
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, woken_set as woken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ def tried(broker: Broker, *pods: PodView, now: float = 0.0) -> dict[str, str]:
 
 
 def cluster(settings: GroupSettings | None = None) -> Broker:
-    return broker_of(*map(Box, NODES), settings=PlacingSettings(group=settings or GroupSettings()))
+    return broker_of(*map(FakeNode, NODES), settings=PlacingSettings(group=settings or GroupSettings()))
 
 
 def test_who_was_told_that_members_are_missing_reads_that_they_do_not_fit() -> None:
@@ -76,7 +76,7 @@ def test_who_is_tried_again_is_told_by_its_scheduler() -> None:
 def test_a_gang_that_was_incomplete_again_is_told_again() -> None:
     broker, pods = cluster(), gang(2)
     tried(broker, *pods)
-    broker.observe([PodGone("uid-c")], LATER)
+    broker.observe([PodDeleted("uid-c")], LATER)
     tried(broker, pods[0], now=LATER)
     again = replace(pods[2], uid="uid-again", name="again")
     assert set(tried(broker, again, now=LATER)) == {"a"}

@@ -16,7 +16,7 @@ from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
 
 SEED = "gputopology.scheduling.koordinator.sh/"
 KEY = "team/g/2"
@@ -28,11 +28,11 @@ def member(number: int, devices: int = 8) -> PodView:
     return PodView("team", f"g{number}", f"u{number}", asks, labels, created=float(number), version=1)
 
 
-def fleet(count: int = 3) -> list[Sight]:
+def fleet(count: int = 3) -> list[WatchEvent]:
     return [sight for number in range(count) for sight in fleet_node(profile("dgx1-v100"), f"n{number}")]
 
 
-def broker(*sights: Sight, write: bool = True) -> Broker:
+def broker(*sights: WatchEvent, write: bool = True) -> Broker:
     made = Broker(PlacingSettings(group=GroupSettings(write_plans=write)))
     made.observe(sights, 0.0)
     return made
@@ -80,7 +80,7 @@ def test_a_written_plan_holds_again_before_anybody_asks() -> None:
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
 def test_members_nodes_and_inventories_may_be_seen_in_any_order(order: tuple[int, ...]) -> None:
     pods, nodes = written(), fleet()
-    views: list[Sight] = [sight for sight in nodes if isinstance(sight, NodeView)]
+    views: list[WatchEvent] = [sight for sight in nodes if isinstance(sight, NodeView)]
     parts = (views, [sight for sight in nodes if sight not in views], pods)
     second = broker()
     for number in order:

@@ -17,7 +17,7 @@ from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
     from linkwise.broker.groups.planning_input import Network
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
 
 ZONE = "topology.kubernetes.io/zone"
 BLOCK, RACK, CLIQUE = "net.example.com/block", "net.example.com/rack", "nvidia.com/gpu.clique"
@@ -28,7 +28,7 @@ def node(name: str, **labels: str) -> NodeView:
     return NodeView(name, {keys.get(key, key): value for key, value in labels.items()})
 
 
-def seen(*sights: Sight, network: tuple[str, ...] | None = None) -> Broker:
+def seen(*sights: WatchEvent, network: tuple[str, ...] | None = None) -> Broker:
     group = GroupSettings() if network is None else GroupSettings(network=network)
     broker = Broker(PlacingSettings(group=group))
     broker.observe(sights, 0.0)
@@ -142,8 +142,8 @@ def test_an_object_that_can_not_be_read_is_kept_with_its_problem() -> None:
     assert shared.documents["Topology.kueue.x-k8s.io"] == {"t": {"spec": {}}}
 
 
-def fleet(racks: list[str]) -> list[Sight]:
-    sights: list[Sight] = []
+def fleet(racks: list[str]) -> list[WatchEvent]:
+    sights: list[WatchEvent] = []
     for number, rack in enumerate(racks):
         view, *more = fleet_node(profile("dgx1-v100"), f"n{number}")
         assert isinstance(view, NodeView)

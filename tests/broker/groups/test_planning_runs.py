@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import Box, broker_of, device_pod, in_gang, in_group, woken_group_pods as woken
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, in_group, woken_set as woken
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView
@@ -20,7 +20,7 @@ NODES = ["n0", "n1"]
 
 def begun(*pods: PodView) -> Broker:
     """A broker that has begun to plan a group on two nodes."""
-    broker = broker_of(Box("n0"), Box("n1"), settings=ONE_STEP)
+    broker = broker_of(FakeNode("n0"), FakeNode("n1"), settings=ONE_STEP)
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], NODES, 0.0).nodes == []
     assert broker.state.runs
@@ -60,7 +60,7 @@ def test_a_gang_that_loses_a_member_meanwhile_holds_nothing() -> None:
 def test_a_node_that_is_closed_meanwhile_gets_nobody() -> None:
     pods = in_group(device_pod("a", 2), device_pod("b", 2))
     broker = begun(*pods)
-    broker.observe([Box("n1", closed=True, version=2).view()], 0.5)
+    broker.observe([FakeNode("n1", closed=True, version=2).view()], 0.5)
     finish(broker)
     broker.step(1.0, 1000)
     assert broker.state.groups.plans["default/g/2"].plan.nodes == ("n0",)
@@ -71,7 +71,7 @@ def test_a_node_that_hands_devices_out_in_another_way_meanwhile_gets_nobody() ->
     broker = begun(*pods)
     broker.step(0.0, 8)
     assert broker.state.runs  # which has looked at the nodes
-    broker.observe(Box("n0", mode="share").sights(), 0.5)
+    broker.observe(FakeNode("n0", mode="share").sights(), 0.5)
     finish(broker)
     finish(broker)
     assert broker.state.groups.plans["default/g/2"].plan.nodes == ("n1",)
@@ -87,13 +87,13 @@ def test_members_whose_plan_was_in_the_making_are_woken_after_a_restore(later: f
 
 def test_room_that_appears_meanwhile_is_not_missed() -> None:
     pods = in_group(device_pod("a", 2), device_pod("b", 2))
-    others = [Box(f"x{number}", "amd") for number in range(100)]
-    broker = broker_of(Box("n0", sick=frozenset({0}), version=1), *others, settings=ONE_STEP)
+    others = [FakeNode(f"x{number}", "amd") for number in range(100)]
+    broker = broker_of(FakeNode("n0", sick=frozenset({0}), version=1), *others, settings=ONE_STEP)
     broker.observe(pods, 0.0)
     broker.filter(pods[0], NODES, 0.0)
     for _ in range(3):  # so far that the first hundred nodes were looked at
         broker.step(0.0)
-    broker.observe(Box("n0", version=2).sights(), 0.5)
+    broker.observe(FakeNode("n0", version=2).sights(), 0.5)
     for _ in range(2):
         broker.step(1.0, 1000)
     assert broker.state.groups.plans["default/g/2"].plan.placements.keys() == {"uid-a"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from linkwise.broker.groups.registry import Roll
+from linkwise.broker.groups.registry import Members
 from linkwise.model.ask import Group
 from linkwise.model.views import PodView
 
@@ -15,14 +15,14 @@ def pod(name: str, created: float, node: str = "") -> PodView:
     return PodView("default", name, f"u-{name}", created=created, node=node)
 
 
-def roll(*pods: PodView) -> Roll:
-    made = Roll()
+def roll(*pods: PodView) -> Members:
+    made = Members()
     for each in pods:
         made.put(each, GROUP)
     return made
 
 
-def first(made: Roll) -> str:
+def first(made: Members) -> str:
     return made.first()[0].name
 
 

@@ -10,7 +10,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Evict
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
@@ -105,7 +105,7 @@ def test_a_pod_that_joins_another_gang_is_not_evicted_for_that_one_too() -> None
 
 def test_a_plan_that_breaks_leaves_the_gang_its_time() -> None:
     broker = half_bound()
-    effects = broker.observe([PodGone("u1")], 10.0)
+    effects = broker.observe([PodDeleted("u1")], 10.0)
     assert told(effects, "GangHalfBound")[0].endswith("unless the others find places or one begins to run before")
     assert broker.next_deadline() == 610.0
     assert evicted(broker.step(609.0)) == []
@@ -114,7 +114,7 @@ def test_a_plan_that_breaks_leaves_the_gang_its_time() -> None:
 
 def test_a_gang_that_begins_while_its_time_runs_is_told_that_nothing_is_evicted() -> None:
     broker = half_bound()
-    broker.observe([PodGone("u1")], 10.0)
+    broker.observe([PodDeleted("u1")], 10.0)
     broker.observe([first(broker, begun=True)], 20.0)
     effects = broker.step(610.0)
     assert evicted(effects) == []
@@ -123,7 +123,7 @@ def test_a_gang_that_begins_while_its_time_runs_is_told_that_nothing_is_evicted(
 
 def test_a_gang_that_is_whole_in_time_is_let_be() -> None:
     broker = half_bound()
-    broker.observe([PodGone("u1")], 10.0)
+    broker.observe([PodDeleted("u1")], 10.0)
     broker.observe([replace(member(2), node="n1")], 20.0)
     assert broker.next_deadline() is None
     assert evicted(broker.step(OVER + 20.0)) == []
@@ -151,7 +151,7 @@ def test_a_gang_that_was_never_planned_here_is_left_to_its_own_scheduler(limits:
 
 def test_a_clock_that_is_set_back_makes_nobody_wait_longer() -> None:
     broker = half_bound()
-    broker.observe([PodGone("u1")], 5000.0)
+    broker.observe([PodDeleted("u1")], 5000.0)
     broker.step(0.0)
     assert broker.next_deadline() == 600.0
 
@@ -187,7 +187,7 @@ def test_a_gang_that_comes_back_is_planned_as_a_whole() -> None:
     broker = half_bound()
     broker.step(OVER)
     again = replace(member(0), uid="u0-again", created=602.0)
-    broker.observe([PodGone("u0"), again], 602.0)
+    broker.observe([PodDeleted("u0"), again], 602.0)
     now = 700.0
     nodes = [broker.filter(pod, NODES, now).nodes for pod in (member(1), again)]
     assert sorted(nodes) == [["n0"], ["n1"]]
@@ -196,7 +196,7 @@ def test_a_gang_that_comes_back_is_planned_as_a_whole() -> None:
 def test_a_gang_that_is_stuck_again_is_evicted_again() -> None:
     broker = half_bound()
     broker.step(OVER)
-    broker.observe([PodGone("u0"), replace(member(0), uid="u0-again", node="n0")], 602.0)
+    broker.observe([PodDeleted("u0"), replace(member(0), uid="u0-again", node="n0")], 602.0)
     effects = broker.step(602.0 + 600.0)
     assert evicted(effects) == ["u0-again"]
 
@@ -211,7 +211,7 @@ def test_an_eviction_that_is_given_up_is_asked_for_again_when_the_gang_has_waite
 
 
 def test_an_eviction_that_is_given_up_is_not_asked_for_again_once_the_pod_has_begun_or_is_gone() -> None:
-    for change in (lambda broker: [first(broker, begun=True)], lambda _: [PodGone("u0")]):
+    for change in (lambda broker: [first(broker, begun=True)], lambda _: [PodDeleted("u0")]):
         broker = half_bound()
         broker.step(OVER)
         broker.observe(change(broker), 650.0)
@@ -221,7 +221,7 @@ def test_an_eviction_that_is_given_up_is_not_asked_for_again_once_the_pod_has_be
 
 def test_explanations_tell_what_becomes_of_a_gang_that_is_stuck() -> None:
     broker = half_bound()
-    broker.observe([PodGone("u1")], 10.0)
+    broker.observe([PodDeleted("u1")], 10.0)
     group, pod = broker.explain_group("u0", 110.0), broker.explain("u0", 110.0)
     assert group is not None
     assert pod is not None
@@ -235,7 +235,7 @@ def test_explanations_tell_what_becomes_of_a_gang_that_is_stuck() -> None:
 
 def test_a_snapshot_keeps_what_is_due_and_what_was_asked_for() -> None:
     broker = half_bound()
-    broker.observe([PodGone("u1")], 10.0)
+    broker.observe([PodDeleted("u1")], 10.0)
     kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(10.0))))
     assert evicted(kept.step(610.0)) == ["u0"]
     assert Broker.restore(decode_snapshot(encode_snapshot(kept.snapshot(610.0)))).evictable("u0") == 2

@@ -9,7 +9,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
 
@@ -67,13 +67,13 @@ def test_a_gang_that_is_not_strict_is_told_nothing() -> None:
 
 
 def test_a_gang_whose_other_member_goes_before_it_is_bound_is_told() -> None:
-    assert told(half_bound().observe([PodGone("u1")], 2.0)) == ["u0"]
+    assert told(half_bound().observe([PodDeleted("u1")], 2.0)) == ["u0"]
 
 
 def test_a_gang_that_started_is_told_nothing_when_a_member_goes() -> None:
     broker = half_bound()
     broker.observe([replace(member(1), node="n1", version=2)], 2.0)
-    broker.observe([PodGone("u1"), member(3)], 3.0)
+    broker.observe([PodDeleted("u1"), member(3)], 3.0)
     broker.filter(member(3), ["n0", "n1"], 3.0)
     assert told(broker.step(1000.0)) == []
 

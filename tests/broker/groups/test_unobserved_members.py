@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.dialects.groups.membership import NAME, REPLICA
-from linkwise.testing.cluster import Box, broker_of, device_pod, place, woken
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place, woken
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -30,21 +30,21 @@ def planned(broker: Broker) -> list[str]:
 
 
 def test_made_up_members_hold_nothing() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     refuse(broker, member(0), member(1))
     assert planned(broker) == []
     assert broker.filter(device_pod("real", 2), ["n"], NOW).nodes == ["n"]
 
 
 def test_a_made_up_member_does_not_complete_a_real_group() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     broker.observe([member(0)], NOW)
     refuse(broker, member(1), member(0))
     assert planned(broker) == []
 
 
 def test_a_made_up_member_is_not_planned_when_the_window_is_over() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     broker.observe([member(1)], NOW)
     refuse(broker, member(0), member(1))
     assert broker.filter(member(1), ["n"], NOW + 20.0).nodes == ["n"]
@@ -52,7 +52,7 @@ def test_a_made_up_member_is_not_planned_when_the_window_is_over() -> None:
 
 
 def test_a_group_whose_members_are_seen_late_is_planned_then() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     refuse(broker, member(0), member(1))
     assert woken(broker.observe([member(0)], NOW)) == ["g-0"]
     refuse(broker, member(0))
@@ -63,27 +63,27 @@ def test_a_group_whose_members_are_seen_late_is_planned_then() -> None:
 
 
 def test_a_pod_that_is_seen_without_the_group_that_it_named_is_woken() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     refuse(broker, member(0))
     assert woken(broker.observe([replace(member(0), labels={}, version=2)], NOW)) == ["g-0"]
 
 
 def test_a_made_up_member_is_not_bound() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     refuse(broker, member(0))
     assert "in a group that has no plan now" in broker.bind("uid-g-0", "n", NOW).error
     assert not list(broker.state.cluster.ledger.entries())
 
 
 def test_nobody_is_evicted_for_a_made_up_member() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     place(broker, device_pod("holder"), "n")
     refuse(broker, member(0))
     assert broker.preempt(member(0), {"n": ["uid-holder"]}, NOW) == {}
 
 
 def test_no_plan_gives_way_to_a_made_up_pod_and_one_does_when_it_is_seen() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     broker.observe([member(0), member(1)], NOW)
     assert broker.filter(member(0), ["n"], NOW).nodes == ["n"]
     urgent = device_pod("urgent", 2, priority=5)

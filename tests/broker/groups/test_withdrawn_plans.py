@@ -9,7 +9,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Annotate
 from linkwise.dialects.linkwise.dialect import PLAN
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import Box, broker_of, device_pod, in_group
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ def notes(effects: Iterable[Effect]) -> dict[str, list[object]]:
 def written(*, write: bool = True) -> tuple[Broker, list[PodView]]:
     """A broker that holds a plan, and the members as they carry it."""
     settings = PlacingSettings(group=GroupSettings(write_plans=write))
-    broker, pods = broker_of(Box("n0"), settings=settings), in_group(device_pod("a"), device_pod("b"))
+    broker, pods = broker_of(FakeNode("n0"), settings=settings), in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, 0.0)
     effects = broker.filter(pods[0], ["n0"], 0.0).effects
     words = {effect.uid: effect for effect in effects if isinstance(effect, Annotate)}
@@ -51,7 +51,7 @@ def test_a_plan_that_expires_is_taken_off_its_members() -> None:
 
 def test_a_plan_that_breaks_is_taken_off_its_members() -> None:
     broker, _ = written()
-    assert notes(broker.observe([Box("n0", ready=False, version=2).view()], 2.0)) == GONE
+    assert notes(broker.observe([FakeNode("n0", ready=False, version=2).view()], 2.0)) == GONE
 
 
 def test_nothing_is_taken_away_where_nothing_is_written() -> None:
@@ -75,7 +75,7 @@ def test_a_plan_that_is_written_late_is_taken_away_again() -> None:
 def test_a_written_plan_that_can_not_hold_again_is_taken_away() -> None:
     _, pods = written()
     broker = Broker(WRITING)
-    effects = broker.observe([*Box("n0", ready=False).sights(), *pods], 0.0)
+    effects = broker.observe([*FakeNode("n0", ready=False).sights(), *pods], 0.0)
     assert notes(effects) == GONE
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.effects import Bind, Event
-from linkwise.broker.watch_events import NodeGone, PodGone
+from linkwise.broker.watch_events import NodeGone, PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.testing.cluster import (
     ASCEND,
     KOORDINATOR,
     MEMORY,
     NVIDIA,
-    Box,
+    FakeNode,
     binds,
     broker_of,
     device_pod,
@@ -72,7 +72,7 @@ def state_of(broker: Broker, pod: PodView) -> str:
 def test_node_and_all_keys_are_written_in_one_request(
     family: Family, resource: str, amount: int, keys: set[str]
 ) -> None:
-    broker = broker_of(Box("n", family, 8))
+    broker = broker_of(FakeNode("n", family, 8))
     effect = bound(broker, device_pod("a", amount, resource), "n")
     assert effect.annotations.keys() == {GRANT, *keys}
     record = json.loads(effect.annotations[GRANT])
@@ -81,7 +81,7 @@ def test_node_and_all_keys_are_written_in_one_request(
 
 
 def test_a_promise_is_there_before_anybody_writes_it() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     bound(broker, device_pod("a"), "n")
     assert free(broker, "n") == []
     broker.observe([device_pod("b")], NOW)
@@ -90,7 +90,7 @@ def test_a_promise_is_there_before_anybody_writes_it() -> None:
 
 @pytest.mark.rule("004.no-fit")
 def test_a_pod_that_does_not_fit_is_refused_at_once_and_nothing_leaks() -> None:
-    broker = broker_of(Box("n", "share", 2))
+    broker = broker_of(FakeNode("n", "share", 2))
     broker.observe([device_pod("a", 17, MEMORY)], NOW)
     before = broker.snapshot(NOW)
     answer = broker.bind("uid-a", "n", NOW)
@@ -105,7 +105,7 @@ def test_a_pod_that_does_not_fit_is_refused_at_once_and_nothing_leaks() -> None:
 
 @pytest.mark.parametrize("node", ["", "never-seen", "down"])
 def test_a_node_that_is_not_there_or_not_ready_is_refused(node: str) -> None:
-    broker = broker_of(Box("n"), Box("down", ready=False))
+    broker = broker_of(FakeNode("n"), FakeNode("down", ready=False))
     broker.observe([device_pod("a")], NOW)
     answer = broker.bind("uid-a", node, NOW)
     assert answer.error in {f"node {node} is not known", f"node {node} is not ready"}
@@ -113,28 +113,28 @@ def test_a_node_that_is_not_there_or_not_ready_is_refused(node: str) -> None:
 
 
 def test_a_pod_that_nobody_saw_is_not_bound() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     assert broker.bind("uid-a", "n", NOW).error == "pod uid-a was not seen yet; it is bound as soon as it is"
     assert broker.bind("", "n", NOW).error
 
 
 def test_a_pod_that_only_its_own_ask_told_of_is_bound() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     broker.filter(device_pod("a"), ["n"], NOW)
     assert binds(broker.bind("uid-a", "n", NOW).effects)
 
 
 def test_a_pod_that_is_gone_is_not_bound_though_it_asked() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     broker.filter(device_pod("a"), ["n"], NOW)
-    broker.observe([PodGone("uid-a")], NOW)
+    broker.observe([PodDeleted("uid-a")], NOW)
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]  # a scheduler that does not know it yet
     assert broker.bind("uid-a", "n", NOW).error == "pod uid-a is gone"
     assert broker.state.asked == {}
 
 
 def test_asked_again_the_promise_is_the_same() -> None:
-    broker = broker_of(Box("n", count=4))
+    broker = broker_of(FakeNode("n", count=4))
     first = bound(broker, device_pod("a", 2), "n")
     second = bound(broker, device_pod("a", 2), "n", NOW + 1)
     assert first.grant is not None
@@ -145,7 +145,7 @@ def test_asked_again_the_promise_is_the_same() -> None:
 
 
 def test_a_pod_under_way_is_not_bound_to_another_node() -> None:
-    broker = broker_of(Box("n"), Box("m"))
+    broker = broker_of(FakeNode("n"), FakeNode("m"))
     bound(broker, device_pod("a"), "n")
     assert broker.bind("uid-a", "m", NOW).error == "pod default/a is promised to node n already"
     seen = place(broker, device_pod("b"), "n")
@@ -154,7 +154,7 @@ def test_a_pod_under_way_is_not_bound_to_another_node() -> None:
 
 
 def test_a_bind_that_was_written_is_not_written_again() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     effect = bound(broker, device_pod("a"), "n")
     broker.outcome(effect, "written", NOW)
     answer = broker.bind("uid-a", "n", NOW)
@@ -162,7 +162,7 @@ def test_a_bind_that_was_written_is_not_written_again() -> None:
 
 
 def test_a_refused_bind_gives_the_devices_back_and_that_node_comes_last() -> None:
-    broker = broker_of(Box("n", count=1), Box("m", count=1))
+    broker = broker_of(FakeNode("n", count=1), FakeNode("m", count=1))
     effect = bound(broker, device_pod("a"), "n")
     broker.outcome(effect, "refused", NOW)
     assert free(broker, "n") == ["n-d0"]
@@ -171,7 +171,7 @@ def test_a_refused_bind_gives_the_devices_back_and_that_node_comes_last() -> Non
 
 
 def test_a_bind_of_unknown_end_keeps_the_devices_until_that_is_known() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     effect = bound(broker, device_pod("a"), "n")
     broker.outcome(effect, "unknown", NOW)
     broker.step(NOW + 1e6)
@@ -181,7 +181,7 @@ def test_a_bind_of_unknown_end_keeps_the_devices_until_that_is_known() -> None:
 
 
 def test_a_bind_of_unknown_end_that_landed_is_seen() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     effect = bound(broker, device_pod("a"), "n")
     broker.outcome(effect, "unknown", NOW)
     broker.observe([seen_bound(device_pod("a"), effect)], NOW)
@@ -191,7 +191,7 @@ def test_a_bind_of_unknown_end_that_landed_is_seen() -> None:
 
 
 def test_a_conflict_of_a_second_try_does_not_free_what_the_first_may_have_written() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     first = bound(broker, device_pod("a"), "n")
     broker.outcome(first, "unknown", NOW)
     second = bound(broker, device_pod("a"), "n")
@@ -202,16 +202,16 @@ def test_a_conflict_of_a_second_try_does_not_free_what_the_first_may_have_writte
 
 
 def test_late_news_of_a_bind_of_a_pod_that_is_gone_change_nothing() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     effect = bound(broker, device_pod("a"), "n")
-    broker.observe([PodGone("uid-a")], NOW)
+    broker.observe([PodDeleted("uid-a")], NOW)
     assert free(broker, "n") == ["n-d0"]
     assert broker.outcome(effect, "written", NOW) == ()
     assert free(broker, "n") == ["n-d0"]
 
 
 def test_who_has_devices_is_told_once() -> None:
-    broker = broker_of(Box("n", count=4))
+    broker = broker_of(FakeNode("n", count=4))
     effect = bound(broker, device_pod("a", 2), "n")
     told = [event for event in broker.outcome(effect, "written", NOW) if isinstance(event, Event)]
     assert [event.sentence for event in told] == ["devices 0, 1 of node n by link-affinity"]
@@ -219,7 +219,7 @@ def test_who_has_devices_is_told_once() -> None:
 
 
 def test_who_has_devices_is_told_though_the_watch_was_faster_than_the_answer() -> None:
-    broker = broker_of(Box("n", count=4))
+    broker = broker_of(FakeNode("n", count=4))
     effect = bound(broker, device_pod("a", 2), "n")
     broker.observe([seen_bound(device_pod("a", 2), effect)], NOW)
     (event,) = broker.outcome(effect, "written", NOW)
@@ -228,14 +228,14 @@ def test_who_has_devices_is_told_though_the_watch_was_faster_than_the_answer() -
 
 
 def test_a_pick_that_nothing_of_ours_enforces_is_said_to_be_expected() -> None:
-    broker = broker_of(Box("n", inventory=False))
+    broker = broker_of(FakeNode("n", inventory=False))
     (event,) = broker.outcome(bound(broker, device_pod("a"), "n"), "written", NOW)
     assert isinstance(event, Event)
     assert event.sentence == "device 0 of node n by link-affinity (expected: the node's device plugin decides)"
 
 
 def test_the_ask_of_the_moment_is_bound_and_not_that_of_the_filter() -> None:
-    broker = broker_of(Box("n", count=4))
+    broker = broker_of(FakeNode("n", count=4))
     broker.filter(device_pod("a", 1), ["n"], NOW)
     effect = bound(broker, replace(device_pod("a", 2), version=2), "n")
     assert effect.grant is not None
@@ -243,9 +243,9 @@ def test_the_ask_of_the_moment_is_bound_and_not_that_of_the_filter() -> None:
 
 
 def test_devices_renamed_between_filter_and_bind_are_bound_under_their_new_names() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     broker.filter(device_pod("a", 2), ["n"], NOW)
-    broker.observe(Box("n", count=2, ids=("x0", "x1")).sights(), NOW)
+    broker.observe(FakeNode("n", count=2, ids=("x0", "x1")).sights(), NOW)
     effect = bound(broker, device_pod("a", 2), "n")
     assert effect.grant is not None
     assert effect.grant.offer.devices == ("x0", "x1")
@@ -256,9 +256,9 @@ def test_a_promise_whose_devices_were_renamed_is_not_written_again(family: Famil
     amount, resource = {"share": (8, MEMORY), "ring": (2, ASCEND), "percent": (50, KOORDINATOR), "linked": (2, NVIDIA)}[
         family
     ]
-    broker = broker_of(Box("n", family, 8))
+    broker = broker_of(FakeNode("n", family, 8))
     effect = bound(broker, device_pod("a", amount, resource), "n")
-    broker.observe(Box("n", family, 8, ids=tuple(f"x{index}" for index in range(8))).sights(), NOW)
+    broker.observe(FakeNode("n", family, 8, ids=tuple(f"x{index}" for index in range(8))).sights(), NOW)
     answer = broker.bind("uid-a", "n", NOW)
     assert answer.error == "pod default/a was promised devices that node n no longer has for it"
     assert broker.filter(device_pod("a", amount, resource), ["n"], NOW).nodes == []
@@ -267,28 +267,28 @@ def test_a_promise_whose_devices_were_renamed_is_not_written_again(family: Famil
 
 
 def test_a_promise_on_a_node_that_is_gone_is_kept_and_not_written_again() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     bound(broker, device_pod("a"), "n")
     broker.observe([NodeGone("n")], NOW)
     assert "no longer has" in broker.bind("uid-a", "n", NOW).error
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == []
-    broker.observe(Box("n", count=1).sights(), NOW)
+    broker.observe(FakeNode("n", count=1).sights(), NOW)
     assert free(broker, "n") == []
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
 
 
 def test_a_promise_whose_devices_somebody_else_gave_away_is_not_written_again() -> None:
-    broker, other = broker_of(Box("n", count=2)), broker_of(Box("n", count=2))
+    broker, other = broker_of(FakeNode("n", count=2)), broker_of(FakeNode("n", count=2))
     bound(broker, device_pod("a", 2), "n")
     broker.observe([seen_bound(device_pod("b", 2), bound(other, device_pod("b", 2), "n"))], NOW)
     assert broker.bind("uid-a", "n", NOW).error == "pod default/a was promised devices that node n no longer has for it"
     assert broker.filter(device_pod("a", 2), ["n"], NOW).nodes == []
-    broker.observe([PodGone("uid-b")], NOW)
+    broker.observe([PodDeleted("uid-b")], NOW)
     assert broker.bind("uid-a", "n", NOW).error == ""
 
 
 def test_a_promise_that_the_pod_no_longer_asks_for_is_not_written_again() -> None:
-    broker = broker_of(Box("n", count=2))
+    broker = broker_of(FakeNode("n", count=2))
     bound(broker, device_pod("a", 2), "n")
     broker.observe([replace(device_pod("a", 2), containers=(), version=2)], NOW)
     assert broker.bind("uid-a", "n", NOW).error == "pod default/a was promised devices that it no longer asks for"
@@ -296,7 +296,7 @@ def test_a_promise_that_the_pod_no_longer_asks_for_is_not_written_again() -> Non
 
 @pytest.mark.parametrize("now", [-1e9, 0.0, 1e300, float("inf"), float("-inf"), float("nan")])
 def test_whatever_the_clock_says_times_of_a_node_are_numbers_that_increase(now: float) -> None:
-    broker = broker_of(Box("n", "share", 2))
+    broker = broker_of(FakeNode("n", "share", 2))
     times = [
         int(bound(broker, device_pod(f"p{number}", 1, MEMORY), "n", when).annotations["ALIYUN_COM_GPU_MEM_ASSUME_TIME"])
         for number, when in enumerate([now, 50.0, now, 49.0])
@@ -306,7 +306,7 @@ def test_whatever_the_clock_says_times_of_a_node_are_numbers_that_increase(now: 
 
 
 def test_what_was_booked_twice_is_given_back_at_once() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     pod = device_pod("a", 2)
     broker.observe([pod], NOW)
     assert [broker.book(pod.uid, "n", NOW).error for _ in range(2)] == ["", ""]

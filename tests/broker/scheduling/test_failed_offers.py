@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from linkwise.testing.cluster import Box, binds, broker_of, device_pod
+from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod
 
 NOW = 100.0
 
 
 def test_a_node_that_refused_the_bind_ranks_last() -> None:
     broker, pod, names = (
-        broker_of(Box("near", count=2), Box("far", inventory=False)),
+        broker_of(FakeNode("near", count=2), FakeNode("far", inventory=False)),
         device_pod("a", 2),
         ["far", "near"],
     )

@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 
 from linkwise.broker.effects import Bind
-from linkwise.engine.index.node_index import Wanted
-from linkwise.engine.queue.offers import Pending
+from linkwise.engine.index.node_index import Query
+from linkwise.engine.queue.offers import OpenOffer
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import (
@@ -18,7 +18,7 @@ from linkwise.testing.cluster import (
     KOORDINATOR,
     MEMORY,
     NVIDIA,
-    Box,
+    FakeNode,
     binds,
     broker_of,
     device_pod,
@@ -29,17 +29,17 @@ from linkwise.testing.nodes import ask
 NOW = 100.0
 
 
-def boxes(count: int, devices: int = 2) -> list[Box]:
-    return [Box(f"n{number}", count=devices) for number in range(count)]
+def boxes(count: int, devices: int = 2) -> list[FakeNode]:
+    return [FakeNode(f"n{number}", count=devices) for number in range(count)]
 
 
-def names(*found: Box) -> list[str]:
+def names(*found: FakeNode) -> list[str]:
     return [box.name for box in found]
 
 
 @pytest.mark.rule("000.skip")
 def test_a_pod_that_asks_for_no_device_may_go_anywhere_and_is_not_kept_in_mind() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     plain = PodView("default", "web", "u", (ContainerView("main", limits={"cpu": "1"}),))
     given = ["n", "never-seen", "n"]
     answer = broker.filter(plain, given, NOW)
@@ -52,13 +52,13 @@ def test_a_pod_that_asks_for_no_device_may_go_anywhere_and_is_not_kept_in_mind()
 
 
 def test_a_pod_that_says_something_else_under_a_version_that_is_known_gets_its_own_answer() -> None:
-    broker = broker_of(Box("n", count=4))
+    broker = broker_of(FakeNode("n", count=4))
     assert broker.filter(device_pod("a", 8), ["n"], NOW).nodes == []
     assert broker.filter(device_pod("a", 2), ["n"], NOW).nodes == ["n"]
 
 
 def test_only_nodes_of_the_best_class_are_returned() -> None:
-    near, far = Box("near", count=2), Box("far", inventory=False)
+    near, far = FakeNode("near", count=2), FakeNode("far", inventory=False)
     broker = broker_of(near, far)
     assert broker.filter(device_pod("a", 2), ["far", "near"], NOW).nodes == ["near"]
     assert broker.filter(device_pod("b", 2), ["far"], NOW).nodes == ["far"]
@@ -68,7 +68,7 @@ def test_only_nodes_of_the_best_class_are_returned() -> None:
 def test_nodes_that_others_outrank_are_returned_only_where_that_is_set(
     offer: Literal["best", "class"], returned: list[str]
 ) -> None:
-    broker = broker_of(Box("free"), Box("used"), settings=PlacingSettings(offer=offer))
+    broker = broker_of(FakeNode("free"), FakeNode("used"), settings=PlacingSettings(offer=offer))
     place(broker, device_pod("a"), "used")
     assert broker.filter(device_pod("b"), ["free", "used"], NOW).nodes == returned
 
@@ -82,14 +82,16 @@ def test_no_more_nodes_are_returned_than_the_breadth() -> None:
 
 
 def test_a_node_given_twice_is_returned_once() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     for _ in range(5):  # the last rounds return all that fit
         assert broker.filter(device_pod("a"), ["n", "n", "n"], NOW).nodes == ["n"]
     assert broker.filter(device_pod("b", 3), ["n", "n"], NOW).nodes == []
 
 
 def test_every_node_is_named_with_a_reason_where_none_fits() -> None:
-    broker = broker_of(Box("full"), Box("small", count=1), Box("other", "amd"), Box("down", ready=False))
+    broker = broker_of(
+        FakeNode("full"), FakeNode("small", count=1), FakeNode("other", "amd"), FakeNode("down", ready=False)
+    )
     place(broker, device_pod("a", 2), "full")
     answer = broker.filter(device_pod("b", 2), ["full", "small", "other", "down", "never-seen"], NOW)
     assert answer.nodes == []
@@ -105,14 +107,14 @@ def test_every_node_is_named_with_a_reason_where_none_fits() -> None:
 
 
 def test_no_node_is_given_and_none_is_returned() -> None:
-    answer = broker_of(Box("n")).filter(device_pod("a"), [], NOW)
+    answer = broker_of(FakeNode("n")).filter(device_pod("a"), [], NOW)
     assert (answer.nodes, answer.failed, answer.unresolvable) == ([], {}, {})
 
 
 def test_a_node_that_is_not_ready_is_not_returned() -> None:
-    broker = broker_of(Box("n0"), Box("n1", ready=False))
+    broker = broker_of(FakeNode("n0"), FakeNode("n1", ready=False))
     assert broker.filter(device_pod("a"), ["n0", "n1"], NOW).nodes == ["n0"]
-    broker.observe(Box("n1").sights(), NOW)
+    broker.observe(FakeNode("n1").sights(), NOW)
     assert broker.filter(device_pod("b"), ["n0", "n1"], NOW).nodes == ["n1"], "the other was offered a moment ago"
 
 
@@ -120,7 +122,7 @@ def test_a_node_that_is_not_ready_is_not_returned() -> None:
     ("resource", "amount"), [(NVIDIA, "-1"), (NVIDIA, "1.5"), (MEMORY, "x"), (KOORDINATOR, "150"), (ASCEND, "3")]
 )
 def test_an_ask_that_makes_no_sense_is_refused_everywhere_for_good(resource: str, amount: str) -> None:
-    broker = broker_of(Box("n"), Box("m", "ring", 8))
+    broker = broker_of(FakeNode("n"), FakeNode("m", "ring", 8))
     answer = broker.filter(device_pod("a", amount, resource), ["n", "m"], NOW)
     assert (answer.nodes, answer.failed) == ([], {})
     assert answer.unresolvable.keys() == {"n", "m"}
@@ -129,7 +131,7 @@ def test_an_ask_that_makes_no_sense_is_refused_everywhere_for_good(resource: str
 
 
 def test_devices_asked_for_in_two_systems_words_are_refused_and_not_let_pass() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     mixed = ContainerView("main", limits={NVIDIA: "1", MEMORY: "4"})
     pod = replace(device_pod("a"), containers=(mixed,))
     assert "use one of them" in broker.filter(pod, ["n"], NOW).unresolvable["n"]
@@ -140,7 +142,7 @@ def test_devices_asked_for_in_two_systems_words_are_refused_and_not_let_pass() -
 
 
 def test_broken_words_of_a_group_do_not_stop_a_pod() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     gang = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "many"}
     pod = replace(device_pod("a", 0), annotations=gang)
     assert broker.filter(pod, ["n"], NOW).nodes == ["n"]
@@ -179,7 +181,7 @@ def test_pods_spread_over_equal_nodes_when_all_of_them_were_offered_before() -> 
 
 
 def test_a_pod_is_refused_where_another_pending_one_could_go_nowhere_else() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
     answer = broker.filter(device_pod("b"), ["n"], NOW)
     assert answer.failed == {"n": "its devices were just offered to other pods"}
@@ -188,7 +190,7 @@ def test_a_pod_is_refused_where_another_pending_one_could_go_nowhere_else() -> N
 
 
 def test_a_pod_is_offered_a_node_beside_pending_ones_that_have_a_place_elsewhere() -> None:
-    broker = broker_of(Box("n0", count=1), Box("n1", count=1))
+    broker = broker_of(FakeNode("n0", count=1), FakeNode("n1", count=1))
     broker.filter(device_pod("a"), ["n0", "n1"], NOW)
     assert set(broker.filter(device_pod("b"), ["n0", "n1"], NOW).nodes) == {"n0", "n1"}
     assert broker.filter(device_pod("c"), ["n0", "n1"], NOW).nodes == []
@@ -203,7 +205,7 @@ def test_nodes_offered_in_vain_come_last_and_in_the_end_all_are_offered() -> Non
 
 
 def test_a_call_that_leads_to_no_bind_leaves_nothing_behind() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     before = broker.snapshot(NOW)
     assert broker.filter(device_pod("a"), ["n"], NOW, keep=False).nodes == ["n"]
     assert broker.filter(device_pod("b", 2), ["n"], NOW, keep=False).nodes == []
@@ -211,7 +213,7 @@ def test_a_call_that_leads_to_no_bind_leaves_nothing_behind() -> None:
 
 
 def test_a_pod_under_way_may_go_where_it_was_promised_and_nowhere_else() -> None:
-    broker = broker_of(Box("n0"), Box("n1"))
+    broker = broker_of(FakeNode("n0"), FakeNode("n1"))
     pod = device_pod("a")
     broker.filter(pod, ["n0", "n1"], NOW)
     broker.bind(pod.uid, "n1", NOW)
@@ -220,7 +222,7 @@ def test_a_pod_under_way_may_go_where_it_was_promised_and_nowhere_else() -> None
 
 
 def test_nothing_is_kept_of_a_pod_without_a_uid() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     before = broker.snapshot(NOW)
     nameless = replace(device_pod("a"), uid="")
     assert broker.filter(nameless, ["n"], NOW).nodes == ["n"]
@@ -232,10 +234,10 @@ def test_nothing_is_kept_of_a_pod_without_a_uid() -> None:
 def test_ten_thousand_pending_pods_do_not_hold_up_the_next(devices: int) -> None:
     nodes = boxes(200, devices)
     broker, given = broker_of(*nodes), names(*nodes)
-    wanted = Wanted(ask(1), NVIDIA, broker.state.policies["link-affinity"])
+    wanted = Query(ask(1), NVIDIA, broker.state.policies["link-affinity"])
     for number in range(10_000):
         offered = tuple(given[(number + place) % 200] for place in range(16))
-        broker.state.pending.put(Pending(f"p{number}", wanted, offered, NOW + 1))
+        broker.state.pending.put(OpenOffer(f"p{number}", wanted, offered, NOW + 1))
     begin = thread_time()
     answer = broker.filter(device_pod("last"), given, NOW)
     assert thread_time() - begin < 2.0

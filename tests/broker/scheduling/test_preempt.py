@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.views import ContainerView, PodView
-from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, Box, broker_of, device_pod, in_gang, place
+from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, in_gang, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
 
 NOW = 100.0
-RING = Box("n", "ring", 8)
+RING = FakeNode("n", "ring", 8)
 
 
 def ring(taken: dict[str, tuple[int, ...]]) -> Broker:
@@ -26,7 +26,7 @@ def ring(taken: dict[str, tuple[int, ...]]) -> Broker:
 
 
 def test_evictions_that_free_enough_devices_help() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     for name in "ab":
         place(broker, device_pod(name), "n")
     wanted = device_pod("urgent", 2)
@@ -35,7 +35,7 @@ def test_evictions_that_free_enough_devices_help() -> None:
 
 
 def test_evictions_that_leave_too_few_devices_do_not_help() -> None:
-    broker = broker_of(Box("n"))
+    broker = broker_of(FakeNode("n"))
     for name in "ab":
         place(broker, device_pod(name), "n")
     assert broker.preempt(device_pod("urgent", 2), {"n": ["uid-a"]}, NOW) == {}
@@ -57,7 +57,7 @@ def test_devices_that_are_free_already_are_counted_with_those_of_the_victims() -
 
 
 def test_memory_must_come_free_on_one_device() -> None:
-    broker = broker_of(Box("n", "share", 2, 16))
+    broker = broker_of(FakeNode("n", "share", 2, 16))
     for name in "abcd":
         place(broker, device_pod(name, 8, MEMORY), "n")
     wanted = device_pod("urgent", 16, MEMORY)
@@ -66,7 +66,7 @@ def test_memory_must_come_free_on_one_device() -> None:
 
 
 def test_victims_that_are_on_another_node_do_not_help() -> None:
-    broker = broker_of(Box("n0", count=1), Box("n1", count=1))
+    broker = broker_of(FakeNode("n0", count=1), FakeNode("n1", count=1))
     place(broker, device_pod("a"), "n0")
     place(broker, device_pod("b"), "n1")
     wanted = device_pod("urgent")
@@ -74,7 +74,7 @@ def test_victims_that_are_on_another_node_do_not_help() -> None:
 
 
 def test_each_node_is_judged_by_its_own_victims_and_keeps_its_place() -> None:
-    broker = broker_of(Box("n0"), Box("n1"), Box("n2"))
+    broker = broker_of(FakeNode("n0"), FakeNode("n1"), FakeNode("n2"))
     for name, node in [("a", "n0"), ("b", "n1"), ("c", "n2")]:
         place(broker, device_pod(name, 2), node)
     victims = {"n2": ["uid-c"], "n0": ["uid-c"], "n1": ["uid-b"]}
@@ -82,35 +82,35 @@ def test_each_node_is_judged_by_its_own_victims_and_keeps_its_place() -> None:
 
 
 def test_a_node_without_victims_is_left_out() -> None:
-    broker = broker_of(Box("n0", count=1), Box("n1", count=1))
+    broker = broker_of(FakeNode("n0", count=1), FakeNode("n1", count=1))
     place(broker, device_pod("a"), "n0")
     assert broker.preempt(device_pod("urgent"), {"n0": [], "n1": []}, NOW) == {}
     assert broker.preempt(device_pod("urgent"), {}, NOW) == {}
 
 
 def test_victims_and_nodes_that_are_not_known_do_not_help() -> None:
-    broker = broker_of(Box("n", count=1), Box("other", "amd", 1))
+    broker = broker_of(FakeNode("n", count=1), FakeNode("other", "amd", 1))
     place(broker, device_pod("a"), "n")
     wanted = device_pod("urgent")
     assert broker.preempt(wanted, {"n": ["uid-x"], "never-seen": ["uid-a"], "other": ["uid-a"]}, NOW) == {}
 
 
 def test_a_victim_that_is_gone_already_makes_room_as_well() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     gone = place(broker, device_pod("a"), "n")
-    broker.observe([PodGone(gone.uid)], NOW)
+    broker.observe([PodDeleted(gone.uid)], NOW)
     assert broker.preempt(device_pod("urgent"), {"n": ["uid-a"]}, NOW) == {"n": ["uid-a"]}
 
 
 def test_a_sick_device_does_not_come_free_with_its_pod() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     place(broker, device_pod("a"), "n")
-    broker.observe(Box("n", count=1, sick=frozenset({0})).sights(), NOW)
+    broker.observe(FakeNode("n", count=1, sick=frozenset({0})).sights(), NOW)
     assert broker.preempt(device_pod("urgent"), {"n": ["uid-a"]}, NOW) == {}
 
 
 def test_what_the_agent_sees_in_use_by_a_stranger_does_not_come_free() -> None:
-    box = Box("n")
+    box = FakeNode("n")
     broker = broker_of(box)
     place(broker, device_pod("a"), "n")
     broker.observe(replace(box, allocations={"stranger": box.devices(1)}).sights(), NOW)
@@ -122,16 +122,16 @@ def test_what_the_agent_sees_in_use_by_a_stranger_does_not_come_free() -> None:
 def test_a_pod_that_asks_for_no_device_is_left_to_the_scheduler(ask: dict[str, str]) -> None:
     plain = PodView("default", "web", "uid-web", (ContainerView("main", limits=ask),))
     victims = {"n": ["uid-a"], "never-seen": ["uid-b"]}
-    assert broker_of(Box("n")).preempt(plain, victims, NOW) == victims
+    assert broker_of(FakeNode("n")).preempt(plain, victims, NOW) == victims
 
 
 def test_a_node_without_victims_is_left_out_for_a_pod_that_asks_for_no_device_as_well() -> None:
     plain = PodView("default", "web", "uid-web", (ContainerView("main"),))
-    assert broker_of(Box("n")).preempt(plain, {"n": [], "other": ["uid-a"]}, NOW) == {"other": ["uid-a"]}
+    assert broker_of(FakeNode("n")).preempt(plain, {"n": [], "other": ["uid-a"]}, NOW) == {"other": ["uid-a"]}
 
 
 def test_nothing_comes_of_asking() -> None:
-    broker = broker_of(Box("n", count=1))
+    broker = broker_of(FakeNode("n", count=1))
     place(broker, device_pod("a"), "n")
     before = broker.snapshot(NOW)
     assert broker.preempt(device_pod("urgent"), {"n": ["uid-a"]}, NOW)
@@ -140,7 +140,7 @@ def test_nothing_comes_of_asking() -> None:
 
 @pytest.mark.rule("001.fewest-nodes")
 def test_a_question_about_evictions_does_not_change_the_plan_that_follows() -> None:
-    broker = broker_of(Box("n0", count=4), Box("n1", count=4))
+    broker = broker_of(FakeNode("n0", count=4), FakeNode("n1", count=4))
     victim = place(broker, device_pod("victim"), "n0")
     # Others bound these, and nobody knows which devices they have: two on the one node, one on the other.
     untold = [replace(device_pod(name), node=node) for name, node in (("x", "n0"), ("y", "n0"), ("z", "n1"))]

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from linkwise.model.views import ContainerView
-from linkwise.testing.cluster import ASCEND, NVIDIA, Box, Family, binds, broker_of, device_pod, place
+from linkwise.testing.cluster import ASCEND, NVIDIA, FakeNode, Family, binds, broker_of, device_pod, place
 
 NOW = 100.0
-BOX = Box("n", count=8)
+BOX = FakeNode("n", count=8)
 
 
 def test_what_was_promised_comes_first() -> None:
@@ -108,7 +108,7 @@ def test_nothing_is_given_of_a_node_or_of_devices_that_are_not_known() -> None:
 def test_without_a_promise_kubelet_is_given_what_the_scheduler_would_pick(
     family: Family, resource: str, size: int
 ) -> None:
-    box = Box("n", family, 8)
+    box = FakeNode("n", family, 8)
     broker = broker_of(box)
     offer = broker.dry_run(device_pod("a", size, resource), NOW).offer
     assert offer
@@ -117,7 +117,7 @@ def test_without_a_promise_kubelet_is_given_what_the_scheduler_would_pick(
 
 @pytest.mark.parametrize(("family", "resource"), [("linked", NVIDIA), ("ring", ASCEND)])
 def test_with_some_devices_taken_both_still_agree(family: Family, resource: str) -> None:
-    box = Box("n", family, 8)
+    box = FakeNode("n", family, 8)
     broker = broker_of(box)
     held = place(broker, device_pod("a", 1, resource), "n")
     entry = broker.state.cluster.ledger.get(held.uid)

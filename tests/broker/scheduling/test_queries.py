@@ -8,7 +8,7 @@ import pytest
 
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.views import ContainerView, Taint
-from linkwise.testing.cluster import ASCEND, KOORDINATOR, MEMORY, NVIDIA, Box, binds, broker_of, device_pod, place
+from linkwise.testing.cluster import ASCEND, KOORDINATOR, MEMORY, NVIDIA, FakeNode, binds, broker_of, device_pod, place
 from support.properties.broker_invariants import claims
 
 NOW = 100.0
@@ -33,7 +33,7 @@ def test_a_wish_that_can_not_be_followed_is_a_warning() -> None:
 
 
 def test_a_dry_run_ranks_the_nodes_that_fit_and_says_why_the_others_do_not() -> None:
-    broker = broker_of(Box("a", count=4), Box("b", count=4), Box("c", count=1), Box("d", "amd"))
+    broker = broker_of(FakeNode("a", count=4), FakeNode("b", count=4), FakeNode("c", count=1), FakeNode("d", "amd"))
     place(broker, device_pod("x", 2), "b")
     found = broker.dry_run(device_pod("new", 2), NOW)
     assert [name for name, _ in found.ranking] == ["b", "a"]
@@ -46,14 +46,14 @@ def test_a_dry_run_ranks_the_nodes_that_fit_and_says_why_the_others_do_not() -> 
 
 
 def test_a_dry_run_looks_at_the_nodes_named_and_no_others() -> None:
-    broker = broker_of(Box("a"), Box("b"))
+    broker = broker_of(FakeNode("a"), FakeNode("b"))
     found = broker.dry_run(device_pod("new"), NOW, ["b", "never-seen"])
     assert [name for name, _ in found.ranking] == ["b"]
     assert found.refused == {}
 
 
 def test_idle_devices_behind_full_processors_are_stranded() -> None:
-    broker = broker_of(Box("n", cpu="4"), Box("full", cpu="4"))
+    broker = broker_of(FakeNode("n", cpu="4"), FakeNode("full", cpu="4"))
     hog = replace(device_pod("hog", 0, cpu="3"), node="n", version=2)
     broker.observe([hog], NOW)
     place(broker, device_pod("x", 2, cpu="3"), "full")
@@ -67,7 +67,7 @@ def test_idle_devices_behind_full_processors_are_stranded() -> None:
 
 
 def test_what_is_promised_counts_beside_devices_before_it_is_seen() -> None:
-    broker = broker_of(Box("n", cpu="4"))
+    broker = broker_of(FakeNode("n", cpu="4"))
     broker.observe([device_pod("a", cpu="3")], NOW)
     assert binds(broker.bind("uid-a", "n", NOW).effects)
     assert broker.dry_run(device_pod("new", cpu="2"), NOW).stranded.keys() == {"n"}
@@ -76,15 +76,15 @@ def test_what_is_promised_counts_beside_devices_before_it_is_seen() -> None:
 
 
 def test_taints_and_nodes_that_are_not_ready_keep_a_pod_away() -> None:
-    tainted = replace(Box("t").view(), taints=(Taint("key", "value"),))
-    broker = broker_of(Box("n", ready=False), Box("t"))
+    tainted = replace(FakeNode("t").view(), taints=(Taint("key", "value"),))
+    broker = broker_of(FakeNode("n", ready=False), FakeNode("t"))
     broker.observe([tainted], NOW)
     found = broker.dry_run(device_pod("new"), NOW)
     assert {name: reason.kind for name, reason in found.stranded.items()} == {"n": "not ready", "t": "taint"}
 
 
 def test_a_dry_run_of_a_pod_without_devices_looks_at_all_else() -> None:
-    broker = broker_of(Box("n", cpu="4"), Box("m", cpu="1"))
+    broker = broker_of(FakeNode("n", cpu="4"), FakeNode("m", cpu="1"))
     plain = replace(device_pod("web"), containers=(ContainerView("main", limits={"cpu": "2"}),))
     found = broker.dry_run(plain, NOW)
     assert found.ranking == (("n", ()),)
@@ -92,14 +92,14 @@ def test_a_dry_run_of_a_pod_without_devices_looks_at_all_else() -> None:
 
 
 def test_a_dry_run_of_a_pod_that_makes_no_sense_offers_nothing() -> None:
-    broker = broker_of(Box("n"), Box("r", "ring", 8))
+    broker = broker_of(FakeNode("n"), FakeNode("r", "ring", 8))
     for pod in (device_pod("a", "1.5"), device_pod("b", 3, ASCEND)):
         found = broker.dry_run(pod, NOW)
         assert (found.offer, found.ranking) == (None, ())
 
 
 def test_questions_change_nothing() -> None:
-    broker = broker_of(Box("n", count=4))
+    broker = broker_of(FakeNode("n", count=4))
     place(broker, device_pod("a"), "n")
     before, kept = claims(broker), broker.snapshot(NOW)
     broker.dry_run(device_pod("new", 2), NOW)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.broker.effects import Wake
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.views import ContainerView, PodView
-from linkwise.testing.cluster import MEMORY, Box, binds, broker_of, device_pod, place, seen_bound
+from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place, seen_bound
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
 
 NOW = 100.0
-BOX = Box("n", "share", 1, 16)
+BOX = FakeNode("n", "share", 1, 16)
 
 
 def pod(name: str, amount: int = 8, uid: str = "", created: float = 0.0) -> PodView:
@@ -43,7 +43,7 @@ def test_a_pod_made_again_under_its_name_frees_what_the_old_one_had_though_no_de
     broker.observe([new], NOW)
     assert room(broker) == 16
     place(broker, new, "n", NOW)
-    broker.observe([later(old, phase="Running"), PodGone(old.uid)], NOW)  # late news of the old one
+    broker.observe([later(old, phase="Running"), PodDeleted(old.uid)], NOW)  # late news of the old one
     assert room(broker) == 12
     assert [entry.pod for entry in broker.state.cluster.ledger.entries()] == ["new"]
 
@@ -78,7 +78,7 @@ def test_a_pod_deleted_by_force_is_counted_while_its_node_has_it_in_use() -> Non
     broker = broker_of(BOX)
     seen = place(broker, pod("a", 12), "n")
     broker.observe(replace(BOX, allocations={seen.uid: ("n-d0",)}).sights(), NOW)
-    broker.observe([PodGone(seen.uid)], NOW)
+    broker.observe([PodDeleted(seen.uid)], NOW)
     assert room(broker) == 0  # how much of the device is in use is no longer known
     broker.observe(BOX.sights(), NOW)
     assert room(broker) == 16
@@ -89,7 +89,7 @@ def test_freed_memory_is_to_be_had_at_once_and_who_waits_for_it_is_told() -> Non
     seen = place(broker, pod("a", 12), "n")
     broker.observe([pod("b")], NOW)
     assert broker.filter(pod("b"), ["n"], NOW).nodes == []
-    effects = broker.observe([PodGone(seen.uid)], NOW)
+    effects = broker.observe([PodDeleted(seen.uid)], NOW)
     assert effects == (Wake("default", "b", "uid-b", "node n has room for it now"),)
     assert broker.filter(pod("b"), ["n"], NOW).nodes == ["n"]
 
@@ -194,5 +194,5 @@ def test_a_refused_bind_gives_its_memory_back_at_once_and_late_news_of_it_change
     seen = place(broker, pod("a"), "n", NOW)
     broker.outcome(bound, "refused", NOW)
     assert room(broker) == 8
-    broker.observe([PodGone(seen.uid)], NOW)
+    broker.observe([PodDeleted(seen.uid)], NOW)
     assert room(broker) == 16

@@ -14,7 +14,7 @@ from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.views import PodView
-from linkwise.testing.cluster import MEMORY, Box, binds, broker_of, device_pod, place, seen_bound
+from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place, seen_bound
 from support.properties.broker_invariants import claims
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ def pod(name: str, amount: int | str = 8) -> PodView:
     return device_pod(name, amount, MEMORY)
 
 
-def box(name: str = "n", count: int = 1, memory: int = 16) -> Box:
-    return Box(name, "share", count, memory)
+def box(name: str = "n", count: int = 1, memory: int = 16) -> FakeNode:
+    return FakeNode(name, "share", count, memory)
 
 
-def counted(name: str = "n", count: int = 1, memory: int = 16) -> Box:
+def counted(name: str = "n", count: int = 1, memory: int = 16) -> FakeNode:
     """A node of which only the reference's plugin tells."""
     return replace(box(name, count, memory), inventory=False)
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.assembly.cluster_reader import Seen
+from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
 from linkwise.cli.reports.gpushare_memory import memory_nodes, padded, show_details
 from linkwise.wire.kubernetes.objects import node_view, pod_view
@@ -75,7 +75,7 @@ def test_a_broker_alone_is_enough_for_the_layout() -> None:
     sample["metadata"]["uid"] = "u"
     nodes = [node_view(*gpushare("10.0.20.250", 4, 22)), node_view(*gpushare("10.0.33.21", 7, 11))]
     broker.observe([*nodes, pod_view(sample)], 0.0)
-    seen = Seen(broker, 0.0, "default", {node.name: node.name for node in nodes})
+    seen = ClusterReader(broker, 0.0, "default", {node.name: node.name for node in nodes})
     assert show_details(memory_nodes(seen, None)) == DETAILS
 
 

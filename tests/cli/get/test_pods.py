@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from linkwise.assembly.cluster_reader import Seen
+from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
 from linkwise.cli.get.pods import MOST_PLANS, pod_rows
-from linkwise.testing.cluster import Box, device_pod, in_gang
+from linkwise.testing.cluster import FakeNode, device_pod, in_gang
 
 if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation
@@ -23,17 +23,17 @@ class Counting(Broker):
         return super().explain_group(*args, **words)
 
 
-def seen(gangs: int, members: int) -> Seen:
+def seen(gangs: int, members: int) -> ClusterReader:
     """A node of two devices, and gangs that need more."""
     broker = Counting()
-    broker.observe(Box("n").sights(), 0.0)
+    broker.observe(FakeNode("n").sights(), 0.0)
     for number in range(gangs):
         pods = (device_pod(f"g{number}-{place}", 2) for place in range(members))
         broker.observe(in_gang(*pods, least=members, name=f"g{number}"), 0.0)
-    return Seen(broker, 0.0, "default", {})
+    return ClusterReader(broker, 0.0, "default", {})
 
 
-def whys(cluster: Seen) -> list[str]:
+def whys(cluster: ClusterReader) -> list[str]:
     return [row.cells["why"].text for row in pod_rows(cluster, None, "")]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
 
 
 def bind_of(uid: str) -> Bind:
@@ -41,7 +41,7 @@ def test_our_own_client_binds_and_follows_through_a_kubeconfig(tmp_path: Path) -
             file = tmp_path / "config"
             file.write_text(api.kubeconfig())
             connection = connect(file)
-            sights: list[Sight] = []
+            sights: list[WatchEvent] = []
             watching = Watching(connection, sights.extend)
             running = asyncio.create_task(watching.run())
             made = api.store.create("pods", pod("a"), "default")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.embedded.nodes.faults import DEAD, SILENT, Wishes
+from linkwise.embedded.nodes.faults import DEAD, SILENT, FaultAnnotations
 from support.embedded.cluster import Bed, embedded
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ NODE = "dgx1-v100-0"
 
 @contextlib.asynccontextmanager
 async def wishes(bed: Bed) -> AsyncIterator[None]:
-    task = asyncio.create_task(Wishes(bed.store, bed.cluster.nodes).run())
+    task = asyncio.create_task(FaultAnnotations(bed.store, bed.cluster.nodes).run())
     try:
         yield
         assert not task.done()

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.engine.index import node_index as index_module
 from linkwise.engine.index.lookup import choices
-from linkwise.engine.index.node_index import Index, Wanted
+from linkwise.engine.index.node_index import Index, Query
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
 from linkwise.model.settings import PlacingSettings
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 WORD = frozenset({"w"})
 WANTED = (
-    Wanted(ask(1), "w", POLICIES["link-affinity"]),
-    Wanted(ask(2), "w", POLICIES["whole-device"]),
-    Wanted(ask(1), "w", POLICIES["ring-affinity"]),
-    Wanted(share_ask(4), "w", POLICIES["memory-share"]),
-    Wanted(ask(1), "other", POLICIES["link-affinity"]),
+    Query(ask(1), "w", POLICIES["link-affinity"]),
+    Query(ask(2), "w", POLICIES["whole-device"]),
+    Query(ask(1), "w", POLICIES["ring-affinity"]),
+    Query(share_ask(4), "w", POLICIES["memory-share"]),
+    Query(ask(1), "other", POLICIES["link-affinity"]),
 )
 
 
@@ -118,12 +118,12 @@ def test_tables_are_bounded_and_the_one_not_used_for_the_longest_goes() -> None:
     index = index_of(Node("n", devices(2)))
     kept = index.table(WANTED[0])
     for size in range(2, index_module.TABLES + 1):
-        index.table(Wanted(ask(size), "w", POLICIES["whole-device"]))
+        index.table(Query(ask(size), "w", POLICIES["whole-device"]))
         assert index.table(WANTED[0]) is kept
-    index.table(Wanted(ask(500), "w", POLICIES["whole-device"]))
-    index.table(Wanted(ask(501), "w", POLICIES["whole-device"]))
+    index.table(Query(ask(500), "w", POLICIES["whole-device"]))
+    index.table(Query(ask(501), "w", POLICIES["whole-device"]))
     assert index.table(WANTED[0]) is kept
-    assert index.table(Wanted(ask(2), "w", POLICIES["whole-device"])).steps == 1  # made anew
+    assert index.table(Query(ask(2), "w", POLICIES["whole-device"])).steps == 1  # made anew
 
 
 def test_the_log_of_changes_is_bounded_and_late_tables_are_made_anew() -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.engine.index.node_index import Wanted
-from linkwise.engine.queue.offers import Attempts, Pending, PendingBook
+from linkwise.engine.index.node_index import Query
+from linkwise.engine.queue.offers import FailedOffers, OfferBook, OpenOffer
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.nodes import ask
 
-ONE = Wanted(ask(1), "w", POLICIES["whole-device"])
+ONE = Query(ask(1), "w", POLICIES["whole-device"])
 
 
-def offered(pod: str, *nodes: str, wanted: Wanted = ONE, expires: float = 2.0) -> Pending:
-    return Pending(pod, wanted, nodes, expires)
+def offered(pod: str, *nodes: str, wanted: Query = ONE, expires: float = 2.0) -> OpenOffer:
+    return OpenOffer(pod, wanted, nodes, expires)
 
 
-def book(*entries: Pending) -> PendingBook:
-    made = PendingBook()
+def book(*entries: OpenOffer) -> OfferBook:
+    made = OfferBook()
     for entry in entries:
         made.put(entry)
     return made
@@ -54,7 +54,7 @@ def test_a_node_is_busy_where_more_pods_than_on_the_average_were_offered_it() ->
     assert found.busy_but("x", nodes=9) == {"n1", "n2"}
     assert found.busy_but("x", nodes=3) == {"n2"}
     assert found.busy_but("a", nodes=9) == {"n2"}
-    assert PendingBook().busy_but("x", nodes=0) == set()
+    assert OfferBook().busy_but("x", nodes=0) == set()
 
 
 def test_an_offer_is_over_after_its_time() -> None:
@@ -85,20 +85,20 @@ def test_nodes_that_nobody_needs_any_more_are_told_once() -> None:
 
 def test_who_asks_again_was_offered_the_last_nodes_in_vain() -> None:
     found = book(offered("a", "n1", "n2"))
-    assert found.attempts("a") == Attempts()
-    assert found.asks_again("a") == Attempts(frozenset({"n1", "n2"}), 1)
+    assert found.attempts("a") == FailedOffers()
+    assert found.asks_again("a") == FailedOffers(frozenset({"n1", "n2"}), 1)
     assert found.asks_again("a").rounds == 1  # it was offered nothing in between
     found.put(offered("a", "n3"))
     found.expire(9.0, longest=2.0)
-    assert found.asks_again("a") == Attempts(frozenset({"n1", "n2", "n3"}), 2)
+    assert found.asks_again("a") == FailedOffers(frozenset({"n1", "n2", "n3"}), 2)
 
 
 def test_a_bind_under_way_is_no_failure_until_it_is_refused() -> None:
     found = book(offered("a", "n1", "n2"))
     found.bound("a")
-    assert found.asks_again("a") == Attempts()
+    assert found.asks_again("a") == FailedOffers()
     found.failed("a", ["n1"])
-    assert found.asks_again("a") == Attempts(frozenset({"n1"}), 1)
+    assert found.asks_again("a") == FailedOffers(frozenset({"n1"}), 1)
 
 
 def test_nothing_is_remembered_of_a_pod_that_is_bound_or_gone() -> None:
@@ -114,4 +114,4 @@ def test_a_book_becomes_what_a_snapshot_holds() -> None:
     other = book(offered("x", "n9"))
     other.restore(found.entries(), found.all_attempts(), found.offered())
     assert (other.entries(), other.offered(), other.take_freed()) == (found.entries(), {"a": ("n1",)}, [])
-    assert other.asks_again("b") == Attempts(frozenset({"n2"}), 1)
+    assert other.asks_again("b") == FailedOffers(frozenset({"n2"}), 1)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, strategies as st
 
-from linkwise.engine.index.node_index import Wanted
-from linkwise.engine.queue.unschedulable import Refused, Waiting, more_room
+from linkwise.engine.index.node_index import Query
+from linkwise.engine.queue.unschedulable import UnschedulablePod, UnschedulablePods, more_room
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
 from linkwise.policies.memory_share import MemoryShare
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.verdict import Offer, Reject
 
-ONE = Wanted(ask(1), "w", POLICIES["whole-device"])
-TWO = Wanted(ask(2), "w", POLICIES["whole-device"])
+ONE = Query(ask(1), "w", POLICIES["whole-device"])
+TWO = Query(ask(2), "w", POLICIES["whole-device"])
 
 
 class Counting(MemoryShare):
@@ -35,24 +35,24 @@ class Counting(MemoryShare):
         return super().pick(ask, node)
 
 
-def refused(pod: str, wanted: Wanted = ONE, *, created: float = 0.0, priority: int = 0) -> Refused:
-    return Refused(pod, "default", pod, created, priority, wanted)
+def refused(pod: str, wanted: Query = ONE, *, created: float = 0.0, priority: int = 0) -> UnschedulablePod:
+    return UnschedulablePod(pod, "default", pod, created, priority, wanted)
 
 
-def waiting(*pods: Refused) -> Waiting:
-    made = Waiting()
+def waiting(*pods: UnschedulablePod) -> UnschedulablePods:
+    made = UnschedulablePods()
     for pod in pods:
         made.put(pod)
     return made
 
 
-def woken(line: Waiting, *nodes: Node, unserved: str = "", barred: str = "") -> list[tuple[str, str]]:
-    found = line.woken_by(nodes, (), lambda wanted, _: wanted.word != unserved, lambda pod, _: pod not in barred)
+def woken(line: UnschedulablePods, *nodes: Node, unserved: str = "", barred: str = "") -> list[tuple[str, str]]:
+    found = line.pods_to_wake(nodes, (), lambda wanted, _: wanted.word != unserved, lambda pod, _: pod not in barred)
     return [(pod.pod, name) for pod, name in found]
 
 
-def again(line: Waiting, *nodes: Node) -> list[tuple[str, str]]:
-    found = line.woken_by((), nodes, lambda *_: True, lambda *_: True)
+def again(line: UnschedulablePods, *nodes: Node) -> list[tuple[str, str]]:
+    found = line.pods_to_wake((), nodes, lambda *_: True, lambda *_: True)
     return [(pod.pod, name) for pod, name in found]
 
 
@@ -78,7 +78,7 @@ def test_every_node_is_filled_and_nobody_is_woken_twice() -> None:
 
 
 def test_nobody_is_woken_for_a_node_that_does_not_serve_the_words() -> None:
-    line = waiting(refused("a"), refused("b", Wanted(ask(1), "v", POLICIES["whole-device"])))
+    line = waiting(refused("a"), refused("b", Query(ask(1), "v", POLICIES["whole-device"])))
     assert woken(line, node(2), unserved="w") == [("b", "n")]
 
 
@@ -89,7 +89,7 @@ def test_who_may_not_go_to_a_node_does_not_keep_its_room_from_those_behind() -> 
 
 
 def test_parts_of_devices_are_filled_in_thought_too() -> None:
-    asks = [Wanted(share_ask(size), "w", POLICIES["memory-share"]) for size in (8, 8, 8, 2)]
+    asks = [Query(share_ask(size), "w", POLICIES["memory-share"]) for size in (8, 8, 8, 2)]
     line = waiting(*(refused(pod, wanted) for pod, wanted in zip("abcd", asks, strict=True)))
     assert woken(line, share_node(16, [16])) == [("a", "n"), ("b", "n")]
 
@@ -163,7 +163,7 @@ def test_room_is_more_whether_or_not_the_devices_are_known_to_be_the_same(before
 def test_bytes_that_are_rounded_up_for_fewer_containers_are_a_kind_of_their_own() -> None:
     two, one = (replace(share_ask(*sizes), in_bytes=True) for sizes in ((15, 15), (30,)))
     line = waiting(
-        *(refused(pod, Wanted(each, "w", POLICIES["memory-share"])) for pod, each in (("a", two), ("b", one)))
+        *(refused(pod, Query(each, "w", POLICIES["memory-share"])) for pod, each in (("a", two), ("b", one)))
     )
     room = replace(share_node(10, [3]), devices=(Device("d0", 0, memory=10, bytes=100),))
     assert woken(line, room) == [("b", "n")]
@@ -171,7 +171,7 @@ def test_bytes_that_are_rounded_up_for_fewer_containers_are_a_kind_of_their_own(
 
 def test_of_many_namespaces_that_have_nothing_on_a_node_one_is_tried_there() -> None:
     policy = Counting()
-    asks = [Wanted(share_ask(8, namespace=f"team-{number}"), "w", policy) for number in range(20)]
+    asks = [Query(share_ask(8, namespace=f"team-{number}"), "w", policy) for number in range(20)]
     line = waiting(*(refused(f"p{number}", wanted) for number, wanted in enumerate(asks)))
     assert woken(line, share_node(16, [8, 4], owners={0: "team-7", 1: "team-9"})) == [("p7", "n")]
     assert policy.asked == ["team-0", "team-7", "team-9"]

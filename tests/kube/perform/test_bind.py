@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.effects import Bind
-from linkwise.kube.perform.bind import Binder, Ended
+from linkwise.kube.perform.bind import Binder, BindResult
 from linkwise.kube.settings import PerformSettings
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play
 
@@ -43,10 +43,10 @@ BOUND = there("n1", annotations={GRANT: "{}", "scheduler.example/time": "4"})
 
 def bind(
     *posts: Reply, reads: tuple[Reply, ...] = (), settle: bool = False, may_bind: Callable[[], bool] = lambda: True
-) -> tuple[Ended, ScriptedApi, FakeTime]:
+) -> tuple[BindResult, ScriptedApi, FakeTime]:
     """Bind once, or settle a bind that was never answered."""
 
-    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[Ended, ScriptedApi, FakeTime]:
+    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[BindResult, ScriptedApi, FakeTime]:
         if posts:
             api.script(POST, *posts)
         if reads:
@@ -64,7 +64,7 @@ def bind(
 @pytest.mark.parametrize("status", [200, 201])
 def test_node_and_annotations_are_written_in_one_request(status: int) -> None:
     ended, api, _ = bind(Reply(status, {"status": "Success"}))
-    assert ended == Ended("written")
+    assert ended == BindResult("written")
     (request,) = api.requests
     assert request.query == {"timeout": "2s", "fieldValidation": "Ignore"}
     assert request.document["metadata"] == {"name": "p", "uid": "u1", "annotations": dict(EFFECT.annotations)}
@@ -74,13 +74,13 @@ def test_node_and_annotations_are_written_in_one_request(status: int) -> None:
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 415, 422])
 def test_a_definite_no_is_refused_in_the_words_of_the_server(status: int) -> None:
     ended, api, _ = bind(said(status, "you may not"))
-    assert ended == Ended("refused", "you may not")
+    assert ended == BindResult("refused", "you may not")
     assert len(api.requests) == 1
 
 
 def test_a_conflict_with_the_very_same_bind_is_written() -> None:
     ended, _, _ = bind(said(409), reads=(BOUND,))
-    assert ended == Ended("written")
+    assert ended == BindResult("written")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_conflict_with_the_very_same_bind_is_written() -> None:
 )
 def test_a_conflict_with_anything_else_is_refused(read: Reply, sentence: str) -> None:
     ended, _, _ = bind(said(409, "it has scheduling gates"), reads=(read,))
-    assert ended == Ended("refused", sentence)
+    assert ended == BindResult("refused", sentence)
 
 
 def test_a_conflict_that_cannot_be_looked_into_is_unknown() -> None:
@@ -106,13 +106,13 @@ def test_a_conflict_that_cannot_be_looked_into_is_unknown() -> None:
 
 def test_a_server_without_time_is_asked_again_after_the_time_it_names() -> None:
     ended, api, time = bind(said(429, retry_after="1"), said(429, retry_after="1"), MADE)
-    assert ended == Ended("written")
+    assert ended == BindResult("written")
     assert (len(api.asked("POST")), time.slept) == (3, [1.0, 1.0])
 
 
 def test_a_server_that_never_has_time_refuses() -> None:
     ended, api, _ = bind(said(429, "too many", retry_after="1"))
-    assert ended == Ended("refused", "too many")
+    assert ended == BindResult("refused", "too many")
     assert len(api.asked("POST")) < 5
 
 
@@ -122,14 +122,14 @@ LOST = [RESET, SILENCE, HALF, said(500), said(503), said(504), said(408)]
 @pytest.mark.parametrize("lost", LOST)
 def test_a_write_whose_answer_is_lost_is_found_by_a_read(lost: Reply) -> None:
     ended, api, _ = bind(lost, reads=(BOUND,))
-    assert ended == Ended("written")
+    assert ended == BindResult("written")
     assert len(api.asked("POST")) == 1
 
 
 @pytest.mark.parametrize("lost", LOST)
 def test_a_write_that_did_not_land_is_sent_once_more_as_it_is(lost: Reply) -> None:
     ended, api, _ = bind(lost, MADE, reads=(there(),))
-    assert ended == Ended("written")
+    assert ended == BindResult("written")
     first, second = api.asked("POST")
     assert first.document == second.document
 
@@ -154,7 +154,7 @@ def test_a_lost_write_that_cannot_be_looked_for_is_unknown(read: Reply) -> None:
 
 def test_the_first_write_that_lands_late_makes_the_second_a_conflict_and_is_written() -> None:
     ended, _, _ = bind(RESET, said(409), reads=(there(), BOUND))
-    assert ended == Ended("written")
+    assert ended == BindResult("written")
 
 
 def test_what_refuses_the_second_request_does_not_tell_of_the_first() -> None:
@@ -168,18 +168,18 @@ def test_a_second_request_that_conflicts_with_nothing_seen_does_not_tell_of_the_
 
 
 def test_whoever_waits_for_a_bind_is_told_when_its_time_is_over_and_nothing_more_is_sent() -> None:
-    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[Ended, int]:
+    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[BindResult, int]:
         api.script(POST, said(504))
         api.script(GET, there())
         timing = replace(FakeTime().timing, clock=lambda: 4.5 if api.requests else 0.0)
         ended = await Binder(connection, PerformSettings(bind_whole=4.0), timing).bind(EFFECT)
         return ended, len(api.requests)
 
-    assert play(scenario) == (Ended("unknown", "no"), 1)
+    assert play(scenario) == (BindResult("unknown", "no"), 1)
 
 
 def test_a_server_that_cannot_be_reached_has_written_nothing() -> None:
-    async def scenario(_: ScriptedApi, connection: Connection) -> Ended:
+    async def scenario(_: ScriptedApi, connection: Connection) -> BindResult:
         await connection.close()
         connection.http.origin = replace(connection.http.origin, port=0)
         return await Binder(connection).bind(EFFECT)
@@ -201,12 +201,12 @@ def test_nothing_is_sent_again_by_a_replica_that_may_no_longer_bind() -> None:
 
 
 def test_a_bind_without_a_record_is_compared_by_all_that_it_writes() -> None:
-    async def scenario(api: ScriptedApi, connection: Connection) -> Ended:
+    async def scenario(api: ScriptedApi, connection: Connection) -> BindResult:
         api.script(POST, said(409))
         api.script(GET, there("n1"))
         return await Binder(connection).bind(Bind("team", "p", "u1", "n1", None, 0))
 
-    assert play(scenario) == Ended("written")
+    assert play(scenario) == BindResult("written")
 
 
 @pytest.mark.parametrize(("read", "outcome"), [(BOUND, "written"), (there("n2"), "refused"), (said(404), "refused")])
@@ -217,7 +217,7 @@ def test_what_was_unknown_is_settled_by_the_first_read_that_tells(read: Reply, o
 
 def test_a_bind_that_can_no_longer_land_is_refused_when_its_time_is_over() -> None:
     ended, _, time = bind(reads=(there(),), settle=True)
-    assert ended == Ended("refused", "the API server did not write the bind in its time")
+    assert ended == BindResult("refused", "the API server did not write the bind in its time")
     assert 12.0 <= time.seconds - 1_000.0 < 20.0
 
 

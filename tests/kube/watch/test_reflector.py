@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.watch_events import NodeGone, PodGone, PodsListed
+from linkwise.broker.watch_events import NodeGone, PodDeleted, PodListComplete
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.kinds import NODES, PODS, SOURCES
 from linkwise.kube.watch.reflector import AbsentError, ForbiddenError, Reflector, RestoredError
@@ -32,7 +32,7 @@ def test_a_list_is_read_page_by_page_to_its_end() -> None:
 
 def test_who_is_not_in_a_whole_list_is_told_at_its_end() -> None:
     seen, _ = follow({LIST: (listed(pod("a"), pod("b")),)}, lambda _, api: api.asked("WATCH"))
-    assert seen.sights[-1] == PodsListed(frozenset({"u-a", "u-b"}))
+    assert seen.sights[-1] == PodListComplete(frozenset({"u-a", "u-b"}))
 
 
 def test_a_watch_goes_on_from_the_version_of_the_list() -> None:
@@ -51,7 +51,7 @@ def test_events_that_come_together_are_handed_on_together() -> None:
     together = line("ADDED", pod("a", 2)) + line("MODIFIED", pod("b", 3)) + line("DELETED", pod("c", 4))
     watch = Reply(pieces=(together,), ending="open")
     seen, _ = follow({LIST: (listed(),), WATCH: (watch,)}, lambda seen, _: len(seen.sights) == 4)
-    assert [type(sight) for sight in seen.batches[-1]] == [PodView, PodView, PodGone]
+    assert [type(sight) for sight in seen.batches[-1]] == [PodView, PodView, PodDeleted]
 
 
 def test_a_line_that_comes_in_pieces_is_one_event() -> None:
@@ -87,7 +87,7 @@ def test_a_watch_that_ends_in_time_begins_anew_at_once() -> None:
 def test_a_version_that_is_gone_lets_everything_be_listed_anew(gone: Reply) -> None:
     lists = (listed(pod("a")), listed(pod("b"), version="200"))
     seen, api = follow({LIST: lists, WATCH: (gone,)}, lambda _, api: len(api.asked("WATCH")) == 2)
-    assert seen.sights[-1] == PodsListed(frozenset({"u-b"}))
+    assert seen.sights[-1] == PodListComplete(frozenset({"u-b"}))
     assert api.asked("WATCH")[1].query["resourceVersion"] == "200"
 
 
@@ -95,7 +95,9 @@ def test_a_page_that_is_gone_lets_the_list_begin_anew() -> None:
     lists = (listed(pod("a"), rest="x"), GONE, listed(pod("b")))
     seen, api = follow({LIST: lists}, lambda _, api: api.asked("WATCH"))
     assert [request.query.get("continue") for request in api.asked("GET")] == [None, "x", None]
-    assert [sight for sight in seen.sights if isinstance(sight, PodsListed)] == [PodsListed(frozenset({"u-b"}))]
+    assert [sight for sight in seen.sights if isinstance(sight, PodListComplete)] == [
+        PodListComplete(frozenset({"u-b"}))
+    ]
 
 
 def test_another_error_in_a_watch_is_waited_for_and_tried_again() -> None:
@@ -147,7 +149,7 @@ def test_a_node_that_is_deleted_twice_is_told_once() -> None:
 def test_pods_that_came_while_the_list_was_read_are_not_told_as_gone() -> None:
     answers: Iterator[set[str]] = iter([{"u-old"}, {"u-old", "u-new"}])
     seen, _ = follow({LIST: (listed(pod("a")),)}, lambda _, api: api.asked("WATCH"), known=lambda: next(answers))
-    assert seen.sights[-1] == PodsListed(frozenset({"u-a", "u-new"}))
+    assert seen.sights[-1] == PodListComplete(frozenset({"u-a", "u-new"}))
 
 
 def test_everything_is_listed_anew_after_the_time_for_it() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.watch_events import PodsListed
+from linkwise.broker.watch_events import PodListComplete
 from linkwise.kube.watch import kinds as sources
 from linkwise.kube.watch.kinds import NODES
 from linkwise.model.views import PodView
@@ -17,7 +17,7 @@ from support.fakes.scripted_api import Reply, line, listed
 if TYPE_CHECKING:
     import msgspec
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.wire.kubernetes.watch_stream import Head
 
 
@@ -43,7 +43,7 @@ def test_one_pod_that_cannot_be_read_stops_no_other() -> None:
 def test_a_pod_that_cannot_be_read_is_not_told_as_gone() -> None:
     broken = pod("b") | {"spec": {"containers": 7}}
     seen, _ = follow({LIST: (listed(pod("a"), broken),)}, lambda _, api: api.asked("WATCH"))
-    assert seen.sights[-1] == PodsListed(frozenset({"u-a", "u-b"}))
+    assert seen.sights[-1] == PodListComplete(frozenset({"u-a", "u-b"}))
 
 
 def test_a_bound_pod_that_cannot_be_read_still_holds_its_devices() -> None:
@@ -59,7 +59,7 @@ def test_a_bound_pod_that_cannot_be_read_still_holds_its_devices() -> None:
 def test_an_object_without_a_name_lets_nobody_be_told_as_gone() -> None:
     seen, _ = follow({LIST: (listed(pod("a"), {"metadata": {"name": 7}}),)}, lambda _, api: api.asked("WATCH"))
     assert seen.names() == ["a"]
-    assert not [sight for sight in seen.sights if isinstance(sight, PodsListed)]
+    assert not [sight for sight in seen.sights if isinstance(sight, PodListComplete)]
 
 
 def test_what_could_not_be_read_is_forgotten_when_it_can_be() -> None:
@@ -77,7 +77,7 @@ def test_what_could_not_be_read_and_vanished_while_nobody_watched_is_forgotten()
     assert (seen.names(), seen.reflector.stats.unreadable) == (["c"], {})
 
 
-def no_poison(sights: list[Sight]) -> None:
+def no_poison(sights: list[WatchEvent]) -> None:
     if any(isinstance(sight, PodView) and sight.name == "poison" and not sight.node for sight in sights):
         raise KeyError("a word that nobody thought of")
 
@@ -103,8 +103,8 @@ def test_an_object_that_can_be_taken_in_later_is_no_problem_any_more() -> None:
 
 
 def test_a_list_that_cannot_be_taken_in_is_told_and_the_watch_goes_on() -> None:
-    def refuse_lists(sights: list[Sight]) -> None:
-        assert not any(isinstance(sight, PodsListed) for sight in sights), "no lists here"
+    def refuse_lists(sights: list[WatchEvent]) -> None:
+        assert not any(isinstance(sight, PodListComplete) for sight in sights), "no lists here"
 
     watch = Reply(pieces=(line("ADDED", pod("b")),), ending="open")
     seen, _ = follow({LIST: (listed(),), WATCH: (watch,)}, lambda seen, _: seen.names(), check=refuse_lists)

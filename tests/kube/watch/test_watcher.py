@@ -20,9 +20,9 @@ from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, line, liste
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.kinds import Source
+    from linkwise.kube.watch.kinds import WatchedKind
 
 VOLCANO = "PodGroup.scheduling.volcano.sh"
 GROUPS = "/apis/scheduling.volcano.sh"
@@ -31,7 +31,7 @@ FORBIDDEN = Reply(403, {"message": "no you"})
 BASE = {"GET /api/v1/pods": (listed(),), "GET /api/v1/nodes": (listed(),)}
 
 
-def source(name: str) -> Source:
+def source(name: str) -> WatchedKind:
     return next(found for found in SOURCES if found.name == name)
 
 
@@ -49,15 +49,15 @@ def served(group: str, resource: str, *versions: str) -> dict[str, tuple[Reply, 
 class Followed:
     """What was seen, and the watching that saw it."""
 
-    def __init__(self, connection: Connection, sources: tuple[Source, ...]) -> None:
-        self.sights: list[Sight] = []
+    def __init__(self, connection: Connection, sources: tuple[WatchedKind, ...]) -> None:
+        self.sights: list[WatchEvent] = []
         self.time = FakeTime()
         self.watching = Watching(connection, self.sights.extend, timing=self.time.timing, sources=sources)
 
 
 def watch(
     scripts: Mapping[str, tuple[Reply, ...]],
-    *sources: Source,
+    *sources: WatchedKind,
     holds: Callable[[Followed, ScriptedApi], object] = lambda seen, _: seen.watching.synced,
 ) -> tuple[Followed, ScriptedApi]:
     """Follow pods, nodes and these until something holds."""

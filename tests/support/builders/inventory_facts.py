@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.broker.cluster.inventory import stock_of
+from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.model.views import NodeView
 from support.properties.broker_invariants import must
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
 
 __all__ = [
     "AMD",
@@ -86,25 +86,25 @@ def matrix(count: int, link: str = "NV2") -> str:
     return json.dumps([["X" if i == j else link for j in range(count)] for i in range(count)])
 
 
-def stock(view: NodeView, **objects: Mapping[str, object]) -> Stock:
+def stock(view: NodeView, **objects: Mapping[str, object]) -> NodeInventory:
     """What comes of it; problems name the node, and devices stand in order, whatever it is."""
-    found = stock_of(view, objects)
+    found = merge_inventory(view, objects)
     must(all(problem.where == "node n1" for problem in found.problems), f"a problem is elsewhere: {found.problems}")
     places = [device.index for device in found.devices]
     must(places == sorted(places), f"out of order: {places}")
     return found
 
 
-def keys(found: Stock) -> list[str]:
+def keys(found: NodeInventory) -> list[str]:
     """What its problems are about."""
     return [problem.key for problem in found.problems]
 
 
-def words_of(found: Stock) -> set[str]:
+def words_of(found: NodeInventory) -> set[str]:
     """The dialects alone."""
     return {word for word in found.words if "/" not in word}
 
 
-def ids(found: Stock) -> list[str]:
+def ids(found: NodeInventory) -> list[str]:
     """Its devices."""
     return [device.id for device in found.devices]

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.apiserver.faults import Fault
 from support.embedded.invariants import nobody_waits_in_vain, nothing_is_sold_twice
 
@@ -207,5 +207,5 @@ class Chaos:
     def _remove(self, name: str) -> None:
         try:
             self.bed.store.delete("pods", name, "default")
-        except RefusedError:
+        except ApiError:
             return

@@ -15,9 +15,9 @@ from support.fakes.scripted_api import FakeTime, Reply, play, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.kinds import Source
+    from linkwise.kube.watch.kinds import WatchedKind
     from support.fakes.scripted_api import ScriptedApi
 
 __all__ = ["GONE", "LIST", "LOOK", "WATCH", "Seen", "follow", "node", "pod"]
@@ -45,12 +45,12 @@ class Seen:
     def __init__(
         self,
         connection: Connection,
-        source: Source = PODS,
+        source: WatchedKind = PODS,
         settings: WatchSettings | None = None,
         known: Callable[[], set[str]] | None = None,
-        check: Callable[[list[Sight]], object] = id,
+        check: Callable[[list[WatchEvent]], object] = id,
     ) -> None:
-        self.batches: list[list[Sight]] = []
+        self.batches: list[list[WatchEvent]] = []
         self.check = check
         self.time = FakeTime()
         self.reflector = Reflector(
@@ -64,13 +64,13 @@ class Seen:
         )
         self.task = asyncio.create_task(self.reflector.run())
 
-    def take_in(self, sights: list[Sight]) -> None:
+    def take_in(self, sights: list[WatchEvent]) -> None:
         """Keep what is shown, unless the check raises."""
         self.check(sights)
         self.batches.append(sights)
 
     @property
-    def sights(self) -> list[Sight]:
+    def sights(self) -> list[WatchEvent]:
         """All that was shown so far."""
         return [sight for batch in self.batches for sight in batch]
 
@@ -94,11 +94,11 @@ class Seen:
 def follow(  # noqa: PLR0913 - a builder: every field but two has a default
     scripts: Mapping[str, tuple[Reply, ...]],
     holds: Callable[[Seen, ScriptedApi], object],
-    source: Source = PODS,
+    source: WatchedKind = PODS,
     settings: WatchSettings | None = None,
     *,
     known: Callable[[], set[str]] | None = None,
-    check: Callable[[list[Sight]], object] = id,
+    check: Callable[[list[WatchEvent]], object] = id,
 ) -> tuple[Seen, ScriptedApi]:
     """Follow a source until something holds; what `check` raises, the sink does."""
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from linkwise.broker.effects import Bind, Effect
     from linkwise.engine.ledger import Outcome
 
-__all__ = ["Ended", "Recorder", "Reply", "Served"]
+__all__ = ["BindResult", "Recorder", "Reply", "Served"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class BindResult:
     """How a bind ended."""
 
     outcome: Outcome
@@ -37,19 +37,19 @@ class Ended:
 class Recorder:
     """Keeps all effects; binds end as `ends` says in order, and then as written."""
 
-    ends: list[Ended | Exception] = field(default_factory=list)
-    settled: Ended = field(default_factory=lambda: Ended("written"))
+    ends: list[BindResult | Exception] = field(default_factory=list)
+    settled: BindResult = field(default_factory=lambda: BindResult("written"))
     binds: list[Bind] = field(default_factory=list)
     told: list[Effect] = field(default_factory=list)
     held: asyncio.Event | None = None
     """binds wait for it, if there is one"""
 
-    async def bind(self, effect: Bind) -> Ended:
+    async def bind(self, effect: Bind) -> BindResult:
         """Note it."""
         self.binds.append(effect)
         if self.held is not None:
             await self.held.wait()
-        ended = self.ends.pop(0) if self.ends else Ended("written")
+        ended = self.ends.pop(0) if self.ends else BindResult("written")
         if isinstance(ended, Exception):
             raise ended
         return ended
@@ -59,7 +59,7 @@ class Recorder:
         if self.held is not None:
             self.held.set()
 
-    async def settle(self, effect: Bind) -> Ended:
+    async def settle(self, effect: Bind) -> BindResult:
         """As was said before."""
         del effect
         return self.settled

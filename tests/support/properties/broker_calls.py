@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Annotate, Bind
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.model.ledger_entry import Outcome
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.vendors.machines import profile
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.node import Mode
 
 __all__ = ["ALONE", "GROUPS", "OBJECTS", "RACK", "Call", "Caller", "calls"]
@@ -139,7 +139,7 @@ def _see_node(caller: Caller, call: Call) -> object:
     name = caller.node(call.node)
     mode: Mode = "percent" if call.node == len(MACHINES) else "any"
     machine = profile(MACHINES[call.node % len(MACHINES)] if mode == "any" else "dgx-a100")
-    sights: list[Sight] = list(fleet_node(machine, name, mode=mode, sick={call.number} if call.number > 4 else ()))
+    sights: list[WatchEvent] = list(fleet_node(machine, name, mode=mode, sick={call.number} if call.number > 4 else ()))
     for place, sight in enumerate(sights):
         if isinstance(sight, NodeView):
             sights[place] = replace(sight, labels={**sight.labels, RACK: f"r{call.node % 2}"})
@@ -191,7 +191,7 @@ def _outcome(caller: Caller, call: Call) -> object:
 
 def _gone(caller: Caller, call: Call) -> object:
     pod = caller.pods.pop(call.pod, None)
-    return caller.broker.observe([PodGone(pod.uid if pod else "nobody")], caller.now)
+    return caller.broker.observe([PodDeleted(pod.uid if pod else "nobody")], caller.now)
 
 
 def _later(caller: Caller, call: Call) -> object:

@@ -6,10 +6,10 @@ import json
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from linkwise.broker.cluster.inventory import stock_of
+from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.unobserved import KEPT, unseen_member
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.usage import node_of, usage_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.answers import BindAnswer, FilterAnswer
     from linkwise.broker.broker import Broker
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Entry
     from linkwise.model.views import PodView
     from support.properties.broker_world import World
@@ -68,7 +68,7 @@ class Checks:
         """nodes that took no pods for a while, of which whoever schedules single pods learns by itself"""
         self.early: set[str] = set()
         """members that asked before they were seen, and were not woken since"""
-        self._kinds: dict[tuple[object, ...], Wanted] = {}
+        self._kinds: dict[tuple[object, ...], Query] = {}
         self._names: dict[str, Sequence[str]] = {}
 
     def all(self) -> None:
@@ -102,7 +102,7 @@ class Checks:
         wanted = state.wanted(state.wish(pod))
         if wanted is None:
             return
-        self._kinds[wanted.kind()] = wanted
+        self._kinds[wanted.table_key()] = wanted
         must(len(set(answer.nodes)) == len(answer.nodes), "a node is offered twice")
         must(set(answer.nodes) <= set(names), "a node is offered that was not asked about")
         if answer.nodes:
@@ -165,7 +165,7 @@ class Checks:
         ledger = self._world.broker.state.cluster.ledger
         for key, told in self._world.api.told.items():
             uid = key.removeprefix("pod/")
-            if isinstance(told[-1], PodGone) or self._world.api.known_over(uid):
+            if isinstance(told[-1], PodDeleted) or self._world.api.known_over(uid):
                 must(ledger.get(uid) is None, f"{uid} is over and holds devices")
 
     def _what_agents_see_is_taken(self) -> None:
@@ -181,7 +181,7 @@ class Checks:
         cluster = self._world.broker.state.cluster
         must(cluster.index.nodes.keys() == cluster.nodes.keys() == cluster.stocks.keys(), "the index has other nodes")
         for name, stock in cluster.stocks.items():
-            must(stock == stock_of(cluster.nodes[name], cluster.documents(name)), f"{name} has other devices")
+            must(stock == merge_inventory(cluster.nodes[name], cluster.documents(name)), f"{name} has other devices")
             usage = usage_of(stock, cluster.ledger.on(name), cluster.ended_on(stock))
             must(cluster.index.nodes[name] == node_of(stock, usage), f"the index has another {name}")
         names = [(view.namespace, view.name) for view in cluster.pods.values()]

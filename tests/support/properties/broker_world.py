@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Annotate, Wake
 from linkwise.model.views import PodView
-from linkwise.testing.cluster import Box, binds
+from linkwise.testing.cluster import FakeNode, binds
 from support.properties.broker_invariants import Checks, claims, must
 from support.properties.cluster_moves import CLUSTER_MOVES, box_of, one_of
 from support.properties.model_api import Flight, ModelApi
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.settings import PlacingSettings
     from linkwise.testing.cluster import Family
     from support.properties.cluster_moves import Move
@@ -60,7 +60,7 @@ class World:
         for number in range(1 + nodes % 4):
             family = self.families[number % len(self.families)]
             count = 8 if family == "ring" else 2 + number % 3
-            self.api.add(Box(f"n{number}", family, count, inventory=number != 2 or family == "percent"))
+            self.api.add(FakeNode(f"n{number}", family, count, inventory=number != 2 or family == "percent"))
         self.see(self.api.deliver_all())
 
     def step(self, move: str, a: int, b: int, c: int) -> None:
@@ -74,7 +74,7 @@ class World:
         self._made += 1
         return self._made
 
-    def see(self, sights: Iterable[Sight]) -> None:
+    def see(self, sights: Iterable[WatchEvent]) -> None:
         """The watch tells something."""
         self.take(self.broker.observe(sights, self.now))
 

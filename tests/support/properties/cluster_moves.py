@@ -14,7 +14,7 @@ from support.properties.model_api import runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from linkwise.testing.cluster import Box, Family
+    from linkwise.testing.cluster import FakeNode, Family
     from support.properties.broker_world import World
 
     Move = Callable[[World, int, int, int], None]
@@ -41,7 +41,7 @@ def one_of(things: Sequence[T], number: int) -> T | None:
     return things[number % len(things)] if things else None
 
 
-def box_of(world: World, number: int) -> Box:
+def box_of(world: World, number: int) -> FakeNode:
     """One of the nodes."""
     boxes = list(world.api.boxes.values())
     return boxes[number % len(boxes)]
@@ -133,7 +133,7 @@ def agent(world: World, a: int, b: int, c: int) -> None:
     world.api.change(box.name, allocations=seen)
 
 
-def _in_use(box: Box, pods: Sequence[PodView]) -> dict[str, tuple[str, ...]]:
+def _in_use(box: FakeNode, pods: Sequence[PodView]) -> dict[str, tuple[str, ...]]:
     """What pods have by their records; of whole devices no two the same, and any that are left where none is told."""
     by_index = {f"#{index}": box.device(index) for index in range(box.count)}
     found = {pod.uid: tuple(by_index.get(name, name) for name in devices_of(pod)) for pod in pods}

@@ -7,11 +7,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.groups.bundles import mates_of, together
+from linkwise.broker.groups.bundles import bundle_view, mates_of
 from linkwise.broker.groups.planning import gathered
 from linkwise.broker.groups.readiness import unready
 from linkwise.broker.groups.stale_gangs import has_begun
-from linkwise.broker.groups.what_if import Trying
+from linkwise.broker.groups.what_if import WhatIf
 from linkwise.dialects.linkwise.dialect import PLAN, plan_of
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import PodView
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from linkwise.broker.answers import BindAnswer, FilterAnswer
     from linkwise.broker.effects import Evict
-    from linkwise.broker.groups.registry import Gathered, HeldPlan
+    from linkwise.broker.groups.registry import GroupView, HeldPlan
     from linkwise.broker.state import State
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from support.properties.broker_world import World
 
 __all__ = ["GroupChecks"]
@@ -72,7 +72,7 @@ class GroupChecks(Checks):
         for uid in waiting:
             self._has_its_place(uid, key, held)
 
-    def _is_whole(self, found: Gathered, held: HeldPlan) -> None:
+    def _is_whole(self, found: GroupView, held: HeldPlan) -> None:
         group = found.group
         if group.minimum is None or group.key in self.state.groups.satisfied:
             return
@@ -159,7 +159,7 @@ class GroupChecks(Checks):
                 must(told or key in book.evicting, f"{key} is stuck halfway, and nothing will change that")
                 must(book.evicting.get(key, inf) > self._world.now, f"{key} is stuck halfway after its time")
 
-    def _evictable(self, found: Gathered) -> list[PodView]:
+    def _evictable(self, found: GroupView) -> list[PodView]:
         group, known = found.group, self.state.cluster.pods
         started = group.key in self.state.groups.satisfied or len(found.bound) >= (group.minimum or 0)
         if not group.strict or group.match_policy == "only-waiting" or started or any(map(has_begun, found.bound)):
@@ -206,7 +206,7 @@ class GroupChecks(Checks):
             placement = held.plan.placements.get(bound.uid) if held else None
             must(placement and placement.offer == bound.grant.offer, f"{bound.uid} is bound to what was not planned")
 
-    def _group_of(self, uid: str) -> Gathered | None:
+    def _group_of(self, uid: str) -> GroupView | None:
         key = self.state.groups.key_of(uid)
         return gathered(self.state, key) if key else None
 
@@ -223,12 +223,12 @@ class GroupChecks(Checks):
             if found and uid in {pod.uid for pod in found.waiting}:
                 self._has_a_reason(uid, found, generation)
 
-    def _has_a_reason(self, uid: str, found: Gathered, generation: int) -> None:
+    def _has_a_reason(self, uid: str, found: GroupView, generation: int) -> None:
         state, key = self.state, found.group.key
         first = mates_of(state, key)[0]
         reason = unready(state, found, self._world.now)
         held = state.groups.plans.get(key)
-        if first in state.runs or self._comes(together(state, key)):
+        if first in state.runs or self._comes(bundle_view(state, key)):
             return  # it is woken when the plan is made
         if held:  # who has no place in it is woken when it ends
             must(held.generation == generation, f"{uid} was not told of its plan")
@@ -240,11 +240,11 @@ class GroupChecks(Checks):
         elif self._world.now < state.groups.rests.get(first, (0, self._world.now))[1]:
             must(first in state.groups.alarms, f"{uid} rests, and nobody will wake it")
         else:
-            whole = together(state, key) or found
-            plan = Trying(state, whole, 4000).plan()
+            whole = bundle_view(state, key) or found
+            plan = WhatIf(state, whole, 4000).plan()
             must(plan is None, f"{uid} was not told that {key} fits: {plan}")
 
-    def _comes(self, found: Gathered | None) -> bool:
+    def _comes(self, found: GroupView | None) -> bool:
         """Whether a member has not been tried since it came: then all are planned when it is."""
         return found is not None and any(pod.uid not in self.refused for pod in found.waiting)
 
@@ -272,7 +272,7 @@ class GroupChecks(Checks):
             told = [plan_of(pod)[0] for pod in pods if pod and not pod.node]
             whole = all(pods) and all(plan and (plan.id, plan.generation) == (key, held.generation) for plan in told)
             under_way = any((entry := old.cluster.ledger.get(uid)) and entry.state == "ASSUMED" for uid in places)
-            if not whole or not told or held.mates or self.contradicted or under_way:
+            if not whole or not told or held.bundle or self.contradicted or under_way:
                 continue
             wait = [pod.uid for pod in pods if pod and not pod.node and old.groups.key_of(pod.uid) == key]  # or it left
             entries = [new.cluster.ledger.get(uid) for uid in wait if places[uid].offer]
@@ -293,7 +293,7 @@ class GroupChecks(Checks):
             must(not nodes, f"{pod.uid} could be placed on {nodes} if everything was forgotten")
 
 
-def _unwritten(sight: Sight) -> Sight:
+def _unwritten(sight: WatchEvent) -> WatchEvent:
     """The same without a plan that was written: what is left of one may hold again for whoever starts anew."""
     if not isinstance(sight, PodView):
         return sight

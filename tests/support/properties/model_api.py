@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.model.views import NodeView, PodView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.broker.effects import Annotate, Bind
-    from linkwise.broker.watch_events import Sight
-    from linkwise.testing.cluster import Box
+    from linkwise.broker.watch_events import WatchEvent
+    from linkwise.testing.cluster import FakeNode
 
 __all__ = ["Flight", "ModelApi", "runs"]
 
@@ -39,17 +39,17 @@ class ModelApi:
 
     def __init__(self) -> None:
         self.pods: dict[str, PodView] = {}
-        self.boxes: dict[str, Box] = {}
+        self.boxes: dict[str, FakeNode] = {}
         self.gone: set[str] = set()
         """nodes that are not there now"""
         self.objects: dict[tuple[str, str], Mapping[str, object]] = {}
         """PodGroups, by kind and name"""
-        self.owed: dict[str, list[Sight]] = {}
+        self.owed: dict[str, list[WatchEvent]] = {}
         """what the watch has not told yet, by object"""
-        self.told: dict[str, list[Sight]] = {}
+        self.told: dict[str, list[WatchEvent]] = {}
         self.version = 0
 
-    def add(self, box: Box) -> None:
+    def add(self, box: FakeNode) -> None:
         """A node is there, or is as this box says."""
         self.version += 1
         known, self.boxes[box.name] = self.boxes.get(box.name), replace(box, version=self.version)
@@ -83,7 +83,7 @@ class ModelApi:
         """A pod is gone; whoever lists by name may never be told, if another one takes its name."""
         del self.pods[uid]
         if tell:
-            self._owe(f"pod/{uid}", PodGone(uid))
+            self._owe(f"pod/{uid}", PodDeleted(uid))
 
     def bind(self, bound: Bind) -> bool:
         """Write a binding; false if that is a conflict."""
@@ -106,7 +106,7 @@ class ModelApi:
             self.objects[kind, name] = document
         self._owe(f"object/{kind}/{name}", ClusterObject(kind, name, document))
 
-    def deliver(self, key: str, count: int) -> list[Sight]:
+    def deliver(self, key: str, count: int) -> list[WatchEvent]:
         """The next news of one object."""
         news = self.owed[key][:count]
         self.owed[key] = self.owed[key][count:]
@@ -115,20 +115,20 @@ class ModelApi:
         self.told.setdefault(key, []).extend(news)
         return news
 
-    def deliver_all(self) -> list[Sight]:
+    def deliver_all(self) -> list[WatchEvent]:
         """All that is owed, object by object."""
         return [sight for key in list(self.owed) for sight in self.deliver(key, len(self.owed[key]))]
 
-    def everything(self) -> list[Sight]:
+    def everything(self) -> list[WatchEvent]:
         """Tell all that is true now, as a list does, and nothing of what was owed."""
         self.owed.clear()
         truth = self.truth()
         self.told = {key: [sight] for key, sight in truth.items()}
         return list(truth.values())
 
-    def truth(self) -> dict[str, Sight]:
+    def truth(self) -> dict[str, WatchEvent]:
         """All that is true now, by object."""
-        found: dict[str, Sight] = {f"node/{name}": box.view() for name, box in self.boxes.items()}
+        found: dict[str, WatchEvent] = {f"node/{name}": box.view() for name, box in self.boxes.items()}
         found = {key: sight for key, sight in found.items() if key.removeprefix("node/") not in self.gone}
         found |= {f"inventory/{name}": box.told() for name, box in self.boxes.items()}
         found |= {f"pod/{uid}": pod for uid, pod in self.pods.items()}
@@ -156,5 +156,5 @@ class ModelApi:
         told = [sight for sight in self.told.get(f"pod/{uid}", ()) if isinstance(sight, PodView)]
         return bool(told) and bool(told[-1].node) and not runs(told[-1])
 
-    def _owe(self, key: str, sight: Sight) -> None:
+    def _owe(self, key: str, sight: WatchEvent) -> None:
         self.owed.setdefault(key, []).append(sight)

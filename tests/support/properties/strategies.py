@@ -65,7 +65,7 @@ def questions(draw: st.DrawFn, most: int = 8) -> Question:
 
 
 _NAMESPACES = st.sampled_from(["team-a", "team-b"])
-_KINDS_WORLDS = st.builds(Link.of, st.integers(0, 3), st.sampled_from(list(Pcie)))
+_LINKS = st.builds(Link.of, st.integers(0, 3), st.sampled_from(list(Pcie)))
 
 
 @st.composite
@@ -115,7 +115,7 @@ def _matrices(draw: st.DrawFn, count: int) -> tuple[tuple[tuple[Link, ...], ...]
     samples = [[0.0] * count for _ in range(count)]
     for i in range(count):
         for j in range(i):
-            links[i][j] = links[j][i] = draw(_KINDS_WORLDS)
+            links[i][j] = links[j][i] = draw(_LINKS)
             samples[i][j], samples[j][i] = draw(speeds), draw(speeds)
     return tuple(map(tuple, links)), tuple(map(tuple, samples))
 

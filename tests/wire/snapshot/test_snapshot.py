@@ -15,9 +15,9 @@ from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.ledger_entry import Entry
 from linkwise.model.settings import BandwidthSettings, PlacingSettings, ShareSettings
 from linkwise.model.snapshot import (
+    BrokerState,
     EffectKept,
     GroupsKept,
-    Kept,
     LevelKept,
     OfferKept,
     PlacementKept,
@@ -53,7 +53,7 @@ FULL = Snapshot(
     (NodeView("n1", capacity={"cpu": "4"}),),
     {"n1": {"Device": {"spec": {"topology": [1.25, None, "x"]}}}},
     (POD,),
-    Kept(
+    BrokerState(
         entries=(Entry(GRANT, "PLANNED", "team", 5.0, ASK, 3, (2, 3), "unknown", 9.75),),
         serial=3,
         asked=(POD, PodView("team", "other", "u-2", version=1)),
@@ -139,7 +139,7 @@ def test_a_pod_that_asked_as_it_is_seen_is_named_by_its_uid_alone() -> None:
         ((ShortKept,), ShortRecord),
         ((ToldKept,), ToldRecord),
         ((Reason,), ReasonRecord),
-        ((Kept,), _Kept),
+        ((BrokerState,), _Kept),
     ],
 )
 def test_a_record_has_every_field_of_its_value(values: tuple[type, ...], record: type[msgspec.Struct]) -> None:

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.cluster_objects import ClusterObjects, document_of
-from linkwise.broker.cluster.inventory import kind_of, stock_in_any_case
-from linkwise.broker.cluster.pod_request import Wishes, asks_for_devices
+from linkwise.broker.cluster.inventory import kind_of, merge_or_report
+from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
 from linkwise.broker.cluster.pods import Pods, holds_devices
 from linkwise.broker.cluster.recorded_grants import elsewhere, untold
 from linkwise.dialects.registry import held_by
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.broker.cluster.cluster_objects import Parse
-    from linkwise.broker.cluster.pod_request import Wish
+    from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.model.demand import Load
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.settings import PlacingSettings
-    from linkwise.model.snapshot import Kept, Snapshot
+    from linkwise.model.snapshot import BrokerState, Snapshot
     from linkwise.model.verdict import Problem
     from linkwise.model.views import NodeView, PodView
 
@@ -46,7 +46,7 @@ class Cluster:
     def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
         self.settings: Final = settings
         self._parse: Final = parse
-        self.wishes: Final = Wishes(settings.policies, by_owner=settings.group.by_owner)
+        self.wishes: Final = RequestCache(settings.policies, by_owner=settings.group.by_owner)
         self.known: Final = Pods()
         self.nodes: dict[str, NodeView] = {}
         self.unready: set[str] = set()
@@ -54,7 +54,7 @@ class Cluster:
         self.objects: dict[str, dict[str, Mapping[str, object] | bytes]] = {}
         """what else is known of a node, by the node's name and the object's kind"""
         self.shared: Final = ClusterObjects()
-        self.stocks: dict[str, Stock] = {}
+        self.stocks: dict[str, NodeInventory] = {}
         self.ledger: Final = Ledger()
         self.index: Final = Index(settings)
         self.drift: dict[str, tuple[Drift, ...]] = {}
@@ -63,7 +63,7 @@ class Cluster:
         """nodes where that changed since it was last emptied, and what disagreed before"""
         self.problems: dict[str, tuple[Problem, ...]] = {}
         """of pods, by UID"""
-        self.restocked: dict[str, Stock | None] = {}
+        self.restocked: dict[str, NodeInventory | None] = {}
         """nodes of which people should be told since it was last emptied, and what they had before"""
         self._changed: dict[str, Grant] = {}
         """what the record of a bound pod says now, where it said something else when it was first seen"""
@@ -149,7 +149,7 @@ class Cluster:
         """What neither views nor ledger tell: who is gone, whose record changed, who is elsewhere."""
         return dict(self.known.gone), dict(self._changed), dict(self._moved)
 
-    def restore(self, snapshot: Snapshot, kept: Kept) -> None:
+    def restore(self, snapshot: Snapshot, kept: BrokerState) -> None:
         """Become what a snapshot holds; `settle` works out what follows."""
         self.nodes = {view.name: view for view in snapshot.nodes}
         self.unready = {view.name for view in snapshot.nodes if not view.ready}
@@ -192,7 +192,7 @@ class Cluster:
         view, before = self.nodes.get(name), self.stocks.pop(name, None)
         if view is None:
             return
-        stock = self.stocks[name] = stock_in_any_case(view, self.documents(name))
+        stock = self.stocks[name] = merge_or_report(view, self.documents(name))
         if stock.problems if before is None else (before.problems, before.devices) != (stock.problems, stock.devices):
             self.restocked.setdefault(name, before)
         if before and kind_of(before) != kind_of(stock):
@@ -230,11 +230,11 @@ class Cluster:
             return False
         return {device.id for device in stock.devices}.issuperset(entry.grant.offer.devices)
 
-    def ended_on(self, stock: Stock) -> list[str]:
+    def ended_on(self, stock: NodeInventory) -> list[str]:
         """Pods that use nothing any more, though the node's agent has them in its list still."""
         return [uid for uid in stock.allocations if self.known.ended(uid)]
 
-    def _correct(self, stock: Stock) -> None:
+    def _correct(self, stock: NodeInventory) -> None:
         """Believe a changed record where it is what the node's agent saw."""
         for entry in self.ledger.on(stock.name):
             changed, used = self._changed.get(entry.pod), stock.allocations.get(entry.pod)
@@ -245,7 +245,7 @@ class Cluster:
                 )
         self.ledger.touched.discard(stock.name)
 
-    def _drift_of(self, entry: Entry, stock: Stock) -> Drift | None:
+    def _drift_of(self, entry: Entry, stock: NodeInventory) -> Drift | None:
         if changed := self._changed.get(entry.pod):
             believed = stock.allocations.get(entry.pod) or entry.grant.offer.devices
             return Drift("changed", stock.name, (entry.pod,), changed.offer.devices, believed)
@@ -284,7 +284,7 @@ class Cluster:
             return
         self.ledger.touched.add(known.node)
 
-    def _read(self, view: PodView) -> tuple[Grant | None, Wish | None]:
+    def _read(self, view: PodView) -> tuple[Grant | None, PodRequest | None]:
         """What a bound pod was given, or what it wants; a record tells all that matters."""
         held = held_by(view)
         grant = held.grant if held.grant and held.grant.offer.parts else None  # a record of nothing tells nothing

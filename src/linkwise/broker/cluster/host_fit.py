@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     Company = Callable[[tuple[PodTerm, ...]], Iterable[Neighbour]]
     """of those who run, whoever is enough to tell that all terms mean somebody"""
 
-__all__ = ["company_in", "labels_of", "needed_by", "stopped"]
+__all__ = ["company_in", "labels_of", "misfit", "needed_by"]
 
 
-def stopped(state: State, pod: PodView, demand: Demand, name: str) -> Reason | None:
+def misfit(state: State, pod: PodView, demand: Demand, name: str) -> Reason | None:
     """The first thing beside devices that keeps the pod off a node."""
     cluster = state.cluster
     view = cluster.nodes[name]

@@ -20,7 +20,7 @@ from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA
 from linkwise.dialects.pod_resources import quantity
 from linkwise.dialects.registry import DIALECTS, owners
 from linkwise.errors import InputError
-from linkwise.model.inventory import NodeFacts, Stock
+from linkwise.model.inventory import NodeFacts, NodeInventory
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Mode
     from linkwise.model.views import NodeView
 
-__all__ = ["kind_of", "stock_in_any_case", "stock_of"]
+__all__ = ["kind_of", "merge_inventory", "merge_or_report"]
 
 _BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
 ORDER: Final = (SOURCE, "koordinator", "ascend", "aliyun", "nvidia", "amd")
@@ -47,7 +47,7 @@ SHARING: Final = frozenset({SOURCE, "aliyun"})
 """sources that count memory as a node in the mode `share` does"""
 
 
-def stock_of(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Stock:
+def merge_inventory(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeInventory:
     """What the node has, by its own words and by the objects that tell of it."""
     told = _told(view, objects)
     problems = [problem for facts in told.values() for problem in facts.problems]
@@ -60,7 +60,7 @@ def stock_of(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Sto
     linked = [facts for name, facts in told.items() if name in vendor or not facts.devices]
     topology = topology_of(linked, devices, where_node(view), problems)
     _compare(view, told.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
-    return Stock(
+    return NodeInventory(
         name=view.name,
         devices=devices,
         topology=topology,
@@ -76,16 +76,16 @@ def stock_of(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Sto
     )
 
 
-def stock_in_any_case(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> Stock:
+def merge_or_report(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeInventory:
     """The same; nothing where that fails, and a problem that says so: one node must not stop all others."""
     try:
-        return stock_of(view, objects)
+        return merge_inventory(view, objects)
     except Exception as error:  # noqa: BLE001 - whatever nobody thought of
         wrong = f"what it has can't be worked out, which is a fault of Linkwise: {type(error).__name__}: {error}"
-        return Stock(view.name, problems=(Problem(where_node(view), "devices", wrong),))
+        return NodeInventory(view.name, problems=(Problem(where_node(view), "devices", wrong),))
 
 
-def kind_of(stock: Stock) -> tuple[object, ...]:
+def kind_of(stock: NodeInventory) -> tuple[object, ...]:
     """What decides whether a node serves an ask, beside what is free of it."""
     return stock.words, stock.profile, stock.topology
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.cluster.cluster import Cluster
     from linkwise.model.device import Device
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
 
 __all__ = ["node_news"]
 
@@ -23,7 +23,7 @@ def node_news(cluster: Cluster) -> list[Event]:
     return [event for before, after in pairs for event in (*_problems(before, after), *_health(cluster, before, after))]
 
 
-def _problems(before: Stock | None, after: Stock) -> Iterator[Event]:
+def _problems(before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:
     """A matrix that is rejected, counts that differ."""
     known = before.problems if before else ()
     for problem in after.problems:
@@ -31,7 +31,7 @@ def _problems(before: Stock | None, after: Stock) -> Iterator[Event]:
             yield Event("Warning", "InventoryProblem", f"{problem.key}: {problem.sentence}", node=after.name)
 
 
-def _health(cluster: Cluster, before: Stock | None, after: Stock) -> Iterator[Event]:
+def _health(cluster: Cluster, before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:
     """Devices that worked and do not, told to the node and to the pods that have them; and those that work again."""
     was = {device.id: device.healthy for device in before.devices} if before else {}
     changed = [device for device in after.devices if was.get(device.id, device.healthy) != device.healthy]
@@ -48,7 +48,7 @@ def _health(cluster: Cluster, before: Stock | None, after: Stock) -> Iterator[Ev
             yield Event("Warning", "DeviceFailed", sentence, pod.namespace, pod.name, uid)
 
 
-def _holders(cluster: Cluster, stock: Stock, device: Device) -> list[str]:
+def _holders(cluster: Cluster, stock: NodeInventory, device: Device) -> list[str]:
     """Pods that have the device, by what the node's agent saw, or else by their records."""
     known = {device.id, f"#{device.index}"}
     held = {

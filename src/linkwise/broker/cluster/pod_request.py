@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST",
     "TEMPLATES",
-    "Wish",
-    "Wishes",
+    "PodRequest",
+    "RequestCache",
     "asks_for_devices",
     "group_said",
     "policy_for_devices",
     "policy_of",
-    "wish_of",
+    "read_request",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PodRequest:
     """An ask that can be put to nodes, or what is wrong with it."""
 
     dialect: str = ""
@@ -55,15 +55,15 @@ class Wish:
         return None if self.ask else next((found for found in self.problems if owners(found.key)), None)
 
 
-def wish_of(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool = False) -> Wish:
+def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool = False) -> PodRequest:
     """What the pod says; `by_resource` and `by_owner` are the administrator's choice of policies and of groups."""
     said = understand(pod)
     group = group_said(pod, by_owner=True)[0] if by_owner else said.group
     if said.ask is None:
-        return Wish(said.dialect, None, "", group, said.problems)
+        return PodRequest(said.dialect, None, "", group, said.problems)
     policy, wrong = policy_of(pod, said.dialect, said.ask, in_group=group is not None, by_resource=by_resource)
     problems = (*said.problems, wrong) if wrong else said.problems
-    return Wish(said.dialect, said.ask, policy, group, problems)
+    return PodRequest(said.dialect, said.ask, policy, group, problems)
 
 
 def group_said(pod: PodView, *, by_owner: bool) -> tuple[Group | None, tuple[Problem, ...]]:
@@ -97,7 +97,7 @@ _words: Final = attrgetter(
 """all that dialects read of a pod to learn what it wants, beside its namespace"""
 
 
-class Wishes:
+class RequestCache:
     """Answers for pods that are made again and again.
 
     Args:
@@ -110,9 +110,9 @@ class Wishes:
         self._by_resource = by_resource
         self._by_owner = by_owner
         self._most = most
-        self._known: dict[tuple[str, int, int, str | None], tuple[PodView, Wish]] = {}
+        self._known: dict[tuple[str, int, int, str | None], tuple[PodView, PodRequest]] = {}
 
-    def of(self, pod: PodView) -> Wish:
+    def of(self, pod: PodView) -> PodRequest:
         """What the pod wants; its words are compared, for a version alone is no proof: whoever asks may have made it up."""
         # Views of one template share these parts, and the view that is kept keeps them from being anybody else's.
         template = (pod.namespace, id(pod.containers), id(pod.labels))
@@ -120,7 +120,7 @@ class Wishes:
             known = self._known.get((*template, name))
             if known and _words(known[0]) == _words(pod):
                 return known[1]
-        wish = wish_of(pod, self._by_resource, by_owner=self._by_owner)
+        wish = read_request(pod, self._by_resource, by_owner=self._by_owner)
         if sum(map(len, pod.annotations.values())) <= LONGEST:
             self._known[*template, pod.name if wish.problems else None] = (pod, wish)  # problems name the pod
         if len(self._known) > self._most:

@@ -12,15 +12,15 @@ from linkwise.model.node import FREE, Use
 from linkwise.model.verdict import Grant, Offer, Part
 
 if TYPE_CHECKING:
-    from linkwise.broker.cluster.pod_request import Wish
+    from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.engine.ledger import Entry
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.views import PodView
 
 __all__ = ["elsewhere", "held_alone", "parts_held", "untold"]
 
 
-def held_alone(stock: Stock, entry: Entry) -> Usage:
+def held_alone(stock: NodeInventory, entry: Entry) -> Usage:
     """What the pod takes, as if nobody else took anything."""
     if entry.pod not in stock.allocations and entry.untold is None:
         known = {device.id for device in stock.devices}
@@ -40,7 +40,7 @@ def _used(entry: Entry) -> dict[str, Use]:
     return used
 
 
-def parts_held(stock: Stock, entry: Entry) -> tuple[Part, ...]:
+def parts_held(stock: NodeInventory, entry: Entry) -> tuple[Part, ...]:
     """The same by container; without the containers where the record tells of other devices."""
     by_index = {f"#{device.index}": device.id for device in stock.devices}
     recorded = tuple(
@@ -54,7 +54,7 @@ def parts_held(stock: Stock, entry: Entry) -> tuple[Part, ...]:
     return tuple(Part("", (device,), use.share, use.core) for device, use in used.items())
 
 
-def untold(view: PodView, wish: Wish | None) -> Grant:
+def untold(view: PodView, wish: PodRequest | None) -> Grant:
     """The grant of a bound pod without a record: nobody knows which devices it has."""
     mode = wish.ask.mode if wish and wish.ask else "whole"
     return Grant(view.uid, wish.policy if wish else "", Offer(view.node, ()), mode=mode)

@@ -10,25 +10,35 @@ from linkwise.broker.groups.planning import Run, asked_of, crowded, gathered, ho
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from linkwise.broker.groups.registry import Gathered, GroupBook
+    from linkwise.broker.groups.registry import GroupRegistry, GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.ask import Group
 
-__all__ = ["alternatives", "apart", "begin", "bundled", "groups_of", "hold_together", "mates_of", "tie", "together"]
+__all__ = [
+    "alternatives",
+    "apart",
+    "begin",
+    "bundle_view",
+    "bundled",
+    "groups_of",
+    "hold_together",
+    "link_plans",
+    "mates_of",
+]
 
 
 def mates_of(state: State, key: str) -> tuple[str, ...]:
     """The gangs that start together and have not started yet, in one order; only the group itself if it is alone."""
     book = state.groups
-    bundle = book.bundle(key)
+    bundle = book.bundle_of(key)
     if not bundle or key in book.satisfied:
         return (key,)
     others = {other for name in bundle for other in book.named(name) if other not in book.satisfied}
     return tuple(sorted(other for other in others | {key} if other == key or _mates(book, key, other, bundle)))
 
 
-def bundled(state: State, group: Group) -> Iterator[tuple[str, Gathered | None]]:
+def bundled(state: State, group: Group) -> Iterator[tuple[str, GroupView | None]]:
     """The other gangs of a bundle that have not started, by name; None for one of which nobody is there."""
     for name in group.bundle if group.key not in state.groups.satisfied else ():
         keys = state.groups.named(name)
@@ -41,12 +51,12 @@ def bundled(state: State, group: Group) -> Iterator[tuple[str, Gathered | None]]
 
 def apart(state: State, group: Group) -> list[str]:
     """The gangs that a group names and that do not name the same ones: they are planned without each other."""
-    bundle = state.groups.bundle(group.key)
+    bundle = state.groups.bundle_of(group.key)
     found = ((name, other) for name, other in bundled(state, group) if other)
-    return sorted({name for name, other in found if state.groups.bundle(other.group.key) != bundle})
+    return sorted({name for name, other in found if state.groups.bundle_of(other.group.key) != bundle})
 
 
-def together(state: State, key: str) -> Gathered | None:
+def bundle_view(state: State, key: str) -> GroupView | None:
     """The group as it is planned: with all members of the gangs that start together with it, none of them left out."""
     keys = mates_of(state, key)
     if len(keys) == 1:
@@ -54,12 +64,12 @@ def together(state: State, key: str) -> Gathered | None:
     return _joined(keys[0], groups_of(state, keys))
 
 
-def groups_of(state: State, keys: Iterable[str]) -> list[Gathered]:
+def groups_of(state: State, keys: Iterable[str]) -> list[GroupView]:
     """The groups that have these keys, as they are now."""
     return [found for key in keys if (found := gathered(state, key))]
 
 
-def begin(state: State, key: str, found: Gathered) -> Run:
+def begin(state: State, key: str, found: GroupView) -> Run:
     """Begin to plan a group, or gangs that start together: all of their members, else as many as must start."""
     keys = mates_of(state, key)
     state.groups.missed.discard(key)
@@ -86,7 +96,7 @@ def hold_together(state: State, key: str, plan: Plan, now: float) -> bool:
         own = _share(plan, {pod.uid for pod in found.waiting} if found else set())
         if own.placements:
             hold(state, each, own, now)
-    tie(state, keys)
+    link_plans(state, keys)
     return True
 
 
@@ -101,22 +111,22 @@ def _stands(state: State, keys: Iterable[str], plan: Plan) -> bool:
     return not crowded(state, plan.placements.values())
 
 
-def tie(state: State, keys: Iterable[str]) -> None:
+def link_plans(state: State, keys: Iterable[str]) -> None:
     """Let the plans of these groups end together."""
     plans = state.groups.plans
     held = [key for key in keys if key in plans]
     for key in held:
-        plans[key] = replace(plans[key], mates=tuple(mate for mate in held if mate != key))
+        plans[key] = replace(plans[key], bundle=tuple(mate for mate in held if mate != key))
 
 
-def _mates(book: GroupBook, key: str, other: str, bundle: tuple[str, ...]) -> bool:
+def _mates(book: GroupRegistry, key: str, other: str, bundle: tuple[str, ...]) -> bool:
     """Whether two gangs name the same ones, and no plan holds for the other without this one."""
     held = book.plans.get(other)
-    apart = held is not None and not (key in book.plans and key in held.mates)
-    return not apart and book.bundle(other) == bundle
+    apart = held is not None and not (key in book.plans and key in held.bundle)
+    return not apart and book.bundle_of(other) == bundle
 
 
-def _joined(key: str, found: Sequence[Gathered]) -> Gathered:
+def _joined(key: str, found: Sequence[GroupView]) -> GroupView:
     """Several gangs as one of which everybody must be placed."""
     waiting = tuple(pod for each in found for pod in each.waiting)
     bound = tuple(pod for each in found for pod in each.bound)
@@ -131,7 +141,7 @@ def _joined(key: str, found: Sequence[Gathered]) -> Gathered:
     return replace(found[0], group=group, waiting=waiting, bound=bound, extra=())
 
 
-def _steps(state: State, parts: Sequence[Gathered]) -> Generator[None, None, Plan | None]:
+def _steps(state: State, parts: Sequence[GroupView]) -> Generator[None, None, Plan | None]:
     for found, left in alternatives(parts):
         plan = yield from planning(state, found)
         if plan is not None:
@@ -139,7 +149,7 @@ def _steps(state: State, parts: Sequence[Gathered]) -> Generator[None, None, Pla
     return None
 
 
-def alternatives(parts: Sequence[Gathered]) -> Iterator[tuple[Gathered, tuple[str, ...]]]:
+def alternatives(parts: Sequence[GroupView]) -> Iterator[tuple[GroupView, tuple[str, ...]]]:
     """What gangs that start together may be planned as, the best first, and the UIDs of members that are left out."""
     if len(parts) == 1:
         yield parts[0], ()
@@ -152,7 +162,7 @@ def alternatives(parts: Sequence[Gathered]) -> Iterator[tuple[Gathered, tuple[st
         yield least, left
 
 
-def _fewest(found: Gathered) -> Gathered:
+def _fewest(found: GroupView) -> GroupView:
     """Only those of a gang that must start, by rank."""
     minimum = found.group.minimum
     need = len(found.waiting) if minimum is None else max(0, minimum - len(found.bound))

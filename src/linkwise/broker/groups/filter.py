@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import FilterAnswer
-from linkwise.broker.cluster.host_fit import needed_by, stopped
+from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.groups.bundles import mates_of
 from linkwise.broker.groups.notices import answered, in_vain, not_ready
 from linkwise.broker.groups.plan_annotations import give_up
@@ -22,7 +22,7 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.groups.registry import Gathered, HeldPlan
+    from linkwise.broker.groups.registry import GroupView, HeldPlan
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.views import PodView
@@ -76,7 +76,7 @@ def filter_member(
     return replace(answer, effects=others) if answer else None
 
 
-def _imagined(state: State, found: Gathered, pod: PodView, names: Sequence[str], now: float) -> FilterAnswer | None:
+def _imagined(state: State, found: GroupView, pod: PodView, names: Sequence[str], now: float) -> FilterAnswer | None:
     """What the answer would be now."""
     held = state.groups.plans.get(found.group.key)
     refused = None if held else unready(state, found, now)
@@ -89,7 +89,7 @@ def _imagined(state: State, found: Gathered, pod: PodView, names: Sequence[str],
     return _planned(state, pod, plan, names)
 
 
-def _kept(state: State, found: Gathered, pod: PodView, held: HeldPlan, names: Sequence[str]) -> bool:
+def _kept(state: State, found: GroupView, pod: PodView, held: HeldPlan, names: Sequence[str]) -> bool:
     """Whether the plan that holds is good for this member; if not, it is let go, to be made anew."""
     placement = held.plan.placements.get(pod.uid)
     if placement is None:
@@ -106,7 +106,7 @@ def _kept(state: State, found: Gathered, pod: PodView, held: HeldPlan, names: Se
 def _patient(state: State, pod: PodView, node: str) -> bool:
     """Whether a node that the scheduler did not name may still be the right one: it looks at some nodes only."""
     tries = state.groups.refused[pod.uid] = state.groups.refused.get(pod.uid, 0) + 1
-    return tries < state.settings.rounds and stopped(state, pod, needed_by(state, pod), node) is None
+    return tries < state.settings.rounds and misfit(state, pod, needed_by(state, pod), node) is None
 
 
 def _planned(state: State, pod: PodView, plan: Plan, names: Sequence[str]) -> FilterAnswer | None:

@@ -15,12 +15,12 @@ from linkwise.broker.groups.bundles import mates_of
 from linkwise.broker.groups.plan_annotations import give_up
 from linkwise.broker.groups.planning import gathered, patience, prolong, resting, told_pods, unclaimed
 from linkwise.broker.groups.planning_runs import wakes
-from linkwise.broker.groups.stale_gangs import evictions, half_bound
+from linkwise.broker.groups.stale_gangs import evictions, stale_gang
 from linkwise.engine.ledger import Entry
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Bind, Effect, Wake
-    from linkwise.broker.groups.registry import Gathered, HeldPlan
+    from linkwise.broker.groups.registry import GroupView, HeldPlan
     from linkwise.broker.state import State
     from linkwise.model.views import NodeView, PodView
 
@@ -50,7 +50,7 @@ def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
         waiting = {pod.uid for pod in found.waiting} if found else set()
         _without_the_gone(state, held, waiting)
         if found is None or not _to_do(state, key, held):
-            effects += [*_carried_out(state, key), *half_bound(state, found, now)]
+            effects += [*_carried_out(state, key), *stale_gang(state, found, now)]
             continue
         if not waiting & held.plan.placements.keys():
             _wait_for_binds(state, key, held, now)
@@ -141,9 +141,9 @@ def _without_the_gone(state: State, held: HeldPlan, waiting: set[str]) -> None:
     ledger.drop([uid for uid in gone if (entry := ledger.get(uid)) and entry.state == "PLANNED"])
 
 
-def _let_go(state: State, found: Gathered, word: str, sentence: str, now: float) -> list[Event]:
+def _let_go(state: State, found: GroupView, word: str, sentence: str, now: float) -> list[Event]:
     held = state.groups.plans[found.group.key]
-    mates = [mate for key in held.mates if key in state.groups.plans and (mate := gathered(state, key))]
+    mates = [mate for key in held.bundle if key in state.groups.plans and (mate := gathered(state, key))]
     give_up(state, found.group.key)
     for each in (found, *mates):
         state.groups.first_seen.pop(each.group.key, None)
@@ -153,7 +153,7 @@ def _let_go(state: State, found: Gathered, word: str, sentence: str, now: float)
         Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid) for mate in mates for pod in mate.waiting
     ]
     over = word == "PlanExpired"
-    return [*told, *(event for each in (found, *mates) for event in half_bound(state, each, now, over=over))]
+    return [*told, *(event for each in (found, *mates) for event in stale_gang(state, each, now, over=over))]
 
 
 def _rest(state: State, key: str, now: float) -> None:
@@ -184,7 +184,7 @@ def next_alarm(state: State) -> float | None:
     return min((*book.alarms.values(), *plans, *places, *evicting), default=None)
 
 
-def _too_few(state: State, found: Gathered, held: HeldPlan) -> str:
+def _too_few(state: State, found: GroupView, held: HeldPlan) -> str:
     """A gang that lost a member before it was bound."""
     group = found.group
     least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
@@ -230,7 +230,7 @@ def bound_by_plan(state: State, uid: str, now: float) -> None:
     """A member is being bound as planned: the others have time again."""
     key = state.groups.key_of(uid)
     held = state.groups.plans.get(key)
-    for each in (key, *(held.mates if held else ())):
+    for each in (key, *(held.bundle if held else ())):
         prolong(state, each, now)
         state.groups.evicting.pop(each, None)
 

@@ -20,7 +20,7 @@ from linkwise.engine.reasons.catalog import refusal, short_refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
     from linkwise.model.verdict import Reason
     from linkwise.model.views import PodView
@@ -99,7 +99,7 @@ def group_warnings(state: State) -> list[Event]:
     return events
 
 
-def bundle_warnings(state: State, found: Gathered) -> list[Event]:
+def bundle_warnings(state: State, found: GroupView) -> list[Event]:
     """A gang that is planned without others that it names, told when its plan is held."""
     sentence = apart_text(apart(state, found.group))
     pods = found.waiting if sentence else ()
@@ -117,7 +117,7 @@ def apart_text(names: Sequence[str]) -> str:
     )
 
 
-def _odd(state: State, key: str, found: Gathered) -> Iterator[tuple[tuple[str, str], str]]:
+def _odd(state: State, key: str, found: GroupView) -> Iterator[tuple[tuple[str, str], str]]:
     """By pod and word a sentence."""
     others = [other for other in state.groups.of_that_name(key) if _twins(key, other)]
     schedulers, sources = schedulers_of(found), state.groups.sources(key)
@@ -157,6 +157,6 @@ def _several_sources(key: str, sources: list[str]) -> str:
     return f"pods name group {key} in the words of {named}: they are one group; rename one if they are two"
 
 
-def _other_replica(found: Gathered, others: list[str]) -> str:
+def _other_replica(found: GroupView, others: list[str]) -> str:
     counts = " and ".join(other.split("/")[2] for other in others)
     return f"its group has {found.group.total} members; other pods of that name say {counts}: make them equal"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.effects import Annotate
-from linkwise.broker.groups.bundles import mates_of, tie
+from linkwise.broker.groups.bundles import link_plans, mates_of
 from linkwise.broker.groups.planning import crowded, gathered, hold, release
 from linkwise.dialects.linkwise.dialect import PLAN, MemberPlan, plan_of, plan_words
 from linkwise.engine.planning.plan import Placement, Plan
@@ -18,9 +18,9 @@ from linkwise.model.verdict import Offer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.model.views import PodView
 
 __all__ = ["give_up", "note_written", "plan_annotations", "take_up_plans"]
@@ -44,7 +44,7 @@ def plan_annotations(state: State, key: str) -> Iterator[Annotate]:
 def give_up(state: State, key: str) -> list[str]:
     """Release a group's plan, and take away what was written of it; the UIDs of members that held devices by it."""
     plans = state.groups.plans
-    ending = [plans[each] for each in (key, *(plans[key].mates if key in plans else ())) if each in plans]
+    ending = [plans[each] for each in (key, *(plans[key].bundle if key in plans else ())) if each in plans]
     released = release(state, key)
     uids = [uid for held in ending if plans.get(held.id) is not held for uid in held.plan.placements]
     state.late += tuple(_taken_away(state, uids))
@@ -115,11 +115,11 @@ def _clear(state: State, key: str) -> None:
 def _hold(state: State, plans: dict[str, Plan], now: float) -> None:
     for key in plans:
         release(state, key)
-    state.settle()
+    state.flush()
     for key, plan in plans.items():
         if plan.placements:
             hold(state, key, plan, now, state.groups.generation(key))
-    tie(state, plans)
+    link_plans(state, plans)
 
 
 def _read(state: State, key: str) -> Found:
@@ -143,7 +143,7 @@ def _read(state: State, key: str) -> Found:
     return Plan(placements)
 
 
-def _too_few(state: State, found: Gathered, written: int) -> bool:
+def _too_few(state: State, found: GroupView, written: int) -> bool:
     group = found.group
     least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
     return written + len(found.bound) < least
@@ -167,7 +167,7 @@ def _placement(state: State, key: str, pod: PodView) -> Placement | Literal["lat
     return Placement(plan.node, offer) if _serves(wanted, offer) and takes(node, wanted, offer) else _NEVER
 
 
-def _serves(wanted: Wanted, offer: Offer) -> bool:
+def _serves(wanted: Query, offer: Offer) -> bool:
     """Whether these are as many devices as each container asks for; what a person wrote may be anything."""
     counts = {part.container: len(part.devices) for part in offer.parts}
     asked = {found.container: found.devices for found in wanted.ask.containers if found.devices}

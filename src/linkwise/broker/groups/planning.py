@@ -20,7 +20,7 @@ from linkwise.model.verdict import Grant
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Placement, Plan
     from linkwise.model.ask import Group
@@ -74,7 +74,7 @@ class Run:
         return self.done
 
 
-def gathered(state: State, key: str) -> Gathered | None:
+def gathered(state: State, key: str) -> GroupView | None:
     """The group as it is now; who was promised devices by more than a plan counts as bound."""
     found = state.groups.gather(key)
     if found is None:
@@ -88,12 +88,12 @@ def gathered(state: State, key: str) -> Gathered | None:
     return replace(found, waiting=waiting, bound=(*found.bound, *under_way))
 
 
-def start(state: State, key: str, found: Gathered) -> Run:
+def start(state: State, key: str, found: GroupView) -> Run:
     """Begin to plan the members that wait, beside those that are bound."""
     return Run(key, asked_of(state, [found]), planning(state, found))
 
 
-def asked_of(state: State, groups: Iterable[Gathered]) -> Asked:
+def asked_of(state: State, groups: Iterable[GroupView]) -> Asked:
     """What a plan for these groups is asked for, as they are now."""
     return tuple((minimum_of(state, found), tuple(pod.uid for pod in found.waiting)) for found in groups)
 
@@ -124,7 +124,7 @@ def hold(state: State, key: str, plan: Plan, now: float, generation: int | None 
     priority = max((pod.priority for uid in plan.placements if (pod := state.pod(uid))), default=0)
     book.plans[key] = HeldPlan(plan, key, generation, expires, priority)
     book.short.pop(key, None)
-    state.settle()
+    state.flush()
     return book.plans[key]
 
 
@@ -151,8 +151,8 @@ def release(state: State, key: str) -> list[str]:
     ledger = state.cluster.ledger
     planned = [uid for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
     ledger.drop(planned)
-    for mate in held.mates:
-        if (other := state.groups.plans.get(mate)) and key in other.mates:
+    for mate in held.bundle:
+        if (other := state.groups.plans.get(mate)) and key in other.bundle:
             planned += release(state, mate)
     return planned
 
@@ -197,7 +197,7 @@ def crowded(state: State, places: Iterable[Placement]) -> bool:
     return any(node and node.unattributed and node.unattributed > len(node.free()) - count for node, count in nodes)
 
 
-def planning(state: State, found: Gathered) -> Generator[None, None, Plan | None]:
+def planning(state: State, found: GroupView) -> Generator[None, None, Plan | None]:
     """Make a plan in steps; None if too few members fit."""
     network = yield from read_network(state.cluster, found.group)
     task, sites = yield from posed(state, found, network)
@@ -249,5 +249,5 @@ def _keep(state: State, key: str, grant: Grant, now: float) -> None:
     state.groups.places[key] = (until, (*others, pod))
 
 
-def _lacks_members(found: Gathered) -> bool:
+def _lacks_members(found: GroupView) -> bool:
     return found.group.total is not None and 0 < found.seen < found.group.total

@@ -19,7 +19,7 @@ from linkwise.broker.cluster.pods import holds_devices
 from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
 from linkwise.engine.planning.make_plan import Site, Task
-from linkwise.engine.planning.node_capacity import Ground
+from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.plan import Member
 from linkwise.engine.usage import resolved
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.cluster import Cluster
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.ask import Group, NetworkWish
@@ -43,7 +43,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 def posed(
-    state: State, found: Gathered, network: Network, *, every: bool = False
+    state: State, found: GroupView, network: Network, *, every: bool = False
 ) -> Generator[None, None, tuple[Task, list[Site]]]:
     """What a plan of the group is made of; the nodes with devices for one member at least, or `every` one with any."""
     members = yield from _members(state, found)
@@ -62,12 +62,12 @@ def posed(
     return task, sites
 
 
-def takes_any_model(state: State, found: Gathered) -> bool:
+def takes_any_model(state: State, found: GroupView) -> bool:
     """Whether devices of different models may serve the group."""
     return state.settings.group.models == "any" or any(map(any_model, found.waiting))
 
 
-def minimum_of(state: State, found: Gathered) -> int:
+def minimum_of(state: State, found: GroupView) -> int:
     """How many of the waiting members must be placed: for a gang that has not started those that it still lacks."""
     minimum, key = found.group.minimum, found.group.key
     if minimum is None or key in state.groups.satisfied:
@@ -76,7 +76,7 @@ def minimum_of(state: State, found: Gathered) -> int:
     return max(1, minimum - there)
 
 
-def _members(state: State, found: Gathered) -> Generator[None, None, tuple[Member, ...]]:
+def _members(state: State, found: GroupView) -> Generator[None, None, tuple[Member, ...]]:
     members, company = [], company_in(state)
     for place, pod in enumerate(found.waiting):
         if place % MEMBERS_AT_ONCE == 0:
@@ -87,7 +87,7 @@ def _members(state: State, found: Gathered) -> Generator[None, None, tuple[Membe
 
 
 def _sites(
-    state: State, found: Gathered, members: tuple[Member, ...], network: Network, least: int
+    state: State, found: GroupView, members: tuple[Member, ...], network: Network, least: int
 ) -> Generator[None, None, list[Site]]:
     """The nodes that serve what the members ask for and have so many devices free, and those that they run on."""
     cluster, index, sites = state.cluster, state.cluster.index, []
@@ -117,7 +117,7 @@ def _sites(
         if shape.free.bit_count() < least and name not in held:
             continue
         path, own = network.path(view), frozenset(held[name]) if name in held else _NOTHING
-        ground = Ground(view, capacity_of(view), cluster.load(name), partial(_neighbours, state, name))
+        ground = NodeCapacity(view, capacity_of(view), cluster.load(name), partial(_neighbours, state, name))
         sites.append(Site(node, shape, ground, paths.setdefault(path, path), own, served[shape.build]))
     return sites
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Wake
-from linkwise.broker.groups.bundles import begin, groups_of, hold_together, mates_of, together
+from linkwise.broker.groups.bundles import begin, bundle_view, groups_of, hold_together, mates_of
 from linkwise.broker.groups.notices import asked_again, bundle_warnings
 from linkwise.broker.groups.plan_annotations import plan_annotations
 from linkwise.broker.groups.planning import asked_of, give_up_places, resting
 from linkwise.broker.groups.planning_input import minimum_of, takes_any_model
 from linkwise.broker.groups.priority import give_way_to_group
 from linkwise.broker.groups.readiness import unready
-from linkwise.broker.groups.registry import Short
+from linkwise.broker.groups.registry import Shortage
 from linkwise.broker.groups.stale_gangs import note_stuck
 from linkwise.engine.planning.make_plan import model_of
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
 
 __all__ = ["advance_plans", "try_now", "wakes"]
@@ -27,10 +27,10 @@ __all__ = ["advance_plans", "try_now", "wakes"]
 _PLANNING = Reason("001.members", kind="planning")
 
 
-def try_now(state: State, key: str, found: Gathered, now: float) -> Reason | None:
+def try_now(state: State, key: str, found: GroupView, now: float) -> Reason | None:
     """Plan the group now; why there is no plan yet, None if there is one."""
     mates = mates_of(state, key)
-    key, found = mates[0], together(state, key) or found
+    key, found = mates[0], bundle_view(state, key) or found
     for mate in mates:
         state.groups.give_up_written(mate)  # what was planned before is planned anew
     members = tuple(pod.uid for pod in found.waiting)
@@ -42,7 +42,7 @@ def try_now(state: State, key: str, found: Gathered, now: float) -> Reason | Non
     run = state.runs.get(key)
     if run is None or run.asked != asked_of(state, groups_of(state, mates)):
         give_up_places(state, key)
-        state.settle()
+        state.flush()
         run = state.runs[key] = begin(state, key, found)
     if not run.advance(state.settings.group.steps):
         return _PLANNING
@@ -73,7 +73,7 @@ def wakes(state: State, key: str) -> list[Wake]:
 
 def _finished(state: State, key: str, now: float) -> Reason | None:
     """Hold the plan that was made; if it can't be kept any more, it is made again."""
-    run, found = state.runs.pop(key), together(state, key)
+    run, found = state.runs.pop(key), bundle_view(state, key)
     missed = key in state.groups.missed
     state.groups.missed.discard(key)
     groups = groups_of(state, mates_of(state, key))
@@ -91,7 +91,7 @@ def _finished(state: State, key: str, now: float) -> Reason | None:
         for own in groups:
             note_stuck(state, own, now)
         return _short(state, found, _why_short(state, found), now).reason
-    state.settle()
+    state.flush()
     if not hold_together(state, key, run.plan, now):
         state.runs[key] = begin(state, key, found)
         return _PLANNING
@@ -101,21 +101,21 @@ def _finished(state: State, key: str, now: float) -> Reason | None:
     return None
 
 
-def _short(state: State, found: Gathered, reason: Reason, now: float) -> Short:
+def _short(state: State, found: GroupView, reason: Reason, now: float) -> Shortage:
     members = tuple(pod.uid for pod in found.waiting)
-    short = Short(reason, members, now + state.settings.group.window)
+    short = Shortage(reason, members, now + state.settings.group.window)
     state.groups.short[found.group.key] = short
     return short
 
 
-def _why_short(state: State, found: Gathered) -> Reason:
+def _why_short(state: State, found: GroupView) -> Reason:
     """Whether it does not fit now, or never."""
     gang = found.group.minimum is not None and found.group.key not in state.groups.satisfied
     kind = "never" if _never(state, found) else "short"
     return Reason("001.gang" if gang else "001.fewest-nodes", len(found.waiting), kind=kind)
 
 
-def _never(state: State, found: Gathered) -> bool:
+def _never(state: State, found: GroupView) -> bool:
     """Whether there are too few devices even if all others were gone; that is said only where counts prove it."""
     wanted = [state.wanted(state.wish(pod)) for pod in found.waiting]
     asked = [ask for ask in wanted if ask]

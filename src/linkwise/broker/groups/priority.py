@@ -12,22 +12,22 @@ from linkwise.broker.effects import Event
 from linkwise.broker.groups.bundles import alternatives, mates_of
 from linkwise.broker.groups.plan_annotations import give_up
 from linkwise.broker.groups.planning import gathered
-from linkwise.broker.groups.what_if import Change, Trying
-from linkwise.engine.preemption import helps
+from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.engine.preemption import eviction_frees_enough
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Placement, Plan
     from linkwise.model.views import PodView
 
 __all__ = ["give_way_to_group", "give_way_to_pod", "imagined"]
 
 
-def give_way_to_pod(state: State, pod: PodView, wanted: Wanted, names: Iterable[str], now: float) -> bool:
+def give_way_to_pod(state: State, pod: PodView, wanted: Query, names: Iterable[str], now: float) -> bool:
     """Let plans go so that the pod fits on one of the nodes; false if that helps nowhere, and nothing is let go."""
     plans = _breakable(state, pod.priority)
     homes, turn = _homes(state, plans), {key: number for number, key in enumerate(plans)}
@@ -49,24 +49,24 @@ def give_way_to_group(state: State, key: str, now: float) -> Plan | None:
     return plan
 
 
-def imagined(state: State, parts: Sequence[Gathered], steps: int) -> Plan | None:
+def imagined(state: State, parts: Sequence[GroupView], steps: int) -> Plan | None:
     """The plan that a group, or gangs that start together, would get now; nothing is held or let go for it."""
     plan = _first_plan(state, parts, (), steps)
     plans = _lower(state, parts) if plan is None else []
     return _first_plan(state, parts, plans, steps) if plans else plan
 
 
-def _first_plan(state: State, parts: Sequence[Gathered], plans: Iterable[str], steps: int) -> Plan | None:
+def _first_plan(state: State, parts: Sequence[GroupView], plans: Iterable[str], steps: int) -> Plan | None:
     """As if what these plans hold were free."""
     planned = frozenset(uid for key in plans for uid in state.groups.plans[key].plan.placements)
     for found, left in alternatives(parts):
-        plan = Trying(state, found, steps).plan(Change(gone=planned))
+        plan = WhatIf(state, found, steps).plan(Assumption(gone=planned))
         if plan is not None:
             return replace(plan, missing=(*plan.missing, *left))
     return None
 
 
-def _lower(state: State, parts: Sequence[Gathered]) -> list[str]:
+def _lower(state: State, parts: Sequence[GroupView]) -> list[str]:
     """Plans that may be let go for a group, none of its own."""
     own = {found.group.key for found in parts}
     priority = max((pod.priority for found in parts for pod in found.waiting), default=0)
@@ -76,7 +76,7 @@ def _lower(state: State, parts: Sequence[Gathered]) -> list[str]:
 def _breakable(state: State, priority: int) -> list[str]:
     """Plans that may be let go: those of the lowest priority first, and of these the one held last."""
     plans = state.groups.plans
-    keys = [key for key, held in plans.items() if all(_open(state, each, priority) for each in (key, *held.mates))]
+    keys = [key for key, held in plans.items() if all(_open(state, each, priority) for each in (key, *held.bundle))]
     return sorted(keys, key=lambda key: (plans[key].priority, -plans[key].expires, key))
 
 
@@ -98,7 +98,7 @@ def _homes(state: State, plans: Iterable[str]) -> dict[str, dict[str, list[str]]
     return homes
 
 
-def _way(state: State, wanted: Wanted, name: str, members: Mapping[str, Sequence[str]]) -> list[str]:
+def _way(state: State, wanted: Query, name: str, members: Mapping[str, Sequence[str]]) -> list[str]:
     """The plans to let go so that the ask fits on a node, each of which is needed; none if that does not help."""
     cluster = state.cluster
     stock = cluster.stocks.get(name)
@@ -107,7 +107,7 @@ def _way(state: State, wanted: Wanted, name: str, members: Mapping[str, Sequence
 
     def enough(keys: Iterable[str]) -> bool:
         gone = {uid for key in keys for uid in members[key]}
-        return helps(cluster.ledger, stock, wanted, gone, cluster.ended_on(stock))
+        return eviction_frees_enough(cluster.ledger, stock, wanted, gone, cluster.ended_on(stock))
 
     way: list[str] = []
     for key in members:
@@ -144,7 +144,7 @@ def _let_go(state: State, keys: Iterable[str], winners: Sequence[PodView], now: 
     first = winners[0]
     winner = f"{first.namespace}/{first.name}"
     for key in keys:
-        for each in (key, *(state.groups.plans[key].mates if key in state.groups.plans else ())):
+        for each in (key, *(state.groups.plans[key].bundle if key in state.groups.plans else ())):
             found = gathered(state, each)
             losers = found.waiting if found else ()
             sentence = f"its plan was let go for pod {winner}, which has a higher priority and no room otherwise"
@@ -155,7 +155,7 @@ def _let_go(state: State, keys: Iterable[str], winners: Sequence[PodView], now: 
         give_up(state, key)
         sentence = f"the plan of group {key} was let go for it: nobody of that was bound, and its priority is lower"
         state.late += tuple(_event("Normal", "PlanOverruled", sentence, pod) for pod in winners)
-    state.settle()
+    state.flush()
 
 
 def _event(kind: Literal["Normal", "Warning"], word: str, sentence: str, pod: PodView) -> Event:

@@ -15,20 +15,20 @@ from linkwise.policies.job_shape import Task, job_refused
 from linkwise.policies.ring_profiles import known_profile
 
 if TYPE_CHECKING:
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
 
 __all__ = ["incomplete", "misshapen", "mixed_schedulers", "schedulers_of", "unready"]
 
 
-def unready(state: State, found: Gathered, now: float) -> Reason | None:
+def unready(state: State, found: GroupView, now: float) -> Reason | None:
     """Why a group is not planned yet; None if it can be."""
     return (
         mixed_schedulers(found) or incomplete(state, found, now) or misshapen(state, found) or _alone(state, found, now)
     )
 
 
-def incomplete(state: State, found: Gathered, now: float) -> Reason | None:
+def incomplete(state: State, found: GroupView, now: float) -> Reason | None:
     """What a group waits for before it is planned at all; nothing is held meanwhile."""
     group = found.group
     gated = sum(1 for pod in found.waiting if pod.gates)
@@ -45,7 +45,7 @@ def incomplete(state: State, found: Gathered, now: float) -> Reason | None:
     return None
 
 
-def _alone(state: State, found: Gathered, now: float) -> Reason | None:
+def _alone(state: State, found: GroupView, now: float) -> Reason | None:
     """A gang that starts together with this one and is not complete."""
     for name, other in bundled(state, found.group):
         if other is None or mixed_schedulers(other) or incomplete(state, other, now):
@@ -53,13 +53,13 @@ def _alone(state: State, found: Gathered, now: float) -> Reason | None:
     return None
 
 
-def mixed_schedulers(found: Gathered) -> Reason | None:
+def mixed_schedulers(found: GroupView) -> Reason | None:
     """Members that wait for different schedulers can't be planned: each knows only its own."""
     names = schedulers_of(found)
     return Reason("001.group", found=names, kind="schedulers") if len(names) > 1 else None
 
 
-def schedulers_of(found: Gathered) -> tuple[str, ...]:
+def schedulers_of(found: GroupView) -> tuple[str, ...]:
     """The schedulers that members wait for."""
     return tuple(sorted({pod.scheduler for pod in found.waiting if pod.scheduler}))
 
@@ -68,7 +68,7 @@ JOBS: Final = "volcano"
 RINGS: Final = "ring-affinity"
 
 
-def misshapen(state: State, found: Gathered) -> Reason | None:
+def misshapen(state: State, found: GroupView) -> Reason | None:
     """Why a job may not have as many pods, or pods of such counts; None if it may."""
     if found.group.source != JOBS:
         return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Grant, Reason
     from linkwise.model.views import PodView
 
-__all__ = ["Enrolled", "Gathered", "GroupBook", "HeldPlan", "Roll", "Short"]
+__all__ = ["Enrolled", "GroupRegistry", "GroupView", "HeldPlan", "Members", "Shortage"]
 
 AT_ONCE: Final = 0.0
 """a time that is over"""
@@ -37,12 +37,12 @@ class HeldPlan:
     generation: int
     expires: float
     priority: int = 0
-    mates: tuple[str, ...] = ()
+    bundle: tuple[str, ...] = ()
     """groups that hold plans together with it: all of them or none"""
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class Shortage:
     """A group that did not fit, or not with all members."""
 
     reason: Reason
@@ -53,7 +53,7 @@ class Short:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GroupView:
     """A group as it is now."""
 
     group: Group
@@ -73,7 +73,7 @@ class Gathered:
 
 
 @dataclass(slots=True)
-class GroupBook:
+class GroupRegistry:
     """Members by group, plans by group."""
 
     complete: Callable[[PodView, Group], Group] = lambda _, group: group
@@ -83,7 +83,7 @@ class GroupBook:
     """gangs of which enough members were bound once"""
     first_seen: dict[str, float] = field(default_factory=dict)
     """when the first member that waits was tried"""
-    short: dict[str, Short] = field(default_factory=dict)
+    short: dict[str, Shortage] = field(default_factory=dict)
     """groups that did not fit"""
     alarms: dict[str, float] = field(default_factory=dict)
     """when members are worth another try, though nothing happens before"""
@@ -113,7 +113,7 @@ class GroupBook:
     """gangs that are stuck halfway, and when their bound members are evicted"""
     evicted: dict[str, None] = field(default_factory=dict)
     """pods whose eviction was asked for"""
-    _members: dict[str, Roll] = field(default_factory=dict)
+    _members: dict[str, Members] = field(default_factory=dict)
     _key_of: dict[str, str] = field(default_factory=dict)
     _generations: dict[str, int] = field(default_factory=dict)
     _titles: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class GroupBook:
     """members of plans by node, worked out once for each plan"""
     problems: dict[str, tuple[PodView, str]] = field(default_factory=dict)
     """what is wrong with the words of members, worked out once for each version of them"""
-    _gathered: dict[str, Gathered] = field(default_factory=dict)
+    _gathered: dict[str, GroupView] = field(default_factory=dict)
     """groups as they are now, worked out when somebody asks"""
     _called: dict[str, dict[str, int]] = field(default_factory=dict)
     """by what others call groups, how many members of which are called so"""
@@ -144,7 +144,7 @@ class GroupBook:
         self._key_of[pod.uid] = group.key
         self._gathered.pop(group.key, None)
         self.touched[group.key] = None
-        members = self._members.setdefault(group.key, Roll())
+        members = self._members.setdefault(group.key, Members())
         if len(members) == 0:
             self._titles.setdefault(_title(group.key), {})[group.key] = None
             self.touched |= dict.fromkeys(self.of_that_name(group.key))
@@ -166,7 +166,7 @@ class GroupBook:
         minimum = group.minimum if group and group.match_policy == "once-satisfied" else None
         if minimum and members and members.bound >= minimum:
             self.satisfied.add(key)
-            waited = (key, *(mate for name in self.bundle(key) for mate in self.named(name)))
+            waited = (key, *(mate for name in self.bundle_of(key) for mate in self.named(name)))
             self.alarms |= {mate: AT_ONCE for mate in waited if mate not in self.plans}
             for mate in waited:
                 self.short.pop(mate, None)
@@ -223,7 +223,7 @@ class GroupBook:
         """What objects add to groups may be something else."""
         self._gathered.clear()
 
-    def gather(self, key: str) -> Gathered | None:
+    def gather(self, key: str) -> GroupView | None:
         """The group's members as they are now; the first pod by age says what the group is."""
         members = self._members.get(key)
         if not members:
@@ -232,14 +232,14 @@ class GroupBook:
             self._gathered[key] = self._gather(members)
         return self._gathered[key]
 
-    def _gather(self, members: Roll) -> Gathered:
+    def _gather(self, members: Members) -> GroupView:
         group = self.complete(*members.first())
         order = members.by_rank()
         leaving = tuple(pod for pod in order if pod.deleting)
         staying = [pod for pod in order if not pod.deleting]
         first, more = staying[: group.total], staying[group.total :] if group.total is not None else []
         bound, waiting = tuple(pod for pod in first if pod.node), tuple(pod for pod in first if not pod.node)
-        return Gathered(group, waiting, bound, tuple(pod.uid for pod in more), leaving)
+        return GroupView(group, waiting, bound, tuple(pod.uid for pod in more), leaving)
 
     def of_that_name(self, key: str) -> list[str]:
         """Other groups of the same namespace and name."""
@@ -265,7 +265,7 @@ class GroupBook:
         members = self._members.get(key)
         return sorted({said.source for _, said in members.pods.values()}) if members else []
 
-    def bundle(self, key: str) -> tuple[str, ...]:
+    def bundle_of(self, key: str) -> tuple[str, ...]:
         """The gangs that start together with a group, its own name among them; empty if it starts alone."""
         members = self._members.get(key)
         group = self.complete(*members.first()) if members else None
@@ -307,7 +307,7 @@ Enrolled = tuple["PodView", "Group"]
 _NUMBERS: Final = re.compile(r"([0-9]+)")
 
 
-class Roll:
+class Members:
     """Members by UID."""
 
     __slots__ = ("_first", "bound", "pods")

@@ -14,18 +14,18 @@ from linkwise.explain.text.phrases import count_text
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 
 __all__ = [
     "evictable",
     "evictions",
-    "half_bound",
     "has_begun",
     "not_evicted",
     "note_halves",
     "note_stuck",
+    "stale_gang",
     "stuck_text",
 ]
 
@@ -37,7 +37,7 @@ def has_begun(pod: PodView) -> bool:
     return pod.begun or pod.phase != "Pending"
 
 
-def half_bound(state: State, found: Gathered | None, now: float, *, over: bool = False) -> list[Event]:
+def stale_gang(state: State, found: GroupView | None, now: float, *, over: bool = False) -> list[Event]:
     """A strict gang of which some are bound and too few can be: said once, to those that are bound.
 
     Evictions that are allowed are due at once if the gang's time is over, else when it is.
@@ -54,7 +54,7 @@ def half_bound(state: State, found: Gathered | None, now: float, *, over: bool =
     return _events("GangHalfBound", sentence, bound)
 
 
-def note_stuck(state: State, found: Gathered, now: float) -> None:
+def note_stuck(state: State, found: GroupView, now: float) -> None:
     """The members that wait do not fit: those that are bound are not there in vain for longer than the gang waits."""
     if bound := _stuck(state, found):
         _set_due(state, found, bound, now + patience(state, found.group))
@@ -104,7 +104,7 @@ def not_evicted(state: State, uid: str) -> None:
     state.groups.touched |= {key: None} if key else {}
 
 
-def stuck_text(state: State, found: Gathered, now: float) -> str:
+def stuck_text(state: State, found: GroupView, now: float) -> str:
     """What becomes of a gang that is stuck halfway; empty if it is not, or has a plan."""
     bound, key = _stuck(state, found), found.group.key
     if not bound or key in state.groups.plans:
@@ -112,7 +112,7 @@ def stuck_text(state: State, found: Gathered, now: float) -> str:
     return f"{_counts(found, bound)}: {_fate(state, key, bound, now)}"
 
 
-def _stuck(state: State, found: Gathered) -> tuple[PodView, ...]:
+def _stuck(state: State, found: GroupView) -> tuple[PodView, ...]:
     """Members that are bound in vain; none if the gang has started, or may start in parts."""
     key, least = found.group.key, found.group.minimum
     if least is None or not found.group.strict or found.group.match_policy == "only-waiting":
@@ -122,14 +122,14 @@ def _stuck(state: State, found: Gathered) -> tuple[PodView, ...]:
     return tuple(pod for pod in found.bound if (seen := state.cluster.pods.get(pod.uid)) and seen.node)
 
 
-def _set_due(state: State, found: Gathered, bound: tuple[PodView, ...], due: float) -> None:
+def _set_due(state: State, found: GroupView, bound: tuple[PodView, ...], due: float) -> None:
     book, key = state.groups, found.group.key
     told = all(pod.uid in book.evicted for pod in bound)
     if state.settings.group.evict_half_bound and not told and not any(map(has_begun, bound)):
         book.evicting[key] = min(due, book.evicting.get(key, due))
 
 
-def _evict(state: State, found: Gathered, bound: tuple[PodView, ...]) -> list[Effect]:
+def _evict(state: State, found: GroupView, bound: tuple[PodView, ...]) -> list[Effect]:
     key, counts = found.group.key, _counts(found, bound)
     if not state.settings.group.evict_half_bound:
         return []
@@ -157,7 +157,7 @@ def _fate(state: State, key: str, bound: tuple[PodView, ...], now: float) -> str
     return f"those that are bound are evicted {when}"
 
 
-def _counts(found: Gathered, bound: tuple[PodView, ...]) -> str:
+def _counts(found: GroupView, bound: tuple[PodView, ...]) -> str:
     there = f"{count_text(len(bound), 'member')} of its gang {'is' if len(bound) == 1 else 'are'} bound"
     return f"{there} and {found.group.minimum} must start together"
 

@@ -13,20 +13,20 @@ from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.planning_input import network_of, posed
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, Site, Task, make_plan
-from linkwise.engine.planning.node_capacity import Ground
+from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.usage import node_of, usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
 
-    from linkwise.broker.groups.registry import Gathered
+    from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.planning.plan import Member, Plan
     from linkwise.model.demand import Load
     from linkwise.model.node import Node
 
-__all__ = ["AS_IT_IS", "Change", "Trying"]
+__all__ = ["AS_IT_IS", "Assumption", "WhatIf"]
 
 STEPS: Final = 50_000
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Assumption:
     """What is otherwise."""
 
     gone: frozenset[str] = frozenset()
@@ -50,13 +50,13 @@ class Change:
     """whether the whole group need not be in one domain of any level"""
 
 
-AS_IT_IS: Final = Change()
+AS_IT_IS: Final = Assumption()
 
 
-class Trying:
+class WhatIf:
     """One group, planned again and again."""
 
-    def __init__(self, state: State, found: Gathered, steps: int = STEPS) -> None:
+    def __init__(self, state: State, found: GroupView, steps: int = STEPS) -> None:
         self._state = state
         self._left = steps
         self.cut = False
@@ -97,7 +97,7 @@ class Trying:
         """Nodes where members are bound."""
         return frozenset(name for name, site in self._sites.items() if site.held)
 
-    def plan(self, change: Change = AS_IT_IS) -> Plan | None:
+    def plan(self, change: Assumption = AS_IT_IS) -> Plan | None:
         """The plan; what the group's own plan holds counts as free."""
         task = self._task
         task = replace(
@@ -109,13 +109,13 @@ class Trying:
         )
         return self._done(make_plan(task, self._changed(change), self._state.hosts))
 
-    def whole(self, change: Change = AS_IT_IS) -> Plan | None:
+    def whole(self, change: Assumption = AS_IT_IS) -> Plan | None:
         """The plan for all members; None if not all fit."""
         members = self.members if change.members is None else change.members
         plan = self.plan(replace(change, members=members, minimum=len(members)))
         return None if plan is None or plan.missing else plan
 
-    def fits(self, change: Change) -> bool:
+    def fits(self, change: Assumption) -> bool:
         """Whether there may be a plan for all members: as quick as many questions need, and surer of a no than of a yes."""
         return bool(self._done(self._making.all_fit(self._changed(change))))
 
@@ -146,7 +146,7 @@ class Trying:
         self.cut = True
         return None
 
-    def _changed(self, change: Change) -> list[Site]:
+    def _changed(self, change: Assumption) -> list[Site]:
         gone = change.gone | self._own
         sites, touched = dict(self._sites), self._nodes_of(gone)
         if change.only is not None:
@@ -173,7 +173,7 @@ class Trying:
         stock, view, known = cluster.stocks[name], cluster.nodes[name], self._sites.get(name)
         staying = [entry for entry in cluster.ledger.on(name) if entry.pod not in gone]
         node = node_of(stock, usage_of(stock, staying, {*gone, *cluster.ended_on(stock)}))
-        ground = Ground(view, capacity_of(view), self._load(name, gone), self._neighbours(name, gone))
+        ground = NodeCapacity(view, capacity_of(view), self._load(name, gone), self._neighbours(name, gone))
         held = known.held if known else frozenset[str]()
         shape = shape_of(cluster.index.shape(name).build, node)
         return Site(node, shape, ground, self._network.path(view), held, served)

@@ -16,10 +16,10 @@ from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.verdict import Grant, Reject
 
 if TYPE_CHECKING:
-    from linkwise.broker.cluster.pod_request import Wish
+    from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.effects import Effect
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Outcome
     from linkwise.model.verdict import Offer
     from linkwise.model.views import PodView
@@ -29,7 +29,7 @@ __all__ = ["bind", "outcome", "pick_on"]
 
 def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
     """Promise devices of the node to the pod, and say what to write; asked again, the same promise."""
-    effects = state.turn(now)
+    effects = state.reconcile(now)
     pod = state.pod(uid)
     if pod is None:
         there = "is gone" if uid in state.cluster.known.gone else "was not seen yet; it is bound as soon as it is"
@@ -59,7 +59,7 @@ def _bound(state: State, pod: PodView, planned: Entry | None, node: str, now: fl
         member = Entry(planned.grant, "ASSUMED", pod.namespace, pod.created)
         bound = _promise(state, pod, wish.dialect, member, now)
         bound_by_plan(state, uid, now)
-        return BindAnswer("", (*state.turn(now), *blind_siblings(state, pod, member), bound))
+        return BindAnswer("", (*state.reconcile(now), *blind_siblings(state, pod, member), bound))
     offer = pick_on(state, wanted, node)
     if isinstance(offer, Reject):
         # rule 004.no-fit: refused at once with the reason, and nothing leaks.
@@ -71,23 +71,23 @@ def _bound(state: State, pod: PodView, planned: Entry | None, node: str, now: fl
     state.pending.bound(uid)
     state.waiting.remove(uid, [node])
     # What follows from the promise is worked out now, so that between verbs nothing is left to do.
-    return BindAnswer("", (*state.turn(now), bound))
+    return BindAnswer("", (*state.reconcile(now), bound))
 
 
 def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
     """Take note of how a bind ended, and tell people about it."""
     if bound.grant is None:
-        return state.turn(now)
+        return state.reconcile(now)
     follows = state.cluster.ledger.outcome(bound.uid, bound.serial, ended)
     if follows and ended == "refused":
         state.pending.failed(bound.uid, [bound.node])
         bind_refused(state, bound, now)
-    effects = state.turn(now)
+    effects = state.reconcile(now)
     told = ended == "written" and (follows or _seen_first(state, bound))
     return (*effects, _placed(state, bound, bound.grant)) if told else effects
 
 
-def pick_on(state: State, wanted: Wanted, name: str) -> Offer | Reject:
+def pick_on(state: State, wanted: Query, name: str) -> Offer | Reject:
     """The devices that the node would give now."""
     index = state.cluster.index
     return index.unserved(wanted, name) or wanted.policy.pick(wanted.ask, index.nodes[name])
@@ -144,7 +144,7 @@ def _unbindable(state: State, node: str) -> str:
     return "" if view.ready else f"node {node} is not ready"
 
 
-def _without_devices(pod: PodView, wish: Wish, node: str) -> BindAnswer:
+def _without_devices(pod: PodView, wish: PodRequest, node: str) -> BindAnswer:
     if wish.broken:
         return BindAnswer(str(wish.broken))
     return BindAnswer("", (Bind(pod.namespace, pod.name, pod.uid, node, None, 0),))

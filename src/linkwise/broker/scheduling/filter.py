@@ -9,22 +9,22 @@ from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.priority import give_way_to_pod
 from linkwise.engine.index.lookup import choices
-from linkwise.engine.queue.contention import Crowding
-from linkwise.engine.queue.offers import Pending
-from linkwise.engine.queue.unschedulable import Refused
+from linkwise.engine.queue.contention import Contention
+from linkwise.engine.queue.offers import OpenOffer
+from linkwise.engine.queue.unschedulable import UnschedulablePod
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 
-    from linkwise.broker.cluster.pod_request import Wish
+    from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
-    from linkwise.engine.index.lookup import Choices
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.lookup import Lookup
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
     from linkwise.engine.ledger import Entry
-    from linkwise.engine.queue.offers import Attempts
+    from linkwise.engine.queue.offers import FailedOffers
     from linkwise.model.views import PodView
 
 __all__ = ["filter_nodes", "prioritize"]
@@ -36,7 +36,7 @@ NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
 
 def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     """Nodes of the best class; without `keep` nothing is remembered of it."""
-    effects = state.turn(now)
+    effects = state.reconcile(now)
     wish = state.wish(pod)
     found = _answered(state, pod, wish, names, now, keep=keep)
     told = (*effects, *found.effects, *state.take_late())
@@ -44,7 +44,7 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
 
 
 def _answered(  # noqa: PLR0913 - the verb's own, and what the pod wants
-    state: State, pod: PodView, wish: Wish, names: Sequence[str], now: float, *, keep: bool
+    state: State, pod: PodView, wish: PodRequest, names: Sequence[str], now: float, *, keep: bool
 ) -> FilterAnswer:
     entry = state.cluster.ledger.get(pod.uid)
     if entry and entry.state != "PLANNED":
@@ -61,7 +61,7 @@ def _answered(  # noqa: PLR0913 - the verb's own, and what the pod wants
 
 
 def _one(  # noqa: PLR0913 - same
-    state: State, pod: PodView, wanted: Wanted | None, names: Sequence[str], now: float, *, keep: bool
+    state: State, pod: PodView, wanted: Query | None, names: Sequence[str], now: float, *, keep: bool
 ) -> FilterAnswer:
     """A pod by itself."""
     if wanted is None:
@@ -107,7 +107,7 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     return [(name, ranks[standing[name]] if name in standing else 0) for name in names]
 
 
-def _standing(state: State, pod: PodView, found: Choices, names: Iterable[str]) -> Mapping[str, Code]:
+def _standing(state: State, pod: PodView, found: Lookup, names: Iterable[str]) -> Mapping[str, Code]:
     """How good each of the names that fit is for the pod: larger is better."""
     touched, failed = state.pending.shared(names, pod.uid), state.pending.attempts(pod.uid).nodes
     scores = found.scores(names)
@@ -130,8 +130,8 @@ class _Choosing:
 
     state: State
     pod: PodView
-    wanted: Wanted
-    found: Choices
+    wanted: Query
+    found: Lookup
 
     def choose(self, names: Sequence[str], *, again: bool) -> tuple[list[str], list[str]]:
         """The nodes to offer, and those refused for the sake of other pods; `again` counts what was offered before."""
@@ -140,7 +140,7 @@ class _Choosing:
         index = self.state.cluster.index
         busy = pending.busy_but(uid, len(index.nodes))
         last = busy | tries.nodes if tries.nodes else busy
-        crowding = Crowding(self.wanted, index.nodes.get, index.idle)
+        crowding = Contention(self.wanted, index.nodes.get, index.idle)
         crowded: list[str] = []
         while True:
             nodes = self._offered(names, tries, last)
@@ -153,13 +153,13 @@ class _Choosing:
                 return self._unbeaten(left) if self._selects(tries) else left, crowded
             names = [name for name in names if name not in out]
 
-    def _offered(self, names: Sequence[str], tries: Attempts, last: AbstractSet[str]) -> list[str]:
+    def _offered(self, names: Sequence[str], tries: FailedOffers, last: AbstractSet[str]) -> list[str]:
         """Nodes of other pods, and those offered in vain, come last; after a few rounds all that fit are offered."""
         if not self._selects(tries):
             return self.found.all(names)
         return self.found.best(names, self.state.settings.breadth, last)
 
-    def _selects(self, tries: Attempts) -> bool:
+    def _selects(self, tries: FailedOffers) -> bool:
         """Whether the best are offered, and not all that fit."""
         settings = self.state.settings
         return settings.breadth > 0 and tries.rounds < settings.rounds
@@ -173,11 +173,11 @@ class _Choosing:
         return [name for name in nodes if standing.get(name) == best]
 
 
-def _remember(state: State, pod: PodView, wanted: Wanted, nodes: list[str], now: float) -> None:
+def _remember(state: State, pod: PodView, wanted: Query, nodes: list[str], now: float) -> None:
     state.note_ask(pod, now)
     if nodes:
         state.waiting.remove(pod.uid, nodes)
-        state.pending.put(Pending(pod.uid, wanted, tuple(nodes), now + state.settings.pending))
+        state.pending.put(OpenOffer(pod.uid, wanted, tuple(nodes), now + state.settings.pending))
     else:
         state.pending.remove(pod.uid)
-        state.note_refused(Refused(pod.uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
+        state.note_refused(UnschedulablePod(pod.uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))

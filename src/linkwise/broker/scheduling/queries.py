@@ -12,16 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import Admission, DryRun
-from linkwise.broker.cluster.host_fit import needed_by, stopped
+from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
 from linkwise.broker.groups.planning import gathered
 from linkwise.broker.groups.priority import imagined
-from linkwise.broker.groups.registry import Gathered
-from linkwise.broker.groups.what_if import Change, Trying
+from linkwise.broker.groups.registry import GroupView
+from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.unobserved import unseen_member
 from linkwise.engine.index.lookup import choices
-from linkwise.engine.preemption import helps
+from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Ask, ContainerAsk, Group
 from linkwise.model.node import Use
@@ -56,7 +56,7 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
         return DryRun(None)
     wanted = state.wanted(wish)
     demand = needed_by(state, pod)
-    stops = {name: reason for name in known if (reason := stopped(state, pod, demand, name))}
+    stops = {name: reason for name in known if (reason := misfit(state, pod, demand, name))}
     if wanted is None:
         free = [(name, ()) for name in sorted(known) if name not in stops]
         return DryRun(None, tuple(free), stops)
@@ -92,13 +92,13 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         and name not in cluster.unready
         and (stock := cluster.stocks.get(name))
         and not cluster.index.unserved(wanted, name)
-        and helps(cluster.ledger, stock, wanted, set(pods), cluster.ended_on(stock))
+        and eviction_frees_enough(cluster.ledger, stock, wanted, set(pods), cluster.ended_on(stock))
     }
     found = gathered(state, state.groups.key_of(pod.uid))
     if not helped or found is None or found.group.minimum is None or found.group.key in state.groups.satisfied:
         return helped
-    trying = Trying(state, found)  # nobody is evicted for a gang that can't start all the same
-    return {name: pods for name, pods in helped.items() if trying.plan(Change(gone=frozenset(pods)))}
+    trying = WhatIf(state, found)  # nobody is evicted for a gang that can't start all the same
+    return {name: pods for name, pods in helped.items() if trying.plan(Assumption(gone=frozenset(pods)))}
 
 
 def preferred(state: State, name: str, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def dry_plan(state: State, pods: Sequence[PodView]) -> Plan | None:
     return imagined(state, _parts(state, pods), FOREVER) if pods else None
 
 
-def _parts(state: State, pods: Sequence[PodView]) -> list[Gathered]:
+def _parts(state: State, pods: Sequence[PodView]) -> list[GroupView]:
     """The pods by the group that they say; who says none goes with the first."""
     groups: dict[str, Group] = {}
     waiting: dict[str, list[PodView]] = {}
@@ -153,8 +153,8 @@ def _parts(state: State, pods: Sequence[PodView]) -> list[Gathered]:
     return [_gathered(state, group, waiting[key]) for key, group in groups.items()]
 
 
-def _gathered(state: State, group: Group, pods: Sequence[PodView]) -> Gathered:
+def _gathered(state: State, group: Group, pods: Sequence[PodView]) -> GroupView:
     known = gathered(state, group.key)
     bound = known.bound if known else ()
     there = {pod.uid for pod in bound}
-    return Gathered(group, tuple(pod for pod in pods if pod.uid not in there and not pod.node), bound)
+    return GroupView(group, tuple(pod for pod in pods if pod.uid not in there and not pod.node), bound)

@@ -39,8 +39,8 @@ def command(what: tuple[str, ...], namespace: str | None, kubeconfig: Path | Non
     Nothing is changed. Whatever may be read is enough: the service need not run.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.assembly.cluster_reader import look  # noqa: PLC0415 - brings the client and all policies
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - brings the client and all policies
     from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - brings rich
 
-    seen = look(kubeconfig, context)
+    seen = read_cluster(kubeconfig, context)
     describe(seen, kind, name, namespace or seen.namespace)

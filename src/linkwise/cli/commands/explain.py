@@ -43,8 +43,8 @@ def command(
     Nothing is changed. The sentences are those of the service.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.assembly.cluster_reader import look  # noqa: PLC0415 - brings the client and all policies
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - brings the client and all policies
     from linkwise.cli.render.explanation import explain_thing, show_lines  # noqa: PLC0415 - brings rich
 
-    seen = look(kubeconfig, context)
+    seen = read_cluster(kubeconfig, context)
     show_lines(explain_thing(seen, kind, name, namespace or seen.namespace), form)

@@ -57,8 +57,8 @@ def command(  # noqa: PLR0913 - one a flag
     kind, name = kind_and_name(what, KINDS, whole=False)
     if namespace is not None and everywhere:
         raise InputError("-n and -A say different things: give one of them")
-    from linkwise.assembly.cluster_reader import look  # noqa: PLC0415 - brings the client and all policies
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - brings the client and all policies
     from linkwise.cli.get.show import Wanted, show  # noqa: PLC0415 - brings rich
 
-    seen = look(kubeconfig, context)
+    seen = read_cluster(kubeconfig, context)
     show(seen, Wanted(kind, name, None if everywhere else namespace or seen.namespace), form)

@@ -34,10 +34,10 @@ def command(node: str | None, kubeconfig: Path | None, context: str | None, *, d
 
     Nothing is changed. Nodes are in the order of their names.
     """
-    from linkwise.assembly.cluster_reader import look  # noqa: PLC0415 - brings the client and all policies
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - brings the client and all policies
     from linkwise.cli.reports.gpushare_memory import memory_nodes, show_details, show_summary  # noqa: PLC0415 - same
 
-    seen = look(kubeconfig, context)
+    seen = read_cluster(kubeconfig, context)
     nodes = memory_nodes(seen, seen.node(node) if node else None)
     if not nodes:
         which = f"node {node} does" if node else "no node does"

@@ -11,7 +11,7 @@ from linkwise.explain.text.phrases import names_text
 from linkwise.explain.text.pod import explanation_lines
 
 if TYPE_CHECKING:
-    from linkwise.assembly.cluster_reader import Seen
+    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.reports.group import GroupExplanation
 
 __all__ = ["group_rows"]
@@ -19,7 +19,7 @@ __all__ = ["group_rows"]
 _STYLES: Final = {"placed": "green", "held": "green", "short": "red"}
 
 
-def group_rows(seen: Seen, namespace: str | None, key: str) -> list[Row]:
+def group_rows(seen: ClusterReader, namespace: str | None, key: str) -> list[Row]:
     """Groups of a namespace or of all, by name; or one."""
     keys = [key] if key else [one for one in sorted(seen.broker.state.groups.keys()) if _is_in(one, namespace)]
     told = [seen.broker.explain_group(one, seen.now) for one in keys]

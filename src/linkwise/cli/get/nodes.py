@@ -11,7 +11,7 @@ from linkwise.engine.drift import drift_text
 from linkwise.explain.text.phrases import share_text
 
 if TYPE_CHECKING:
-    from linkwise.assembly.cluster_reader import Seen
+    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import Holder, InspectedDevice, NodeInspection
 
 __all__ = ["device_rows", "device_state", "holder_text", "node_rows"]
@@ -20,17 +20,17 @@ MODES: Final = {"any": "undecided", "whole": "whole", "share": "memory", "percen
 GIB: Final = 1024
 
 
-def node_rows(seen: Seen, name: str | None) -> list[Row]:
+def node_rows(seen: ClusterReader, name: str | None) -> list[Row]:
     """The node of that name, or all that have devices."""
     return [_node(seen, node) for node in seen.broker.inspect(name, seen.now)]
 
 
-def device_rows(seen: Seen, name: str | None) -> list[Row]:
+def device_rows(seen: ClusterReader, name: str | None) -> list[Row]:
     """All devices, or those of one node."""
     return [_device(node, device) for node in seen.broker.inspect(name, seen.now) for device in node.devices]
 
 
-def _node(seen: Seen, node: NodeInspection) -> Row:
+def _node(seen: ClusterReader, node: NodeInspection) -> Row:
     cluster = seen.broker.state.cluster
     stock, view = cluster.stocks[node.name], cluster.nodes[node.name]
     broken = sum(not device.healthy for device in node.devices) + stock.sick

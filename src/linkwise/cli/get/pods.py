@@ -15,10 +15,10 @@ from linkwise.explain.pod import with_outlook
 from linkwise.explain.text.phrases import part_text
 
 if TYPE_CHECKING:
-    from linkwise.assembly.cluster_reader import Seen
+    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.pod import Asked, Explanation
-    from linkwise.explain.survey import Against
+    from linkwise.explain.survey import RefusalSummary
     from linkwise.model.views import PodView
 
 __all__ = ["MOST", "devices_of", "pod_rows", "why_text"]
@@ -38,7 +38,7 @@ _TOLD: Final = {
 }
 
 
-def pod_rows(seen: Seen, namespace: str | None, uid: str) -> list[Row]:
+def pod_rows(seen: ClusterReader, namespace: str | None, uid: str) -> list[Row]:
     """Pods of a namespace or of all, those that wait first, by age; or one."""
     pods = [seen.broker.state.cluster.pods[uid]] if uid else _asking(seen, namespace)
     telling = _Telling(seen)
@@ -46,7 +46,7 @@ def pod_rows(seen: Seen, namespace: str | None, uid: str) -> list[Row]:
     return [_row(seen, pod, several=namespace is None, told=one) for pod, one in zip(pods, told, strict=True)]
 
 
-def _asking(seen: Seen, namespace: str | None) -> list[PodView]:
+def _asking(seen: ClusterReader, namespace: str | None) -> list[PodView]:
     pods = [
         pod
         for pod in seen.broker.state.cluster.pods.values()
@@ -59,7 +59,7 @@ def _asking(seen: Seen, namespace: str | None) -> list[PodView]:
 class _Telling:
     """Explains pods one after the other, and plans no group of theirs twice."""
 
-    seen: Seen
+    seen: ClusterReader
     groups: dict[str, GroupExplanation | None] = field(default_factory=dict)
 
     def told(self, uid: str) -> Explanation | None:
@@ -75,7 +75,7 @@ class _Telling:
         return self.groups.get(key)
 
 
-def _row(seen: Seen, pod: PodView, told: Explanation | None, *, several: bool) -> Row:
+def _row(seen: ClusterReader, pod: PodView, told: Explanation | None, *, several: bool) -> Row:
     state = _state(pod, told)
     key = seen.broker.state.groups.key_of(pod.uid)
     placed = bool(pod.node) or (told is not None and told.state == "planned")
@@ -149,6 +149,6 @@ def why_text(told: Explanation) -> str:
             return told.choice.worth if told.choice else ""
 
 
-def _says_little(against: Against) -> bool:
+def _says_little(against: RefusalSummary) -> bool:
     """Nodes of another kind are most of a mixed cluster, and nothing that a user could change."""
     return (against.rule, against.kind) == ("002.inventory", "")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from linkwise.assembly.cluster_reader import Seen
+    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.cli.render.tables import Row
 
 __all__ = ["Wanted", "show"]
@@ -40,7 +40,7 @@ class Wanted:
     """None for all"""
 
 
-def show(seen: Seen, wanted: Wanted, form: str | None) -> None:
+def show(seen: ClusterReader, wanted: Wanted, form: str | None) -> None:
     """Rows, or the same as data."""
     rows = _rows(seen, wanted)
     if form in {"json", "yaml"}:
@@ -55,7 +55,7 @@ def show(seen: Seen, wanted: Wanted, form: str | None) -> None:
     print_table(console, _table(rows, console.width, wide=form == "wide"))
 
 
-def _rows(seen: Seen, wanted: Wanted) -> list[Row]:
+def _rows(seen: ClusterReader, wanted: Wanted) -> list[Row]:
     match wanted.kind:
         case "node":
             return node_rows(seen, seen.node(wanted.name) if wanted.name else None)

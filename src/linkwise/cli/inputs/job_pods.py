@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from linkwise.broker.cluster.pod_request import wish_of
+from linkwise.broker.cluster.pod_request import read_request
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.cli.inputs.manifests import load_manifests, pod_templates
 from linkwise.cli.options.files import file_name
@@ -117,7 +117,7 @@ def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
         view, node="", phase="Pending", gates=(), version=0, deleting=False, stopped=False, nominated="", begun=False
     )
     view = replace(view, name=view.name.rstrip("-"))
-    wish = wish_of(view, {})
+    wish = read_request(view, {})
     if broken := wish.broken:
         raise _mistake(file, manifest, template, broken.key, f"{broken.key}: {broken.sentence}")
     for problem in wish.problems:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.assembly.cluster_reader import look
+from linkwise.assembly.cluster_reader import read_cluster
 from linkwise.cli.inputs.topology import Source
 from linkwise.cli.options.cluster import NotThereError
 from linkwise.model.topology import Topology
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from linkwise.model.device import Device
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
 
 __all__ = ["node_source"]
 
 
 def node_source(name: str, kubeconfig: Path | None, context: str | None) -> Source:
     """The node of that name; one that nobody tells the links of is shown as incomplete."""
-    seen = look(kubeconfig, context)
+    seen = read_cluster(kubeconfig, context)
     stock = seen.broker.state.cluster.stocks[seen.node(name)]
     if not stock.devices:
         raise NotThereError(f"node {name} has no devices that are told of here")
@@ -32,7 +32,7 @@ def node_source(name: str, kubeconfig: Path | None, context: str | None) -> Sour
     return Source(Topology(devices, problems=(f"nobody tells how the devices of node {name} are linked",)), facts)
 
 
-def _facts(stock: Stock, device: Device) -> DeviceFacts:
+def _facts(stock: NodeInventory, device: Device) -> DeviceFacts:
     numa = None if device.numa is None else str(device.numa)
     memory = {"MiB": device.memory, "GiB": device.memory * 1024}.get(stock.unit) or None
     return DeviceFacts(

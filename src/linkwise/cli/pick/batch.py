@@ -19,9 +19,9 @@ from linkwise.model.node import Node, Use
 from linkwise.model.topology import MAX_DEVICES
 from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.memory_share import MemoryShare
-from linkwise.policies.ring_affinity import RingAffinity, group_letter, lie, single_number
+from linkwise.policies.ring_affinity import RingAffinity, group_letter, place_in_rings, single_number
 from linkwise.policies.ring_profiles import ring_profile
-from linkwise.policies.ring_spans import Lying
+from linkwise.policies.ring_spans import RingPlacement
 from linkwise.topology.bottleneck import best_bottleneck
 from linkwise.topology.device_sets import named_mask, positions, question
 from linkwise.topology.partition import best_partition
@@ -111,7 +111,7 @@ def _by_group(asked: RingAffinityLine) -> Answer:
     offer = RingAffinity().pick(ask, node)
     if isinstance(offer, Reject):
         return Refused(refusal(offer.reason))
-    lying = lie(profile, node, asked.size) or Lying((), 0)
+    lying = place_in_rings(profile, node, asked.size) or RingPlacement((), 0)
     score = single_number(profile, RingAffinity().score(ask, node, offer))
     return GroupAnswer(lying.devices, group_letter(lying), score)
 

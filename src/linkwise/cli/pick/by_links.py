@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from linkwise.cli.render.matrix import Marks, bandwidth_table, link_table
-from linkwise.cli.render.tables import Told, print_json, tell_refusal
+from linkwise.cli.render.tables import LabelledLines, print_json, tell_refusal
 from linkwise.engine.reasons.catalog import devices_text, refusal
 from linkwise.explain.choice_links import bottleneck_lost, partition_lost, set_lost, single_lost
 from linkwise.model.verdict import Reason
@@ -78,7 +78,7 @@ def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT
         return print_json(
             LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven, missing)
         )
-    told = Told()
+    told = LabelledLines()
     told.add("chosen", f"{_ids(wanted, found.devices)}  {_worth(wanted, scores, found)}", "bold green")
     told.add("", _why_partition(wanted, found))
     other = next_partition(machine_of(scores), wanted.question(), found, wanted.objective)
@@ -95,7 +95,7 @@ def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT
     return True
 
 
-def _tell_missing(told: Told, wanted: Pick) -> None:
+def _tell_missing(told: LabelledLines, wanted: Pick) -> None:
     for warning in wanted.topology.warnings:
         told.add("warning", warning, "yellow")
     for problem in wanted.topology.problems:
@@ -143,7 +143,7 @@ def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa:
     if as_json:
         value = found.value if isfinite(found.value) else None
         return print_json(BandwidthAnswer(found.devices, value, found.suspects, found.proven, wanted.topology.problems))
-    fabric, told = fabric_of(samples, links), Told()
+    fabric, told = fabric_of(samples, links), LabelledLines()
     told.add("chosen", f"{_ids(wanted, found.devices)}{_gbs(found)}", "bold green")
     asked = wanted.question()
     if found.proven:

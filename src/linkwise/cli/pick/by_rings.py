@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkwise.cli.pick.batch import answer, ring_node
-from linkwise.cli.render.tables import Told, print_json, tell_refusal
+from linkwise.cli.render.tables import LabelledLines, print_json, tell_refusal
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.model.topology import MAX_DEVICES
 from linkwise.policies.ring_profiles import ring_profile
@@ -50,7 +50,7 @@ def pick_in_rings(asked: RingAffinityLine, *, as_json: bool = False, console: Co
     shown.print(_rings(asked, found), "")
     if not isinstance(found, GroupAnswer):
         return tell_refusal(shown, found.reject if isinstance(found, Refused) else str(found))
-    told = Told()
+    told = LabelledLines()
     told.add("chosen", f"{devices_text(found.devices)}  group {found.group}, score {found.score}", "bold green")
     devices = len(ring_node(asked.profile, asked.idle, asked.healthy).devices)
     groups = [len(set(asked.idle) & set(group)) for group in profile.groups(devices)]
@@ -70,7 +70,7 @@ def pick_by_count(
     shown = console or Console(highlight=False)
     if not isinstance(found, DevicesAnswer):
         return tell_refusal(shown, found.reject if isinstance(found, Refused) else str(found))
-    told = Told()
+    told = LabelledLines()
     told.add("chosen", devices_text(found.devices), "bold green")
     told.add("", "the lowest free devices: only counts are known")
     shown.print(told.rows)
@@ -88,7 +88,7 @@ def pick_by_room(room: dict[int, int], share: int, *, as_json: bool = False, con
     if not isinstance(found, DevicesAnswer):
         return tell_refusal(shown, found.reject if isinstance(found, Refused) else str(found))
     (device,) = chosen
-    told = Told()
+    told = LabelledLines()
     told.add("chosen", f"{devices_text(chosen)}  {room[device]} left, {room[device] - share} after it", "bold green")
     told.add("", "of the devices that fit, the one with the least room")
     others = sorted((left, other) for other, left in room.items() if left >= share and other != device)

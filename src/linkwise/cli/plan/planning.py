@@ -19,7 +19,7 @@ from linkwise.vendors.machines import profile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.cli.inputs.job_pods import JobFile
     from linkwise.explain.inspect import NodeInspection
     from linkwise.explain.reports.group import GroupExplanation
@@ -63,7 +63,7 @@ def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
         broker.observe(pods, now)
         uid = pods[0].uid
         # Gangs that start together are not planned before all of them are there.
-        bundle = broker.state.groups.bundle(broker.state.groups.key_of(uid))
+        bundle = broker.state.groups.bundle_of(broker.state.groups.key_of(uid))
         for others in groups if bundle else ():
             if _gang(others[0]) in bundle:
                 broker.observe(others, now)
@@ -91,7 +91,7 @@ def _as_asked(told: GroupExplanation) -> GroupExplanation:
     return replace(told, stage="fits", held=0.0, members=members)
 
 
-def _machines(text: str, known: Iterable[str]) -> Iterator[Sight]:
+def _machines(text: str, known: Iterable[str]) -> Iterator[WatchEvent]:
     """Nodes as `dgx1-v100=4,hgx-h100/share=2` or a file names them, called as no node of the cluster is."""
     there = set(known)
     for machine, count in fleet_of(text).items():

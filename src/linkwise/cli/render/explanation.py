@@ -16,7 +16,7 @@ from linkwise.cli.options.cluster import NotThereError
 from linkwise.explain.text.pod import explanation_lines
 
 if TYPE_CHECKING:
-    from linkwise.assembly.cluster_reader import Seen
+    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
@@ -30,7 +30,7 @@ UNBOUND: Final = (
 )
 
 
-def explain_thing(seen: Seen, kind: str, name: str, namespace: str) -> Told:
+def explain_thing(seen: ClusterReader, kind: str, name: str, namespace: str) -> Told:
     """What is to say of a pod, a group or a node; NotThereError suggests near names."""
     told: Told | None
     match kind:
@@ -45,7 +45,7 @@ def explain_thing(seen: Seen, kind: str, name: str, namespace: str) -> Told:
     return told
 
 
-def explain_pod(seen: Seen, uid: str, *, plan: bool = True) -> Explanation | None:
+def explain_pod(seen: ClusterReader, uid: str, *, plan: bool = True) -> Explanation | None:
     """The same of a pod; what schedulers asked and were offered is known to the service alone."""
     told = seen.broker.explain(uid, seen.now, plan=plan)
     if told is None or told.offered is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
 
     Cell = Callable[[int, int], str]
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
 
 __all__ = ["Marks", "bandwidth_table", "bar", "link_table", "links_text", "rings_of"]
 
@@ -133,7 +133,7 @@ def bar(part: float, width: int = WIDTH) -> Text:
 _WORDS: Final = {"NV": "NVLink", "HCCS": "HCCS", "XGMI": "XGMI", "MX": "MetaXLink", "UB": "UB", "SIO": "SIO"}
 
 
-def links_text(stock: Stock) -> str:
+def links_text(stock: NodeInventory) -> str:
     """`NVLink`, `2 rings of 4`, `PCIe`, `measured`; empty if nobody tells."""
     found = [*_rings(stock), *_kinds(stock.topology)]
     if stock.topology and stock.topology.bandwidth:
@@ -141,7 +141,7 @@ def links_text(stock: Stock) -> str:
     return ", ".join(found)
 
 
-def rings_of(stock: Stock) -> tuple[tuple[int, ...], ...]:
+def rings_of(stock: NodeInventory) -> tuple[tuple[int, ...], ...]:
     """Positions that form a ring or an island; none where all are one."""
     found = tuple(ring for ring in rings(stock.topology) if len(ring) > 1) if stock.topology else ()
     if found or not stock.profile:
@@ -150,7 +150,7 @@ def rings_of(stock: Stock) -> tuple[tuple[int, ...], ...]:
     return profile.groups(len(stock.devices)) if profile and profile.group > 1 else ()
 
 
-def _rings(stock: Stock) -> list[str]:
+def _rings(stock: NodeInventory) -> list[str]:
     found = rings_of(stock) if stock.profile else ()
     if not found:
         return []

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from linkwise.topology.canonical import classes
 from linkwise.topology.rings import rings
-from linkwise.topology.sample_cleaning import mend
+from linkwise.topology.sample_cleaning import clean_samples
 
 if TYPE_CHECKING:
     from linkwise.model.link import Link
@@ -79,7 +79,7 @@ def _kinds(topology: Topology) -> dict[tuple[int, int], tuple[str, float]]:
         links = {pair: min(topology.links[pair[0]][pair[1]], topology.links[pair[1]][pair[0]]) for pair in pairs}
         return {pair: (_name(link), 100 * link.direct + link.pcie) for pair, link in links.items() if link != "?"}
     if topology.bandwidth:
-        values = mend(topology.bandwidth).values
+        values = clean_samples(topology.bandwidth).values
         class_of = classes([values[i][j] for i, j in pairs])
         speeds = {(i, j): class_of[values[i][j]] for i, j in pairs}
         return {pair: (f"about {speed:.3g} GB/s", speed) for pair, speed in speeds.items() if speed}

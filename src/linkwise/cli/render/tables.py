@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cell",
+    "LabelledLines",
     "Row",
-    "Told",
     "age_text",
     "headed_table",
     "least_width",
@@ -156,7 +156,7 @@ def age_text(seconds: float) -> str:
     return f"{max(0, int(seconds))}s"
 
 
-class Told:
+class LabelledLines:
     """Rows of a label and a sentence."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ def print_json(answer: Answer) -> bool:
 
 def tell_refusal(console: Console, sentence: str) -> bool:
     """A refusal, and that nothing was chosen."""
-    told = Told()
+    told = LabelledLines()
     told.add("refused", sentence, "bold red")
     console.print(told.rows)
     return False

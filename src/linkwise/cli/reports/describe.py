@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from linkwise.assembly.cluster_reader import Seen
+    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
     from linkwise.explain.reports.group import ToldMember
     from linkwise.explain.reports.pod import Explanation
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["describe"]
 
 
-def describe(seen: Seen, kind: str, name: str, namespace: str) -> None:
+def describe(seen: ClusterReader, kind: str, name: str, namespace: str) -> None:
     """All of it, on standard output."""
     console = Console(highlight=False, markup=False)
     told = explain_thing(seen, kind, name, namespace)
@@ -49,7 +49,7 @@ def describe(seen: Seen, kind: str, name: str, namespace: str) -> None:
         _pod(console, seen, told)
 
 
-def _with_plan(seen: Seen, told: GroupExplanation) -> tuple[NodeInspection, ...]:
+def _with_plan(seen: ClusterReader, told: GroupExplanation) -> tuple[NodeInspection, ...]:
     """The nodes of a group as they are with all its members there."""
     coming = {(member.node, index): member for member in told.members for index in member.indices}
     found = []
@@ -67,7 +67,7 @@ def _taken_by(device: InspectedDevice, member: ToldMember | None) -> InspectedDe
     return replace(device, pods=(*device.pods, Holder(member.uid, namespace, name, "planned")))
 
 
-def _node(console: Console, seen: Seen, told: NodeExplanation) -> None:
+def _node(console: Console, seen: ClusterReader, told: NodeExplanation) -> None:
     heading, *lines = explanation_lines(told)
     console.print(Text(heading, "bold"))
     found = told.devices
@@ -88,7 +88,7 @@ def _node(console: Console, seen: Seen, told: NodeExplanation) -> None:
     _sentences(console, [line for line in lines if not line.startswith("device")])
 
 
-def _pod(console: Console, seen: Seen, told: Explanation) -> None:
+def _pod(console: Console, seen: ClusterReader, told: Explanation) -> None:
     heading, *lines = explanation_lines(told)
     console.print(Text(heading, "bold"))
     _sentences(console, lines)
@@ -134,7 +134,7 @@ def _bar(device: InspectedDevice) -> Text:
     return bar(part)
 
 
-def _links(console: Console, seen: Seen, name: str, own: Collection[int], open_ones: Collection[int]) -> None:
+def _links(console: Console, seen: ClusterReader, name: str, own: Collection[int], open_ones: Collection[int]) -> None:
     """The matrix of a node; rows are positions of its topology, which are the devices in the order of their indices."""
     stock = seen.broker.state.cluster.stocks[name]
     topology = stock.topology

@@ -18,7 +18,7 @@ from linkwise.dialects.aliyun import MEMORY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from linkwise.assembly.cluster_reader import Seen
+    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
 
 __all__ = ["MemoryNode", "memory_nodes", "padded", "show_details", "show_summary"]
@@ -52,7 +52,7 @@ class MemoryNode:
         return {device.index: device for device in self.found.devices}
 
 
-def memory_nodes(seen: Seen, name: str | None) -> list[MemoryNode]:
+def memory_nodes(seen: ClusterReader, name: str | None) -> list[MemoryNode]:
     """Nodes with memory to hand out, by name; a note if they count in different units."""
     views = seen.broker.state.cluster.nodes
     found = [

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from linkwise.cli.render.matrix import Marks, bandwidth_table, link_table
-from linkwise.cli.render.tables import Told
+from linkwise.cli.render.tables import LabelledLines
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_score import score_matrix
 from linkwise.topology.rings import rings
-from linkwise.topology.sample_cleaning import mend
+from linkwise.topology.sample_cleaning import clean_samples
 from linkwise.wire.topology_json import encode_topology
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def show_topology(source: Source, console: Console | None = None) -> None:
     if topology.bandwidth:
         fabric = fabric_of(topology.bandwidth, topology.links)
         shown.print(bandwidth_table(fabric.values, marks, fabric.suspects, shown.width), "[dim]GB/s[/]", "")
-    told = Told()
+    told = LabelledLines()
     told.add("devices", ", ".join(topology.devices) or "none")
     for facts in source.facts:
         if words := _facts(facts):
@@ -69,4 +69,4 @@ def _facts(facts: DeviceFacts) -> str:
 
 
 def _suspects(topology: Topology) -> tuple[tuple[int, int], ...]:
-    return mend(topology.bandwidth, topology.links).suspects if topology.bandwidth else ()
+    return clean_samples(topology.bandwidth, topology.links).suspects if topology.bandwidth else ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from linkwise.explain.inspect import NodeInspection
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.topology import Topology
 
 __all__ = ["Blind", "Chosen", "blind_room", "bottleneck", "is_in_one_ring", "link_names", "points"]
@@ -88,6 +88,6 @@ def bottleneck(topology: Topology, devices: Sequence[int]) -> float:
     return fabric_of(topology.bandwidth, topology.links).bottleneck(mask_of(devices))
 
 
-def is_in_one_ring(stock: Stock, devices: Collection[int]) -> bool:
+def is_in_one_ring(stock: NodeInventory, devices: Collection[int]) -> bool:
     """Whether devices can talk to each other where rings can't be crossed."""
     return any(set(devices) <= set(ring) for ring in rings_of(stock))

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from linkwise.cli.render.tables import Told
+from linkwise.cli.render.tables import LabelledLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,7 +84,7 @@ class Page:
 
     def quote(self, rows: Iterable[tuple[str, str]]) -> None:
         """What the running system says, each with where it says so."""
-        told = Told()
+        told = LabelledLines()
         for label, sentence in rows:
             told.add(label, sentence, "cyan")
         self.show(told.rows)
@@ -96,7 +96,7 @@ class Page:
 
     def promises(self, *promises: tuple[str, bool]) -> None:
         """Sentences that must be true now, and whether they are."""
-        told = Told()
+        told = LabelledLines()
         for sentence, held in promises:
             (self.held if held else self.broken).append(sentence)
             told.add("held" if held else "BROKEN", sentence, "bold green" if held else "bold red")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
-    from linkwise.model.inventory import Stock
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.topology import Topology
 
 __all__ = ["Given", "Stage", "StageError", "manifest", "raised_stage"]
@@ -186,7 +186,7 @@ class Stage:
         """What the agent of a node tells of its devices."""
         return self.store.get(INVENTORIES, name).read()
 
-    def stock(self, name: str) -> Stock:
+    def stock(self, name: str) -> NodeInventory:
         """A node's devices and links, as the service has read them."""
         return self.local.broker.state.cluster.stocks[name]
 

@@ -17,7 +17,7 @@ from linkwise.cli.render.matrix import links_text
 from linkwise.cli.tour.page import Page, plain_table
 from linkwise.cli.tour.stage import raised_stage
 from linkwise.cli.up.messages import reaching
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.errors import LinkwiseError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ async def _tell(stage: Stage, page: Page, story: Story) -> None:
     """Tell one; what it waited for in vain is a promise that did not hold."""
     try:
         await story.tell(stage, page)
-    except (LinkwiseError, RefusedError) as error:
+    except (LinkwiseError, ApiError) as error:
         page.promises((str(error), False))
 
 

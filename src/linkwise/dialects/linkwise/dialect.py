@@ -16,7 +16,7 @@ from linkwise.dialects.json_fields import Fields, Report, json_value, shown
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
 from linkwise.errors import InputError
 from linkwise.model.verdict import Grant, Offer, Part
-from linkwise.speed.fast_dataclass import quick
+from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ _GRANT: Final = re.compile(
 """a grant exactly as we write it"""
 _EACH_PART: Final = re.compile(_PART)
 _MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
-_quick_part, _quick_offer, _quick_grant = quick(Part), quick(Offer), quick(Grant)
+_quick_part, _quick_offer, _quick_grant = fast_constructor(Part), fast_constructor(Offer), fast_constructor(Grant)
 _FINISHED: Final = {"Succeeded", "Failed"}
 
 

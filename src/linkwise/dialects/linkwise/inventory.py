@@ -14,7 +14,7 @@ from linkwise.dialects.linkwise.matrices import FIELDS, topology_fields, topolog
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.node import Mode
-from linkwise.speed.fast_dataclass import quick
+from linkwise.speed.fast_dataclass import fast_constructor
 
 __all__ = ["API_VERSION", "KIND", "SOURCE", "inventory_enforced", "inventory_facts", "inventory_object"]
 
@@ -30,8 +30,8 @@ _DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", 
 _FIELDS: Final = ("uuid", "index", "minor", "busID", "model", "memory", "healthy")
 """of a device as our agent writes it"""
 _PLAIN: Final = frozenset(_FIELDS)
-_quick_device: Final = quick(Device)
-_quick_facts: Final = quick(NodeFacts)
+_quick_device: Final = fast_constructor(Device)
+_quick_facts: Final = fast_constructor(NodeFacts)
 _in_order: Final = itemgetter(*_FIELDS)
 _KINDS: Final = [{str}, {int}, {int}, {str}, {str}, {int}, {bool}]
 _ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})

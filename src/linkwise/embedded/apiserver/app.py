@@ -7,7 +7,7 @@ import hmac
 import logging
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.api_errors import RefusedError, no_such_path, not_allowed, unauthorized
+from linkwise.embedded.api_errors import ApiError, no_such_path, not_allowed, unauthorized
 from linkwise.embedded.apiserver.bodies import JSON, document_of
 from linkwise.embedded.apiserver.faults import said_instead
 from linkwise.embedded.apiserver.request import Exchange, Whole
@@ -86,14 +86,14 @@ class Application:
     async def _answer(self, exchange: Exchange) -> Answer:
         try:
             return await self._said(exchange)
-        except RefusedError as error:
+        except ApiError as error:
             return _refused(error)
         except ConnectionError:
             raise
         except Exception as error:
             log.exception("%s %s failed", exchange.method, exchange.path)
             told = f"Internal error occurred: {type(error).__name__}: {error}"
-            return _refused(RefusedError(500, "InternalError", told))
+            return _refused(ApiError(500, "InternalError", told))
 
     async def _said(self, exchange: Exchange) -> Answer:
         path = exchange.path.rstrip("/") or "/"
@@ -185,7 +185,7 @@ async def _soon(restart: Callable[[bool], Awaitable[None]], lost: bool) -> None:
     await restart(lost)
 
 
-def _refused(error: RefusedError) -> Whole:
+def _refused(error: ApiError) -> Whole:
     return Whole.of(error.status(), error.code, retry_after=int(error.details.get("retryAfterSeconds", 0)))
 
 
@@ -194,4 +194,4 @@ def _check_accepted(exchange: Exchange) -> None:
     kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")] if accept else []
     if kinds and not any(kind in _KNOWN for kind in kinds):
         told = f"only the following media types are accepted: {JSON}"
-        raise RefusedError(406, "NotAcceptable", told)
+        raise ApiError(406, "NotAcceptable", told)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from linkwise.embedded.api_errors import RefusedError, bad_request
+from linkwise.embedded.api_errors import ApiError, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,9 +130,9 @@ class Faults:
         return found
 
 
-def said_instead(fault: Fault) -> RefusedError:
+def said_instead(fault: Fault) -> ApiError:
     """The answer of a fault."""
     words = {409: "the object has been modified; please apply your changes to the latest version and try again"}
     told = words.get(fault.code, "the server fails because it was told to")
     details = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else {}
-    return RefusedError(fault.code, _REASONS.get(fault.code, "Unknown"), told, details)
+    return ApiError(fault.code, _REASONS.get(fault.code, "Unknown"), told, details)

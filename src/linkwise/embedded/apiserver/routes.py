@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from linkwise.embedded.api_errors import RefusedError, bad_request, no_such_path, not_allowed, success
+from linkwise.embedded.api_errors import ApiError, bad_request, no_such_path, not_allowed, success
 from linkwise.embedded.apiserver.bodies import JSON, object_of
 from linkwise.embedded.apiserver.request import Listed, Whole
 from linkwise.embedded.apiserver.subresources import part_answer
@@ -135,7 +135,7 @@ class Objects:
         version = version_of(query.get("resourceVersion", ""))
         try:
             watch = self._store.watch(resource, chosen, version if version and not initial else None)
-        except RefusedError as error:
+        except ApiError as error:
             return Failed(error)
         if query.get("sendInitialEvents") == "false" and not version:
             watch.skip()
@@ -178,7 +178,7 @@ class Objects:
         for number, stored in enumerate(self._store.list(resource, chosen).items, 1):
             try:
                 deleted.append(self._store.delete(resource, stored.name, stored.namespace, options)[0])
-            except RefusedError as error:
+            except ApiError as error:
                 if error.code not in {403, 404}:
                     raise
             if number % _AT_ONCE == 0:

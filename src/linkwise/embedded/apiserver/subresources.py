@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from linkwise.embedded.api_errors import Cause, RefusedError, bad_request, conflict, invalid, no_such_path, not_allowed
+from linkwise.embedded.api_errors import ApiError, Cause, bad_request, conflict, invalid, no_such_path, not_allowed
 from linkwise.embedded.apiserver.bodies import JSON, object_of
 from linkwise.embedded.apiserver.request import Whole
 from linkwise.embedded.apiserver.write_requests import given_object, patch, written
@@ -103,7 +103,7 @@ async def _scale(store: Store, exchange: Exchange, place: Place) -> Answer:
     try:
         wanted = msgspec.convert(given, _Scale)
     except msgspec.ValidationError as error:
-        raise RefusedError(400, "BadRequest", f"Scale: {error}") from error
+        raise ApiError(400, "BadRequest", f"Scale: {error}") from error
     if wanted.spec.replicas < 0:
         cause = Cause("spec.replicas", f"Invalid value: {wanted.spec.replicas}: must be greater than or equal to 0")
         raise invalid(place.resource, place.name, [cause])

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.embedded.api_errors import RefusedError, expired
+from linkwise.embedded.api_errors import ApiError, expired
 from linkwise.embedded.apiserver.bodies import JSON
 from linkwise.embedded.apiserver.request import Answer
 from linkwise.embedded.storage.collection import encode
@@ -29,7 +29,7 @@ _HEAD: Final = [(b"content-type", JSON.encode()), (b"cache-control", b"no-cache,
 class Failed(Answer):
     """A watch that begins with its end: clients look for the reason in the stream."""
 
-    error: RefusedError
+    error: ApiError
 
     async def tell(self, exchange: Exchange) -> None:
         """One line."""
@@ -133,5 +133,5 @@ class Watched(Answer):
         return encode({"type": "BOOKMARK", "object": told}) + b"\n"
 
 
-def _error_line(error: RefusedError) -> bytes:
+def _error_line(error: ApiError) -> bytes:
     return encode({"type": "ERROR", "object": error.status()}) + b"\n"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.nodes.faults import UNREACHABLE
 from linkwise.embedded.writes.delete import DeleteOptions, Preconditions
 from linkwise.engine.selectors import tolerates
@@ -82,7 +82,7 @@ class Cleanup:
     def _delete(self, pod: Stored, options: DeleteOptions) -> None:
         try:
             self._store.delete("pods", pod.name, pod.namespace, options)
-        except RefusedError:
+        except ApiError:
             return
 
     def _look_at_events(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.controllers.deployments import sync_deployment, sync_replicas
 from linkwise.embedded.controllers.jobs import sync_job
 from linkwise.embedded.runtime import follow
@@ -72,7 +72,7 @@ class Controllers:
             return
         try:
             _SYNCS[kind](self._store, stored)
-        except RefusedError:
+        except ApiError:
             # Another one wrote in between, or what it makes is not allowed: then the next change brings it back.
             if tries < _TRIES:
                 self._line.setdefault(place, tries + 1)

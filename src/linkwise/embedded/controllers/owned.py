@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 
 if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw, Stored
@@ -66,7 +66,7 @@ def remove_pod(store: Store, pod: Stored) -> None:
     """A pod that is not wanted any more."""
     try:
         store.delete("pods", pod.name, pod.namespace)
-    except RefusedError:
+    except ApiError:
         return
 
 

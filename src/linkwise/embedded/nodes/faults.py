@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.watches import News
     from linkwise.embedded.store import Store
 
-__all__ = ["DEAD", "SILENT", "UNREACHABLE", "Health", "Wishes"]
+__all__ = ["DEAD", "SILENT", "UNREACHABLE", "FaultAnnotations", "Health"]
 
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
@@ -73,7 +73,7 @@ _POSITION: Final = re.compile(r"[0-9]{1,4}")
 _SHOWN: Final = 40  # characters of what is not understood
 
 
-class Wishes:
+class FaultAnnotations:
     """Follows the nodes of a store and does to them what they say; `run` it beside everything else."""
 
     def __init__(self, store: Store, nodes: SimulatedNodes) -> None:

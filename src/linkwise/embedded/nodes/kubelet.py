@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.event_recorder import Recorder
 from linkwise.embedded.nodes.devices import INVENTORIES, Devices
 from linkwise.embedded.nodes.faults import Health
@@ -228,7 +228,7 @@ class SimulatedNodes:
             options = DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=uid))
             try:
                 self._store.delete("pods", kept.name, kept.namespace, options)
-            except RefusedError:
+            except ApiError:
                 return
 
     def _now(self, uid: str, life: int) -> tuple[_Kept | None, Raw | None]:

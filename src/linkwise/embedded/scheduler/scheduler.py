@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.event_recorder import Recorder
 from linkwise.embedded.runtime import Pace, wait_for_news
 from linkwise.embedded.scheduler.cache import Known
@@ -180,7 +180,7 @@ class Scheduler:
                 await self._extender.bind(view.namespace, view.name, view.uid, node)
             else:
                 self._writes.bind(view, node)
-        except (ClusterError, RefusedError) as error:
+        except (ClusterError, ApiError) as error:
             self._unbound(pod, node, f"running Bind plugin: binding rejected: {error}")
         else:
             self._writes.scheduled(pod.stored, node)

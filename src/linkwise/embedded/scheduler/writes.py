@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.writes.pod_rules import with_condition
 
 if TYPE_CHECKING:
@@ -69,5 +69,5 @@ class Writes:
             self._recorder.tell(found.read(), "Normal", "Preempted", sentence)
             try:
                 self._store.delete("pods", victim.name, victim.namespace)
-            except RefusedError:
+            except ApiError:
                 continue

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.kinds.builtin import Resource
 
-__all__ = ["Change", "Key", "Raw", "Shelf", "Stored", "encode", "stored_of"]
+__all__ = ["Change", "Collection", "Key", "Raw", "Stored", "encode", "stored_of"]
 
 Raw = dict[str, Any]
 Key = tuple[str, str]
@@ -86,7 +86,7 @@ class Change:
         return len(self.line) + (len(self.before.data) if self.before else 0)
 
 
-class Shelf:
+class Collection:
     """All objects of one kind, in order, and the last changes."""
 
     def __init__(self, version: int, kept: int = KEPT) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import not_found
 from linkwise.embedded.kinds.registry import Kinds
-from linkwise.embedded.storage.collection import KEPT, Shelf, stored_of
+from linkwise.embedded.storage.collection import KEPT, Collection, stored_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Key, Raw, Stored
 
-__all__ = ["Place", "Shelves", "timestamp"]
+__all__ = ["Database", "Place", "timestamp"]
 
 FIRST: Final = 1000
 """the version of a server that has nothing yet"""
@@ -30,7 +30,7 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class Shelves:
+class Database:
     """All objects; each write makes one version, one encoding and one change that all watches share."""
 
     def __init__(self, clock: Callable[[], float] = time.time, kept: int = KEPT) -> None:
@@ -46,18 +46,18 @@ class Shelves:
         self.gone: list[Callable[[Resource, Stored], None]] = []
         """told of every object that was taken away"""
         self._kept = kept
-        self._shelves: dict[str, Shelf] = {}
+        self._shelves: dict[str, Collection] = {}
 
     @property
     def now(self) -> str:
         """The time, as objects hold it."""
         return timestamp(self.clock())
 
-    def shelf(self, resource: Resource) -> Shelf:
+    def shelf(self, resource: Resource) -> Collection:
         """The objects of a kind, whatever version of it is asked for."""
         found = self._shelves.get(resource.full)
         if found is None:
-            found = self._shelves[resource.full] = Shelf(self.version, self._kept)
+            found = self._shelves[resource.full] = Collection(self.version, self._kept)
         return found
 
     def find(self, resource: Resource, key: Key) -> Stored | None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from linkwise.embedded.api_errors import RefusedError, bad_request, expired
+from linkwise.embedded.api_errors import ApiError, bad_request, expired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Key, Stored
-    from linkwise.embedded.storage.database import Shelves
+    from linkwise.embedded.storage.database import Database
     from linkwise.embedded.storage.selectors import Selection
 
 __all__ = ["Asked", "Page", "list_page"]
@@ -55,13 +55,13 @@ class _Token(msgspec.Struct, array_like=True):
     name: str
 
 
-def list_page(shelves: Shelves, resource: Resource, chosen: Selection, asked: Asked) -> Page:
+def list_page(shelves: Database, resource: Resource, chosen: Selection, asked: Asked) -> Page:
     """The page that is asked for; RefusedError if it can't be had any more."""
     version, after, exact = _place(shelves, asked)
     found = shelves.shelf(resource).page(chosen.namespace, after, version if exact else None)
     try:
         return _cut(found, chosen, asked.limit, version)
-    except RefusedError as error:
+    except ApiError as error:
         if error.code == 410 and asked.rest:
             raise expired(_TOO_OLD) from error
         raise
@@ -82,7 +82,7 @@ def _cut(found: Iterator[Stored], chosen: Selection, limit: int, version: int) -
     return Page(items, version)
 
 
-def _place(shelves: Shelves, asked: Asked) -> tuple[int, Key | None, bool]:
+def _place(shelves: Database, asked: Asked) -> tuple[int, Key | None, bool]:
     """The version of a list, where it goes on, and whether it shows what was then and not what is now."""
     if asked.rest:
         if asked.version not in {"", "0"}:
@@ -96,9 +96,7 @@ def _place(shelves: Shelves, asked: Asked) -> tuple[int, Key | None, bool]:
         raise bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if version > shelves.version:
         # The real server waits for that version for some seconds; nothing but this server's own writes can bring it.
-        raise RefusedError(
-            504, "Timeout", f"Timeout: Too large resource version: {version}, current: {shelves.version}"
-        )
+        raise ApiError(504, "Timeout", f"Timeout: Too large resource version: {version}, current: {shelves.version}")
     if asked.match == "Exact":
         if not version:
             raise bad_request('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')

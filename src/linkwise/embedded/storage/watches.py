@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from linkwise.embedded.storage.collection import Change, Raw, Shelf, Stored
+    from linkwise.embedded.storage.collection import Change, Collection, Raw, Stored
     from linkwise.embedded.storage.selectors import Selection
 
 __all__ = ["News", "Watch"]
@@ -37,7 +37,7 @@ class News:
 class Watch:
     """News of one kind, for one reader: `async for news in watch`, until either side closes it."""
 
-    def __init__(self, shelf: Shelf, selection: Selection) -> None:
+    def __init__(self, shelf: Collection, selection: Selection) -> None:
         self.closed = False
         self.seen = 0
         """the last version that the reader was handed or could do without"""

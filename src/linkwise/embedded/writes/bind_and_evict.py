@@ -15,7 +15,7 @@ from linkwise.embedded.writes.pod_rules import with_condition
 if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
-    from linkwise.embedded.storage.database import Shelves
+    from linkwise.embedded.storage.database import Database
 
 __all__ = ["bind", "evict"]
 
@@ -35,7 +35,7 @@ class _Eviction(msgspec.Struct, rename="camel"):
     delete_options: DeleteOptions = msgspec.field(default_factory=DeleteOptions)
 
 
-def bind(shelves: Shelves, pods: Resource, old: Stored, given: Raw, *, dry: bool = False) -> Stored:
+def bind(shelves: Database, pods: Resource, old: Stored, given: Raw, *, dry: bool = False) -> Stored:
     """Write a pod's node, and the labels and annotations of the binding with it."""
     try:
         binding = msgspec.convert(given, _Binding)
@@ -89,7 +89,7 @@ def _check_binding(pods: Resource, old: Stored, binding: _Binding) -> None:
         raise conflict(pods, old.name, why, part="binding")
 
 
-def evict(shelves: Shelves, pods: Resource, old: Stored, given: Raw) -> None:
+def evict(shelves: Database, pods: Resource, old: Stored, given: Raw) -> None:
     """Delete a pod as its options say, unless a disruption budget forbids it for now."""
     try:
         eviction = msgspec.convert(given, _Eviction)
@@ -101,7 +101,7 @@ def evict(shelves: Shelves, pods: Resource, old: Stored, given: Raw) -> None:
     delete(shelves, pods, old, eviction.delete_options)
 
 
-def _check_budgets(shelves: Shelves, old: Stored) -> None:
+def _check_budgets(shelves: Database, old: Stored) -> None:
     budgets = shelves.kinds.named("poddisruptionbudgets.policy")
     for found in shelves.shelf(budgets).page(old.namespace):
         budget = found.read()

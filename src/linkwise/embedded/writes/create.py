@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.kinds.object_types import Meta
     from linkwise.embedded.storage.collection import Raw, Stored
-    from linkwise.embedded.storage.database import Shelves
+    from linkwise.embedded.storage.database import Database
 
 __all__ = ["create"]
 
@@ -33,7 +33,13 @@ _CRITICAL: Final = {"system-cluster-critical": 2_000_000_000, "system-node-criti
 
 
 def create(  # noqa: PLR0913 - a request has these parts
-    shelves: Shelves, resource: Resource, namespace: str, given: Raw, chance: Callable[[str], str], *, dry: bool = False
+    shelves: Database,
+    resource: Resource,
+    namespace: str,
+    given: Raw,
+    chance: Callable[[str], str],
+    *,
+    dry: bool = False,
 ) -> Stored:
     """Keep a new object; RefusedError if it makes no sense or is there already."""
     document: Raw = without_nulls(given)
@@ -60,7 +66,7 @@ def create(  # noqa: PLR0913 - a request has these parts
     return shelves.preview(resource, document, 0) if dry else shelves.write(resource, document)
 
 
-def _check_place(shelves: Shelves, resource: Resource, namespace: str, meta: Meta) -> None:
+def _check_place(shelves: Database, resource: Resource, namespace: str, meta: Meta) -> None:
     if meta.resource_version:
         raise bad_request("resourceVersion should not be set on objects to be created")
     if not resource.namespaced:
@@ -76,7 +82,7 @@ def _check_place(shelves: Shelves, resource: Resource, namespace: str, meta: Met
         raise forbidden(resource, meta.name or meta.generate_name, why)
 
 
-def _free_name(shelves: Shelves, resource: Resource, namespace: str, begin: str, chance: Callable[[str], str]) -> str:
+def _free_name(shelves: Database, resource: Resource, namespace: str, begin: str, chance: Callable[[str], str]) -> str:
     for _ in range(8):
         name = begin[:_LONGEST] + "".join(chance(_LETTERS) for _ in range(5))
         if shelves.find(resource, (namespace, name)) is None:
@@ -84,7 +90,7 @@ def _free_name(shelves: Shelves, resource: Resource, namespace: str, begin: str,
     raise exists(resource, name)
 
 
-def _prepared(shelves: Shelves, resource: Resource, document: Raw) -> Raw:
+def _prepared(shelves: Database, resource: Resource, document: Raw) -> Raw:
     """The object with all that a new one is given, checked."""
     if "status" in resource.parts and resource.full not in _WITH_STATUS:
         document.pop("status", None)
@@ -99,7 +105,7 @@ def _prepared(shelves: Shelves, resource: Resource, document: Raw) -> Raw:
     return document
 
 
-def _begin_pod(shelves: Shelves, document: Raw) -> None:
+def _begin_pod(shelves: Database, document: Raw) -> None:
     spec = document["spec"]
     status: Raw = {"phase": "Pending", "qosClass": quality(spec)}
     if (condition := gated_condition(spec, shelves.now)) is not None:
@@ -107,7 +113,7 @@ def _begin_pod(shelves: Shelves, document: Raw) -> None:
     document["status"] = status
 
 
-def _give_priority(shelves: Shelves, resource: Resource, document: Raw) -> None:
+def _give_priority(shelves: Database, resource: Resource, document: Raw) -> None:
     spec = document["spec"]
     if not isinstance(spec, dict):
         return

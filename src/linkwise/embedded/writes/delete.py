@@ -14,7 +14,7 @@ from linkwise.embedded.writes.update import unguarded
 if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
-    from linkwise.embedded.storage.database import Shelves
+    from linkwise.embedded.storage.database import Database
 
 __all__ = ["DeleteOptions", "delete", "release"]
 
@@ -41,7 +41,7 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     dry_run: list[str] = []
 
 
-def delete(shelves: Shelves, resource: Resource, old: Stored, options: DeleteOptions) -> tuple[Stored, bool]:
+def delete(shelves: Database, resource: Resource, old: Stored, options: DeleteOptions) -> tuple[Stored, bool]:
     """Delete an object: as it is afterwards, and whether it is gone."""
     _check(resource, old, options)
     document = old.read()
@@ -68,7 +68,7 @@ def delete(shelves: Shelves, resource: Resource, old: Stored, options: DeleteOpt
     return shelves.write(resource, document), False
 
 
-def release(shelves: Shelves, resource: Resource, old: Stored, finalizer: str) -> None:
+def release(shelves: Database, resource: Resource, old: Stored, finalizer: str) -> None:
     """Take away one reason to keep an object; it goes if that was the last."""
     document = old.read()
     meta = document["metadata"]
@@ -125,7 +125,7 @@ def _grace(resource: Resource, document: Raw, options: DeleteOptions) -> int:
     return max(grace, 0)
 
 
-def _hold(shelves: Shelves, old: Stored, document: Raw, policy: str) -> None:
+def _hold(shelves: Database, old: Stored, document: Raw, policy: str) -> None:
     """Keep an object until those whom it owns are gone, or have been told that it is not theirs any more."""
     word = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(policy)
     finalizers = document["metadata"].get("finalizers", [])

@@ -7,14 +7,14 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.api_errors import RefusedError
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.kinds.crds import DEFINITIONS
 from linkwise.embedded.writes.delete import FOREGROUND, ORPHAN, DeleteOptions, delete, release
 
 if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Change, Stored
-    from linkwise.embedded.storage.database import Place, Shelves
+    from linkwise.embedded.storage.database import Database, Place
 
 __all__ = ["Collector"]
 
@@ -25,7 +25,7 @@ _AT_ONCE: Final = 100
 class Collector:
     """Cleans up behind deletes; `run` it beside the server, or call `finish`."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: Database) -> None:
         self._shelves = shelves
         self._chores: deque[Place] = deque()
         """objects to look at"""
@@ -64,7 +64,7 @@ class Collector:
         full, namespace, name = self._chores.popleft()
         try:
             resource = self._shelves.kinds.named(full)
-        except RefusedError:
+        except ApiError:
             return True
         stored = self._shelves.find(resource, (namespace, name))
         if stored is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.embedded.api_errors import RefusedError, bad_request, unknown_format
+from linkwise.embedded.api_errors import ApiError, bad_request, unknown_format
 from linkwise.embedded.writes.strategic_merge import strategic
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def json_patch(document: Raw, patch: Any) -> Any:  # noqa: ANN401 - JSON
     return found
 
 
-def _failed(step: Raw, why: str) -> RefusedError:
+def _failed(step: Raw, why: str) -> ApiError:
     message = f"the server rejected our request due to an error in our request: {step['op']} {step['path']}: {why}"
-    return RefusedError(422, "Invalid", message)
+    return ApiError(422, "Invalid", message)
 
 
 def _words(path: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from linkwise.embedded.api_errors import Cause, RefusedError, bad_request
+from linkwise.embedded.api_errors import ApiError, Cause, bad_request
 from linkwise.embedded.kinds.object_types import without_nulls
 from linkwise.embedded.writes.patch import merge
 from linkwise.embedded.writes.strategic_merge import KEYS, strategic
@@ -23,7 +23,7 @@ def check_apply(document: Raw, manager: str) -> None:
         cause = Cause("fieldManager", "Required value: is required for apply patch")
         details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field}]}
         message = f'PatchOptions.meta.k8s.io "" is invalid: {cause.field}: {cause.message}'
-        raise RefusedError(422, "Invalid", message, details)
+        raise ApiError(422, "Invalid", message, details)
     if not isinstance(document.get("apiVersion"), str) or not isinstance(document.get("kind"), str):
         raise bad_request("Object 'Kind' or 'apiVersion' is missing in what is applied")
     if isinstance(meta, dict) and meta.get("managedFields"):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.kinds.object_types import Meta
     from linkwise.embedded.storage.collection import Raw, Stored
-    from linkwise.embedded.storage.database import Shelves
+    from linkwise.embedded.storage.database import Database
 
 __all__ = ["change", "keep", "unguarded"]
 
@@ -36,7 +36,7 @@ _TO_NAME: Final = "must be specified for an update"
 
 
 def change(  # noqa: PLR0913 - a request has these parts
-    shelves: Shelves,
+    shelves: Database,
     resource: Resource,
     old: Stored,
     given: Raw,
@@ -65,7 +65,9 @@ def change(  # noqa: PLR0913 - a request has these parts
     return keep(shelves, resource, old, before, document, dry=dry)
 
 
-def keep(shelves: Shelves, resource: Resource, old: Stored, before: Raw, document: Raw, *, dry: bool = False) -> Stored:  # noqa: PLR0913 - a request has these parts
+def keep(  # noqa: PLR0913 - a request has these parts
+    shelves: Database, resource: Resource, old: Stored, before: Raw, document: Raw, *, dry: bool = False
+) -> Stored:
     """Write an object that was checked, if it is not as it was; one that is being deleted may go with that."""
     document["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
     if resource.counted and _wishes(document) != _wishes(before):
@@ -131,7 +133,7 @@ def _parted(resource: Resource, before: Raw, document: Raw, part: str) -> Raw:
     return document
 
 
-def _mended(shelves: Shelves, resource: Resource, document: Raw) -> Raw:
+def _mended(shelves: Database, resource: Resource, document: Raw) -> Raw:
     give_defaults(resource.full, document)
     if resource.full == DEFINITIONS and "spec" in document:
         check_object(shelves, resource, document)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw
-    from linkwise.embedded.storage.database import Shelves
+    from linkwise.embedded.storage.database import Database
 
 __all__ = ["check_change", "check_kind", "check_object"]
 
@@ -46,7 +46,7 @@ def check_kind(resource: Resource, document: Raw) -> None:
         raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
 
 
-def check_object(shelves: Shelves, resource: Resource, document: Raw) -> None:
+def check_object(shelves: Database, resource: Resource, document: Raw) -> None:
     """Refuse an object that makes no sense."""
     typed = check_shape(resource, document)
     causes = [*check_meta(resource, meta_of(document))]

@@ -12,13 +12,13 @@ from linkwise.model.verdict import Reason, Reject
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 
-    from linkwise.engine.index.node_index import Index, Wanted
+    from linkwise.engine.index.node_index import Index, Query
     from linkwise.engine.index.score_table import Code
 
-__all__ = ["Choices", "choices"]
+__all__ = ["Lookup", "choices"]
 
 
-class Choices(Protocol):
+class Lookup(Protocol):
     """Answers about the nodes as they are now."""
 
     partial: bool
@@ -40,7 +40,7 @@ class Choices(Protocol):
         """Why none of the names fits, as short texts: what may pass, and what will not."""
 
 
-def choices(index: Index, wanted: Wanted, budget: int = ALL) -> Choices:
+def choices(index: Index, wanted: Query, budget: int = ALL) -> Lookup:
     """The answers to an ask; with a budget, past it only those that were worked out."""
     return _ByTable(index, wanted, budget) if wanted.ask.devices else _ByRoom(index, wanted)
 
@@ -48,7 +48,7 @@ def choices(index: Index, wanted: Wanted, budget: int = ALL) -> Choices:
 class _ByTable:
     """Whole devices: a table of scores."""
 
-    def __init__(self, index: Index, wanted: Wanted, budget: int) -> None:
+    def __init__(self, index: Index, wanted: Query, budget: int) -> None:
         self._index = index
         self._wanted = wanted
         self._table = index.table(wanted, budget)
@@ -94,7 +94,7 @@ class _ByRoom:
 
     partial = False
 
-    def __init__(self, index: Index, wanted: Wanted) -> None:
+    def __init__(self, index: Index, wanted: Query) -> None:
         self._index = index
         self._wanted = wanted
         self._rooms = index.rooms(wanted.word)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from linkwise.model.settings import PlacingSettings
     from linkwise.policies.policy import Policy
 
-__all__ = ["ALL", "Index", "Wanted"]
+__all__ = ["ALL", "Index", "Query"]
 
 ALL: Final = 1 << 60
 TABLES: Final = 64
@@ -30,14 +30,14 @@ MOST_LOGGED: Final = 20_000
 """changes that are kept; a table that missed more is made anew"""
 
 
-class Wanted(NamedTuple):
+class Query(NamedTuple):
     """An ask, the words it is said in, and the policy it is placed by."""
 
     ask: Ask
     word: str
     policy: Policy
 
-    def kind(self, *, stranger: bool = False) -> tuple[object, ...]:
+    def table_key(self, *, stranger: bool = False) -> tuple[object, ...]:
         """What nodes are judged by: asks that agree in this have one table.
 
         Of a `stranger`, who has nothing on a node, that one does not care which namespace it is of.
@@ -110,21 +110,21 @@ class Index:
         """The nodes that changed after so many changes; None if that is not known any more."""
         return None if changes < self._dropped else set(self._log[changes - self._dropped :])
 
-    def judge(self, wanted: Wanted, node: Node) -> Verdict:
+    def judge(self, wanted: Query, node: Node) -> Verdict:
         """What one node answers to an ask: its score, or why not."""
         refused = self.unserved(wanted, node.name)
         offer = refused or wanted.policy.pick(wanted.ask, node)
         return wanted.policy.score(wanted.ask, node, offer) if isinstance(offer, Offer) else offer
 
-    def unserved(self, wanted: Wanted, name: str) -> Reject | None:
+    def unserved(self, wanted: Query, name: str) -> Reject | None:
         """A refusal if the node has nothing that can be asked for in these words."""
         if wanted.word in self._words.get(name, ()):
             return None
         return Reject(name, Reason("002.inventory", asked=wanted.ask.resource), final=True)
 
-    def table(self, wanted: Wanted, budget: int = ALL) -> ClassTable:
+    def table(self, wanted: Query, budget: int = ALL) -> ClassTable:
         """The table of this kind of ask, brought up to date; past the budget of shapes judged it owes the rest."""
-        kind = wanted.kind()
+        kind = wanted.table_key()
         table = self._tables.pop(kind, None)
         if table is None or table.position < self._dropped:
             by_shape = bool(wanted.ask.devices)  # what is left of a device is too various

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.verdict import Reject
-from linkwise.speed.uniform_mapping import Alike
+from linkwise.speed.uniform_mapping import UniformMapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,7 +120,7 @@ class ClassTable:
         for texts, final in ((self.texts, False), (self.final, True)):
             # Where one text is everybody's, it is enough to see that all are known and none fits.
             if len(self._told[final]) == 1 and texts and all(map(texts.__contains__, names)):
-                alike = Alike(names, next(iter(texts.values())), plain=not self._odd)
+                alike = UniformMapping(names, next(iter(texts.values())), plain=not self._odd)
                 return ({}, alike) if final else (alike, {})
         final_texts = {name: text for name in names if (text := self.final.get(name)) is not None}
         return {name: self.texts.get(name, otherwise) for name in names if name not in final_texts}, final_texts

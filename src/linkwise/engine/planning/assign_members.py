@@ -16,7 +16,7 @@ from linkwise.engine.planning.seating import seated
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Mapping, Sequence
 
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.make_plan import Site
     from linkwise.engine.planning.plan import Member
     from linkwise.engine.planning.problem import Counts
@@ -80,13 +80,13 @@ def with_others(
 class Way(NamedTuple):
     """How members are placed, and which of them are: one host can't serve two ways."""
 
-    asked: list[Wanted]
+    asked: list[Query]
     in_parts: bool
     """whether all of them get parts of devices; beside others a part is of a device that is wholly free"""
     by_links: bool
 
 
-def way_of(asked: list[Wanted], *, certain: bool = True) -> Way | None:
+def way_of(asked: list[Query], *, certain: bool = True) -> Way | None:
     """The way of the first that asks for whole devices, else of the first, with all that share it.
 
     Args:
@@ -100,7 +100,7 @@ def way_of(asked: list[Wanted], *, certain: bool = True) -> Way | None:
     return Way(sharing, in_parts(first), by_links(first))
 
 
-def _share_a_node(first: Wanted, wanted: Wanted, *, certain: bool) -> bool:
+def _share_a_node(first: Query, wanted: Query, *, certain: bool) -> bool:
     """Whether both are placed in one way, or parts beside whole devices that are handed out in the same mode."""
     same = (wanted.policy.name, in_parts(wanted)) == (first.policy.name, in_parts(first))
     # Whole devices can be counted where nobody knows which are taken; a part must be of one that surely is not.
@@ -113,7 +113,7 @@ def alike(member: Member) -> Hashable:
     pods = (demand.apart, demand.together) if demand.apart or demand.together else ()
     labels = tuple(sorted(demand.labels.items())) if pods else ()
     return (
-        member.wanted.kind() if member.wanted else (),
+        member.wanted.table_key() if member.wanted else (),
         demand.cpu,
         demand.memory,
         demand.ephemeral,

@@ -24,7 +24,7 @@ from linkwise.topology.residual import SIZES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.shapes import Shape
     from linkwise.model.node import Node
     from linkwise.model.topology import Matrix
@@ -193,12 +193,12 @@ LEAST: Final = 64
 """sets that a host counts for, however few it has"""
 
 
-def by_links(wanted: Wanted) -> bool:
+def by_links(wanted: Query) -> bool:
     """Whether members are placed by the speed of their links."""
     return wanted.policy.name == "bandwidth"
 
 
-def in_parts(wanted: Wanted) -> bool:
+def in_parts(wanted: Query) -> bool:
     """Whether members get parts of devices: each on a device of its own, so that the links between them count."""
     return not wanted.ask.devices
 
@@ -210,9 +210,9 @@ def only_with(node: Node, devices: Collection[str]) -> Node:
     return replace(node, used={**used, **others})
 
 
-def open_devices(node: Node, asked: Iterable[Wanted], held: Collection[str]) -> list[str]:
+def open_devices(node: Node, asked: Iterable[Query], held: Collection[str]) -> list[str]:
     """Devices that could take a part for any of these members, and have none of the group's."""
-    kinds = {wanted.kind(): wanted for wanted in asked}
+    kinds = {wanted.table_key(): wanted for wanted in asked}
     return [
         device.id
         for device in node.healthy()
@@ -226,7 +226,7 @@ def open_devices(node: Node, asked: Iterable[Wanted], held: Collection[str]) -> 
 class PickedHost:
     """Nodes of a policy with rules of its own: members are picked one after the other, the largest first."""
 
-    def __init__(self, node: Node, asks: Mapping[int, Wanted]) -> None:
+    def __init__(self, node: Node, asks: Mapping[int, Query]) -> None:
         self.room = len(node.free()) - node.unattributed
         self._node = node
         self._asks = asks
@@ -262,7 +262,7 @@ class PickedHost:
 class UncertainHost(PickedHost):
     """Nodes of which only the number of free devices counts, where members must be fast: the policy tells which are."""
 
-    def __init__(self, node: Node, asks: Mapping[int, Wanted], floor: float) -> None:
+    def __init__(self, node: Node, asks: Mapping[int, Query], floor: float) -> None:
         super().__init__(node, asks)
         self._floor = floor
 
@@ -302,7 +302,7 @@ class Hosts:
             self._sets += max(LEAST, 1 << host.room) if isinstance(host, LinkedHost) else LEAST
         return self._linked[key]
 
-    def in_parts(self, node: Node, shape: Shape, held: frozenset[str], asked: Iterable[Wanted]) -> Host:
+    def in_parts(self, node: Node, shape: Shape, held: frozenset[str], asked: Iterable[Query]) -> Host:
         """The same by devices of which a part can be had."""
         names = open_devices(node, asked, held)
         free = mask_of(place for place, device in enumerate(node.devices) if device.id in names)

@@ -16,11 +16,11 @@ from linkwise.engine.planning.problem import GroupProblem, MemberKind, Spot
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
 
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.shapes import Shape
     from linkwise.engine.planning.assign_members import Way
     from linkwise.engine.planning.hosts import Host, Hosts
-    from linkwise.engine.planning.node_capacity import Ground
+    from linkwise.engine.planning.node_capacity import NodeCapacity
     from linkwise.engine.planning.plan import Member, Placement
     from linkwise.engine.planning.planner import Outline
     from linkwise.engine.planning.problem import Counts
@@ -45,14 +45,14 @@ class Site(NamedTuple):
 
     node: Node
     shape: Shape
-    ground: Ground
+    ground: NodeCapacity
     path: tuple[str, ...] = ()
     held: frozenset[str] = frozenset()
     """devices of members that are bound there"""
     served: frozenset[str] | None = None
     """the words of members in which it can be asked for something; None if that is so in all of them"""
 
-    def serves(self, wanted: Wanted) -> bool:
+    def serves(self, wanted: Query) -> bool:
         """Whether it has what is asked for at all, and hands it out in this way."""
         spoken = self.served is None or wanted.word in self.served
         return spoken and self.node.mode in {"any", wanted.ask.mode}
@@ -197,7 +197,7 @@ class Making:
             caps = self._caps[key] = self._caps_of(site, host, way.asked)
         return Spot(site.node.name, host, caps, site.path, site.model, not site.held, like) if any(caps) else None
 
-    def _caps_of(self, site: Site, host: Host, asked: Sequence[Wanted]) -> Counts:
+    def _caps_of(self, site: Site, host: Host, asked: Sequence[Query]) -> Counts:
         """How many members of each kind the node could take by all but links, if they came alone."""
         caps = []
         for wanted, (size, demand, count) in zip(self._asked, self._sizes, strict=True):

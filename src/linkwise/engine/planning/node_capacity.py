@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Capacity, Demand, Load
     from linkwise.model.views import NodeView
 
-__all__ = ["Filling", "Ground", "likeness", "most", "plain", "together"]
+__all__ = ["Filling", "NodeCapacity", "likeness", "most", "plain", "together"]
 
 
-class Ground:
+class NodeCapacity:
     """A node without its devices: what it has, what is taken, and who is there."""
 
     __slots__ = ("capacity", "load", "neighbours", "view")
@@ -35,7 +35,7 @@ def plain(demand: Demand) -> bool:
     return not (demand.selector or demand.affinity is not None or demand.ports or demand.apart or demand.together)
 
 
-def likeness(ground: Ground) -> Hashable:
+def likeness(ground: NodeCapacity) -> Hashable:
     """What plain members are judged by: nodes that agree in it take as many; None for one that is like no other."""
     view, load = ground.view, ground.load
     if load.apart:
@@ -44,7 +44,7 @@ def likeness(ground: Ground) -> Hashable:
     return (state, ground.capacity, load.cpu, load.memory, load.ephemeral, load.pods)
 
 
-def most(demand: Demand, ground: Ground, limit: int) -> int:
+def most(demand: Demand, ground: NodeCapacity, limit: int) -> int:
     """How many members with this demand fit, at most `limit`."""
     # rule 001.filters: every member passes all checks with the earlier ones added.
     if limit < 1 or unfit(demand, ground.view, ground.capacity, ground.load, ground.neighbours):
@@ -62,7 +62,7 @@ def most(demand: Demand, ground: Ground, limit: int) -> int:
     return min([limit, *((has - taken) // each for has, taken, each in amounts if has is not None and each)])
 
 
-def together(demands: Iterable[tuple[Demand, int]], ground: Ground) -> bool:
+def together(demands: Iterable[tuple[Demand, int]], ground: NodeCapacity) -> bool:
     """Whether so many members of each demand fit side by side."""
     filling = Filling(ground)
     return all(filling.takes(demand) for demand, count in demands for _ in range(count))
@@ -71,7 +71,7 @@ def together(demands: Iterable[tuple[Demand, int]], ground: Ground) -> bool:
 class Filling:
     """A node that members come to, one after the other."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: NodeCapacity) -> None:
         self._ground = ground
         self._load = ground.load
         self._joined: list[Neighbour] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.planner import Level
     from linkwise.model.demand import Demand
     from linkwise.model.verdict import Offer
@@ -23,7 +23,7 @@ class Member:
     pod: str
     """its UID"""
     name: str
-    wanted: Wanted | None
+    wanted: Query | None
     """None if it asks for no device"""
     demand: Demand
     rank: int | None = None

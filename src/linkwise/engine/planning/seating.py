@@ -25,7 +25,7 @@ from linkwise.topology.residual import SIZES
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Member
     from linkwise.model.node import Node
     from linkwise.topology.fabric import Fabric
@@ -53,7 +53,7 @@ def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: 
     return _picked(node, members)
 
 
-def takes(node: Node, wanted: Wanted, offer: Offer) -> bool:
+def takes(node: Node, wanted: Query, offer: Offer) -> bool:
     """Whether the node can still give these very devices."""
     if node.mode not in {"any", wanted.ask.mode}:
         return False  # rule 004.mode: it may hand them out in another way now

@@ -13,8 +13,8 @@ from linkwise.engine.queue.offers import placed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from linkwise.engine.index.node_index import Wanted
-    from linkwise.engine.queue.offers import Pending
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.queue.offers import OpenOffer
     from linkwise.model.node import Node
 
     NodeNamed = Callable[[str], Node | None]
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Left = int | Node
     """of a node: how many whole devices, or what there is of each of them"""
 
-__all__ = ["Crowding", "crowded_out"]
+__all__ = ["Contention", "is_contended"]
 
 STEPS: Final = 1024
 """of placing pods in thought for one filter; past them nobody is refused for others' sake"""
@@ -33,21 +33,21 @@ DEEPEST: Final = 128
 """pods of one node that are placed in thought; among more of them the first speak for all"""
 
 
-def crowded_out(node: Node, wanted: Wanted, others: Sequence[Pending], node_named: NodeNamed) -> bool:
+def is_contended(node: Node, wanted: Query, others: Sequence[OpenOffer], node_named: NodeNamed) -> bool:
     """Whether pending pods need this one node so much that an ask must be refused there."""
-    return Crowding(wanted, node_named).needs(node.name, others)
+    return Contention(wanted, node_named).needs(node.name, others)
 
 
-class Crowding:
+class Contention:
     """Answers for one ask, about one node after the other; whoever has counted idle devices already brings them."""
 
-    def __init__(self, wanted: Wanted, node_named: NodeNamed, idle: Idle | None = None) -> None:
+    def __init__(self, wanted: Query, node_named: NodeNamed, idle: Idle | None = None) -> None:
         self._wanted = wanted
         self._node_named = node_named
         self._idle = idle or (lambda name: _idle(node_named(name)))
         self._steps = STEPS
 
-    def needs(self, name: str, others: Sequence[Pending]) -> bool:
+    def needs(self, name: str, others: Sequence[OpenOffer]) -> bool:
         """Whether not all of the others find a place beside the ask: on this node, or on others that they were offered."""
         if self._steps <= 0:
             return False
@@ -71,12 +71,12 @@ class _Beside:
         self._now: dict[str, Left] = {}
         self.steps = steps
 
-    def place(self, pods: Sequence[Pending], now: dict[str, Left]) -> bool:
+    def place(self, pods: Sequence[OpenOffer], now: dict[str, Left]) -> bool:
         """Whether all find a place where so much is left; true as well where that takes too long to find out."""
         self._now = now
         return self._place(pods, 0)
 
-    def after(self, wanted: Wanted, name: str) -> Left | None:
+    def after(self, wanted: Query, name: str) -> Left | None:
         """What is left of a node when the ask is served; None if there is too little."""
         devices, now = wanted.ask.devices, self._now.get(name)
         self.steps -= 1 if devices else PART
@@ -85,7 +85,7 @@ class _Beside:
             return there - devices if there >= devices else None
         return placed(wanted, self._node_named(name) if now is None or isinstance(now, int) else now)
 
-    def _place(self, pods: Sequence[Pending], start: int) -> bool:
+    def _place(self, pods: Sequence[OpenOffer], start: int) -> bool:
         if start == len(pods):
             return True
         first = pods[start]

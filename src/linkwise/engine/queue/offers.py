@@ -15,45 +15,45 @@ from linkwise.model.verdict import Offer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.model.node import Node
 
-__all__ = ["Attempts", "Pending", "PendingBook", "placed"]
+__all__ = ["FailedOffers", "OfferBook", "OpenOffer", "placed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class OpenOffer:
     """One pod's offers."""
 
     pod: str
-    wanted: Wanted
+    wanted: Query
     nodes: tuple[str, ...]
     expires: float
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
+class FailedOffers:
     """Nodes that a pod was offered without a bind following, and how often it asked."""
 
     nodes: frozenset[str] = frozenset()
     rounds: int = 0
 
 
-class PendingBook:
+class OfferBook:
     """Entries by pod, and the pods by node."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Pending] = {}
+        self._entries: dict[str, OpenOffer] = {}
         self._by_node: dict[str, dict[str, None]] = {}
         self._offers = 0
         """pods on all nodes together"""
-        self._attempts: dict[str, Attempts] = {}
+        self._attempts: dict[str, FailedOffers] = {}
         self._offered: dict[str, tuple[str, ...]] = {}
         """the last offer of each pod, kept when its entry is over: a pod that asks again was not bound"""
         self.freed: dict[str, None] = {}
         """nodes that some pod no longer needs: others were refused there for its sake"""
 
-    def put(self, entry: Pending) -> None:
+    def put(self, entry: OpenOffer) -> None:
         """A pod was offered nodes."""
         self.remove(entry.pod)
         self._entries[entry.pod] = entry
@@ -63,7 +63,7 @@ class PendingBook:
             self._offers += 1
             self.freed.pop(node, None)
 
-    def remove(self, pod: str) -> Pending | None:
+    def remove(self, pod: str) -> OpenOffer | None:
         """The pod is bound, gone, or asks again."""
         entry = self._entries.pop(pod, None)
         for node in dict.fromkeys(entry.nodes) if entry else ():
@@ -90,7 +90,7 @@ class PendingBook:
         """When the next one ends."""
         return min((entry.expires for entry in self._entries.values()), default=None)
 
-    def entries(self) -> list[Pending]:
+    def entries(self) -> list[OpenOffer]:
         """All of them, the oldest first."""
         return list(self._entries.values())
 
@@ -107,15 +107,15 @@ class PendingBook:
         average = sum(counts.values()) // max(1, nodes)
         return {node for node, count in counts.items() if count > average}
 
-    def on(self, node: str, but: str = "") -> list[Pending]:
+    def on(self, node: str, but: str = "") -> list[OpenOffer]:
         """The other pods that were offered the node, the first to be offered first."""
         return [self._entries[pod] for pod in self._by_node.get(node, ()) if pod != but]
 
-    def attempts(self, pod: str) -> Attempts:
+    def attempts(self, pod: str) -> FailedOffers:
         """What the pod was offered in vain."""
-        return self._attempts.get(pod, Attempts())
+        return self._attempts.get(pod, FailedOffers())
 
-    def asks_again(self, pod: str) -> Attempts:
+    def asks_again(self, pod: str) -> FailedOffers:
         """The pod asks: what it was offered before and not bound to has failed."""
         if pod in self._offered:
             self.failed(pod, self._offered.pop(pod))
@@ -124,7 +124,7 @@ class PendingBook:
     def failed(self, pod: str, nodes: Iterable[str]) -> None:
         """The pod was offered these nodes in vain."""
         known = self.attempts(pod)
-        self._attempts[pod] = Attempts(known.nodes | set(nodes), known.rounds + 1)
+        self._attempts[pod] = FailedOffers(known.nodes | set(nodes), known.rounds + 1)
 
     def bound(self, pod: str) -> None:
         """A bind is under way: the offer did not fail."""
@@ -136,7 +136,7 @@ class PendingBook:
         self.bound(pod)
         self._attempts.pop(pod, None)
 
-    def all_attempts(self) -> dict[str, Attempts]:
+    def all_attempts(self) -> dict[str, FailedOffers]:
         """By pod, the last offers included."""
         pods = dict.fromkeys((*self._attempts, *self._offered))
         return {pod: self.attempts(pod) for pod in pods}
@@ -147,8 +147,8 @@ class PendingBook:
 
     def restore(
         self,
-        entries: Iterable[Pending],
-        attempts: Mapping[str, Attempts],
+        entries: Iterable[OpenOffer],
+        attempts: Mapping[str, FailedOffers],
         offered: Mapping[str, tuple[str, ...]],
         freed: Iterable[str] = (),
     ) -> None:
@@ -161,7 +161,7 @@ class PendingBook:
         self.freed = dict.fromkeys(freed)
 
 
-def placed(wanted: Wanted, node: Node | None) -> Node | None:
+def placed(wanted: Query, node: Node | None) -> Node | None:
     """The node after the ask was placed on it; None if it does not fit."""
     offer = wanted.policy.pick(wanted.ask, node) if node else None
     if node is None or not isinstance(offer, Offer):

@@ -12,24 +12,24 @@ from linkwise.engine.queue.offers import placed
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from linkwise.engine.index.node_index import Wanted
+    from linkwise.engine.index.node_index import Query
     from linkwise.model.node import Node
 
-    Serves = Callable[[Wanted, str], bool]
+    Serves = Callable[[Query, str], bool]
     """whether what a node has can be asked for in these words"""
     MayGo = Callable[[str, str], bool]
     """whether nothing beside devices keeps a pod off a node"""
     Kind = tuple[object, ...]
     Turn = tuple[int, float, str]
 
-__all__ = ["Refused", "Waiting", "more_room"]
+__all__ = ["UnschedulablePod", "UnschedulablePods", "more_room"]
 
 TRIED: Final = 64
 """pods of one kind that other things keep off a node, after which nobody of that kind is tried there"""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class UnschedulablePod:
     """A pod that was told that nothing fits."""
 
     pod: str
@@ -37,7 +37,7 @@ class Refused:
     name: str
     created: float
     priority: int
-    wanted: Wanted
+    wanted: Query
 
     @property
     def turn(self) -> Turn:
@@ -45,14 +45,14 @@ class Refused:
         return (-self.priority, self.created, self.pod)
 
 
-class Waiting:
+class UnschedulablePods:
     """Refused pods; who asks again and is answered is no longer one of them.
 
     Pods of one kind want the same, so that of each kind only the first in line has to be tried on a node.
     """
 
     def __init__(self) -> None:
-        self._refused: dict[str, Refused] = {}
+        self._refused: dict[str, UnschedulablePod] = {}
         self._woken: dict[str, str] = {}
         """pods that were woken and did not ask again yet, each with the node that had room for it"""
         self._passed: dict[str, set[str]] = {}
@@ -64,14 +64,14 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._refused)
 
-    def put(self, refused: Refused) -> None:
+    def put(self, refused: UnschedulablePod) -> None:
         """The pod was told that nothing fits."""
         node = self._woken.get(refused.pod)
         if node is not None:
             self._passed.setdefault(node, set()).add(refused.pod)
         self.remove(refused.pod)
         self._refused[refused.pod] = refused
-        insort(self._lines.setdefault(refused.wanted.kind(), []), refused.turn)
+        insort(self._lines.setdefault(refused.wanted.table_key(), []), refused.turn)
 
     def remove(self, pod: str, taken: Collection[str] = ()) -> None:
         """The pod was answered, bound, or is gone; room that it was woken for and does not take is for others."""
@@ -80,7 +80,7 @@ class Waiting:
             self.freed[node] = None
         refused = self._refused.pop(pod, None)
         if refused:
-            kind = refused.wanted.kind()
+            kind = refused.wanted.table_key()
             line = self._lines[kind]
             del line[bisect_left(line, refused.turn)]
             if not line:
@@ -93,13 +93,13 @@ class Waiting:
         self._passed.pop(node, None)
         self._woken = {pod: there for pod, there in self._woken.items() if there != node}
 
-    def pods(self) -> list[Refused]:
+    def pods(self) -> list[UnschedulablePod]:
         """All of them, in the order in which they may be woken."""
         return sorted(self._refused.values(), key=lambda refused: refused.turn)
 
-    def woken_by(
+    def pods_to_wake(
         self, fresh: Iterable[Node], again: Iterable[Node], serves: Serves, may_go: MayGo
-    ) -> list[tuple[Refused, str]]:
+    ) -> list[tuple[UnschedulablePod, str]]:
         """Whom room on these nodes would serve, with the node; each node is filled up in thought, nobody woken twice.
 
         On `fresh` nodes there is more room than before; on those offered `again` somebody did not take it.
@@ -139,7 +139,7 @@ class Waiting:
             refused, line = self._refused[pod], self._lines[kind]
             if pod not in self._woken and pod not in passed:
                 wanted = refused.wanted
-                alike = wanted.kind(stranger=wanted.ask.namespace not in owners)
+                alike = wanted.table_key(stranger=wanted.ask.namespace not in owners)
                 after = placed(wanted, node) if alike not in vain and serves(wanted, node.name) else None
                 if after is None or not tries:
                     vain |= {alike} if after is None else set()

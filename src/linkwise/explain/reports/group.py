@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from linkwise.explain.reports.pod import Given, Leaver
-    from linkwise.explain.survey import Against
+    from linkwise.explain.survey import RefusalSummary
 
 __all__ = [
     "GroupExplanation",
@@ -176,7 +176,7 @@ class GroupExplanation:
     """nodes with the most free devices, without the plan if one holds"""
     fitting: int = 0
     """nodes that could take a member now, beside the plan if one holds"""
-    against: tuple[Against, ...] = ()
+    against: tuple[RefusalSummary, ...] = ()
     """what speaks against the others"""
     remedies: tuple[GroupRemedy, ...] = ()
     never: bool = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from linkwise.engine.ledger import Outcome
     from linkwise.explain.reports.choice import Choice
-    from linkwise.explain.survey import Against
+    from linkwise.explain.survey import RefusalSummary
     from linkwise.model.ask import ContainerAsk
     from linkwise.model.node import AskMode
     from linkwise.model.verdict import Reason
@@ -166,7 +166,7 @@ class Explanation:
     """of its node among those that fit, from 1; 0 if it no longer fits there"""
     choice: Choice | None = None
     other: OtherNode | None = None
-    against: tuple[Against, ...] = ()
+    against: tuple[RefusalSummary, ...] = ()
     """what speaks against the nodes that do not fit"""
     remedies: tuple[Remedy, ...] = ()
     offered: Offered | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from linkwise.explain.reports.pod import Leaver, Remedy, Term
-    from linkwise.explain.survey import Against
+    from linkwise.explain.survey import RefusalSummary
 
 __all__ = [
     "LASTS",
@@ -112,7 +112,7 @@ def _of_sets(name: str) -> bool:
 LASTS: Final = "no pod's end changes that"
 
 
-def against_line(group: Against) -> str:
+def against_line(group: RefusalSummary) -> str:
     """One reason, on how many nodes, and what was asked and found on the nearest of them."""
     if group.nodes == 1:
         return f"node {group.nearest}: {group.sentence}"

@@ -13,7 +13,7 @@ from linkwise.wire.kubernetes.watch_stream import status_of
 
 if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.kinds import Source
+    from linkwise.kube.watch.kinds import WatchedKind
 
 __all__ = ["find_path", "prunes_topologies"]
 
@@ -55,7 +55,7 @@ _OPEN_API: Final = msgspec.json.Decoder(_OpenApi)
 _SCHEMA: Final = msgspec.json.Decoder(_Schema)
 
 
-async def find_path(connection: Connection, source: Source, wait: float) -> str:
+async def find_path(connection: Connection, source: WatchedKind, wait: float) -> str:
     """The path of a source's list; empty if the server has no such kind."""
     if not source.group:
         return _path(f"/api/{source.version}", source)
@@ -92,7 +92,7 @@ async def prunes_topologies(connection: Connection, path: str, wait: float) -> b
     return None
 
 
-def _path(place: str, source: Source) -> str:
+def _path(place: str, source: WatchedKind) -> str:
     inside = f"/namespaces/{quote(source.namespace)}" if source.namespace else ""
     return f"{place}{inside}/{source.resource}"
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from linkwise.broker.effects import Annotate, Wake
 from linkwise.kube.client.api import MERGE
 from linkwise.kube.perform.bind import pod_path
-from linkwise.kube.perform.write_queue import Line, is_gone
-from linkwise.net.timing import Bucket
+from linkwise.kube.perform.write_queue import WriteQueue, is_gone
+from linkwise.net.timing import RateLimit
 from linkwise.wire.kubernetes.writes import annotations_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.kube.perform.write_queue import Given
+    from linkwise.kube.perform.write_queue import WriteResult
 
 __all__ = ["WOKEN", "Annotator", "Waker", "timestamp"]
 
@@ -34,7 +34,7 @@ Told = TypeVar("Told", Wake, Annotate)
 
 
 @dataclass(slots=True)
-class _Patches(Line[Told]):
+class _Patches(WriteQueue[Told]):
     """Patches annotations of pods; what could not be written is written later, as long as its pod waits."""
 
     waits: Callable[[str], bool] | None = None
@@ -48,14 +48,14 @@ class _Patches(Line[Told]):
         older = self._failed.pop(effect.uid, None) or self._line.get(effect.uid)
         self._put(self._joined(older, effect) if older else effect)
 
-    async def _patch(self, at_once: int, bucket: Bucket | None = None) -> None:
+    async def _patch(self, at_once: int, bucket: RateLimit | None = None) -> None:
         try:
             await self._run(at_once, bucket)
         finally:
             if self._later:
                 self._later.cancel()
 
-    async def _send(self, effect: Told) -> Given:
+    async def _send(self, effect: Told) -> WriteResult:
         patch = annotations_patch(effect.uid, self._annotations(effect))
         given = await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
         if given.done or is_gone(given):
@@ -96,7 +96,7 @@ class Waker(_Patches[Wake]):
     async def run(self) -> None:
         """Wake whoever is told, until cancelled."""
         settings = self.attempts.settings
-        await self._patch(settings.waking, Bucket(self.attempts.timing, settings.wakes, settings.wakes_burst))
+        await self._patch(settings.waking, RateLimit(self.attempts.timing, settings.wakes, settings.wakes_burst))
 
     def _annotations(self, effect: Wake) -> Mapping[str, str | None]:
         del effect

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
     from linkwise.net.http_client import Answer
 
-__all__ = ["Binder", "Ended", "pod_path", "retry_after"]
+__all__ = ["BindResult", "Binder", "pod_path", "retry_after"]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class BindResult:
     """How a bind ended."""
 
     outcome: Outcome
@@ -50,7 +50,7 @@ _LOOKING: Final = 8
 """binds that are settled at once: a server that comes back after an outage is not asked about all of them together"""
 _LONGEST_PAUSE: Final = 30.0  # s
 """however long the server wants to be left alone: others wait in line behind"""
-_UNBOUND: Final = Ended("unknown", "the pod is not bound yet")
+_UNBOUND: Final = BindResult("unknown", "the pod is not bound yet")
 
 
 def pod_path(namespace: str, name: str) -> str:
@@ -85,7 +85,7 @@ class Binder:
         """For one answer of a bind that must be over by then."""
         return min(self.settings.bind_seconds + self.settings.bind_margin, max(0.0, over - self.timing.clock()))
 
-    async def bind(self, effect: Bind) -> Ended:
+    async def bind(self, effect: Bind) -> BindResult:
         """Write a bind; asked again for the same, the same outcome."""
         self.under_way += 1
         try:
@@ -97,7 +97,7 @@ class Binder:
             self._posted.pop((effect.uid, effect.serial), None)
         return ended
 
-    async def settle(self, effect: Bind) -> Ended:
+    async def settle(self, effect: Bind) -> BindResult:
         """What became of a bind of unknown outcome; tries until it is known."""
         backoff = Backoff(self.timing, most=5.0)
         posted = self._posted.setdefault((effect.uid, effect.serial), self.timing.clock())
@@ -110,7 +110,7 @@ class Binder:
                 late = self.timing.clock() >= over
                 ended = await self._read(effect, math.inf)
             if ended is _UNBOUND and late:
-                ended = Ended("refused", "the API server did not write the bind in its time")
+                ended = BindResult("refused", "the API server did not write the bind in its time")
             elif ended.outcome == "unknown" and ended is not _UNBOUND:
                 # Who does not answer may stand still, with the request before it: its time begins when it goes on.
                 over = max(over, self.timing.clock() + lasting)
@@ -120,9 +120,9 @@ class Binder:
                 return ended
             await backoff.wait()
 
-    async def _bind(self, effect: Bind) -> Ended:
+    async def _bind(self, effect: Bind) -> BindResult:
         if not self.may_bind():
-            return Ended("refused", "this replica may not bind now: another one leads")
+            return BindResult("refused", "this replica may not bind now: another one leads")
         body = binding(effect.name, effect.uid, effect.node, effect.annotations)
         # Whoever waits for the bind hears of it in time: what is left to find out after that is settled without them.
         over = self.timing.clock() + self.settings.bind_whole
@@ -136,7 +136,7 @@ class Binder:
         again = await self._post(effect, body, over, repeated=True)
         return again if again.outcome != "unknown" else first
 
-    async def _post(self, effect: Bind, body: bytes, over: float, *, repeated: bool = False) -> Ended:
+    async def _post(self, effect: Bind, body: bytes, over: float, *, repeated: bool = False) -> BindResult:
         # What we send has no fields that the server would have to look for in vain.
         asked = f"timeout={self.settings.bind_seconds}s&fieldValidation=Ignore"
         path = f"{pod_path(effect.namespace, effect.name)}/binding?{asked}"
@@ -146,59 +146,61 @@ class Binder:
             try:
                 answer = await self.connection.call("POST", path, body, wait=self._wait(over))
             except NotSentError as error:
-                return Ended("unknown" if repeated else "refused", f"nothing was written: {error}")
+                return BindResult("unknown" if repeated else "refused", f"nothing was written: {error}")
             except ClusterError as error:
                 self._note(effect, error)
-                return Ended("unknown", str(error))
+                return BindResult("unknown", str(error))
             pause = max(retry_after(answer), backoff.next())
             if answer.status != 429 or self.timing.clock() + pause > busy:
                 return await self._judge(effect, answer, over, repeated=repeated)
             await self.timing.sleep(pause)
 
-    async def _judge(self, effect: Bind, answer: Answer, over: float, *, repeated: bool) -> Ended:
+    async def _judge(self, effect: Bind, answer: Answer, over: float, *, repeated: bool) -> BindResult:
         status = answer.status
         if status in {200, 201}:
-            return Ended("written")
+            return BindResult("written")
         said = status_of(answer.body).message or f"the API server answers {status}"
         if status == 409:
             seen = await self._read(effect, over)
-            return Ended("unknown" if repeated else "refused", said) if seen is _UNBOUND else seen
+            return BindResult("unknown" if repeated else "refused", said) if seen is _UNBOUND else seen
         if status == 408 or status >= 500:
             self._note(effect, said)
-            return Ended("unknown", said)
+            return BindResult("unknown", said)
         # What refuses the second request need not have refused the first, unless the pod itself is gone.
-        return Ended("unknown" if repeated and status != 404 else "refused", said)
+        return BindResult("unknown" if repeated and status != 404 else "refused", said)
 
     def _note(self, effect: Bind, why: object) -> None:
         self._posted[effect.uid, effect.serial] = self.timing.clock()
         log.warning("bind pod=%s/%s node=%s not answered: %s", effect.namespace, effect.name, effect.node, why)
 
-    async def _read(self, effect: Bind, over: float) -> Ended:
+    async def _read(self, effect: Bind, over: float) -> BindResult:
         """What the pod is now, by the quorum; `_UNBOUND` if the bind may still come."""
         try:
             answer = await self.connection.call("GET", pod_path(effect.namespace, effect.name), wait=self._wait(over))
             if answer.status == 404:
-                return Ended("refused", f"pod {effect.namespace}/{effect.name} is gone")
+                return BindResult("refused", f"pod {effect.namespace}/{effect.name} is gone")
             if answer.status != 200:
-                return Ended("unknown", status_of(answer.body).message or f"the API server answers {answer.status}")
+                return BindResult(
+                    "unknown", status_of(answer.body).message or f"the API server answers {answer.status}"
+                )
             pod = decode_pod(answer.body)
         except (ClusterError, InputError) as error:
-            return Ended("unknown", str(error))
+            return BindResult("unknown", str(error))
         return _compared(effect, pod)
 
 
-def _compared(effect: Bind, pod: PodView) -> Ended:
+def _compared(effect: Bind, pod: PodView) -> BindResult:
     """What a pod as it is now tells of a bind."""
     name = f"pod {effect.namespace}/{effect.name}"
     if pod.uid != effect.uid:
-        return Ended("refused", f"{name} is another one of the same name by now")
+        return BindResult("refused", f"{name} is another one of the same name by now")
     if not pod.node:
         # The server refuses to bind a pod that is being deleted, however late the request comes.
-        return Ended("refused", f"{name} is being deleted") if pod.deleting else _UNBOUND
+        return BindResult("refused", f"{name} is being deleted") if pod.deleting else _UNBOUND
     if pod.node != effect.node:
-        return Ended("refused", f"{name} is bound to node {pod.node} already")
+        return BindResult("refused", f"{name} is bound to node {pod.node} already")
     # The record alone counts: other keys hold the time of the request, which differs when a bind is asked for again.
     keys = (GRANT,) if GRANT in effect.annotations else tuple(effect.annotations)
     if any(pod.annotations.get(key) != effect.annotations[key] for key in keys):
-        return Ended("refused", f"{name} is bound there with other devices already")
-    return Ended("written")
+        return BindResult("refused", f"{name} is bound there with other devices already")
+    return BindResult("written")

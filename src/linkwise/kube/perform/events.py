@@ -14,14 +14,14 @@ from urllib.parse import quote
 
 from linkwise.kube.client.api import MERGE
 from linkwise.kube.perform.annotate import timestamp
-from linkwise.net.timing import Bucket
+from linkwise.net.timing import RateLimit
 from linkwise.wire.kubernetes.writes import About, count_patch, event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.broker.effects import Event
-    from linkwise.kube.perform.write_queue import Attempts, Given
+    from linkwise.kube.perform.write_queue import Attempts, WriteResult
 
 __all__ = ["Reporter"]
 
@@ -109,7 +109,7 @@ class Reporter:
     async def run(self) -> None:
         """Write whatever is told, until cancelled."""
         settings = self.attempts.settings
-        bucket = Bucket(self.attempts.timing, settings.events, settings.events_burst)
+        bucket = RateLimit(self.attempts.timing, settings.events, settings.events_burst)
         while True:
             await self._news.wait()
             if not self.hurried:
@@ -146,7 +146,7 @@ class Reporter:
         # Nobody else has that name: if it is there already, the answer to a try before was lost.
         self._end(effect, made, replace(given, status=201) if given.status == 409 else given, "made")
 
-    def _end(self, effect: Event, made: _Made, given: Given, word: str) -> None:
+    def _end(self, effect: Event, made: _Made, given: WriteResult, word: str) -> None:
         gone = given.status == 404 or (given.status == 403 and _ENDING in given.sentence)
         self.done[word if given.done else "gone" if gone else "failed"] += 1
         if given.done:

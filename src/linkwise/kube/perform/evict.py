@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Evict
 from linkwise.kube.perform.bind import pod_path
-from linkwise.kube.perform.write_queue import Attempts, Line, is_gone
-from linkwise.net.timing import Backoff, Bucket
+from linkwise.kube.perform.write_queue import Attempts, WriteQueue, is_gone
+from linkwise.net.timing import Backoff, RateLimit
 from linkwise.wire.kubernetes.writes import eviction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.kube.perform.write_queue import Given
+    from linkwise.kube.perform.write_queue import WriteResult
 
 __all__ = ["Evictor"]
 
@@ -23,7 +23,7 @@ _LATER: Final = (0, 408, 409, 429)
 
 
 @dataclass(slots=True)
-class Evictor(Line[Evict]):
+class Evictor(WriteQueue[Evict]):
     """Evicts pods; before every try it is asked whether that is still wanted."""
 
     word = "evicted"
@@ -42,16 +42,16 @@ class Evictor(Line[Evict]):
     async def run(self) -> None:
         """Evict whoever is told, until cancelled."""
         settings = self.attempts.settings
-        bucket = Bucket(self.attempts.timing, settings.evictions, settings.evictions_burst)
+        bucket = RateLimit(self.attempts.timing, settings.evictions, settings.evictions_burst)
         await self._run(settings.evicting, bucket)
 
-    async def _send(self, effect: Evict) -> Given | None:
+    async def _send(self, effect: Evict) -> WriteResult | None:
         given = await self._tried(effect)
         if given is None or not (given.done or is_gone(given)):
             self.given_up(effect.uid)
         return given
 
-    async def _tried(self, effect: Evict) -> Given | None:
+    async def _tried(self, effect: Evict) -> WriteResult | None:
         once = self._once()
         path = f"{pod_path(effect.namespace, effect.name)}/eviction"
         backoff = Backoff(once.timing, first=1.0, most=60.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Annotate, Event, Evict, Wake
 from linkwise.kube.perform.annotate import Annotator, Waker
-from linkwise.kube.perform.bind import Binder, Ended
+from linkwise.kube.perform.bind import Binder, BindResult
 from linkwise.kube.perform.events import Reporter
 from linkwise.kube.perform.evict import Evictor
 from linkwise.kube.perform.write_queue import Attempts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.broker.effects import Bind
     from linkwise.kube.client.api import Connection
 
-__all__ = ["Ended", "Performer"]
+__all__ = ["BindResult", "Performer"]
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +90,11 @@ class Performer:
             "late": self._late,
         }
 
-    async def bind(self, effect: Bind) -> Ended:
+    async def bind(self, effect: Bind) -> BindResult:
         """Write a bind and say how that ended."""
         return await self.binder.bind(effect)
 
-    async def settle(self, effect: Bind) -> Ended:
+    async def settle(self, effect: Bind) -> BindResult:
         """Find out what became of a bind of unknown outcome; takes as long as it must."""
         return await self.binder.settle(effect)
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.kube.settings import PerformSettings
     from linkwise.net.http_client import Answer
-    from linkwise.net.timing import Bucket
+    from linkwise.net.timing import RateLimit
 
-__all__ = ["Attempts", "Given", "Line", "is_gone"]
+__all__ = ["Attempts", "WriteQueue", "WriteResult", "is_gone"]
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ Told = TypeVar("Told", Wake, Annotate, Evict)
 
 
 @dataclass(slots=True)
-class Line(Generic[Told]):
+class WriteQueue(Generic[Told]):
     """Writes about one pod once at a time; a write that hangs, behind a webhook of its namespace for one, holds up no other."""
 
     word: ClassVar[str]
@@ -72,7 +72,7 @@ class Line(Generic[Told]):
         self._idle.clear()
         self._news.set()
 
-    async def _run(self, at_once: int, bucket: Bucket | None = None) -> None:
+    async def _run(self, at_once: int, bucket: RateLimit | None = None) -> None:
         try:
             while True:
                 await self._news.wait()
@@ -106,11 +106,11 @@ class Line(Generic[Told]):
         else:
             self._count(given, f"pod={effect.namespace}/{effect.name} is not {self.word}")
 
-    async def _send(self, effect: Told) -> Given | None:
+    async def _send(self, effect: Told) -> WriteResult | None:
         """The server's last word; None if there is nothing to write any more."""
         raise NotImplementedError
 
-    def _count(self, given: Given, what: str) -> None:
+    def _count(self, given: WriteResult, what: str) -> None:
         """Count how a write ended; the trouble that there is now is told once."""
         if given.done or is_gone(given):
             self.done["written" if given.done else "gone"] += 1
@@ -125,7 +125,7 @@ class Line(Generic[Told]):
         self.trouble = sentence
 
 
-def is_gone(given: Given) -> bool:
+def is_gone(given: WriteResult) -> bool:
     """Whether the pod is gone, or is another one by now; any other conflict is of a pod that is there."""
     return given.status == 404 or any(given.status == code and word in given.sentence for code, word in _OTHER_UID)
 
@@ -135,7 +135,7 @@ _AGAIN: Final = {"POST": (408, 429), "PATCH": (408, 409, 429)}
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class WriteResult:
     """The server's last word."""
 
     status: int
@@ -156,7 +156,7 @@ class Attempts:
     settings: PerformSettings
     timing: Timing
 
-    async def write(self, method: str, path: str, body: bytes, content: str = JSON) -> Given:
+    async def write(self, method: str, path: str, body: bytes, content: str = JSON) -> WriteResult:
         """The first answer that decides; the last one if the server only ever fails, or can't be reached for long."""
         backoff, begin, answers = Backoff(self.timing, first=0.2, most=10.0), self.timing.clock(), 0
         while True:
@@ -164,10 +164,10 @@ class Attempts:
                 answer = await self.connection.call(method, path, body, content, self.settings.wait)
             except SlowError as error:
                 # It was sent: what one write waits for, such as a webhook of its namespace, may answer all others.
-                given, pause, answers = Given(0, str(error)), 0.0, answers + 1
+                given, pause, answers = WriteResult(0, str(error)), 0.0, answers + 1
                 over = answers >= self.settings.tries
             except ClusterError as error:
-                given, pause = Given(0, str(error)), 0.0
+                given, pause = WriteResult(0, str(error)), 0.0
                 over = self.timing.clock() - begin >= self.settings.outage
             else:
                 given, pause, answers = _given(answer), retry_after(answer), answers + 1
@@ -177,7 +177,7 @@ class Attempts:
             await backoff.wait(pause)
 
 
-def _given(answer: Answer) -> Given:
+def _given(answer: Answer) -> WriteResult:
     if answer.status < 300:
-        return Given(answer.status)
-    return Given(answer.status, status_of(answer.body).message or f"the API server answers {answer.status}")
+        return WriteResult(answer.status)
+    return WriteResult(answer.status, status_of(answer.body).message or f"the API server answers {answer.status}")

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from linkwise.broker.watch_events import Sight
-    from linkwise.kube.watch.kinds import Source
+    from linkwise.broker.watch_events import WatchEvent
+    from linkwise.kube.watch.kinds import WatchedKind
 
-    Told = tuple[str, Sight]
+    Told = tuple[str, WatchEvent]
     """what people call an object, and what it says"""
 
 __all__ = ["Name", "Reading", "Stats", "Told"]
@@ -55,7 +55,7 @@ class Stats:
 class Reading:
     """What objects mean."""
 
-    def __init__(self, source: Source, stats: Stats) -> None:
+    def __init__(self, source: WatchedKind, stats: Stats) -> None:
         self.nameless = 0
         """objects that nobody can tell the name of"""
         self._source = source

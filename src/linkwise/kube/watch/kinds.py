@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.cluster_objects import READ
-from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodGone
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node, decode_pod
 from linkwise.wire.kubernetes.partial_pod import salvaged_pod
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.wire.kubernetes.watch_stream import Head
 
-__all__ = ["KOORDINATOR_DEVICE", "NODES", "PODS", "SOURCES", "Seen", "Source"]
+__all__ = ["KOORDINATOR_DEVICE", "NODES", "PODS", "SOURCES", "Seen", "WatchedKind"]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What an object means; `wrong` says why it could not be read as a whole."""
 
-    sight: Sight | None
+    sight: WatchEvent | None
     wrong: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class WatchedKind:
     """Objects of one kind that are watched."""
 
     resource: str
     """as in the path: the plural"""
     there: Callable[[msgspec.Raw, Head], Seen]
     """what an object says"""
-    gone: Callable[[Head], Sight]
+    gone: Callable[[Head], WatchEvent]
     """what it means that there is none of that name any more"""
     group: str = ""
     """empty for the core"""
@@ -81,13 +81,13 @@ def _node(document: msgspec.Raw, _: Head) -> Seen:
         return Seen(None, str(error))
 
 
-def _of_a_node(kind: str) -> tuple[Callable[[msgspec.Raw, Head], Seen], Callable[[Head], Sight]]:
+def _of_a_node(kind: str) -> tuple[Callable[[msgspec.Raw, Head], Seen], Callable[[Head], WatchEvent]]:
     """Objects named after their node; they are kept as JSON, and dialects report what is wrong in them."""
 
     def there(document: msgspec.Raw, head: Head) -> Seen:
         return Seen(NodeObject(head.name, kind, bytes(document)))
 
-    def gone(head: Head) -> Sight:
+    def gone(head: Head) -> WatchEvent:
         return NodeObject(head.name, kind, None)
 
     return there, gone
@@ -103,7 +103,7 @@ def _config_map(document: msgspec.Raw, head: Head) -> Seen:
     return Seen(NodeObject(_node_in(head), f"ConfigMap/{head.name}", bytes(document)))
 
 
-def _config_map_gone(head: Head) -> Sight:
+def _config_map_gone(head: Head) -> WatchEvent:
     return NodeObject(_node_in(head), f"ConfigMap/{head.name}", None)
 
 
@@ -111,7 +111,7 @@ def _node_in(head: Head) -> str:
     return next(head.name.removeprefix(prefix) for prefix in CONFIG_MAPS if head.name.startswith(prefix))
 
 
-def _of_the_cluster(kind: str) -> tuple[Callable[[msgspec.Raw, Head], Seen], Callable[[Head], Sight]]:
+def _of_the_cluster(kind: str) -> tuple[Callable[[msgspec.Raw, Head], Seen], Callable[[Head], WatchEvent]]:
     """Objects that tell of groups or of the network."""
 
     def name(head: Head) -> str:
@@ -120,7 +120,7 @@ def _of_the_cluster(kind: str) -> tuple[Callable[[msgspec.Raw, Head], Seen], Cal
     def there(document: msgspec.Raw, head: Head) -> Seen:
         return Seen(ClusterObject(kind, name(head), bytes(document)))
 
-    def gone(head: Head) -> Sight:
+    def gone(head: Head) -> WatchEvent:
         return ClusterObject(kind, name(head), None)
 
     return there, gone
@@ -134,21 +134,21 @@ _PLURALS: Final = {
 }
 
 
-def _shared(kind: str) -> Source:
+def _shared(kind: str) -> WatchedKind:
     word, _, group = kind.partition(".")
-    return Source(_PLURALS[word], *_of_the_cluster(kind), group)
+    return WatchedKind(_PLURALS[word], *_of_the_cluster(kind), group)
 
 
-PODS: Final = Source("pods", _pod, lambda head: PodGone(head.uid), required=True)
-NODES: Final = Source("nodes", _node, lambda head: NodeGone(head.name), required=True)
-KOORDINATOR_DEVICE: Final = Source("devices", *_of_a_node("Device"), "scheduling.koordinator.sh")
+PODS: Final = WatchedKind("pods", _pod, lambda head: PodDeleted(head.uid), required=True)
+NODES: Final = WatchedKind("nodes", _node, lambda head: NodeGone(head.name), required=True)
+KOORDINATOR_DEVICE: Final = WatchedKind("devices", *_of_a_node("Device"), "scheduling.koordinator.sh")
 
 SOURCES: Final = (
     NODES,
-    Source("deviceinventories", *_of_a_node("DeviceInventory"), "linkwise.dev"),
+    WatchedKind("deviceinventories", *_of_a_node("DeviceInventory"), "linkwise.dev"),
     KOORDINATOR_DEVICE,
     # Nothing marks the ConfigMaps of both plugins, so their namespace is watched and only theirs are kept.
-    Source("configmaps", _config_map, _config_map_gone, namespace="kube-system", prefixes=CONFIG_MAPS),
+    WatchedKind("configmaps", _config_map, _config_map_gone, namespace="kube-system", prefixes=CONFIG_MAPS),
     *(_shared(kind) for kind in READ),
     PODS,
 )

@@ -19,9 +19,9 @@ from linkwise.wire.kubernetes.watch_stream import head_of, page_of, status_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.kinds import Source
+    from linkwise.kube.watch.kinds import WatchedKind
 
 __all__ = ["Listed", "list_all"]
 
@@ -33,7 +33,7 @@ TRIES: Final = 3
 class Listed:
     """What is there, as a watch would show it."""
 
-    sights: list[Sight] = field(default_factory=list)
+    sights: list[WatchEvent] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
     """of nodes inside the cluster, by their names"""
     problems: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class ExpiredError(ClusterError):
 
 
 async def list_all(
-    connection: Connection, settings: WatchSettings | None = None, sources: Sequence[Source] = SOURCES
+    connection: Connection, settings: WatchSettings | None = None, sources: Sequence[WatchedKind] = SOURCES
 ) -> Listed:
     """All that the broker reads; ClusterError if pods or nodes can't be read, and what else can't is told beside it."""
     settings = settings or WatchSettings()
@@ -78,7 +78,7 @@ async def list_all(
     return listed
 
 
-async def _list(connection: Connection, source: Source, settings: WatchSettings) -> Listed:
+async def _list(connection: Connection, source: WatchedKind, settings: WatchSettings) -> Listed:
     """One source; nothing if the server has no such kind."""
     for left in reversed(range(TRIES)):
         try:
@@ -96,7 +96,7 @@ async def _list(connection: Connection, source: Source, settings: WatchSettings)
     raise AssertionError("a list has an end")
 
 
-async def _read(connection: Connection, source: Source, path: str, settings: WatchSettings) -> Listed:
+async def _read(connection: Connection, source: WatchedKind, path: str, settings: WatchSettings) -> Listed:
     listed, rest = Listed(), ""
     while True:
         asked = f"{path}?limit={settings.page}" + (f"&continue={quote(rest, safe='')}" if rest else "")
@@ -114,7 +114,7 @@ async def _read(connection: Connection, source: Source, path: str, settings: Wat
             return listed
 
 
-def _take(listed: Listed, source: Source, document: msgspec.Raw) -> None:
+def _take(listed: Listed, source: WatchedKind, document: msgspec.Raw) -> None:
     """What one object says; one that can't be read spoils nothing but itself."""
     try:
         head = head_of(document)
@@ -141,7 +141,7 @@ def _address(document: msgspec.Raw) -> str:
     return next((one.address for one in found if one.type == "InternalIP"), "")
 
 
-def _refused(connection: Connection, source: Source, status: int, said: str) -> ClusterError:
+def _refused(connection: Connection, source: WatchedKind, status: int, said: str) -> ClusterError:
     if status == 410:
         return ExpiredError(f"{connection.server} ends the list of {source.name} before its end: {said}")
     if status == 404 and not source.required:

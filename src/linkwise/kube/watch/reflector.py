@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from linkwise.broker.watch_events import PodsListed
+from linkwise.broker.watch_events import PodListComplete
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.event_reader import Name, Reading, Stats
@@ -24,10 +24,10 @@ from linkwise.wire.kubernetes.watch_stream import Lines, change_of, head_of, pag
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.kube.client.api import Connection
     from linkwise.kube.watch.event_reader import Told
-    from linkwise.kube.watch.kinds import Source
+    from linkwise.kube.watch.kinds import WatchedKind
     from linkwise.net.http_connection import Exchange
     from linkwise.wire.kubernetes.watch_stream import RawPage, Status
 
@@ -66,8 +66,8 @@ class Reflector:
     """Lists and watches one source until it is not served, or not allowed."""
 
     connection: Connection
-    source: Source
-    sink: Callable[[list[Sight]], None]
+    source: WatchedKind
+    sink: Callable[[list[WatchEvent]], None]
     settings: WatchSettings = field(default_factory=WatchSettings)
     timing: Timing = field(default_factory=Timing)
     known: Callable[[], Collection[str]] | None = None
@@ -192,7 +192,7 @@ class Reflector:
             return
         # Who became known since the list was asked for may be newer than the list: that tells nothing of them.
         newer = frozenset(self.known()) - before if self.known else frozenset()
-        self._hand_on([(_LIST, PodsListed(frozenset(found) | newer if newer else frozenset(found)))])
+        self._hand_on([(_LIST, PodListComplete(frozenset(found) | newer if newer else frozenset(found)))])
 
     async def _watch(self) -> None:
         settings, begin = self.settings, self.timing.clock()
@@ -270,7 +270,7 @@ class Reflector:
             for name, sight in told:  # who is shown twice as the same changes nothing
                 self._hand_on_alone(name, sight)
 
-    def _hand_on_alone(self, name: str, sight: Sight) -> None:
+    def _hand_on_alone(self, name: str, sight: WatchEvent) -> None:
         try:
             self.sink([sight])
         except Exception as error:  # noqa: BLE001 - as above

@@ -18,10 +18,10 @@ from linkwise.net.timing import Backoff, Timing
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.kube.client.api import Connection
     from linkwise.kube.watch.event_reader import Stats
-    from linkwise.kube.watch.kinds import Source
+    from linkwise.kube.watch.kinds import WatchedKind
 
 __all__ = ["Watching"]
 
@@ -40,13 +40,13 @@ class Watching:
     """Follows the cluster and hands on what it sees."""
 
     connection: Connection
-    sink: Callable[[list[Sight]], None]
+    sink: Callable[[list[WatchEvent]], None]
     """is called on the loop, and must not wait"""
     known: Callable[[], Collection[str]] | None = None
     """UIDs of all pods that whoever is behind the sink knows of: a list tells nothing of those who came while it was read"""
     settings: WatchSettings = field(default_factory=WatchSettings)
     timing: Timing = field(default_factory=Timing)
-    sources: Sequence[Source] = SOURCES
+    sources: Sequence[WatchedKind] = SOURCES
     _reflectors: list[Reflector] = field(init=False)
     _decided: set[str] = field(default_factory=set)
     """sources that were found not to be there, or not to be allowed"""

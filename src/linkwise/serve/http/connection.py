@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-    from linkwise.serve.http.endpoint import Verb
+    from linkwise.serve.http.endpoint import Endpoint
 
-__all__ = ["KEEP_ALIVE", "Caller", "Direct"]
+__all__ = ["KEEP_ALIVE", "Connection", "FastConnection"]
 
 KEEP_ALIVE: Final = 120  # seconds; longer than the 90 of Go's clients, so that they end an idle connection and not we
 HEAD: Final = 10.0  # seconds
@@ -36,7 +36,7 @@ LARGEST_HEAD: Final = 256 << 10  # bytes
 """kube-scheduler's take a few hundred"""
 
 
-class Caller(HttpToolsProtocol):
+class Connection(HttpToolsProtocol):
     """Ends a connection on which nothing is asked, or a head that goes on for too long."""
 
     head_seconds: float = HEAD
@@ -110,19 +110,19 @@ class _Asked:
 
     message_event = _NOBODY
 
-    def __init__(self, verb: Verb) -> None:
+    def __init__(self, verb: Endpoint) -> None:
         self.verb, self.begun, self.parts = verb, time.perf_counter(), list[bytes]()
         self.more_body = self.keep_alive = True
         self.response_complete = self.disconnected = False
         self.until = 0.0  # on the clock of the loop; 0 if the body came with its head
 
 
-class Direct(Caller):
+class FastConnection(Connection):
     """Answers verbs by their paths."""
 
     body_seconds: float = SLOWEST
 
-    def __init__(self, *, verbs: Mapping[bytes, Verb], **rest: Any) -> None:  # noqa: ANN401 - uvicorn's own
+    def __init__(self, *, verbs: Mapping[bytes, Endpoint], **rest: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(**rest)
         self._verbs = verbs
         self._asked: _Asked | None = None

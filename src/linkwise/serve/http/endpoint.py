@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from linkwise.serve.metrics import Counting
 
-__all__ = ["CLOSED", "FAILED", "JSON", "LARGEST", "SLOWEST", "Reply", "Verb", "answered", "late", "text"]
+__all__ = ["CLOSED", "FAILED", "JSON", "LARGEST", "SLOWEST", "Endpoint", "Reply", "late", "respond", "text"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class Endpoint:
     """A call with a body that must be answered, whatever it is."""
 
     name: str
@@ -103,7 +103,7 @@ def late(slowest: float) -> str:
     return f"the body did not arrive within {slowest:g} s"
 
 
-async def answered(verb: Verb, request: Request, *, slowest: float = SLOWEST) -> Response:
+async def respond(verb: Endpoint, request: Request, *, slowest: float = SLOWEST) -> Response:
     """The answer to a request, counted and timed."""
     begun = time.perf_counter()
     try:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from linkwise.errors import InputError
-from linkwise.serve.http.connection import KEEP_ALIVE, Direct
+from linkwise.serve.http.connection import KEEP_ALIVE, FastConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from starlette.applications import Starlette
 
-    from linkwise.serve.http.endpoint import Verb
+    from linkwise.serve.http.endpoint import Endpoint
 
 __all__ = ["Server", "listen"]
 
@@ -56,7 +56,10 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, application: Starlette, verbs: Mapping[bytes, Verb] | None = None, caller: type[Direct] = Direct
+        self,
+        application: Starlette,
+        verbs: Mapping[bytes, Endpoint] | None = None,
+        caller: type[FastConnection] = FastConnection,
     ) -> None:
         super().__init__(
             uvicorn.Config(

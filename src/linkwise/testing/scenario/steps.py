@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.watch_events import PodGone
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.errors import InputError
 from linkwise.model.views import NodeView
 from linkwise.sim.replay import Runner, Way
@@ -170,7 +170,7 @@ class Play(Nodes):
         """The containers of a deleted pod have stopped, and it is gone; or those of a whole group."""
         for pod in self._each(name):
             self._show(replace(pod, stopped=True))
-            self.runner.show(PodGone(pod.uid))
+            self.runner.show(PodDeleted(pod.uid))
 
     def ungate(self, name: str) -> None:
         """The scheduling gates of a pod are taken away, or of all members of a group."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.state import State
-    from linkwise.broker.watch_events import Sight
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.device import Device
     from linkwise.model.views import PodView
 
@@ -61,7 +61,7 @@ def named(words: Words, key: str, what: str) -> Any:  # noqa: ANN401 - raw YAML
     return words[key]
 
 
-def node_sights(raw: object, sick: Iterable[int] | None = None) -> tuple[Sight, ...]:
+def node_sights(raw: object, sick: Iterable[int] | None = None) -> tuple[WatchEvent, ...]:
     """A node of a known machine, of a manifest, or of what it `has`; `sick` stands in the place of what it says."""
     words = only(raw, NODE, "node")
     broken = list(words.get("sick", ()) if sick is None else sick)

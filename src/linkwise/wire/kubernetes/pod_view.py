@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.views import ContainerView, HostPort, NodeTerm, Owner, PodTerm, PodView, Requirement, Toleration
-from linkwise.speed.fast_dataclass import quick
+from linkwise.speed.fast_dataclass import fast_constructor
 from linkwise.wire.kubernetes.metadata import (
     NOTHING,
     TEMPLATES,
@@ -49,7 +49,7 @@ _Key = tuple[str, "AmountPairs", "AmountPairs"]
 _NO_POD: Final = (Requirement("", "In"),)
 """met by no labels at all"""
 _SIDECAR: Final = "Always"
-_pod: Final = quick(PodView)
+_pod: Final = fast_constructor(PodView)
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
-from linkwise.model.snapshot import EffectKept, Kept, Snapshot
+from linkwise.model.snapshot import BrokerState, EffectKept, Snapshot
 from linkwise.wire.decoding import decode_as, once, plain_words, within
 from linkwise.wire.kubernetes.kubectl_list import LIST, decode_list, identified
 from linkwise.wire.kubernetes.metadata import Struct
@@ -152,7 +152,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
     )
 
 
-def _kept_document(kept: Kept, pods: Sequence[PodView]) -> Document:
+def _kept_document(kept: BrokerState, pods: Sequence[PodView]) -> Document:
     """A pod that asked as it stands among the pods is named by its UID alone."""
     seen = {pod.uid: pod for pod in pods}
     asked = [pod.uid if seen.get(pod.uid) == pod else pod_object(pod) for pod in kept.asked]
@@ -179,11 +179,11 @@ def _kept_document(kept: Kept, pods: Sequence[PodView]) -> Document:
     }
 
 
-def _kept(found: _Kept, pods: Sequence[PodView]) -> Kept:
+def _kept(found: _Kept, pods: Sequence[PodView]) -> BrokerState:
     asked = _asked(found.asked, pods)
     once((entry.grant.pod for entry in found.entries), "kept.entries", "the entry of pod")
     once((plan.group for plan in found.groups.plans), "kept.groups.plans", "the plan of group")
-    return Kept(
+    return BrokerState(
         entries=tuple(entry.value() for entry in found.entries),
         serial=found.serial,
         asked=asked,
