@@ -99,12 +99,12 @@ def test_every_effect_is_in_the_reference_with_its_fields(effect: type[Any]) -> 
 
 @pytest.mark.parametrize("sight", get_args(sights.WatchEvent))
 def test_every_sight_is_in_the_reference(sight: type[Any]) -> None:
-    assert f"`{sight.__name__}`" in section("## Sights")
+    assert f"`{sight.__name__}`" in section("## Watch events")
 
 
 @pytest.mark.parametrize("sight", [sights.PodDeleted, sights.NodeGone, sights.NodeObject])
 def test_every_field_of_a_sight_of_ours_is_in_the_reference(sight: type[Any]) -> None:
-    assert missing(sight, row(section("## Sights"), sight.__name__)) == []
+    assert missing(sight, row(section("## Watch events"), sight.__name__)) == []
 
 
 def test_every_reason_of_an_event_is_in_the_reference() -> None:
