@@ -14,8 +14,10 @@ from rich.console import Console
 from linkwise.cli.pick.by_links import Pick, pick_one
 from linkwise.cli.program import main
 from linkwise.cli.render.svg import drawing
+from linkwise.cli.tour.page import Page
+from linkwise.cli.tour.scorecard import print_score_card
 from linkwise.cli.tour.stories import STORIES
-from linkwise.cli.tour.tour import tell_apart
+from linkwise.cli.tour.tour import run_stories
 from linkwise.rulebook.page import rules_page
 from linkwise.vendors.machines import profile
 from support.doc_examples import pages, refreshed
@@ -49,20 +51,24 @@ def pick_picture() -> str:
 
 
 def tour_picture(name: str) -> str:
-    """A story of the demo as a terminal shows it: a cluster runs for it."""
+    """A story of the demo, or its score card, as a terminal shows it; the demo runs on an embedded cluster for it."""
     return _tour_pictures()[name]
 
 
 @cache
 def _tour_pictures() -> dict[str, str]:
-    """All that are shown, told on one cluster."""
-    shown = {story: _recording() for story in STORIES if story.name in TOUR}
-    for story, console in shown.items():
-        console.print(f"$ make demo  # story {STORIES.index(story) + 1}: {story.heading}")
-    pages = tell_apart(shown)
-    if broken := [sentence for page in pages.values() for sentence in page.broken]:
-        raise SystemExit(f"no pictures: a promise of the demo did not hold: {'; '.join(broken)}")
-    return {story.name: _exported(console, "linkwise demo", f"tour-{story.name}") for story, console in shown.items()}
+    """The complete demo, run once."""
+    consoles = {story: _recording() for story in STORIES}
+    for number, (story, console) in enumerate(consoles.items(), 1):
+        console.print(f"$ make demo  # story {number}. {story.heading}")
+    results = run_stories(consoles)
+    if failed := [claim for result in results for claim in result.failed]:
+        raise SystemExit(f"no pictures: checks of the demo failed: {'; '.join(failed)}")
+    card = _recording()
+    card.print("$ make demo  # the score card at its end")
+    print_score_card(Page(card), results)
+    recorded = {**{story.name: console for story, console in consoles.items()}, CARD: card}
+    return {name: _exported(recorded[name], "linkwise demo", f"tour-{name}") for name in TOUR}
 
 
 def _recording() -> Console:
@@ -86,8 +92,9 @@ def links_picture(name: str) -> str:
     return drawing(profile(name).topology, name)
 
 
-TOUR: Final = ("bandwidth", "rings", "cards")
-"""stories of the demo of which there are pictures"""
+CARD: Final = "scorecard"
+TOUR: Final = ("bandwidth", "rings", "cards", CARD)
+"""parts of the demo that have a picture"""
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/pictures/pick.svg": pick_picture,
     **{f"docs/pictures/tour-{name}.svg": partial(tour_picture, name) for name in TOUR},

@@ -16,7 +16,7 @@ from linkwise.errors import ClusterError, LinkwiseError
 COMMANDS: Final = {
     "up": ("linkwise.cli.commands.up", "A cluster to try, on this machine alone: no Kubernetes, no GPU."),
     "example": ("linkwise.cli.commands.example", "Small manifests to try on it."),
-    "demo": ("linkwise.cli.commands.demo", "A guided tour of real choices, in colour."),
+    "demo": ("linkwise.cli.commands.demo", "Guided tour: seven scheduling decisions, with a score card."),
     "pick": ("linkwise.cli.commands.pick", "Which devices of a machine would be chosen, and why."),
     "topo": ("linkwise.cli.commands.topo", "What a topology tool printed, read and shown."),
     "read": ("linkwise.cli.commands.read", "What Linkwise understands of a manifest."),

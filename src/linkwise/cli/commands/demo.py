@@ -1,4 +1,4 @@
-"""`linkwise demo`: a guided tour on a cluster of its own; every promise it makes is checked while it is told."""
+"""`linkwise demo`: a guided tour on an embedded cluster; every claim is checked while it is shown."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from typing import Final
 
 import click
 
-WIDEST: Final = 100
+MAX_WIDTH: Final = 100
 """columns; longer lines are hard to read"""
 
 _EPILOG: Final = """\b
 Examples:
   linkwise demo
-  linkwise demo --once > tour.txt      # no colours, no line over 80 columns
+  linkwise demo --once > demo.txt      # plain text, at most 80 columns
 
-On a terminal it waits for Enter between two stories. At the end it offers a question to ask the cluster,
-which runs on until Ctrl-C, also where the output goes to a file; with --once it ends by itself.
+On a terminal the demo waits for Enter after each story. After the last one the cluster keeps running until Ctrl-C,
+so that you can query it from another terminal; with --once the demo ends by itself.
 
-Exit codes: 0 all promises held; 1 one did not, or --once was cut short.
+Exit codes: 0 all checks passed; 1 a check failed, or --once was interrupted.
 """
 
 
 @click.command("demo", epilog=_EPILOG)
-@click.option("--once", is_flag=True, help="End after the tour; exit 1 if a promise of it did not hold.")
+@click.option("--once", is_flag=True, help="Run all stories without a pause and exit; exit 1 if a check failed.")
 def command(*, once: bool) -> None:
-    """Walk through seven stories on a cluster that runs in this process.
+    """Show seven scheduling decisions on a cluster that runs in this process.
 
-    Nothing is needed: no Kubernetes, no GPU. The machines and the pods are those that the designs behind Linkwise
-    describe; what you see is read from the running cluster, beside what a link-blind scheduler would have done.
+    No Kubernetes and no GPU is needed: the machines are simulated, the scheduling is real. Each decision is compared
+    with that of a topology-unaware scheduler, and a score card at the end lists all of them.
     """
-    from linkwise.cli.tour.page import Output  # noqa: PLC0415 - same
-    from linkwise.cli.tour.stories import STORIES  # noqa: PLC0415 - same
-    from linkwise.cli.tour.tour import guide  # noqa: PLC0415 - brings rich, the cluster and the service
+    # Imported here because they load rich, the cluster and the service.
+    from linkwise.cli.tour.page import Output  # noqa: PLC0415 - see above
+    from linkwise.cli.tour.stories import STORIES  # noqa: PLC0415 - see above
+    from linkwise.cli.tour.tour import run_tour  # noqa: PLC0415 - see above
 
     console = Output(highlight=False)
-    console.width = min(console.width, WIDEST)
-    sys.exit(guide(console, STORIES, once=once))
+    console.width = min(console.width, MAX_WIDTH)
+    sys.exit(run_tour(console, STORIES, once=once))

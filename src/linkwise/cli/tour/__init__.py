@@ -1,1 +1,1 @@
-"""The guided tour: a cluster of its own, the stories that are told on it, and what a link-blind scheduler would do."""
+"""Guided tour of `linkwise demo`: stories on an embedded cluster, compared with a topology-unaware scheduler."""

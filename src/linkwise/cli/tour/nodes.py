@@ -1,4 +1,4 @@
-"""The nodes of the tour: those that the five designs describe, under the names they give them."""
+"""Nodes of the demo: a small pool of machines for each story, so that stories do not disturb each other."""
 
 from __future__ import annotations
 
@@ -18,45 +18,49 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
     from linkwise.model.node import Mode
 
-__all__ = ["CARD", "POOL", "tour_nodes"]
+__all__ = ["FAULTY", "POOL", "tour_nodes"]
 
 POOL: Final = "pool"
-"""the label by which the teams of the tour keep to their nodes"""
-CARD: Final = 16276  # MiB of a card in the figures of the sharing design
+"""node label by which the pods of a story select its nodes"""
+FAULTY: Final = ("atlas-2", 7)
+"""node and device that is unhealthy from the start"""
+_GPU_MEMORY: Final = 16276  # MiB
 _DESK: Final = MachineProfile("desk", "nvidia", "Tesla K80", 11441, Topology(numbered(2)), cpus=16, host_memory=64)
-"""two cards, and nobody tells how they are linked"""
+"""two GPUs without link data"""
 _HOST: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 
 
 def tour_nodes() -> Iterator[list[Raw]]:
-    """The objects of every node, node by node."""
-    yield _machine(profile("dgx1-v100"), "node-1", "research")
-    yield _machine(profile("v100-pcie"), "node-2", "research")
-    yield _machine(profile("dgx1-v100-measured"), "host04", "training", mode="percent")
+    """The objects of each node."""
+    yield _machine(profile("dgx1-v100-measured"), "dgx-1", "training", mode="percent")
+    yield _machine(profile("dgx1-v100"), "dgx-2", "finetuning")
+    yield _machine(profile("v100-pcie"), "pcie-1", "finetuning")
+    yield _machine(profile("dgx1-v100"), "dgx-3", "research")
+    yield _machine(profile("v100-pcie"), "pcie-2", "research")
+    yield _machine(profile("atlas-800"), "atlas-1", "ascend")
+    yield _machine(profile("atlas-800"), "atlas-2", "ascend", unhealthy=(FAULTY[1],))
+    for name in ("share-1", "share-2", "share-3"):
+        yield [_shared(name, 2, "team-a")]
+    yield [_shared("share-4", 4, "team-b")]
     for number in (1, 2, 3):
         yield _machine(_DESK, f"desk-{number}", "desks")
-    yield _machine(profile("atlas-800"), "atlas-1", "ascend")
-    yield _machine(profile("atlas-800"), "atlas-2", "ascend", sick=(7,))
-    for name in ("n1", "n2", "n3"):
-        yield [_cards(name, 2, "figure-2")]
-    yield [_cards("n4", 4, "figure-3")]
 
 
 def _machine(
-    machine: MachineProfile, name: str, pool: str, *, mode: Mode = "any", sick: Collection[int] = ()
+    machine: MachineProfile, name: str, pool: str, *, mode: Mode = "any", unhealthy: Collection[int] = ()
 ) -> list[Raw]:
-    """A node as our agent tells of it."""
-    made: list[Raw] = []
-    for sight in fleet_node(machine, name, mode=mode, sick=sick, labels={POOL: pool}):
-        if isinstance(sight, NodeView):
-            made.append(node_object(sight))
-        elif isinstance(sight, NodeObject) and isinstance(sight.document, dict):
-            made.append(sight.document)
-    return made
+    """A node as Linkwise's agent reports it."""
+    objects: list[Raw] = []
+    for event in fleet_node(machine, name, mode=mode, sick=unhealthy, labels={POOL: pool}):
+        if isinstance(event, NodeView):
+            objects.append(node_object(event))
+        elif isinstance(event, NodeObject) and isinstance(event.document, dict):
+            objects.append(event.document)
+    return objects
 
 
-def _cards(name: str, count: int, pool: str) -> Raw:
-    """A node as the device plugin of GPU sharing tells of it: two sums, and nothing of single cards."""
-    amounts = {**_HOST, MEMORY: str(CARD * count), COUNT: str(count)}
+def _shared(name: str, count: int, pool: str) -> Raw:
+    """A node as gpushare's device plugin reports it: total memory and the number of GPUs, nothing about each GPU."""
+    amounts = {**_HOST, MEMORY: str(_GPU_MEMORY * count), COUNT: str(count)}
     labels = {"kubernetes.io/hostname": name, "gpushare": "true", POOL: pool}
     return node_object(NodeView(name, labels=labels, capacity=amounts, allocatable=amounts))

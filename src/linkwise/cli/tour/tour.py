@@ -1,4 +1,4 @@
-"""The tour from beginning to end: the fleet, every story, what held, and a question to go on with."""
+"""Guided tour: introduction, stories, score card, and the commands to continue with."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from shutil import which
 from typing import TYPE_CHECKING, Final
 
 import uvloop
+from rich.table import Table
 from rich.text import Text
 
-from linkwise.cli.get.nodes import MODES
-from linkwise.cli.render.matrix import links_text
-from linkwise.cli.tour.page import Page, plain_table
-from linkwise.cli.tour.stage import raised_stage
+from linkwise.cli.tour.page import Page, check_mark
+from linkwise.cli.tour.scorecard import RULE, Result, print_score_card
+from linkwise.cli.tour.stage import open_stage
 from linkwise.cli.up.messages import reaching
 from linkwise.embedded.api_errors import ApiError
 from linkwise.errors import LinkwiseError
@@ -24,163 +24,152 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rich.console import Console
-    from rich.table import Table
 
     from linkwise.cli.tour.stage import Stage
     from linkwise.cli.tour.stories import Story
     from linkwise.model.settings import PlacingSettings
 
-__all__ = ["EXIT_BROKEN", "guide", "tell_apart"]
+__all__ = ["EXIT_FAILED", "run_stories", "run_tour"]
 
-EXIT_BROKEN: Final = 1
-QUESTION: Final = "explain pod/serve-2"
-"""about the pod that still waits when the stories are told"""
-_INTRODUCTION: Final = (
-    "This is a cluster of its own in one process: an API server, a scheduler, simulated nodes, and Linkwise, which "
-    "the scheduler asks. Its machines are of several kinds; each story keeps to its own by a nodeSelector:"
-)
-_BLIND: Final = (
-    "Beside each choice stands what a link-blind scheduler would have done with the same pods in the same order. It "
-    "is worked out here as Kubernetes counts what it does not understand: the node of which the largest part is left "
-    "(of equal nodes the first by name), and there the lowest free devices."
-)
+EXIT_FAILED: Final = 1
+PENDING: Final = "serve-a2"
+"""pod of a story that is still pending at the end"""
+_NEXT: Final = {
+    "linkwise up": "your own simulated cluster; kubectl works on it",
+    "linkwise explain pod/NAME": "why a pod is pending, or why it got its devices",
+    "linkwise demo": "this demo, story by story; its cluster stays up",
+}
 
 
-def guide(console: Console, stories: Sequence[Story], *, once: bool) -> int:
-    """Tell the stories; serve until SIGINT or SIGTERM unless it is for `once`. The exit code."""
+def run_tour(console: Console, stories: Sequence[Story], *, once: bool) -> int:
+    """Run the stories and return the exit code; without `once`, keep the cluster until SIGINT or SIGTERM."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_until_a_signal(console, stories, once=once))
+        return runner.run(_run_until_signal(console, stories, once=once))
 
 
-def tell_apart(consoles: Mapping[Story, Console], placing: PlacingSettings | None = None) -> dict[str, Page]:
-    """Tell stories on one stage, each to a console of its own; the pages by the stories' names."""
+def run_stories(consoles: Mapping[Story, Console], placing: PlacingSettings | None = None) -> list[Result]:
+    """Run stories on one cluster, each printed to a console of its own."""
 
-    async def tell() -> dict[str, Page]:
-        pages = {story.name: Page(console) for story, console in consoles.items()}
-        async with raised_stage(placing) as stage:
-            for story in consoles:
-                await _tell(stage, pages[story.name], story)
-        return pages
+    async def run() -> list[Result]:
+        async with open_stage(placing) as stage:
+            return [await _run_story(stage, Page(console), story) for story, console in consoles.items()]
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(tell())
+        return runner.run(run())
 
 
-async def _until_a_signal(console: Console, stories: Sequence[Story], *, once: bool) -> int:
+async def _run_until_signal(console: Console, stories: Sequence[Story], *, once: bool) -> int:
     page, stop = Page(console), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    pause = _no_pause if once or not _is_a_terminal(console) else _enter
-    tour = asyncio.create_task(_toured(page, stories, pause, once=once))
+    pause = _wait_for_enter if not once and console.is_terminal and sys.stdin.isatty() else _no_pause
+    tour = asyncio.create_task(_run_on_cluster(page, stories, pause, once=once))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({tour, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    cut_short = once and not tour.done()
+    interrupted = once and not tour.done()
     for task in (tour, stopped):
         task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await tour
-    return EXIT_BROKEN if page.broken or cut_short else 0
+    return EXIT_FAILED if page.failed or interrupted else 0
 
 
-async def _toured(
+async def _run_on_cluster(
     page: Page, stories: Sequence[Story], pause: Callable[[Page], Awaitable[None]], *, once: bool
 ) -> None:
-    async with raised_stage() as stage:
+    """Run the tour as long as all components of the cluster run."""
+    async with open_stage() as stage:
         failed = asyncio.create_task(stage.local.failed())
-        telling = asyncio.create_task(_told(stage, page, stories, pause, once=once))
+        showing = asyncio.create_task(_show(stage, page, stories, pause, once=once))
         try:
-            await asyncio.wait({failed, telling}, return_when=asyncio.FIRST_COMPLETED)
-            if failed.done() and not telling.done():
-                page.promises(("all parts of the cluster run until the end", False))
-            elif telling.done():
-                telling.result()
+            await asyncio.wait({failed, showing}, return_when=asyncio.FIRST_COMPLETED)
+            if failed.done() and not showing.done():
+                page.check(("all components of the cluster keep running", False))
+            elif showing.done():
+                showing.result()
         finally:
-            for task in (failed, telling):
+            for task in (failed, showing):
                 task.cancel()
-            await asyncio.gather(failed, telling, return_exceptions=True)
+            await asyncio.gather(failed, showing, return_exceptions=True)
 
 
-async def _told(
+async def _show(
     stage: Stage, page: Page, stories: Sequence[Story], pause: Callable[[Page], Awaitable[None]], *, once: bool
 ) -> None:
-    page.title("Linkwise: a tour")
-    page.say(_INTRODUCTION)
-    page.show(_fleet(stage))
-    page.say(_BLIND)
+    _introduce(stage, page)
+    results = []
     for number, story in enumerate(stories, 1):
         await pause(page)
         page.title(f"{number}. {story.heading}")
-        await _tell(stage, page, story)
-    _ending(stage, page, once=once)
-    if not once:
-        await asyncio.Event().wait()
-
-
-async def _tell(stage: Stage, page: Page, story: Story) -> None:
-    """Tell one; what it waited for in vain is a promise that did not hold."""
-    try:
-        await story.tell(stage, page)
-    except (LinkwiseError, ApiError) as error:
-        page.promises((str(error), False))
-
-
-def _fleet(stage: Stage) -> Table:
-    """A row for nodes that are alike."""
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for name in stage.names:
-        node = stage.inspect(name)
-        broken = sum(not device.healthy for device in node.devices)
-        count = f"{len(node.devices)}{f', {broken} faulty' if broken else ''}"
-        models = (
-            ", ".join(sorted({device.model.removeprefix("Tesla ") for device in node.devices} - {""})) or "not told"
-        )
-        linked = links_text(stage.stock(name)).partition(",")[0] or "not told"
-        alike.setdefault((count, models, linked, MODES[node.mode]), []).append(name)
-    table = plain_table("nodes", "devices", "model", "links", "handed out")
-    for cells, names in alike.items():
-        table.add_row(names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", *cells)
-    return table
-
-
-def _ending(stage: Stage, page: Page, *, once: bool) -> None:
-    page.title("The end, and a beginning")
-    page.console.print()
-    count = len(page.held) + len(page.broken)
-    if page.broken:
-        page.console.print(Text(f"{len(page.broken)} of {count} promises did not hold:", "bold red"))
-        for sentence in page.broken:
-            page.console.print(Text(f"  {sentence}", "red"))
-    else:
-        page.console.print(Text(f"All {count} promises held.", "bold green"))
+        results.append(await _run_story(stage, page, story))
+    await pause(page)
+    page.title("Score card")
+    print_score_card(page, results)
     if once:
+        _print_next_steps(page)
         return
-    page.say("The cluster runs on, and pod serve-2 still waits. Ask in another terminal what would let it in:")
+    _print_commands(stage, page)
+    await asyncio.Event().wait()
+
+
+async def _run_story(stage: Stage, page: Page, story: Story) -> Result:
+    """Run one story; an error of the cluster ends it with a failed check."""
+    earlier, score = len(page.checks), None
+    try:
+        score = await story.run(stage, page)
+    except (LinkwiseError, ApiError) as error:
+        page.check((str(error), False))
+    return Result(story, tuple(page.checks[earlier:]), score)
+
+
+def _introduce(stage: Stage, page: Page) -> None:
+    page.title("Linkwise demo")
+    page.say(
+        "Linkwise is a topology-aware GPU and NPU scheduler for Kubernetes. It runs here on an embedded cluster of "
+        f"{len(stage.names)} simulated nodes; no GPU is needed. {check_mark(page.console, passed=True)} marks what was "
+        "checked on that cluster."
+    )
+    page.say(RULE)
+
+
+def _print_next_steps(page: Page) -> None:
+    page.say("Next:")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold cyan", no_wrap=True)
+    for command, purpose in _NEXT.items():
+        table.add_row(Text(command), Text(purpose))
+    for line in reaching(sys.argv[0], which("linkwise")):
+        page.console.print()
+        page.console.print(Text(f"  {line}", "bold cyan"), soft_wrap=True)
+    page.show(table)
+
+
+def _print_commands(stage: Stage, page: Page) -> None:
+    """Print commands for another terminal; they are copied, so they are never wrapped."""
+    page.say(f"The cluster is still running, and pod {PENDING} is pending. Ask why, in another terminal:")
     page.console.print()
     for line in (
         *reaching(sys.argv[0], which("linkwise")),
-        f"KUBECONFIG={stage.local.kubeconfig} \\",
-        f"  linkwise {QUESTION}",
+        f"export KUBECONFIG={stage.local.kubeconfig}",
+        "linkwise get nodes",
+        f"linkwise explain pod/{PENDING}",
     ):
-        page.console.print(Text(f"  {line}", "bold"), soft_wrap=True)
-    page.say("Ctrl-C ends it; nothing is left behind.")
-
-
-def _is_a_terminal(console: Console) -> bool:
-    return console.is_terminal and sys.stdin.isatty()
+        page.console.print(Text(f"  {line}", "bold cyan"), soft_wrap=True)
+    page.say("Press Ctrl-C to stop the cluster; nothing is left behind. `linkwise up` starts one of your own.")
 
 
 async def _no_pause(_: Page) -> None:
     return
 
 
-async def _enter(page: Page) -> None:
-    """Wait for a line from the terminal, while the cluster runs on."""
+async def _wait_for_enter(page: Page) -> None:
+    """Wait for a line from the terminal while the cluster keeps running."""
     page.console.print()
-    page.console.print(Text("Enter goes on, Ctrl-C ends.", "dim"), end=" ")
-    loop, there = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), there.set)
+    page.console.print(Text("Press Enter to continue, Ctrl-C to quit.", "dim"), end=" ")
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), readable.set)
     try:
-        await there.wait()
+        await readable.wait()
     finally:
         loop.remove_reader(sys.stdin.fileno())
     sys.stdin.readline()

@@ -1,24 +1,16 @@
-"""The stories of the tour, in the order in which they are told."""
+"""Stories of the demo, in the order in which they are shown: the strongest first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.tour.stories import (
-    bandwidth as story_bandwidth,
-    cards as story_cards,
-    device_failure as story_death,
-    gang as story_group,
-    links as story_links,
-    packing as story_packing,
-    rings as story_rings,
-)
+from linkwise.cli.tour.stories import bandwidth, cards, failure, gang, links, packing, rings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from linkwise.cli.tour.page import Page
+    from linkwise.cli.tour.page import Page, Score
     from linkwise.cli.tour.stage import Stage
 
 __all__ = ["STORIES", "Story"]
@@ -26,27 +18,27 @@ __all__ = ["STORIES", "Story"]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One of them."""
+    """A story of the demo."""
 
     name: str
+    feature: str
+    """what it demonstrates: its name on the score card"""
     title: str
-    tell: Callable[[Stage, Page], Awaitable[None]]
-    """shows it on a stage while it happens, and makes its promises"""
-    system: str = ""
-    """whose story it is, where it is that of one of the five systems"""
+    run: Callable[[Stage, Page], Awaitable[Score]]
+    """acts on the cluster, prints what happens, checks its claims and returns its figure"""
 
     @property
     def heading(self) -> str:
-        """Its title, and whose it is."""
-        return f"{self.title} ({self.system})" if self.system else self.title
+        """Feature and title."""
+        return f"{self.feature}: {self.title}"
 
 
 STORIES: Final = (
-    Story("links", "Two machines, one with NVLinks", story_links.tell, "KEP-690, GPU topology aware"),
-    Story("bandwidth", "Two pods that belong together", story_bandwidth.tell, "Koordinator"),
-    Story("packing", "Ones that leave room for a two", story_packing.tell, "Kubernetes, GPU support"),
-    Story("rings", "Rings that can't be crossed", story_rings.tell, "Volcano on Ascend 910"),
-    Story("cards", "Parts of cards", story_cards.tell, "gpushare"),
-    Story("death", "A device dies", story_death.tell),
-    Story("group", "All or nothing", story_group.tell),
+    Story("bandwidth", "Bandwidth", "two pods that belong together", bandwidth.run),
+    Story("failure", "Device failure", "a GPU fails under a running job", failure.run),
+    Story("gang", "Gang", "all pods start, or none", gang.run),
+    Story("links", "Link scoring", "two nodes, one of them with NVLink", links.run),
+    Story("rings", "Ascend rings", "chips that must be in one ring", rings.run),
+    Story("cards", "GPU share", "several pods on one GPU", cards.run),
+    Story("packing", "Packing", "small pods leave space for a larger one", packing.run),
 )

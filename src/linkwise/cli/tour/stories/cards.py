@@ -1,4 +1,4 @@
-"""Cards that pods share by memory: the room must be on one card, and the fullest card that still fits is taken.
+"""Story: pods that share GPUs by memory; the memory must be free on one GPU, and the fullest GPU that fits is taken.
 
 Source: seed 004, figures 2 and 3.
 """
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from linkwise.cli.render.matrix import bar
-from linkwise.cli.tour.link_blind import blind_room
-from linkwise.cli.tour.page import plain_table
+from linkwise.cli.tour.page import BASELINE, Score, plain_table
 from linkwise.cli.tour.stage import manifest
+from linkwise.cli.tour.topology_unaware import nodes_by_free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,80 +20,100 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from linkwise.cli.tour.page import Page
-    from linkwise.cli.tour.stage import Given, Stage
+    from linkwise.cli.tour.stage import PodPlacement, Stage
     from linkwise.explain.inspect import NodeInspection
 
-__all__ = ["tell"]
+__all__ = ["run"]
 
-BEFORE, FILE = "cards-before.yaml", "cards.yaml"
-SECOND: Final = ("n1", "n2", "n3")
-THIRD: Final = "n4"
-ASKED: Final = 8138  # MiB
-HELD: Final = 9
-"""pods of the figures that hold memory before the story begins"""
+EARLIER, FILE = "cards-before.yaml", "cards.yaml"
+TEAM_A: Final = ("share-1", "share-2", "share-3")
+TEAM_B: Final = ("share-4",)
+REQUEST: Final = 8138  # MiB
+EARLIER_PODS: Final = 9
 
 
-async def tell(stage: Stage, page: Page) -> None:
-    """Figure 2: three nodes, one with the room on one card. Figure 3: four cards, of which one fits best."""
-    stage.apply(BEFORE)
-    await stage.until(lambda: _holders(stage) == HELD, "the pods of the figures are counted")
-    memory = stage.inspect(THIRD).devices[0].memory
+async def run(stage: Stage, page: Page) -> Score:
+    """Team A: three nodes, one of them with enough on one GPU. Team B: four GPUs, one of which fits best."""
+    stage.apply(EARLIER)
+    await stage.wait_for(lambda: _count_pods(stage) == EARLIER_PODS, "the earlier pods counted by the service")
+    team_a, team_b = [stage.inspect(name) for name in TEAM_A], [stage.inspect(name) for name in TEAM_B]
+    theirs = [_Baseline(nodes) for nodes in (team_a, team_b)]
+    stage.apply(FILE, "serve-a1", "serve-b1")
+    first, second = await stage.wait_running("serve-a1", "serve-b1")
+    stage.apply(FILE, "serve-a2")
+    event = await stage.wait_unschedulable("serve-a2")
+    lines = stage.explain_lines(await stage.explain_pod("serve-a2"))
+    why = next((line for line in lines if any(name in line for name in TEAM_A)), "")
+    fitting = [_fits(stage, pod) for pod in (first, second)]
+    starts, baseline_starts = fitting.count(True), [each.starts for each in theirs].count(True)
+    page.headline(f"{starts} of 2 pods get a GPU with enough free memory ({BASELINE}: {baseline_starts} of 2).")
     page.say(
-        f"Cards of {memory} MiB, shared by pods that say how much memory they want. gpushare's own scheduler has placed "
-        f"{HELD} pods before; Linkwise reads its records and goes on. Now pods come that want half a card:"
+        f"With gpushare, pods share a GPU: each requests a share, an amount of the {team_b[0].devices[0].memory} MiB of "
+        f"one GPU. gpushare's own scheduler has placed {EARLIER_PODS} pods already; Linkwise reads its annotations. "
+        "serve-a1 belongs to team A and may only use share-1 to share-3, serve-b1 to team B with share-4. Both request "
+        "half a GPU; then serve-a2 of team A requests the same."
     )
-    page.words(manifest(BEFORE) + manifest(FILE))
-    nodes = [stage.inspect(name) for name in SECOND]
-    four = stage.inspect(THIRD)
-    blind = blind_room(nodes, ASKED)
-    stage.apply(FILE, "serve-1", "serve-3")
-    found, best = await stage.placed("serve-1", "serve-3")
-    page.show(_cards([*nodes, four], {"serve-1": found, "serve-3": best}))
-    page.sides((("serve-1", _where(found), _theirs(blind)), ("serve-3", _where(best), _first(four))), "pod")
-    stage.apply(FILE, "serve-2")
-    said = await stage.refused("serve-2")
-    heading, _, why, *_ = stage.lines(await stage.explained("serve-2"))
-    page.quote((("event", said), ("explain", f"{heading}; {why}")))
-    page.promises(
-        ("figure 2: the pod is on n3, the only node with the room on one card", _is(found, "n3", 0)),
-        ("figure 3: of three cards that fit it has the fullest, card 1", _is(best, THIRD, 1)),
-        ("one more finds no card, and is told what is left on the nearest", "no device has enough room" in said),
+    page.manifest_lines(manifest(EARLIER) + manifest(FILE))
+    page.show(_gpu_table([*team_a, *team_b], {"serve-a1": first, "serve-b1": second}))
+    page.compare((("serve-a1", _where(first), theirs[0].text), ("serve-b1", _where(second), theirs[1].text)), "pod")
+    page.quote((("event", event), ("explain", why)))
+    page.check(
+        ("serve-a1 is on share-3, the only node of team A with enough on one GPU", _is(first, "share-3", 0)),
+        ("serve-b1 has the fullest of the three GPUs that fit, GPU 1", _is(second, "share-4", 1)),
+        (
+            "serve-a2 is pending, and explain states how much is free on the closest GPU",
+            not stage.placement("serve-a2").node and "4069" in why and str(REQUEST) in why,
+        ),
     )
+    return Score("pods that start", f"{starts} of 2", f"{baseline_starts} of 2")
 
 
-def _cards(nodes: Sequence[NodeInspection], new: Mapping[str, Given]) -> Table:
-    """A row a card, as it was; a star where a pod came."""
-    table = plain_table("node", "card", "taken before", "MiB left", "")
+class _Baseline:
+    """Topology-unaware choice for one pod: a node by its total, and there the first GPU with enough free memory."""
+
+    def __init__(self, nodes: Sequence[NodeInspection]) -> None:
+        tied = nodes_by_free_memory(nodes, REQUEST)
+        self.starts = False
+        self.text = "pending"
+        if not tied:
+            return
+        node, others = tied[0], tied[1:]
+        tie = f" (tied with {', '.join(other.name for other in others)})" if others else ""
+        gpu = next((device for device in node.devices if device.room >= REQUEST), None)
+        self.starts = gpu is not None
+        if gpu:
+            self.text = f"{node.name}{tie}, GPU {gpu.index}: the first that fits"
+        else:
+            self.text = f"{node.name}{tie}: can't start"
+
+
+def _gpu_table(nodes: Sequence[NodeInspection], placements: Mapping[str, PodPlacement]) -> Table:
+    """One row per GPU as it was before; a star where a pod was placed."""
+    table = plain_table("node", "GPU", "used before", "MiB free", "")
     table.columns[3].justify = "right"
-    at = {(given.node, index): name for name, given in new.items() for index in given.devices}
+    pods = {(pod.node, index): name for name, pod in placements.items() for index in pod.devices}
     for node in nodes:
         for device in node.devices:
-            name = at.get((node.name, device.index), "")
-            taken = bar(device.share / device.memory)
-            star = Text(f"* {name} comes here" if name else "", "bold green")
-            table.add_row(node.name if not device.index else "", str(device.index), taken, str(device.room), star)
+            name = pods.get((node.name, device.index), "")
+            used = bar(device.share / device.memory)
+            star = Text(f"* {name}" if name else "", "bold green")
+            table.add_row(node.name if not device.index else "", str(device.index), used, str(device.room), star)
     return table
 
 
-def _holders(stage: Stage) -> int:
-    return sum(len(device.pods) for name in (*SECOND, THIRD) for device in stage.inspect(name).devices)
+def _count_pods(stage: Stage) -> int:
+    return sum(len(device.pods) for name in (*TEAM_A, *TEAM_B) for device in stage.inspect(name).devices)
 
 
-def _where(given: Given) -> str:
-    return f"{given.node}, card {', '.join(map(str, given.devices))}"
+def _fits(stage: Stage, pod: PodPlacement) -> bool:
+    """Whether the pods on its GPU use no more memory than the GPU has."""
+    devices = stage.inspect(pod.node).devices
+    return len(pod.devices) == 1 and all(devices[index].share <= devices[index].memory for index in pod.devices)
 
 
-def _theirs(node: NodeInspection | None) -> str:
-    if node is None:
-        return "waits"
-    largest = max(device.room for device in node.devices)
-    return f"{node.name}: {node.memory - node.taken} in all, {largest} on a card: it can't start"
+def _where(pod: PodPlacement) -> str:
+    return f"{pod.node}, GPU {', '.join(map(str, pod.devices))}"
 
 
-def _first(node: NodeInspection) -> str:
-    card = next(device for device in node.devices if device.room >= ASKED)
-    return f"{node.name}, card {card.index}, the first that fits: {card.room - ASKED} left over there"
-
-
-def _is(given: Given, node: str, card: int) -> bool:
-    return (given.node, given.devices) == (node, (card,))
+def _is(pod: PodPlacement, node: str, gpu: int) -> bool:
+    return (pod.node, pod.devices) == (node, (gpu,))

@@ -1,6 +1,6 @@
-"""A gang that does not fit waits as a whole, and is placed as a whole when there is room.
+"""Story: a gang that does not fit is pending as one, and starts as one when devices are free.
 
-Source: seed 001, its work with the gang plugin.
+Source: seed 001, its interaction with gang scheduling.
 """
 
 from __future__ import annotations
@@ -8,62 +8,63 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.tour.link_blind import Blind
+from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
+from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
 from linkwise.engine.reasons.catalog import devices_text
 
 if TYPE_CHECKING:
     from linkwise.cli.tour.page import Page
     from linkwise.cli.tour.stage import Stage
 
-__all__ = ["tell"]
+__all__ = ["run"]
 
-FILE: Final = "group.yaml"
-HOST: Final = "host04"
+FILE: Final = "gang.yaml"
+NODE: Final = "dgx-1"
 PODS: Final = ("llm-0", "llm-1", "llm-2")
-OLD: Final = ("train-0", "train-1")
-"""of an earlier story"""
+EARLIER: Final = ("train-0", "train-1")
+"""pods of the bandwidth story, which this one continues"""
 
 
-async def tell(stage: Stage, page: Page) -> None:
-    """Nothing is held while it waits; then all of it starts."""
-    idle = stage.inspect(HOST).idle
-    page.say(
-        f"{idle} devices of {HOST} are idle: the training of story 2 still runs. A gang of {len(PODS)} pods comes, of "
-        "which each wants two. A part of it would hold devices and compute nothing:"
-    )
-    page.words(manifest(FILE))
-    blind = Blind([stage.inspect(HOST)])
-    theirs = [chosen for chosen in (blind.place(2) for _ in PODS) if chosen.node]
+async def run(stage: Stage, page: Page) -> Score:
+    """The gang holds nothing while it is pending; then all of it starts."""
+    free = stage.inspect(NODE).idle
+    baseline = TopologyUnawareScheduler([stage.inspect(NODE)])
+    started = [placement for placement in (baseline.place(2) for _ in PODS) if placement.node]
     stage.apply(FILE)
-    told = await stage.group("llm", "short")
-    said = await stage.refused(PODS[0])
-    waiting = [name for name in PODS if not stage.given(name).node]
-    held = [pod for device in stage.inspect(HOST).devices for pod in device.pods if pod.name in PODS]
-    page.sides(
-        (
-            ("pods started", f"{len(PODS) - len(waiting)} of {len(PODS)}", f"{len(theirs)} of {len(PODS)}"),
-            ("held for nothing", f"{len(held)} devices", f"{sum(len(one.devices) for one in theirs)} devices"),
-        )
-    )
-    heading, *lines = stage.lines(told)
-    helpful = [("", line) for line in lines if line.startswith(("it needs", "it fits"))]
-    page.quote((("event", said), ("explain", heading), *helpful))
+    pending = await stage.wait_group("llm", "short")
+    event = await stage.wait_unschedulable(PODS[0])
+    waiting = [name for name in PODS if not stage.placement(name).node]
+    occupied = [pod for device in stage.inspect(NODE).devices for pod in device.pods if pod.name in PODS]
     began = time.monotonic()
-    stage.delete(*OLD)
-    given = await stage.placed(*PODS)
+    stage.delete(*EARLIER)
+    placements = await stage.wait_running(*PODS)
     seconds = time.monotonic() - began
-    whole = await stage.group("llm", "placed")
-    page.say(f"Now the training ends: its two pods are deleted. {seconds:.2f} s later all three pods run:")
-    page.quote(
+    await stage.wait_group("llm", "placed")
+    blocked = sum(len(placement.devices) for placement in started)
+    page.headline(f"{len(occupied)} GPUs occupied while the gang is pending ({BASELINE}: {blocked}).")
+    page.say(
+        f"A gang is a set of pods that can only work together. This one has {len(PODS)} pods with two GPUs each, and "
+        f"{NODE} has {free} free GPUs: the job of story 1 is still running. The topology-unaware scheduler does not know "
+        "gangs and starts what fits; those pods occupy GPUs and compute nothing."
+    )
+    page.manifest_lines(manifest(FILE))
+    page.compare(
         (
-            ("explain", stage.lines(whole)[0]),
-            *(("", f"{name}: {one.node} {devices_text(one.devices)}") for name, one in zip(PODS, given, strict=True)),
+            ("pods started", f"{len(PODS) - len(waiting)} of {len(PODS)}", f"{len(started)} of {len(PODS)}"),
+            ("GPUs occupied", str(len(occupied)), f"{blocked}, waiting for the rest of the gang"),
         )
     )
-    taken = [index for one in given for index in one.devices]
-    page.promises(
-        ("while it waited none of its pods was started, and nothing was held", not held and len(waiting) == len(PODS)),
-        ("it was told by how much it was short", any(need.fitting < need.members for need in told.needs)),
-        ("it is placed whole, on six devices, each given once", len(set(taken)) == len(taken) == 6),
+    heading, *lines = stage.explain_lines(pending)
+    remedy = [line for line in lines if all(name in line for name in EARLIER)]
+    page.quote((("event", event), ("explain", heading), *(("", line) for line in remedy[:1])))
+    page.say(f"Now the pods of story 1 are deleted. {seconds:.2f} s later the gang runs:")
+    page.quote((name, f"{pod.node} {devices_text(pod.devices)}") for name, pod in zip(PODS, placements, strict=True))
+    devices = [index for pod in placements for index in pod.devices]
+    page.check(
+        ("while pending, none of its pods was started and none held a GPU", not occupied and len(waiting) == len(PODS)),
+        ("explain names the pods that have to finish first", bool(remedy)),
+        ("explain knows how many of its pods fit", any(need.fitting < need.members for need in pending.needs)),
+        ("all its pods run, on six different GPUs", len(set(devices)) == len(devices) == 6),
     )
+    return Score("GPUs kept idle", str(len(occupied)), str(blocked))

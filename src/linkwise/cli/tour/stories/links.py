@@ -1,4 +1,4 @@
-"""Two nodes of eight V100, one with NVLinks: a pod that wants two devices.
+"""Story: a pod that requests two GPUs, and two nodes of which one has NVLink.
 
 Source: seed 000, story 1.
 """
@@ -7,58 +7,65 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.tour.link_blind import Blind, link_names, points
+from linkwise.cli.tour.measures import fewest_nvlinks, link_kind, link_text, most_nvlinks
+from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
+from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.topology.link_score import NVLINK_SCORE, PCIE_SCORE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from linkwise.cli.tour.page import Page
     from linkwise.cli.tour.stage import Stage
+    from linkwise.model.topology import Topology
 
-__all__ = ["tell"]
+__all__ = ["run"]
 
 FILE: Final = "links.yaml"
-LINKED, PLAIN = "node-1", "node-2"
+LINKED, PLAIN = "dgx-3", "pcie-2"
 
 
-async def tell(stage: Stage, page: Page) -> None:
-    """The node with NVLinks, and a pair of devices that two of them join."""
-    page.say(
-        f"{LINKED} and {PLAIN} have {len(stage.inspect(LINKED).devices)} V100 each. NVLinks join the devices of "
-        f"{LINKED}, though not every pair; those of {PLAIN} talk over PCIe alone. A pod wants two devices, and says no "
-        "more than that:"
-    )
-    page.words(manifest(FILE))
-    blind = Blind(map(stage.inspect, (LINKED, PLAIN))).place(2)
+async def run(stage: Stage, page: Page) -> Score:
+    """The node with NVLink, and there a pair with two of them."""
+    baseline = TopologyUnawareScheduler(map(stage.inspect, (LINKED, PLAIN))).place(2)
     stage.apply(FILE)
-    (given,) = await stage.placed("trainer")
-    topology, topologies = stage.topology(given.node), [stage.topology(name) for name in blind.equals]
-    link, worth = link_names(topology, given.devices), points(topology, given.devices)
-    links = [link_names(one, blind.devices) for one in topologies]
-    worths = [points(one, blind.devices) for one in topologies]
-    page.sides(
+    (pod,) = await stage.wait_running("trainer")
+    topology, theirs = stage.topology(pod.node), [stage.topology(name) for name in baseline.tied]
+    link = link_text(topology, pod.devices)
+    kinds = [f"{link_text(each, baseline.devices)} ({link_kind(each, baseline.devices)})" for each in theirs]
+    page.headline(f"{link} between the GPUs of the pod ({BASELINE}: {_either(theirs, baseline.devices)}).")
+    page.say(
+        f"{LINKED} and {PLAIN} have {len(stage.inspect(LINKED).devices)} V100 GPUs each. On {LINKED} a pair has two "
+        f"NVLinks, one, or none; on {PLAIN} all pairs use PCIe. A pod requests two GPUs and specifies nothing else:"
+    )
+    page.manifest_lines(manifest(FILE))
+    page.compare(
         (
-            ("node", given.node, f"{' or '.join(blind.equals)}: it sees no difference"),
-            ("devices", devices_text(given.devices), f"{devices_text(blind.devices)}, the lowest numbers"),
-            ("link", link, " or ".join(links)),
-            ("worth", f"{worth} points", " or ".join(map(str, worths))),
+            ("node", pod.node, f"{' or '.join(baseline.tied)}, equally free"),
+            ("GPUs", devices_text(pod.devices), f"{devices_text(baseline.devices)}, the lowest numbers"),
+            ("link", f"{link} ({link_kind(topology, pod.devices)})", " or ".join(kinds)),
         )
     )
     page.say(
-        f"NV2 is two NVLinks, each worth {NVLINK_SCORE} points; PIX, PHB and SYS are paths over PCIe, from near to "
-        f"far, worth up to {max(PCIE_SCORE.values())}."
+        "NVIDIA's device plugin can prefer a better pair on the node it runs on; it has no influence on which node that "
+        "is. `linkwise explain pod/trainer` prints what Linkwise compared."
     )
-    heading, *lines = stage.lines(await stage.explained("trainer"))
-    page.quote(
+    page.check(
+        (f"the pod is on {LINKED}", pod.node == LINKED),
         (
-            ("event", stage.event("trainer", "DevicesChosen")),
-            ("explain", heading),
-            *(("", line) for line in lines if line.startswith(("node ", "chosen:", "next is"))),
-        )
+            "no pair on either node has more NVLinks",
+            fewest_nvlinks(topology, pod.devices)
+            == max(most_nvlinks(stage.topology(name)) for name in (LINKED, PLAIN)),
+        ),
+        (
+            "its pair has more NVLinks than the topology-unaware choice, on either node",
+            fewest_nvlinks(topology, pod.devices) > max(fewest_nvlinks(each, baseline.devices) for each in theirs),
+        ),
     )
-    page.promises(
-        (f"the pod is on {LINKED}", given.node == LINKED),
-        ("two NVLinks join its devices", link.startswith("NV2")),
-        ("its pair is worth more than the blind one's, on either node", worth > max(worths)),
-    )
+    return Score("link of the pod", link, _either(theirs, baseline.devices))
+
+
+def _either(topologies: Sequence[Topology], devices: Sequence[int]) -> str:
+    """The links of the same devices on nodes that are equal to the topology-unaware scheduler."""
+    return " or ".join(link_text(topology, devices).removesuffix(" only") for topology in topologies)

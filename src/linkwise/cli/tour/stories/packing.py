@@ -1,4 +1,4 @@
-"""Machines with two cards each: pods that want one leave room for a pod that wants two.
+"""Story: pods with one GPU are packed, so that a pod with two still finds a node.
 
 Source: seed 002, the second case of its scheduling section.
 """
@@ -7,50 +7,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.tour.link_blind import Blind
+from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
+from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
 from linkwise.engine.reasons.catalog import devices_text
 
 if TYPE_CHECKING:
-    from linkwise.cli.tour.link_blind import Chosen
     from linkwise.cli.tour.page import Page
-    from linkwise.cli.tour.stage import Given, Stage
+    from linkwise.cli.tour.stage import PodPlacement, Stage
+    from linkwise.cli.tour.topology_unaware import Placement
 
-__all__ = ["tell"]
+__all__ = ["run"]
 
 FILE: Final = "packing.yaml"
-DESKS: Final = ("desk-1", "desk-2", "desk-3")
-ONES: Final = ("one-1", "one-2", "one-3")
+NODES: Final = ("desk-1", "desk-2", "desk-3")
+SMALL: Final = ("one-1", "one-2", "one-3")
 
 
-async def tell(stage: Stage, page: Page) -> None:
-    """Used nodes are filled first."""
-    page.say(
-        "Three machines with two cards each. Three pods come that want one card; after them comes a pod that wants "
-        "two cards of one machine. Spreading the load seems fair, until that one comes:"
-    )
-    page.words(manifest(FILE))
-    blind = Blind(map(stage.inspect, DESKS))
+async def run(stage: Stage, page: Page) -> Score:
+    """Nodes in use are filled first."""
+    baseline = TopologyUnawareScheduler(map(stage.inspect, NODES))
     rows = []
-    for name in ONES:
+    for name in SMALL:
         stage.apply(FILE, name)
-        (given,) = await stage.placed(name)
-        rows.append((name, _where(given), _where(blind.place(1))))
-    left = [stage.inspect(name).idle for name in DESKS]
-    spread = [len(blind.free[name]) for name in DESKS]
-    rows.append(("cards left", ", ".join(map(str, left)), ", ".join(map(str, spread))))
+        (pod,) = await stage.wait_running(name)
+        rows.append((name, _where(pod), _where(baseline.place(1))))
+    free = [stage.inspect(name).idle for name in NODES]
+    baseline_free = [len(baseline.free[name]) for name in NODES]
     stage.apply(FILE, "pair")
-    (pair,) = await stage.placed("pair")
-    theirs = blind.place(2)
-    rows.append(("pair", _where(pair), _where(theirs) if theirs.node else f"waits, with {sum(spread)} cards free"))
-    page.sides(rows, "pod")
-    heading, *_ = stage.lines(await stage.explained("pair"))
-    page.quote((("event", stage.event("pair", "DevicesChosen")), ("explain", heading)))
-    page.promises(
-        ("the pod that wants two runs, with both cards of one machine", len(pair.devices) == 2),
-        ("spread out, it would have found no machine, though three cards are free", not theirs.node),
+    (pair,) = await stage.wait_running("pair")
+    theirs = baseline.place(2)
+    rows.append(("GPUs free", ", ".join(map(str, free)), ", ".join(map(str, baseline_free))))
+    pending = f"pending, with {sum(baseline_free)} GPUs free"
+    rows.append(("pair", _where(pair), _where(theirs) if theirs.node else pending))
+    page.headline(f"The pod with two GPUs runs ({BASELINE}: {'runs' if theirs.node else pending}).")
+    page.say(
+        "Three nodes have two GPUs each. Three pods with one GPU arrive one after the other, then a pod that needs two "
+        "GPUs of one node. kube-scheduler spreads pods by default; Linkwise fills nodes that are already in use:"
     )
+    page.manifest_lines(manifest(FILE))
+    page.compare(rows, "pod")
+    page.check(
+        ("the pod with two GPUs runs, on one node", len(pair.devices) == 2),
+        ("spread out, the same pods leave no node with two free GPUs, though three GPUs are free", not theirs.node),
+    )
+    return Score("pod with two GPUs", "runs" if pair.node else "pending", "runs" if theirs.node else "pending")
 
 
-def _where(found: Given | Chosen) -> str:
-    return f"{found.node} {devices_text(found.devices)}"
+def _where(pod: PodPlacement | Placement) -> str:
+    return f"{pod.node} {devices_text(pod.devices)}"

@@ -1,6 +1,6 @@
-"""Ascend 910 machines: chips in two rings that can't be crossed, one chip that is faulty, and a count that is none.
+"""Story: Ascend 910 nodes with chips in two rings, one faulty chip, and a request for an invalid number of chips.
 
-Source: seed 003, affinity rules and groups A to D.
+Source: seed 003, affinity rules.
 """
 
 from __future__ import annotations
@@ -10,69 +10,82 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from linkwise.cli.render.matrix import rings_of
-from linkwise.cli.tour.link_blind import Blind, is_in_one_ring
+from linkwise.cli.tour.measures import is_in_one_ring
+from linkwise.cli.tour.nodes import FAULTY
+from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
+from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.text.phrases import terms_text
 
 if TYPE_CHECKING:
-    from linkwise.cli.tour.link_blind import Chosen
     from linkwise.cli.tour.page import Page
-    from linkwise.cli.tour.stage import Stage
-    from linkwise.explain.reports.pod import Explanation
+    from linkwise.cli.tour.stage import PodPlacement, Stage
+    from linkwise.cli.tour.topology_unaware import Placement
 
-__all__ = ["tell"]
+__all__ = ["run"]
 
 FILE: Final = "rings.yaml"
 NODES: Final = ("atlas-1", "atlas-2")
-WANTED: Final = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 2, "f": 4}
-CROSSED: Final = "CROSSES"
+REQUESTS: Final = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 2, "f": 4}
+"""chips by pod"""
 
 
-async def tell(stage: Stage, page: Page) -> None:
-    """Chips of one ring, as full as can be; the sound machine first; three chips never."""
-    rings = " and ".join(map(devices_text, rings_of(stage.stock(NODES[0]))))
-    sick = [
-        f"{device.index} of {name}" for name in NODES for device in stage.inspect(name).devices if not device.healthy
-    ]
-    page.say(
-        f"Two Ascend 910 machines. Their chips form the rings {rings}, and chips of different rings can't talk: a job "
-        f"across rings fails. Chip {', '.join(sick)} is faulty. Now {len(WANTED)} pods come, one after the other:"
-    )
-    page.words(manifest(FILE))
-    blind = Blind(map(stage.inspect, NODES))
+async def run(stage: Stage, page: Page) -> Score:
+    """Chips of one ring, rings filled one after the other, the healthy node first; never three chips."""
+    baseline = TopologyUnawareScheduler(map(stage.inspect, NODES))
     rows: list[tuple[str, str, Text]] = []
-    told: dict[str, Explanation] = {}
-    ours, theirs = [], []
-    for name, count in WANTED.items():
+    ours: list[PodPlacement] = []
+    theirs_valid: list[bool] = []
+    for name, count in REQUESTS.items():
         stage.apply(FILE, name)
-        (given,) = await stage.placed(name)
-        other = blind.place(count)
-        ours.append(is_in_one_ring(stage.stock(given.node), given.devices))
-        theirs.append(not other.node or is_in_one_ring(stage.stock(other.node), other.devices))
-        told[name] = await stage.explained(name)
-        place = f"{given.node} {devices_text(given.devices)}  {_group(told[name])}"
-        rows.append((f"{name}, {count}", place, _place(other, crosses=not theirs[-1])))
-    page.sides(rows, "pod, chips")
+        ours += await stage.wait_running(name)
+        theirs = baseline.place(count)
+        theirs_valid.append(not theirs.node or is_in_one_ring(stage.inventory(theirs.node), theirs.devices))
+        chips = f"{name}, {count} chip{'' if count == 1 else 's'}"
+        rows.append((chips, _describe(stage, ours[-1]), _describe_baseline(theirs, valid=theirs_valid[-1])))
     stage.apply(FILE, "three")
-    said = await stage.refused("three")
-    why = stage.lines(await stage.explained("three"))[0]
-    because = told["d"].choice.because if told["d"].choice else ""
-    page.quote((("explain d", because), ("event", said), ("explain", why)))
-    faulty = [pod for device in stage.inspect("atlas-2").devices if not device.healthy for pod in device.pods]
-    page.promises(
-        ("every pod has chips of one ring", all(ours)),
-        (f"a blind scheduler would have crossed rings {theirs.count(False)} times", not all(theirs)),
-        ("the faulty chip is nobody's", not faulty),
-        ("three chips are refused with a sentence that says what can be had", "ask for 1, 2, 4 or 8" in why),
+    event = await stage.wait_unschedulable("three")
+    why = stage.explain_lines(await stage.explain_pod("three"))[0]
+    ours_valid = [is_in_one_ring(stage.inventory(pod.node), pod.devices) for pod in ours]
+    split, baseline_split, total = ours_valid.count(False), theirs_valid.count(False), len(REQUESTS)
+    rings = " and ".join(map(devices_text, rings_of(stage.inventory(NODES[0]))))
+    node, chip = FAULTY
+    page.headline(f"{split} of {total} pods split over two rings ({BASELINE}: {baseline_split} of {total}).")
+    page.say(
+        f"An Ascend 910 node has eight chips (NPUs) in two rings of four, {rings}. Huawei's fast link, HCCS, connects the "
+        "chips of a ring, not the rings. So a pod with 1, 2 or 4 chips fails unless all of them are in one ring; a pod "
+        f"with 8 chips uses both rings completely. Chip {chip} of {node} is faulty. Six pods arrive one "
+        "after the other, then one that requests three chips:"
     )
+    page.manifest_lines(manifest(FILE))
+    page.compare(rows, "pod")
+    page.quote((("event", event), ("explain", why)))
+    faulty = stage.inspect(node).devices[chip]
+    page.check(
+        ("every pod has chips of one ring", all(ours_valid)),
+        (f"the topology-unaware scheduler splits {baseline_split} pods over two rings", not all(theirs_valid)),
+        (
+            "the healthy node is filled first, and the pod with 4 chips still finds a complete ring",
+            [pod.node for pod in ours] == [NODES[0]] * 5 + [NODES[1]],
+        ),
+        ("no pod holds the faulty chip", not faulty.healthy and not faulty.pods),
+        ("three chips are refused, and explain lists the valid numbers", "1, 2, 4 or 8" in why),
+    )
+    return Score("pods across rings", f"{split} of {total}", f"{baseline_split} of {total}")
 
 
-def _place(found: Chosen, *, crosses: bool) -> Text:
-    text = Text(f"{found.node} {devices_text(found.devices)}" if found.node else "waits")
-    return text.append(f"  {CROSSED}", "bold red") if crosses else text
+def _describe(stage: Stage, pod: PodPlacement) -> str:
+    """Node and chips, and what they leave free in their ring."""
+    free = {device.index for device in stage.inspect(pod.node).devices if device.healthy and not device.pods}
+    for number, ring in enumerate(rings_of(stage.inventory(pod.node))):
+        if set(pod.devices) <= set(ring):
+            left = len(free & set(ring))
+            return f"{pod.node} {devices_text(pod.devices)}  ring {number} {f'has {left} left' if left else 'is full'}"
+    return f"{pod.node} {devices_text(pod.devices)}  SPLIT"
 
 
-def _group(told: Explanation) -> str:
-    """The letter of its place among groups, as its node's score has it."""
-    return next((term for term in terms_text(told.terms).split(", ") if term.startswith("group")), "")
+def _describe_baseline(placement: Placement, *, valid: bool) -> Text:
+    if not placement.node:
+        return Text("pending")
+    text = Text(f"{placement.node} {devices_text(placement.devices)}")
+    return text if valid else text.append("  SPLIT", "bold red")

@@ -1,0 +1,91 @@
+"""Story: a GPU fails under a job; the replacement pod gets healthy GPUs with a fast link."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.cli.tour.measures import fewest_nvlinks, link_kind, link_text, most_nvlinks
+from linkwise.cli.tour.page import BASELINE, Score
+from linkwise.cli.tour.stage import manifest
+from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
+from linkwise.dialects.nvidia.dialect import RESOURCE
+from linkwise.engine.reasons.catalog import devices_text
+
+if TYPE_CHECKING:
+    from linkwise.cli.tour.page import Page
+    from linkwise.cli.tour.stage import PodPlacement, Stage
+    from linkwise.cli.tour.topology_unaware import Placement
+
+__all__ = ["run"]
+
+FILE: Final = "failure.yaml"
+NODES: Final = ("dgx-2", "pcie-1")
+JOB: Final = "finetune"
+
+
+async def run(stage: Stage, page: Page) -> Score:
+    """The job continues without anyone's help."""
+    baseline_before = TopologyUnawareScheduler(map(stage.inspect, NODES)).place(2)
+    stage.apply(FILE)
+    first = (await stage.wait_for(lambda: _running(stage), "a running pod of the job")).pop()
+    before = stage.placement(first)
+    node, failed = before.node, before.devices[-1]
+    stage.fail_device(node, failed)
+    await stage.wait_for(lambda: not stage.inspect(node).devices[failed].healthy, "the failure known to the service")
+    await stage.wait_for(lambda: stage.event(node, "DeviceFailed"), "event DeviceFailed")
+    await stage.wait_for(lambda: stage.phase(first) == "Failed", f"pod {first} failed")
+    # A pod placed before the service learns of the failure is rejected by the node, and the job creates another.
+    second = (await stage.wait_for(lambda: _running(stage) - {first}, "a replacement pod running")).pop()
+    after = stage.placement(second)
+    baseline = TopologyUnawareScheduler(map(stage.inspect, NODES), ignoring=(second,)).place(2)
+    topology = stage.topology(after.node)
+    ours, theirs = link_text(topology, after.devices), link_text(stage.topology(baseline.node), baseline.devices)
+    page.headline(f"The job continues with {ours} ({BASELINE}: {theirs}).")
+    page.say(
+        f"A Job runs on two GPUs of {node} when GPU {failed} fails. Its pod fails too, and the Job creates another. NVLink "
+        "is NVIDIA's direct link between GPUs. A pair with two NVLinks is called NV2 (96 GB/s in story 1), with one NV1 "
+        "(48 GB/s); all other pairs use PCIe (about 16 GB/s), called PIX if they share a PCIe switch."
+    )
+    page.manifest_lines(manifest(FILE))
+    page.compare(
+        (
+            ("first pod", _describe(stage, before), _describe(stage, baseline_before)),
+            ("replacement", _describe(stage, after), _describe(stage, baseline)),
+        )
+    )
+    allocatable = stage.node(node)["status"]["allocatable"][RESOURCE]
+    healthy = sum(device.healthy for device in stage.inspect(node).devices)
+    page.say("What the Kubernetes event, the node status and `linkwise explain` report:")
+    page.quote(
+        (
+            ("event", f"{node}: {stage.event(node, 'DeviceFailed')}"),
+            ("node", f"{node}: allocatable {RESOURCE}: {allocatable}"),
+            ("explain", stage.explain_lines(await stage.explain_pod(first))[0]),
+            ("", stage.explain_lines(await stage.explain_pod(second))[0]),
+        )
+    )
+    users = [pod.name for device in stage.inspect(node).devices if not device.healthy for pod in device.pods]
+    page.check(
+        ("no pod holds the failed GPU", not users),
+        (f"allocatable {RESOURCE} of {node} is the number of its healthy GPUs", int(allocatable) == healthy == 7),
+        (f"the replacement has two GPUs, and GPU {failed} of {node} is not one of them", _avoids(after, node, failed)),
+        (
+            "no pair on either node has more NVLinks than the pair it got",
+            fewest_nvlinks(topology, after.devices) == max(most_nvlinks(stage.topology(name)) for name in NODES),
+        ),
+    )
+    return Score("link after failure", ours, theirs)
+
+
+def _running(stage: Stage) -> set[str]:
+    return {name for name in stage.pod_names(JOB) if stage.phase(name) == "Running"}
+
+
+def _avoids(after: PodPlacement, node: str, failed: int) -> bool:
+    return len(after.devices) == 2 and (after.node != node or failed not in after.devices)
+
+
+def _describe(stage: Stage, placement: PodPlacement | Placement) -> str:
+    topology = stage.topology(placement.node)
+    link = f"{link_text(topology, placement.devices)} ({link_kind(topology, placement.devices)})"
+    return f"{placement.node} {devices_text(placement.devices)}  {link}"

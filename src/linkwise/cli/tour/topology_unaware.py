@@ -1,0 +1,68 @@
+"""Topology-unaware scheduler: the baseline of the demo. It counts free devices and ignores how they are connected.
+
+It takes the node with the largest free fraction, as kube-scheduler's LeastAllocated scoring does, and of equal nodes the
+first by name, where kube-scheduler chooses at random. On that node it takes the free devices with the lowest numbers. It
+starts from the same nodes as Linkwise and remembers its own placements. Device plugins that prefer connected devices
+inside a node are not modelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from linkwise.explain.inspect import NodeInspection
+
+__all__ = ["Placement", "TopologyUnawareScheduler", "nodes_by_free_memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Node and devices that a pod would have got."""
+
+    node: str = ""
+    """empty if the pod would be pending"""
+    devices: tuple[int, ...] = ()
+    tied: tuple[str, ...] = ()
+    """all nodes with the same free fraction, the chosen one first"""
+
+
+class TopologyUnawareScheduler:
+    """Places pods that request whole devices, one after the other."""
+
+    def __init__(self, nodes: Iterable[NodeInspection], ignoring: Collection[str] = ()) -> None:
+        """Start from the healthy devices of nodes; devices of pods named in `ignoring` count as free."""
+        self.free: dict[str, list[int]] = {}
+        self._total: dict[str, int] = {}
+        for node in nodes:
+            healthy = [device for device in node.devices if device.healthy]
+            self.free[node.name] = [
+                device.index for device in healthy if all(pod.name in ignoring for pod in device.pods)
+            ]
+            self._total[node.name] = len(healthy)
+
+    def place(self, count: int) -> Placement:
+        """Place a pod that requests `count` devices; the placement is empty if no node has them."""
+        fractions = {
+            name: (len(free) - count) / self._total[name] for name, free in self.free.items() if len(free) >= count
+        }
+        if not fractions:
+            return Placement()
+        tied = sorted(name for name, fraction in fractions.items() if fraction == max(fractions.values()))
+        node = tied[0]
+        self.free[node], taken = self.free[node][count:], self.free[node][:count]
+        return Placement(node, tuple(taken), tuple(tied))
+
+
+def nodes_by_free_memory(nodes: Sequence[NodeInspection], amount: int) -> list[NodeInspection]:
+    """The nodes that a pod requesting device memory could go to, all equal: only a node's total counts."""
+    enough = sorted((node for node in nodes if _free(node) >= amount), key=lambda node: node.name)
+    most = max((_free(node) / node.memory for node in enough), default=0.0)
+    return [node for node in enough if _free(node) / node.memory == most]
+
+
+def _free(node: NodeInspection) -> int:
+    return node.memory - node.taken
