@@ -15,7 +15,7 @@ $(READY): requirements.lock pyproject.toml scripts/setup.sh
 
 setup: $(READY)  ## make .venv with the locked requirements
 
-demo: $(READY)  ## a guided tour on a cluster of its own, until Ctrl-C (ARGS=--once: check every promise and end)
+demo: $(READY)  ## seven stories on an embedded cluster, with a score card (ARGS=--once: no pauses, then exit)
 	@$(BIN)/linkwise demo $(ARGS)
 
 up: $(READY)  ## a cluster to try things on, until Ctrl-C (ARGS="--nodes 5000", ARGS=--help)
