@@ -1,4 +1,4 @@
-"""Writes the generated pages under docs/ anew; `make docs` runs it."""
+"""Generator of the pages and pictures under docs/; `make docs` runs it."""
 
 import io
 import re
@@ -123,8 +123,8 @@ def write(root: Path = ROOT) -> None:
         print(f"wrote {path}")
     for file in pages(root):
         text = file.read_text("utf-8")
-        if (anew := refreshed(text)) != text:
-            file.write_text(anew, "utf-8")
+        if (current := refreshed(text)) != text:
+            file.write_text(current, "utf-8")
             print(f"refreshed {file.relative_to(root)}")
 
 

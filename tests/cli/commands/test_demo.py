@@ -185,12 +185,14 @@ def test_a_closed_pipe_ends_the_demo_silently() -> None:
 def test_on_a_terminal_enter_continues_and_an_interrupt_ends_it_in_the_middle() -> None:
     ours, theirs = pty.openpty()
     with running(stdin=theirs, stdout=theirs) as demo:
-        read_until(ours, PROMPT)
+        first = read_until(ours, PROMPT)
+        assert "\x1b[" in first
+        assert STORIES[0].title in first
+        assert STORIES[1].title not in first
         os.write(ours, b"\n")
-        story = read_until(ours, PROMPT)
-        assert "\x1b[" in story
-        assert STORIES[0].title in story
-        assert STORIES[1].title not in story
+        second = read_until(ours, PROMPT)
+        assert STORIES[1].title in second
+        assert STORIES[2].title not in second
         demo.send_signal(signal.SIGINT)
         assert demo.wait(SECONDS) == 0
     os.close(ours)

@@ -97,9 +97,10 @@ async def _show(
     stage: Stage, page: Page, stories: Sequence[Story], pause: Callable[[Page], Awaitable[None]], *, once: bool
 ) -> None:
     _introduce(stage, page)
-    results = []
+    results: list[Result] = []
     for number, story in enumerate(stories, 1):
-        await pause(page)
+        if results:
+            await pause(page)
         page.title(f"{number}. {story.heading}")
         results.append(await _run_story(stage, page, story))
     await pause(page)

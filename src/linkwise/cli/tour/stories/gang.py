@@ -62,7 +62,10 @@ async def run(stage: Stage, page: Page) -> Score:
     page.quote((name, f"{pod.node} {devices_text(pod.devices)}") for name, pod in zip(PODS, placements, strict=True))
     devices = [index for pod in placements for index in pod.devices]
     page.check(
-        ("while pending, none of its pods was started and none held a GPU", not occupied and len(waiting) == len(PODS)),
+        (
+            "while pending, none of its pods was started and none occupied a GPU",
+            not occupied and len(waiting) == len(PODS),
+        ),
         ("explain names the pods that have to finish first", bool(remedy)),
         ("explain knows how many of its pods fit", any(need.fitting < need.members for need in pending.needs)),
         ("all its pods run, on six different GPUs", len(set(devices)) == len(devices) == 6),
