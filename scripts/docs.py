@@ -11,7 +11,7 @@ import click
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
-from linkwise.cli.pick.by_links import Pick, pick_one
+from linkwise.cli.pick.by_links import PickRequest, pick_one
 from linkwise.cli.program import main
 from linkwise.cli.render.svg import drawing
 from linkwise.cli.tour.page import Page
@@ -46,7 +46,7 @@ def pick_picture() -> str:
     """A choice as a terminal shows it; fonts are the reader's own, nothing is fetched."""
     console = _recording()
     console.print("$ linkwise pick --profile dgx1-v100-measured --size 2")
-    pick_one(Pick(profile("dgx1-v100-measured").topology, "bandwidth", 2), console=console)
+    pick_one(PickRequest(profile("dgx1-v100-measured").topology, "bandwidth", 2), console=console)
     return _exported(console, "linkwise pick", "pick")
 
 

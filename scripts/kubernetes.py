@@ -37,7 +37,7 @@ class BuildError(Exception):
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the words say; 0 if it is done, 1 if it can't be, 2 if the words make no sense."""
+    """Do what the words say; 0 if it is done, 1 if it can't be, 2 if invalid arguments."""
     known = (*PROGRAMS, *ON_REQUEST)
     if list(words[:1]) != ["build"] or not set(words[1:]) <= set(known):
         say(f"usage: kubernetes.py build [{' | '.join(known)}]...")

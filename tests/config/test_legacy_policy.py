@@ -187,7 +187,7 @@ def test_https_is_kept_in_the_key_of_today(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "policy.json: it is empty"),
-        ("{", "policy.json:1:2: no YAML: "),
+        ("{", "policy.json:1:2: not valid YAML: "),
         ("[]", "policy.json:1:1: the file: expected an object, got a list"),
         ('{"kind": "KubeSchedulerConfiguration"}', "1:10: kind: it is a KubeSchedulerConfiguration already"),
         ('{"kind": "Pod"}', "1:10: kind: expected Policy, as kube-scheduler read it until 1.22"),

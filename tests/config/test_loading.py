@@ -149,12 +149,12 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(write: Write
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"http: [", "1:8: no YAML: "),
-        (b"a: b: c", "1:5: no YAML: "),
-        (b"\xff\xfe\xff", "no YAML: "),
-        (b"\x00", "no YAML: "),
+        (b"http: [", "1:8: not valid YAML: "),
+        (b"a: b: c", "1:5: not valid YAML: "),
+        (b"\xff\xfe\xff", "not valid YAML: "),
+        (b"\x00", "not valid YAML: "),
         (b"http: {}\n---\nlog: {}\n", "3:1: a second document; there must be one"),
-        (b"[" * 5000, "no YAML: "),
+        (b"[" * 5000, "not valid YAML: "),
     ],
 )
 def test_a_file_that_can_not_be_read_is_an_error_with_its_place(tmp_path: Path, content: bytes, said: str) -> None:

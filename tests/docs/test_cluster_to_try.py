@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 from click.testing import CliRunner
 
-from linkwise.cli.inputs.fleet import MODES, MOST, fleet_of
+from linkwise.cli.inputs.fleet import MAX_NODES, MODES, fleet_of
 from linkwise.cli.program import main
 from linkwise.embedded.nodes import faults as simulated_wishes, pod_phases as simulated_pods
 from support.doc_examples import blocks, examples
@@ -115,4 +115,4 @@ def test_every_mode_limit_and_annotation_of_a_simulation_is_told() -> None:
     words = [f"`dgx1-v100/{mode}`" for mode in MODES]
     words += [f"`{key}`" for key in (simulated_pods.SECONDS, simulated_pods.EXIT_CODE, simulated_pods.STOP_SECONDS)]
     words += [f"`{key}`" for key in (simulated_wishes.DEAD, simulated_wishes.SILENT)]
-    assert [word for word in [*words, f"{MOST:,} is the most"] if word not in HOW_TO] == []
+    assert [word for word in [*words, f"{MAX_NODES:,} is the most"] if word not in HOW_TO] == []

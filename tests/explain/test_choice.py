@@ -35,15 +35,15 @@ def test_a_near_tie_is_told_with_what_it_would_have_left() -> None:
     found = why("bandwidth", ask(2), node(topology=MEASURED))
     assert (found.devices, found.worth) == ((0, 3), "slowest pair 96.25 GB/s")
     assert found.because == (
-        "the fastest set, within 5 %, that leaves most to others: good sets left are 1 of 4 and 3 of 2"
+        "of the fastest sets (within 5%), the one that leaves most for other pods: 1 good set of 4 and 3 good pairs"
     )
-    assert found.lost.startswith("equal within 5 %")
+    assert found.lost.startswith("equal within 5%")
 
 
 def test_a_slower_set_that_a_pod_has_is_told_beside_what_would_be_chosen_now() -> None:
     found = why("bandwidth", ask(2), node(topology=MEASURED), ("d0", "d5"))
     assert (found.devices, found.now) == ((0, 5), (0, 3))
-    assert found.lost == "its slowest pair has 15.52 GB/s instead of 96.25"
+    assert found.lost == "its slowest pair has 15.52 GB/s instead of 96.25 GB/s"
 
 
 def test_links_that_were_inferred_are_called_so() -> None:
@@ -55,19 +55,22 @@ def test_links_that_were_inferred_are_called_so() -> None:
 @pytest.mark.parametrize("policy", ["link-affinity", "bandwidth"])
 def test_a_node_that_tells_no_links_gives_its_lowest_devices(policy: str) -> None:
     found = why(policy, ask(2), node(free=(2, 5, 7)))
-    assert (found.devices, found.because) == ((2, 5), "too little is known of the links; the lowest free devices")
+    assert (found.devices, found.because) == (
+        (2, 5),
+        "no link data for these devices; the lowest free devices are taken",
+    )
 
 
 def test_a_single_device_costs_the_others_least() -> None:
     found = why("link-affinity", ask(1), node(topology=DGX1, free=(0, 1, 5)))
     assert (found.devices, found.other) == ((0,), (5,))
-    assert found.lost == "taking it would cost the others more"
+    assert found.lost == "the other free devices would lose more"
 
 
 def test_the_second_best_of_very_many_sets_is_not_looked_for() -> None:
     large = profile("dgx2-v100").topology
     found = why("link-affinity", ask(4), node(16, topology=large))
-    assert (found.other, found.lost) == ((), "there are too many other sets to name the second best")
+    assert (found.other, found.lost) == ((), "too many other sets to determine the second best")
 
 
 def test_a_ring_is_told_with_its_idle_devices_and_the_order_of_groups() -> None:

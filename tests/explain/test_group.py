@@ -124,7 +124,7 @@ def test_the_second_best_loses_by_its_links() -> None:
     broker.observe(group("g", 2, 2), 0.0)
     told = explained(broker, "g-0")
     assert told.stage == "fits"
-    assert explanation_lines(told)[-1] == "runner-up on node slow: its slowest pair has 20 GB/s instead of 48"
+    assert explanation_lines(told)[-1] == "runner-up on node slow: its slowest pair has 20 GB/s instead of 48 GB/s"
 
 
 def test_a_plan_without_another_says_so() -> None:
@@ -307,7 +307,7 @@ def test_a_member_that_is_planned_or_left_out_says_so() -> None:
     assert explanation_lines(planned) == [
         "pod team/g-0 has devices 0, 1, 2, 3 of node a kept for it by the plan of its group",
         "it asks for 4 devices (nvidia.com/gpu), placed by bandwidth",
-        "{0,1,2,3}: slowest pair 48 GB/s, the usual of its link kind",
+        "{0,1,2,3}: slowest pair 48 GB/s (typical for its link kind)",
         "the node's agent hands out exactly these devices",
         "its group is planned",
         "more of its group: linkwise explain group/team/g/3",

@@ -54,7 +54,7 @@ def test_a_node_tells_its_devices_who_has_them_and_its_largest_set() -> None:
         "devices 1, 2: idle",
         "devices 4, 5, 6, 7: pod team/other",
         "it can take an ask for 1 or 2 devices now",
-        "its largest set is {1,2}: NV2+PHB between them, 230 points, 12.4 of 100",
+        "its largest set is {1,2}: NV2+PHB between them, link score 230 (92% of the best pair on this machine)",
     ]
 
 
@@ -137,7 +137,7 @@ def test_pods_without_a_record_and_devices_that_do_not_work_are_told() -> None:
         "device 5: not working",
         "pod team/wild has 2 devices, and nobody tells which: as much is kept free",
         "it can take an ask for 1 to 5 devices now",
-        "its largest set is {0,1,2,3,4}: NV12 between all of them, 12100 points, 65.1 of 100",
+        "its largest set is {0,1,2,3,4}: NV12 between all of them, link score 12100 (the best set of 5 on this machine)",
     ]
 
 

@@ -23,11 +23,11 @@ def test_a_pod_on_the_nvlink_node_reads_why_it_is_there() -> None:
         "pod team/train has devices 0, 3 of node nvlink",
         "it asks for 2 devices (nvidia.com/gpu), placed by link-affinity",
         "node nvlink is the best of 2 nodes that fit now, this pod taken out: links 230 points, 6 free",
-        "{0,3}: NV2+PHB between them, 230 points, 12.4 of 100",
-        "chosen: the best set of the best partition, total 920: {0,3} {1,2} {4,7} {5,6}",
+        "{0,3}: NV2+PHB between them, link score 230 (92% of the best pair on this machine)",
+        "chosen: the best set of the best partition (total 920): {0,3} {1,2} {4,7} {5,6}",
         (
-            "runner-up {2,3}: the set alone scores more, but its partition totals 920 as well: "
-            "of equal partitions the first by sorted positions is taken"
+            "runner-up {2,3}: the set alone scores higher, but its partition has the same total of 920; "
+            "tie broken by lowest device index"
         ),
         "next is node pcie: links 50 points instead of 230",
         "the node's agent hands out exactly these devices",
@@ -60,9 +60,9 @@ def test_a_bind_of_which_nobody_knows_how_it_ended_says_so() -> None:
         "node a is the only one that fits now, this pod taken out: links 3000 points, 0 free",
         (
             "{0,1,2,3,4,5,6,7}: 2 pairs NV2+PIX, 4 pairs NV2+PHB, 2 pairs NV2+SYS, 2 pairs NV1+PIX, 4 pairs NV1+PHB, "
-            "2 pairs NV1+SYS, 12 pairs SYS, 3000 points, 5.8 of 100"
+            "2 pairs NV1+SYS, 12 pairs SYS, link score 3000"
         ),
-        "chosen: the best set of the best partition, total 3000: {0,1,2,3,4,5,6,7}",
+        "chosen: the best set of the best partition (total 3000): {0,1,2,3,4,5,6,7}",
         "these devices are expected: the node's device plugin decides, and may take others",
     ]
 
@@ -83,7 +83,7 @@ def test_devices_that_a_plan_keeps_are_told_before_the_bind() -> None:
     runner.broker.state.cluster.ledger.plan([Entry(Grant("member", "bandwidth", offer, "p1"), "PLANNED", expires=99.0)])
     told = lines(runner, "member")
     assert told[0] == "pod team/member has devices 4, 5 of node a kept for it by the plan of its group"
-    assert "{4,5}: slowest pair 576 GB/s, the usual of its link kind" in told
+    assert "{4,5}: slowest pair 576 GB/s (typical for its link kind)" in told
 
 
 def test_records_that_disagree_are_told_to_the_pods_that_they_concern() -> None:
@@ -122,7 +122,9 @@ def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
     told = explained(runner, "second").choice
     assert told is not None
     assert (told.devices, told.now) == ((1, 2), (0, 3))
-    assert "now {0,3} would be chosen; of {1,2}: its partition totals 920 as well" in " ".join(lines(runner, "second"))
+    assert "now {0,3} would be chosen; of {1,2}: its partition has the same total of 920; " in " ".join(
+        lines(runner, "second")
+    )
 
 
 def test_devices_are_told_by_container() -> None:

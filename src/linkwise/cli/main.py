@@ -1,4 +1,4 @@
-"""The entry point `linkwise`: light, so that Ctrl-C ends it without a word while everything else is imported."""
+"""Entry point of `linkwise`; imports little, so that Ctrl-C during startup exits without a traceback."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["run"]
 
 def run() -> None:
     """Run the command line."""
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if usual:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing was begun: there is nothing to clear up, nor to trace
-    from linkwise.cli.program import run_command  # noqa: PLC0415 - brings click
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_default:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has started, so there is nothing to clean up
+    from linkwise.cli.program import run_command  # noqa: PLC0415 - imports click
 
-    if usual:
+    if is_default:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     run_command()

@@ -1,4 +1,7 @@
-"""All commands, found by name when they are called so that `--help` stays fast, and how the program ends."""
+"""The command table and the exit codes.
+
+A command module is imported only when the command is called, so that `--help` stays fast.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,26 @@ import click
 from linkwise import __version__
 from linkwise.errors import ClusterError, LinkwiseError
 
-# One line a command: its name, the file that holds it, and what the list of commands says about it.
+# One line per command: its name, its module and its summary in `linkwise --help`.
 COMMANDS: Final = {
-    "up": ("linkwise.cli.commands.up", "A cluster to try, on this machine alone: no Kubernetes, no GPU."),
-    "example": ("linkwise.cli.commands.example", "Small manifests to try on it."),
-    "demo": ("linkwise.cli.commands.demo", "Guided tour: seven scheduling decisions, with a score card."),
-    "pick": ("linkwise.cli.commands.pick", "Which devices of a machine would be chosen, and why."),
-    "topo": ("linkwise.cli.commands.topo", "What a topology tool printed, read and shown."),
-    "read": ("linkwise.cli.commands.read", "What Linkwise understands of a manifest."),
-    "replay": ("linkwise.cli.commands.replay", "Where the waiting pods of a cluster would go, and why."),
-    "plan": ("linkwise.cli.commands.plan", "Where a group of pods would go as one, and why."),
-    "get": ("linkwise.cli.commands.get", "Nodes, pods, devices or groups of a cluster, a line each."),
-    "describe": ("linkwise.cli.commands.describe", "A node, pod or group of a cluster in full, with its links."),
-    "explain": ("linkwise.cli.commands.explain", "Why a pod of a cluster waits, or is where it is."),
-    "inspect": ("linkwise.cli.commands.inspect", "Who has how much memory of which device, as gpushare prints it."),
-    "apply": ("linkwise.cli.commands.apply", "Send manifests to a cluster."),
-    "serve": ("linkwise.cli.commands.serve", "The scheduler service: answers kube-scheduler for one cluster."),
-    "config": ("linkwise.cli.commands.config", "The settings of the service, and the file of its scheduler."),
-    "manifests": ("linkwise.cli.commands.manifests", "What a cluster needs so that the service may work in it."),
-    "rules": ("linkwise.cli.commands.rules", "What the five systems ask for, and where it is done and proven."),
-    "completion": ("linkwise.cli.commands.completion", "Print a script that completes commands in your shell."),
+    "up": ("linkwise.cli.commands.up", "Start a simulated cluster on this machine; needs no Kubernetes and no GPU."),
+    "example": ("linkwise.cli.commands.example", "Print example manifests."),
+    "demo": ("linkwise.cli.commands.demo", "Take a guided tour: seven scheduling decisions, with a score card."),
+    "pick": ("linkwise.cli.commands.pick", "Choose devices on one machine and explain the choice."),
+    "topo": ("linkwise.cli.commands.topo", "Show the links between the devices of a machine."),
+    "read": ("linkwise.cli.commands.read", "Check how Linkwise interprets manifests."),
+    "replay": ("linkwise.cli.commands.replay", "Show where the pending pods of a cluster would be placed."),
+    "plan": ("linkwise.cli.commands.plan", "Plan the pods of a job as one group."),
+    "get": ("linkwise.cli.commands.get", "List nodes, pods, devices or groups of a cluster."),
+    "describe": ("linkwise.cli.commands.describe", "Show the details of a node, pod or group, including links."),
+    "explain": ("linkwise.cli.commands.explain", "Explain why a pod is pending, or why it was placed on its node."),
+    "inspect": ("linkwise.cli.commands.inspect", "Show device memory usage in the format of kubectl inspect gpushare."),
+    "apply": ("linkwise.cli.commands.apply", "Create or update the objects of manifests in a cluster."),
+    "serve": ("linkwise.cli.commands.serve", "Run the scheduler extender service for one cluster."),
+    "config": ("linkwise.cli.commands.config", "Print service settings and the kube-scheduler configuration."),
+    "manifests": ("linkwise.cli.commands.manifests", "Print the manifests that the service needs in a cluster."),
+    "rules": ("linkwise.cli.commands.rules", "List the rules of the five supported systems and where each is proven."),
+    "completion": ("linkwise.cli.commands.completion", "Print a shell completion script."),
 }
 
 EXIT_OUTPUT: Final = 1
@@ -39,11 +42,11 @@ EXIT_CLUSTER: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
 GPUSHARE: Final = "kubectl-inspect-gpushare"
-"""under this name the program is that plugin of kubectl: `kubectl inspect gpushare`"""
+"""the program name under which kubectl runs it as the plugin `kubectl inspect gpushare`"""
 
 
 class Commands(click.Group):
-    """A group that imports a command only when it is called."""
+    """Group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of the table."""
@@ -51,7 +54,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now."""
+        """Import and return the command of that name."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -62,10 +65,10 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, but with near names suggested."""
+        """Resolve the command; suggest a similar name if it is unknown."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
+            from difflib import get_close_matches  # noqa: PLC0415 - only needed for a typo
 
             near = get_close_matches(name, COMMANDS, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else f" Commands: {', '.join(COMMANDS)}."
@@ -86,12 +89,12 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, "-V", "--version", prog_name="linkwise")
 def main() -> None:
-    """Place accelerator workloads by how their devices are linked, filled and shared."""
+    """Topology-aware scheduling of GPUs and NPUs on Kubernetes."""
 
 
 def run_command() -> None:
-    """Run the command that was given; a mistake in the input ends with one sentence and exit code 2, a cluster's failure with 1."""
-    _fill_closed_ends()
+    """Run the command; exit with 2 and one sentence on invalid input, with 1 on a cluster error."""
+    _reopen_closed_streams()
     try:
         if os.path.basename(sys.argv[0]).startswith(GPUSHARE):  # noqa: PTH119 - pathlib is slow to import
             main(["inspect", *sys.argv[1:]], prog_name="linkwise", standalone_mode=False)
@@ -100,36 +103,39 @@ def run_command() -> None:
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
-        _leave(error.exit_code)
+        _exit(error.exit_code)
     except LinkwiseError as error:
         click.echo(f"linkwise: {error}", err=True)
-        _leave(EXIT_CLUSTER if isinstance(error, ClusterError) else EXIT_INPUT)
+        _exit(EXIT_CLUSTER if isinstance(error, ClusterError) else EXIT_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        _leave(EXIT_INTERRUPTED)
+        _exit(EXIT_INTERRUPTED)
     except OSError as error:
-        _stop_writing(error)
+        _exit_on_output_error(error)
 
 
-def _fill_closed_ends() -> None:
-    """Put nothing where the shell closed something (`>&-`): else a socket gets its number, and libuv gives up."""
+def _reopen_closed_streams() -> None:
+    """Open /dev/null for standard streams that the shell closed (`>&-`).
+
+    Otherwise a socket gets their file descriptor, and libuv aborts.
+    """
     for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor, which is this one
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
-def _stop_writing(error: OSError) -> NoReturn:
-    """End because the output can't be written; a reader that left early needs no word."""
+def _exit_on_output_error(error: OSError) -> NoReturn:
+    """Exit because the output can't be written; a closed pipe is not reported."""
     if not isinstance(error, BrokenPipeError):
         place = f"{error.filename}: " if isinstance(error.filename, str) else ""
         click.echo(f"linkwise: {place}{error.strerror or error}", err=True)
-    _leave(EXIT_OUTPUT)
+    _exit(EXIT_OUTPUT)
 
 
-def _leave(code: int) -> NoReturn:
-    """End with that code, also where nobody takes what is still buffered: Python would try again, and say so."""
+def _exit(code: int) -> NoReturn:
+    """Exit with that code; discard buffered output that can't be written, which Python would report."""
     try:
         sys.stdout.flush()
     except OSError:

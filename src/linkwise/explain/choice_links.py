@@ -1,8 +1,4 @@
-"""Why a set of linked devices was chosen, by link kinds and by bandwidth.
-
-Why one choice of devices was preferred to another, as a sentence about the one that lost.
-"""
-# Joined from why_links, compare: one docstring for all.
+"""Reasons for a choice of linked devices, by link kinds and by bandwidth, and why the second-best set lost."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import inferred_links
 from linkwise.topology.device_sets import Question, mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
-from linkwise.topology.link_score import display_score, link_scores
+from linkwise.topology.link_score import link_scores
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import Partition, best_partition
 from linkwise.topology.residual import SIZES
@@ -33,12 +29,22 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
     from linkwise.topology.fabric import Fabric
 
-__all__ = ["bottleneck_lost", "by_bandwidth", "by_links", "partition_lost", "set_lost", "single_lost"]
+__all__ = [
+    "best_share_text",
+    "bottleneck_lost",
+    "by_bandwidth",
+    "by_links",
+    "left_text",
+    "partition_lost",
+    "set_lost",
+    "single_lost",
+]
 
 MOST_SETS: Final = 500
 """that are compared to name the second best: all of a machine of eight devices, few of one of sixteen"""
-_TOO_MANY: Final = "there are too many other sets to name the second best"
-_UNKNOWN: Final = "too little is known of the links; the lowest free devices"
+_TOO_MANY: Final = "too many other sets to determine the second best"
+_SET_NAMES: Final = {size: "pair" if size == 2 else f"set of {size}" for size in SIZES}
+_UNKNOWN: Final = "no link data for these devices; the lowest free devices are taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +119,11 @@ def _single(known: _Places, scores: Matrix, place: int) -> Choice:
     free = known.free()
     loss = {one: sum(scores[one][other] for other in free if other != one) for one in {*free, place}}
     order = sorted(free, key=lambda one: (loss[one], one))
-    worth = f"its links to the other free devices are worth {loss[place]:g} points{_inferred(known)}"
+    worth = f"link score to the other free devices {loss[place]:g}{_inferred(known)}"
     chosen = Choice(known.indices([place]), worth)
     if order[:1] != [place]:
         return replace(chosen, now=known.indices(order[:1]))
-    chosen = replace(chosen, because="the device whose loss costs the others least")
+    chosen = replace(chosen, because="the device whose links the other free devices need least")
     if len(order) == 1:
         return chosen
     return replace(chosen, other=known.indices(order[1:2]), lost=single_lost(loss[place], loss[order[1]]))
@@ -129,13 +135,13 @@ def _set(known: _Places, scores: Matrix, places: list[int]) -> Choice:
     own = best
     if not isinstance(best, Partition) or set(best.devices) != set(places):
         own = best_partition(scores, size, sorted({*free, *places}), places)
-    chosen = Choice(known.indices(places), f"{known.kinds(places)}, {_points(own)}{_inferred(known)}")
+    chosen = Choice(known.indices(places), f"{known.kinds(places)}, {_points(scores, own)}{_inferred(known)}")
     if not isinstance(best, Partition) or not isinstance(own, Partition):
         return chosen
     if set(best.devices) != set(places):
         return replace(chosen, now=known.indices(best.devices), lost=partition_lost(best, own))
     sets = " ".join(devices_text(known.indices(found)) for found in best.sets)
-    chosen = replace(chosen, because=f"the best set of the best partition, total {best.total:g}: {sets}")
+    chosen = replace(chosen, because=f"the best set of the best partition (total {best.total:g}): {sets}")
     if comb(len(free), size) > MOST_SETS:
         return replace(chosen, lost=_TOO_MANY)
     other = next_partition(machine_of(scores), Question(mask_of(free), 0, size), best, "partition")
@@ -144,10 +150,10 @@ def _set(known: _Places, scores: Matrix, places: list[int]) -> Choice:
     return replace(chosen, other=known.indices(other.devices), lost=partition_lost(best, other))
 
 
-def _points(found: Partition | Reason) -> str:
+def _points(scores: Matrix, found: Partition | Reason) -> str:
     if isinstance(found, Reason):
-        return "not to be had"
-    return f"{found.score:g} points, {display_score(found.score, len(found.devices)):.1f} of 100"
+        return "not available"
+    return f"link score {found.score:g}{best_share_text(scores, found)}"
 
 
 def _inferred(known: _Places) -> str:
@@ -157,52 +163,69 @@ def _inferred(known: _Places) -> str:
 def _slowest(known: _Places, found: Bottleneck) -> str:
     if not isfinite(found.value):
         return ""
-    source = "" if known.topology.bandwidth else ", the usual of its link kind"
+    source = "" if known.topology.bandwidth else " (typical for its link kind)"
     return f"slowest pair {found.value:g} GB/s{source}"
 
 
 def _leaves(fabric: Fabric, asked: Question, best: Bottleneck) -> str:
     if not best.proven:
-        return "the fastest set found; there are too many devices to look at all"
+        return "the fastest set found; too many devices for an exact search"
     counts = fabric.left(asked.free & ~mask_of(best.devices))
-    left = " and ".join(f"{count} of {size}" for size, count in zip(SIZES, counts, strict=True) if count)
-    best_of = "the device" if asked.size == 1 else "the fastest set, within 5 %,"
-    return f"{best_of} that leaves most to others: good sets left are {left or 'none'}"
+    best_of = "the device" if asked.size == 1 else "of the fastest sets (within 5%), the one"
+    return f"{best_of} that leaves most for other pods: {left_text(counts)}"
+
+
+def left_text(counts: Sequence[int]) -> str:
+    """Return the number of good sets that a choice leaves, by size."""
+    parts = [f"{n} good {_SET_NAMES[size]}{'' if n == 1 else 's'}" for size, n in zip(SIZES, counts, strict=True) if n]
+    return " and ".join(parts) or "no good sets"
+
+
+def best_share_text(scores: Matrix, partition: Partition) -> str:
+    """Return how the score compares with the best set of that size on the whole machine, in parentheses."""
+    size = len(partition.devices)
+    best = best_partition(scores, size, objective="best-set")
+    if size == len(scores) or isinstance(best, Reason) or not best.score:
+        return ""
+    name = "pair" if size == 2 else f"set of {size}"
+    if partition.score >= best.score:
+        return f" (the best {name} on this machine)"
+    return f" ({int(100 * partition.score / best.score)}% of the best {name} on this machine)"
 
 
 def partition_lost(winner: Partition, loser: Partition) -> str:
     """Why the loser was not chosen, by link kinds."""
     if loser.total < winner.total:
-        return f"the best partition with it totals {loser.total:g}, {winner.total - loser.total:g} less"
-    same = f"its partition totals {loser.total:g} as well"
+        return f"its best partition has a total of {loser.total:g}, {winner.total - loser.total:g} less"
+    same = f"its partition has the same total of {loser.total:g}"
     if winner.devices in loser.sets and loser.score < winner.score:
-        return f"{same}, but the set itself scores {winner.score - loser.score:g} less"
-    alone = "the set alone scores more, but " if loser.score > winner.score else ""
-    return f"{alone}{same}: of equal partitions the first by sorted positions is taken"
+        return f"{same}, but the set scores {winner.score - loser.score:g} less"
+    alone = "the set alone scores higher, but " if loser.score > winner.score else ""
+    return f"{alone}{same}; tie broken by lowest device index"
 
 
 def single_lost(winner_loss: float, loser_loss: float) -> str:
     """Why one device was not chosen, by what the other free devices lose with it."""
     if loser_loss > winner_loss:
-        return "taking it would cost the others more"
-    return "taking it would cost the others as much; the lower position is taken"
+        return "the other free devices would lose more"
+    return "the other free devices would lose as much; tie broken by lowest device index"
 
 
 def set_lost(winner: Partition, loser: Partition) -> str:
     """Why the loser was not chosen, where only the set counts."""
     if loser.score < winner.score:
         return f"the set scores {winner.score - loser.score:g} less"
-    return "the set scores as much; sorted positions decide"
+    return "the set scores the same; tie broken by lowest device index"
 
 
 def bottleneck_lost(fabric: Fabric, free: int, winner: Bottleneck, loser: Bottleneck) -> str:
     """Why the loser was not chosen, by bandwidth and by what both would leave of the free devices."""
     if isfinite(loser.value) and loser.value < NEAR * winner.value:
-        return f"its slowest pair has {loser.value:g} GB/s instead of {winner.value:g}"
+        return f"its slowest pair has {loser.value:g} GB/s instead of {winner.value:g} GB/s"
     left = [fabric.left(free & ~mask_of(choice.devices)) for choice in (winner, loser)]
     for size, kept, lost in zip(SIZES, *left, strict=True):
         if kept != lost:
             fewer = f"it would leave {lost} good set{'' if lost == 1 else 's'} of {size} instead of {kept}"
-            tie = f"{loser.value:g} and {winner.value:g} GB/s count as equal (within 5 %)"
+            tie = f"{loser.value:g} and {winner.value:g} GB/s are equal (within 5%)"
             return f"{tie}, but {fewer}" if isfinite(winner.value) else fewer
-    return "equal within 5 % and in what it leaves to others; sorted positions decide"
+    return "equal within 5% and in what it leaves for other pods; tie broken by lowest device index"

@@ -56,11 +56,11 @@ def test_lists_are_opened_and_groups_are_named_as_kubectl_names_them(cluster: As
 @pytest.mark.parametrize(
     ("last", "sentence"),
     [
-        ("a: [\n", "standard input:7:1: no YAML: expected the node content, but found '<stream end>'"),
+        ("a: [\n", "standard input:7:1: not valid YAML: expected the node content, but found '<stream end>'"),
         ("kind: Pod\n", ":6:1: apiVersion is missing"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n", ":8:1: Pod has no metadata.name; generateName"),
-        ("just text\n", "standard input:6:1: no Kubernetes object, but text"),
-        ("a: &a {b: *a}\n", "standard input:6:1: its aliases repeat each other without end"),
+        ("just text\n", "standard input:6:1: expected a Kubernetes object, got text"),
+        ("a: &a {b: *a}\n", "standard input:6:1: YAML aliases expand without limit"),
     ],
 )
 def test_a_mistake_in_a_file_leaves_the_cluster_as_it_is(cluster: AskedCluster, last: str, sentence: str) -> None:

@@ -136,8 +136,8 @@ def test_a_policy_file_is_converted_from_a_pipe(run: Config) -> None:
         (["--from-policy", "none.json"], "none.json: No such file"),
         (["--from-policy", "-"], "standard input: it is empty"),
         (["--weight", "0"], "0 is not in the range"),
-        (["--name", "MyScheduler"], "--name: 'MyScheduler' is no name for an object"),
-        (["--namespace", "a.b"], "--namespace: 'a.b' is no name for a namespace"),
+        (["--name", "MyScheduler"], "--name: 'MyScheduler' is not a valid object name"),
+        (["--namespace", "a.b"], "--namespace: 'a.b' is not a valid namespace"),
     ],
 )
 def test_what_makes_no_sense_prints_no_file(run: Config, words: list[str], said: str) -> None:
@@ -164,8 +164,8 @@ def test_the_role_is_printed_for_a_user_without_what_is_not_wanted(run: Config) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--name", "a b"], "--name: 'a b' is no name for an object: small letters, digits, - and . make one"),
-        (["--namespace", ""], "--namespace: '' is no name for a namespace"),
+        (["--name", "a b"], "--name: 'a b' is not a valid object name: use lowercase letters, digits, - and ."),
+        (["--namespace", ""], "--namespace: '' is not a valid namespace"),
         (["--user", ""], "--user: it is empty; name the user"),
     ],
 )

@@ -38,7 +38,7 @@ def test_a_node_that_shares_memory_shows_how_full_its_devices_are(cluster: Asked
 
 
 def test_rings_tell_how_many_are_idle(cluster: AskedCluster) -> None:
-    assert "ring {4,5,6,7}: 4 of 4 idle\n" in cluster.ask("describe", "node", "x").stdout
+    assert "ring {4,5,6,7}: 4 of 4 devices idle\n" in cluster.ask("describe", "node", "x").stdout
 
 
 def test_a_node_without_devices_says_so(cluster: AskedCluster) -> None:
@@ -55,7 +55,7 @@ def test_a_group_shows_where_its_members_would_be(cluster: AskedCluster) -> None
     shown = cluster.ask("describe", "group", "llm").stdout
     assert "A  default/w-0  a     {0,1,2,3}" in shown
     assert "\na    A A A A B B B B" in shown
-    assert "runner-up on node m: its slowest pair has 14.7 GB/s instead of 16" in shown
+    assert "runner-up on node m: its slowest pair has 14.7 GB/s instead of 16 GB/s" in shown
 
 
 def test_near_names_are_suggested(cluster: AskedCluster) -> None:

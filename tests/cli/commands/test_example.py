@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def test_every_example_is_listed_with_what_it_shows(linkwise: Linkwise) -> None:
     shown = linkwise("example").stdout
     assert [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")] == list(NAMES)
-    assert "link-pair     One pod with two devices that should talk to each other fast." in shown
+    assert "link-pair     One pod with two GPUs that need a fast link." in shown
 
 
 def test_every_file_of_the_folder_is_an_example() -> None:
@@ -42,5 +42,5 @@ def test_an_example_is_printed_as_it_is(linkwise: Linkwise) -> None:
 def test_a_near_example_is_suggested(linkwise: Linkwise) -> None:
     shown = linkwise("example", "linkpair")
     assert shown.returncode == 2
-    assert shown.stderr == "linkwise: no example 'linkpair'; did you mean link-pair?\n"
-    assert "there are link-pair, group" in linkwise("example", "xyz").stderr
+    assert shown.stderr == "linkwise: unknown example 'linkpair'; did you mean link-pair?\n"
+    assert "examples: link-pair, group" in linkwise("example", "xyz").stderr

@@ -40,8 +40,8 @@ def rows(cluster: AskedCluster, *words: str) -> dict[str, list[str]]:
 
 def test_nodes_tell_how_they_hand_out_devices_and_how_these_are_linked(cluster: AskedCluster) -> None:
     found = rows(cluster, "nodes")
-    assert found["node"] == ["hands out", "idle", "links", "memory", "problems"]
-    assert found["a"] == ["whole", "7/8", "NVLink, PCIe", "126 GiB", "1 not working"]
+    assert found["node"] == ["sharing", "idle", "links", "memory", "problems"]
+    assert found["a"] == ["whole", "7/8", "NVLink, PCIe", "126 GiB", "1 unhealthy"]
     assert found["s"] == ["memory", "3/4", "-", "6/88 GiB", "-"]
     assert found["x"][1:3] == ["8/8", "2 rings of 4"]
 
@@ -49,9 +49,9 @@ def test_nodes_tell_how_they_hand_out_devices_and_how_these_are_linked(cluster: 
 def test_pods_that_ask_for_devices_tell_why_they_wait(cluster: AskedCluster) -> None:
     found = rows(cluster, "pods")
     assert set(found) - {"pod"} - {name for name in found if "─" in name} == {"huge", "share", "w-0", "w-1"}
-    assert found["huge"][:3] == ["waiting", "-", "16 asked"]
+    assert found["huge"][:3] == ["Pending", "-", "16 requested"]
     assert found["huge"][-1] == "too few devices are free (2); the node has no such devices (2)"
-    assert found["share"][:4] == ["starting", "s", "6 GiB of {1}", "memory-share"]
+    assert found["share"][:4] == ["Starting", "s", "6 GiB of {1}", "memory-share"]
     assert found["w-0"][4] == "llm"
 
 
@@ -63,21 +63,21 @@ def test_members_of_a_group_tell_what_that_lacks(cluster: AskedCluster) -> None:
 
 def test_all_namespaces_are_told_apart(cluster: AskedCluster) -> None:
     found = rows(cluster, "pods", "-A")
-    assert found["kube-system"][:2] == ["three", "broken"]
+    assert found["kube-system"][:2] == ["three", "Invalid"]
     shown = cluster.ask("get", "pods", "-n", "kube-public")
     assert (shown.returncode, shown.stdout) == (0, "")
-    assert shown.stderr == "no pod asks for devices in namespace kube-public; -A looks into all\n"
+    assert shown.stderr == "no pods that request devices found in namespace kube-public; use -A for all namespaces\n"
 
 
 def test_devices_tell_who_has_them(cluster: AskedCluster) -> None:
     lines = cluster.ask("get", "devices", "s", columns=200).stdout.splitlines()
     assert [line.split() for line in lines[2:4]] == [
-        ["s", "0", "works", "idle", "-"],
-        ["s", "1", "works", "6/22", "GiB", "default/share", "6", "GiB"],
+        ["s", "0", "Healthy", "idle", "-"],
+        ["s", "1", "Healthy", "6/22", "GiB", "default/share", "6", "GiB"],
     ]
     wide = cluster.ask("get", "devices", "a", "-o", "wide", columns=200).stdout
     assert "GPU-" in wide
-    assert " broken " in wide
+    assert " Unhealthy " in wide
 
 
 def test_groups_tell_how_many_are_bound(cluster: AskedCluster) -> None:
@@ -100,7 +100,7 @@ def test_json_is_asked_for_as_of_our_other_commands(cluster: AskedCluster) -> No
     clash = cluster.ask("get", "nodes", "--json", "-o", "yaml")
     assert (clash.returncode, clash.stderr.partition(":")[2]) == (
         2,
-        " --json and -o yaml say different things: give one of them\n",
+        " --json and -o yaml can't be used together\n",
     )
 
 
@@ -113,7 +113,7 @@ def test_a_table_fits_a_terminal_and_has_no_colour_when_piped(cluster: AskedClus
 
 def test_mistakes_in_words_are_told(cluster: AskedCluster) -> None:
     both = cluster.ask("get", "pods", "-n", "x", "-A")
-    assert (both.returncode, both.stderr) == (2, "linkwise: -n and -A say different things: give one of them\n")
+    assert (both.returncode, both.stderr) == (2, "linkwise: -n and -A can't be used together\n")
     assert "did you mean pod?" in cluster.ask("get", "pood").stderr
 
 

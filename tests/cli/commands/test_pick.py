@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 def test_a_choice_shows_set_score_runner_up_and_reason(linkwise: Linkwise) -> None:
     shown = linkwise("pick", "--profile", "dgx1-v100", "--size", "2")
     assert shown.returncode == 0
-    for part in ("{0,3}  score 230 points", "runner-up {2,3}", "total 920", "*3  NV2+PHB"):
+    for part in ("{0,3}  link score 230", "runner-up {2,3}", "total 920", "*3  NV2+PHB"):
         assert part in shown.stdout
 
 
 def test_a_choice_by_bandwidth_shows_suspects(linkwise: Linkwise) -> None:
     shown = linkwise("pick", "--profile", "dgx1-v100-measured", "--size", "2", "--available", "0,3,6,7")
     assert "chosen    {0,3}" in shown.stdout
-    assert "suspect   1-4: 4.64 and 16.81 GB/s by direction; counted as 16.81" in shown.stdout
+    assert "suspect   1-4: 4.64 and 16.81 GB/s in the two directions; counted as 16.81" in shown.stdout
 
 
 def test_link_kinds_are_inferred_where_only_bandwidth_is_known_and_that_is_said(linkwise: Linkwise) -> None:
     shown = linkwise("pick", "--profile", "dgx1-v100-measured", "-s", "2", "--policy", "link-affinity")
-    assert "chosen    {0,3}  score 210 points" in shown.stdout
+    assert "chosen    {0,3}  link score 210" in shown.stdout
     assert "warning   link kinds are inferred from bandwidth" in shown.stdout
 
 
@@ -91,39 +91,42 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--size", "2"], "name a machine: --topology FILE, or --profile NAME"),
-        (["--profile", "dgx1-v100"], "say how many devices: --size N"),
-        (["--profile", "dgx", "-s", "1"], "'dgx' is not known; did you mean dgx1-v100? Known are dgx1-v100, "),
+        (["--size", "2"], "machine required: --topology FILE, or --profile NAME"),
+        (["--profile", "dgx1-v100"], "number of devices required: --size N"),
+        (
+            ["--profile", "dgx", "-s", "1"],
+            "'dgx' is not a known profile; did you mean dgx1-v100? Profiles: dgx1-v100, ",
+        ),
         (["-t", "none.yaml", "-s", "1"], "none.yaml: No such file or directory"),
         (["-t", ".", "-s", "1"], ".: Is a directory"),
         (
             ["--profile", "dgx1-v100", "-s", "1", "--available", "GPU-x"],
-            "--available: 'GPU-x' is no device of this",
+            "--available: 'GPU-x' is not a device of this",
         ),
         (["--profile", "dgx1-v100", "-s", "1", "--required", "8"], "required names device 8"),
-        (["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink"], "write it as nvlink=4,pcie=5"),
+        (["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink"], "expected nvlink=4,pcie=5"),
         (
             ["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink=77"],
             "NVLink generation 77 is not known",
         ),
-        (["--profile", "dgx1-v100", "-t", "m.yaml", "-s", "1"], "both name a machine: give one of them"),
-        (["--profile", "dgx1-v100-measured", "-s", "1", "--objective", "best-set"], "belong to --policy link-affinity"),
-        (["--batch", "-", "-s", "1"], "--size means nothing beside --batch"),
+        (["--profile", "dgx1-v100", "-t", "m.yaml", "-s", "1"], "can't be used together"),
+        (["--profile", "dgx1-v100-measured", "-s", "1", "--objective", "best-set"], "require --policy link-affinity"),
+        (["--batch", "-", "-s", "1"], "--size can't be used with --batch"),
         (
             ["--profile", "ascend-910", "-s", "2", "--available", "8"],
             "--available names device 8: the machine has devices 0 to 7",
         ),
         (
             ["--profile", "ascend-910", "-s", "2", "--objective", "best-set"],
-            "--objective means nothing for ring-affinity",
+            "--objective can't be used with ring-affinity",
         ),
-        (["--room", "0=1"], "say what is left of each device and how much is wanted"),
-        (["--room", "0:1", "--share", "1"], "write it as 0=12207,1=8138"),
+        (["--room", "0=1"], "memory-share requires the free memory of each device"),
+        (["--room", "0:1", "--share", "1"], "expected a list such as 0=12207,1=8138"),
         (["--room", "0=-1", "--share", "1"], "room of device 0 is -1"),
         (["--room", "0=5,0=7", "--share", "1"], "names a device twice"),
-        (["--room", "", "--share", "1"], "room names no device"),
-        (["--profile", "dgx1-v100", "-s", "1", "--available", "5-2"], "'5-2' runs backwards; write 2-5"),
-        (["--profile", "dgx1-v100", "-s", "1", "--generation", "nvlink=4,nvlink=5"], "write it as nvlink=4,pcie=5"),
+        (["--room", "", "--share", "1"], "room: no devices"),
+        (["--profile", "dgx1-v100", "-s", "1", "--available", "5-2"], "'5-2' is reversed; write 2-5"),
+        (["--profile", "dgx1-v100", "-s", "1", "--generation", "nvlink=4,nvlink=5"], "expected nvlink=4,pcie=5"),
         (["--batch", "none.jsonl"], "none.jsonl: No such file or directory"),
     ],
 )
@@ -156,7 +159,7 @@ def test_whole_devices_are_chosen_by_count_alone(linkwise: Linkwise) -> None:
 def test_room_is_shown_device_by_device(linkwise: Linkwise) -> None:
     shown = linkwise("pick", "--room", "0=12207,1=8138,2=4069,3=16276", "--share", "8138")
     assert "*1  8138 ####################" in shown.stdout
-    assert "chosen    {1}  8138 left, 0 after it" in shown.stdout
+    assert "chosen    {1}  8138 free, 0 left after allocation" in shown.stdout
     none = linkwise("pick", "--room", "0=4069,1=4069", "--share", "8138", "--json")
     assert json.loads(none.stdout)["reject"].endswith("8138 are needed on one device")
 

@@ -84,7 +84,7 @@ def test_the_pods_of_a_job_are_one_group_with_a_table_a_picture_and_levels(linkw
         "dgx1-v100-1 C C C C . . . .",
         "dgx1-v100-2 . . . . . . . .",
         "",
-        "level       what the plan is worth                         proven",
+        "level       result of the plan                             proven",
         "─────────────────────────────────────────────────────────────────",
         "placed      3 members                                      yes",
         "nodes       2 nodes                                        yes",
@@ -125,7 +125,7 @@ def test_members_that_are_left_out_are_not_the_whole_group(linkwise: Linkwise) -
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin=JOB)
     assert shown.returncode == 1
     rows = [line.split() for line in shown.stdout.splitlines()]
-    assert ["default/train-2", "no", "room"] in rows
+    assert ["default/train-2", "does", "not", "fit"] in rows
     assert ["dgx1-v100-0", *"AAAABBBB"] in rows
 
 
@@ -169,7 +169,7 @@ def test_what_runs_at_a_time_is_planned_and_the_rest_is_noted(linkwise: Linkwise
     more = JOB.replace("completions: 3", "completions: 9")
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=2", "--json", stdin=more)
     assert planned(shown)[0]["there"] == 3
-    assert shown.stderr == "note: standard input:6: 3 of 9 pods run at a time: these are planned\n"
+    assert shown.stderr == "note: standard input:6: 3 of 9 pods run in parallel; only these are planned\n"
     fewer = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=2", "--json", stdin=JOB.replace("ns: 3", "ns: 2"))
     assert planned(fewer)[0]["there"] == 2
 
@@ -259,7 +259,7 @@ def test_gates_are_looked_past_and_daemon_sets_left_out(linkwise: Linkwise) -> N
     everywhere = JOB.replace("kind: Job", "kind: DaemonSet")
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", "--json", stdin=documents(gated, everywhere))
     assert (shown.returncode, [found["key"] for found in planned(shown)]) == (0, ["default/one/1"])
-    assert shown.stderr == "note: standard input:5: DaemonSet train is left out: it has a pod on every node\n"
+    assert shown.stderr == "note: standard input:5: DaemonSet train is skipped: a DaemonSet runs on every node\n"
 
 
 def test_a_mistake_in_the_job_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_mistake_in_the_job_names_file_and_place(linkwise: Linkwise, tmp_path:
     assert shown.stderr.startswith("linkwise: job.yaml:7:55: nvidia.com/gpu: 'two' is no quantity")
     (tmp_path / "twice.yaml").write_text(documents(pod("one", 1), pod("one", 2)))
     twice = linkwise("plan", "-f", "twice.yaml", "--fleet", "dgx1-v100")
-    assert (twice.returncode, twice.stderr) == (2, "linkwise: twice.yaml: two pods are named default/one\n")
+    assert (twice.returncode, twice.stderr) == (2, "linkwise: twice.yaml: more than one pod is named default/one\n")
 
 
 def test_a_mistake_in_the_cluster_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> None:
@@ -277,11 +277,11 @@ def test_a_mistake_in_the_cluster_names_file_and_place(linkwise: Linkwise, tmp_p
     (tmp_path / "empty.json").write_text('{"kind": "List", "items": []}')
     sentences = {
         ("--on", "bad.json"): "bad.json: pods[0].spec.priority: expected a whole number or nothing, got text",
-        ("--on", "empty.json"): "empty.json: no node in it",
+        ("--on", "empty.json"): "empty.json: contains no nodes",
         ("--on", "none.json"): "none.json: No such file or directory",
-        ("--on", "-"): "only one of the files can be standard input",
-        ("--fleet", "dgx1-v100=0"): "--fleet: dgx1-v100: '0' is no number of nodes; it is 1 or more",
-        (): "name a cluster: --on FILE, or machines: --fleet dgx1-v100=4",
+        ("--on", "-"): "only one of the files can be read from standard input",
+        ("--fleet", "dgx1-v100=0"): "--fleet: dgx1-v100: '0' is not a valid number of nodes; expected 1 or more",
+        (): "cluster required: --on FILE, or --fleet dgx1-v100=4",
     }
     for options, sentence in sentences.items():
         shown = linkwise("plan", "-f", "-", *options, stdin=JOB)
@@ -290,7 +290,7 @@ def test_a_mistake_in_the_cluster_names_file_and_place(linkwise: Linkwise, tmp_p
 
 def test_a_file_without_pods_is_a_mistake(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin="kind: Service\nmetadata: {name: web}\n")
-    assert (shown.returncode, shown.stderr) == (2, "linkwise: standard input: nothing in it makes pods\n")
+    assert (shown.returncode, shown.stderr) == (2, "linkwise: standard input: contains nothing that creates pods\n")
 
 
 def test_gangs_of_a_file_that_start_together_wait_for_each_other_and_not_for_ever(linkwise: Linkwise) -> None:

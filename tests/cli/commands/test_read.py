@@ -55,8 +55,8 @@ def test_a_pod_is_told_with_words_policy_and_containers(linkwise: Linkwise) -> N
     assert shown.returncode == 0
     assert shown.stdout.splitlines() == [
         "Pod trainer (line 1)",
-        "  asks     main: 2 devices (nvidia.com/gpu)",
-        "  words    nvidia",
+        "  requests main: 2 devices (nvidia.com/gpu)",
+        "  api      nvidia",
         "  policy   link-affinity",
     ]
 
@@ -101,12 +101,12 @@ def test_a_broken_record_on_a_pod_is_a_problem(linkwise: Linkwise) -> None:
 
 def test_pods_that_others_serve_are_left_to_them(linkwise: Linkwise) -> None:
     mig = linkwise("read", "-f", "-", stdin=POD.replace("nvidia.com/gpu", "nvidia.com/mig-1g.5gb"))
-    assert "asks     left to the vendor's plugin" in mig.stdout
+    assert "requests allocated by the vendor's device plugin" in mig.stdout
 
 
 def test_an_unknown_kind_is_noted(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin="kind: Podd\nmetadata: {name: x}\n")
-    assert "note: standard input:1: Podd x is not looked into" in shown.stderr
+    assert "note: standard input:1: Podd x is skipped: unsupported kind" in shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_problem_stands_with_line_and_column(linkwise: Linkwise) -> None:
 
 def test_objects_that_make_no_pods_are_said_to_ask_for_nothing(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin="kind: Service\nmetadata: {name: s}\n")
-    assert (shown.returncode, shown.stdout) == (0, "nothing here asks for devices or describes them\n")
+    assert (shown.returncode, shown.stdout) == (0, "no pods or device descriptions found\n")
 
 
 def test_a_node_is_told_by_every_dialect_that_knows_it(linkwise: Linkwise) -> None:
@@ -145,7 +145,7 @@ def test_links_without_devices_are_not_called_no_devices(linkwise: Linkwise) -> 
     links = json.dumps([["X", "NV2"], ["NV2", "X"]])
     node = {"kind": "Node", "metadata": {"name": "n", "annotations": {"linkwise.dev/gpu-topology": links}}}
     shown = linkwise("read", "-f", "-", stdin=json.dumps(node))
-    assert "  nvidia: links alone, of devices that somebody else counts" in shown.stdout.splitlines()
+    assert "  nvidia: links only; the devices come from another source" in shown.stdout.splitlines()
 
 
 def test_several_files_are_read_and_each_line_names_its_own(linkwise: Linkwise, tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_a_file_that_can_not_be_read_keeps_the_others_back(linkwise: Linkwise, t
 @pytest.mark.parametrize("command", ["read", "apply", "plan"])
 def test_without_a_file_it_is_told_how_one_is_named(linkwise: Linkwise, command: str) -> None:
     shown = linkwise(command)
-    assert (shown.returncode, "Name a file: -f FILE, or -f - for standard input." in shown.stderr) == (2, True)
+    assert (shown.returncode, "File required: -f FILE, or -f - for standard input." in shown.stderr) == (2, True)
     twice = linkwise(command, "-f", "-", "-")
-    assert (twice.returncode, twice.stderr) == (2, "linkwise: only one of the files can be standard input\n")
+    assert (twice.returncode, twice.stderr) == (2, "linkwise: only one of the files can be read from standard input\n")
 
 
 def test_a_list_is_opened_and_lines_stay_right(linkwise: Linkwise) -> None:
@@ -180,13 +180,13 @@ def test_a_list_is_opened_and_lines_stay_right(linkwise: Linkwise) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no Kubernetes object in it"),
-        ("- a\n- b\n", "standard input:1:1: no Kubernetes object, but a list"),
-        ("a: [", "standard input:1:5: no YAML: expected the node content"),
-        ("\x00", "standard input: no YAML: special characters are not allowed at byte 0\n"),
-        ("[" * 100_000, "standard input: no YAML: it is nested too deeply\n"),
-        ("9" * 5000, "standard input: no YAML: a number in it has too many digits\n"),
-        (BOMB, "standard input:1:1: its aliases repeat each other without end\n"),
+        ("", "contains no Kubernetes object"),
+        ("- a\n- b\n", "standard input:1:1: expected a Kubernetes object, got a list"),
+        ("a: [", "standard input:1:5: not valid YAML: expected the node content"),
+        ("\x00", "standard input: not valid YAML: special characters are not allowed at byte 0\n"),
+        ("[" * 100_000, "standard input: not valid YAML: it is nested too deeply\n"),
+        ("9" * 5000, "standard input: not valid YAML: a number in it has too many digits\n"),
+        (BOMB, "standard input:1:1: YAML aliases expand without limit\n"),
     ],
 )
 def test_a_file_that_can_not_be_read_is_one_sentence(linkwise: Linkwise, text: str, said: str) -> None:

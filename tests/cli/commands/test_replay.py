@@ -39,7 +39,7 @@ def test_a_cluster_as_yaml_is_told_how_to_get_it_as_json(linkwise: Linkwise) -> 
 def test_names_are_not_broken_though_the_reasons_are(linkwise: Linkwise) -> None:
     name = "trainer-of-a-large-language-model-7f9c8b6d5-x2k4p"
     shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), pod(name, 4)))
-    assert any(line.startswith(f"default/{name}  waits  ") for line in shown.stdout.splitlines())
+    assert any(line.startswith(f"default/{name}  Pending  ") for line in shown.stdout.splitlines())
 
 
 def test_every_waiting_pod_has_a_row(linkwise: Linkwise) -> None:
@@ -48,14 +48,14 @@ def test_every_waiting_pod_has_a_row(linkwise: Linkwise) -> None:
     assert [line.split() for line in shown.stdout.splitlines()[2:5]] == [
         ["default/a", "n1", "{0}", "link-affinity"],
         ["default/b", "n2", "{0,1,2}", "link-affinity"],
-        ["default/c", "waits", "-", *["too", "few", "devices", "are", "free", "(2)"]],
+        ["default/c", "Pending", "-", *["too", "few", "devices", "are", "free", "(2)"]],
     ]
-    assert shown.stdout.splitlines()[-1] == "2 placed, 1 waiting"
+    assert shown.stdout.splitlines()[-1] == "2 placed, 1 pending"
     assert shown.stderr == ""
 
 
 def test_a_cluster_without_waiting_pods_says_so(linkwise: Linkwise) -> None:
-    assert linkwise("replay", "-", stdin=cluster(node("n1", 2))).stdout == "no pod waits\n"
+    assert linkwise("replay", "-", stdin=cluster(node("n1", 2))).stdout == "no pending pods\n"
 
 
 def test_why_is_told_pod_by_pod(linkwise: Linkwise) -> None:
@@ -73,7 +73,7 @@ def test_a_snapshot_of_the_service_is_read_as_well(linkwise: Linkwise, tmp_path:
     broker = Broker()
     broker.observe(fleet_node(profile("dgx1-v100"), "n1"), 0.0)
     (tmp_path / "taken.json").write_bytes(encode_snapshot(broker.snapshot(1.0)))
-    assert linkwise("replay", "taken.json").stdout == "no pod waits\n"
+    assert linkwise("replay", "taken.json").stdout == "no pending pods\n"
 
 
 def test_only_pods_that_go_elsewhere_are_shown(linkwise: Linkwise, tmp_path: Path) -> None:
@@ -83,15 +83,15 @@ def test_only_pods_that_go_elsewhere_are_shown(linkwise: Linkwise, tmp_path: Pat
     assert shown.returncode == 1
     assert [" ".join(line.split()) for line in shown.stdout.splitlines()[2:4]] == [
         "default/a n1 {0,1} n2 {0,1}",
-        "default/d no such pod waits waits: too few devices are free (2)",
+        "default/d not pending Pending: too few devices are free (2)",
     ]
-    assert shown.stdout.splitlines()[-1] == "2 of 3 pods are decided otherwise"
+    assert shown.stdout.splitlines()[-1] == "2 of 3 pods differ"
 
 
 def test_equal_decisions_end_well(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "same.json").write_text(cluster(node("n1", 2), pod("a", 2)))
     shown = linkwise("replay", "same.json", "--diff", "same.json")
-    assert (shown.returncode, shown.stdout) == (0, "all 1 waiting pods are decided alike\n")
+    assert (shown.returncode, shown.stdout) == (0, "no differences in 1 pending pods\n")
     assert json.loads(linkwise("replay", "same.json", "--diff", "same.json", "--json").stdout) == []
 
 
@@ -110,4 +110,7 @@ def test_a_mistake_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> N
     assert shown.stderr == "linkwise: bad.json: pods[0].spec.priority: expected a whole number or nothing, got text\n"
     assert linkwise("replay", "none.json").stderr == "linkwise: none.json: No such file or directory\n"
     both = linkwise("replay", "-", "--diff", "-")
-    assert (both.returncode, both.stderr) == (2, "linkwise: only one of the two files can be standard input\n")
+    assert (both.returncode, both.stderr) == (
+        2,
+        "linkwise: only one of the two files can be read from standard input\n",
+    )

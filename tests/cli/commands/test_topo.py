@@ -45,9 +45,9 @@ def test_an_error_of_the_tool_ends_with_two(linkwise: Linkwise) -> None:
     ("words", "stdin", "text"),
     [
         (["none.txt"], "", "none.txt: No such file"),
-        (["x", "--profile", "dgx1-v100"], "", "both name a machine"),
+        (["x", "--profile", "dgx1-v100"], "", "can't be used together"),
         ([], "", "standard input is empty"),
-        ([], "hello", "neither a tool's output nor a machine file"),
+        ([], "hello", "neither the output of a supported tool nor a machine file"),
         (["--profile", "dgx1-v100", "--svg", "-", "--json"], "", "both write to standard output"),
         (["--profile", "dgx1-v100", "--svg", "no/such/folder.svg"], "", "no/such/folder.svg: No such file"),
     ],
@@ -128,4 +128,6 @@ def test_a_name_that_is_markup_stays_text() -> None:
 def test_a_profile_without_links_is_told_where_it_is_of_use(linkwise: Linkwise) -> None:
     shown = linkwise("topo", "--profile", "ascend-910")
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert "'ascend-910' tells how devices must lie and has no links to show; `linkwise pick` knows it." in shown.stderr
+    assert (
+        "'ascend-910' is a hardware profile without a link matrix; it can be used with `linkwise pick`." in shown.stderr
+    )

@@ -196,8 +196,8 @@ def test_ports_settings_and_logs_are_as_they_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--fleet", "dgx1-v10=2"], "dgx1-v10: no such machine profile; did you mean dgx1-v100?"),
-        (["--nodes", "20001"], "20001 nodes are more than 20000, which is the most"),
+        (["--fleet", "dgx1-v10=2"], "dgx1-v10: unknown machine profile; did you mean dgx1-v100?"),
+        (["--nodes", "20001"], "20001 nodes are more than 20000, the maximum"),
         (["--port", "8080", "--api-port", "8080"], "--port and --api-port are both 8080"),
         (["--speed", "nan"], "nan is no number"),
         (["--fleet", "/dev/zero"], "/dev/zero: it is larger than 1 MiB"),

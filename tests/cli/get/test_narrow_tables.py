@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from linkwise.cli.get.show import SPARE, _table
+from linkwise.cli.get.show import OPTIONAL, _table
 from linkwise.cli.render.tables import Cell, Row, headed_table, print_table
 
 CELLS = {
@@ -30,8 +30,8 @@ def shown(width: int, *, wide: bool = False) -> str:
 
 
 def test_spare_columns_are_left_out_one_after_the_other() -> None:
-    left_out = [[name for name in SPARE if name not in shown(width).splitlines()[0]] for width in (120, 90, 76, 65)]
-    assert left_out == [[], ["policy"], ["policy", "group"], list(SPARE)]
+    left_out = [[name for name in OPTIONAL if name not in shown(width).splitlines()[0]] for width in (120, 90, 76, 65)]
+    assert left_out == [[], ["policy"], ["policy", "group"], list(OPTIONAL)]
 
 
 def test_names_are_never_cut_and_lines_run_on_instead() -> None:

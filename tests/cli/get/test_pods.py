@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
-from linkwise.cli.get.pods import MOST_PLANS, pod_rows
+from linkwise.cli.get.pods import MAX_PLANS, pod_rows
 from linkwise.testing.cluster import FakeNode, device_pod, in_gang
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ def test_a_group_is_planned_once_for_all_its_members() -> None:
 
 
 def test_of_many_groups_the_first_are_planned() -> None:
-    told = whys(seen(MOST_PLANS + 5, 2))
-    assert told.count("its group needs 2 nodes with 2 free, 1 has them") == 2 * MOST_PLANS
+    told = whys(seen(MAX_PLANS + 5, 2))
+    assert told.count("its group needs 2 nodes with 2 free, 1 has them") == 2 * MAX_PLANS
     assert told.count("its group is complete") == 10

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from linkwise.cli.render.tables import MANY, headed_table, print_table
+from linkwise.cli.render.tables import FAST_ROWS, headed_table, print_table
 
 
 def printed(rows: int, width: int, *, colour: bool = False) -> list[str]:
@@ -27,14 +27,15 @@ def printed(rows: int, width: int, *, colour: bool = False) -> list[str]:
 
 @pytest.mark.parametrize("width", [20, 80])
 def test_a_row_looks_the_same_however_many_there_are(width: int) -> None:
-    few, many = printed(MANY, width), printed(MANY * 2, width)
+    few, many = printed(FAST_ROWS, width), printed(FAST_ROWS * 2, width)
     assert many[: len(few)] == few
-    assert len(many) > 2 * MANY
+    assert len(many) > 2 * FAST_ROWS
 
 
 def test_colours_stay() -> None:
     few, many = (
-        next(line for line in printed(rows, 80, colour=True) if "node-003" in line) for rows in (MANY, MANY * 2)
+        next(line for line in printed(rows, 80, colour=True) if "node-003" in line)
+        for rows in (FAST_ROWS, FAST_ROWS * 2)
     )
     assert "\x1b[32m3/8" in few
     assert "\x1b[32m3/8" in many

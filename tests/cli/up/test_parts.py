@@ -15,7 +15,7 @@ from rich.console import Console
 from linkwise.assembly.local_cluster import LocalCluster, scratch
 from linkwise.cli.commands.up import command
 from linkwise.cli.examples import example
-from linkwise.cli.inputs.fleet import DEFAULT, MOST, fleet_of, spread
+from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread
 from linkwise.cli.up.kubeconfig import MARK, check, kept
 from linkwise.cli.up.messages import next_steps, reaching, welcome
 from linkwise.cli.up.running import Up, until_it_ends
@@ -50,21 +50,24 @@ def test_a_profile_alone_is_one_node() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "it is empty; write PROFILE=COUNT,... or name a file"),
-        ("dgx1", "--fleet: dgx1: no such machine profile; did you mean dgx1-v100?"),
+        ("", "empty value; expected PROFILE=COUNT,... or a file"),
+        ("dgx1", "--fleet: dgx1: unknown machine profile; did you mean dgx1-v100?"),
         ("there-is-none.yaml", "there-is-none.yaml: No such file or directory"),
-        ("dgx1-v100=", "--fleet: dgx1-v100: how many? Write PROFILE=COUNT"),
-        ("dgx1-v100=-1", "'-1' is no number of nodes; it is 1 or more"),
-        ("dgx1-v100=0", "'0' is no number of nodes; it is 1 or more"),
-        ("dgx1-v100=9999999999", f"9999999999 nodes are more than {MOST}, which is the most"),
-        ("dgx1-v100=1,,p40-share=1", "--fleet: a machine profile is missing in"),
-        ("dgx1=1", "--fleet: dgx1: no such machine profile; did you mean dgx1-v100?"),
-        ("dgx1-v100=1,dgx1-v100=2", "--fleet: dgx1-v100: it stands there twice"),
-        ("dgx1-v100/parts=1", "'parts' is no way to hand out devices; there are whole, share, percent"),
-        ("p40-share/whole=1", "its devices are shared by memory, and not otherwise"),
-        ("atlas-800/percent=1", "devices of ascend are handed out whole"),
-        (f"dgx1-v100={MOST},p40-share=1", f"--fleet: {MOST + 1} nodes are more than {MOST}, which is the most"),
-        ("DGX1-V100=1,hgxh100=2", "2 things are wrong:\n  --fleet: DGX1-V100: no such machine profile"),
+        ("dgx1-v100=", "--fleet: dgx1-v100: count missing; expected PROFILE=COUNT"),
+        ("dgx1-v100=-1", "'-1' is not a valid number of nodes; expected 1 or more"),
+        ("dgx1-v100=0", "'0' is not a valid number of nodes; expected 1 or more"),
+        ("dgx1-v100=9999999999", f"9999999999 nodes are more than {MAX_NODES}, the maximum"),
+        ("dgx1-v100=1,,p40-share=1", "--fleet: machine profile missing in"),
+        ("dgx1=1", "--fleet: dgx1: unknown machine profile; did you mean dgx1-v100?"),
+        ("dgx1-v100=1,dgx1-v100=2", "--fleet: dgx1-v100: duplicate entry"),
+        ("dgx1-v100/parts=1", "'parts' is not a sharing mode; there are whole, share, percent"),
+        ("p40-share/whole=1", "this profile supports sharing by memory only"),
+        ("atlas-800/percent=1", "ascend devices support whole allocation only"),
+        (
+            f"dgx1-v100={MAX_NODES},p40-share=1",
+            f"--fleet: {MAX_NODES + 1} nodes are more than {MAX_NODES}, the maximum",
+        ),
+        ("DGX1-V100=1,hgxh100=2", "2 things are wrong:\n  --fleet: DGX1-V100: unknown machine profile"),
     ],
 )
 def test_a_fleet_that_makes_no_sense_is_told(text: str, sentence: str) -> None:
@@ -76,16 +79,16 @@ def test_a_fleet_that_makes_no_sense_is_told(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "sentence"),
     [
-        ("", "", "it is empty; expected nodes: and below it PROFILE: COUNT"),
-        ("nodes: 3", ":1:8", "expected nodes: and below it PROFILE: COUNT"),
-        ("- dgx1-v100", ":1:1", "expected nodes: and below it PROFILE: COUNT"),
-        ("machines: {}", ":1:1", "machines: no such field"),
-        ("nodes: {dgx1-v100: 1}\nnodes: {}", ":2:1", "nodes: it stands there twice"),
-        ("nodes:\n  dgx1-v100: two", ":2:14", "'two' is no number of nodes"),
-        ("nodes:\n  dgx1-v100: [2]", ":2:14", "is no number of nodes"),
-        ("nodes:\n  dgx1-v100:\n", ":2:13", "how many?"),
-        ("nodes:\n  dgx1-v10: 2", ":2:3", "dgx1-v10: no such machine profile; did you mean dgx1-v100?"),
-        ("nodes:\n  dgx1-v100: 1\n  dgx1-v100: 2", ":3:3", "dgx1-v100: it stands there twice"),
+        ("", "", "empty file; expected `nodes:` with entries PROFILE: COUNT"),
+        ("nodes: 3", ":1:8", "expected `nodes:` with entries PROFILE: COUNT"),
+        ("- dgx1-v100", ":1:1", "expected `nodes:` with entries PROFILE: COUNT"),
+        ("machines: {}", ":1:1", "machines: unknown field"),
+        ("nodes: {dgx1-v100: 1}\nnodes: {}", ":2:1", "nodes: duplicate field"),
+        ("nodes:\n  dgx1-v100: two", ":2:14", "'two' is not a valid number of nodes"),
+        ("nodes:\n  dgx1-v100: [2]", ":2:14", "is not a valid number of nodes"),
+        ("nodes:\n  dgx1-v100:\n", ":2:13", "count missing"),
+        ("nodes:\n  dgx1-v10: 2", ":2:3", "dgx1-v10: unknown machine profile; did you mean dgx1-v100?"),
+        ("nodes:\n  dgx1-v100: 1\n  dgx1-v100: 2", ":3:3", "dgx1-v100: duplicate entry"),
         ("nodes: [", ":1:9", "no YAML"),
     ],
 )

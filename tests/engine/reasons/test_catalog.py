@@ -63,10 +63,10 @@ def test_a_partition_that_lost_says_by_how_much() -> None:
     other = next_partition(machine_of(scores), Question(0b1111, 0, 2), chosen, "partition")
     assert other is not None
     assert (other.devices, other.total) == ((1, 2), chosen.total)
-    assert partition_lost(chosen, other).startswith("its partition totals 460 as well: of equal partitions")
+    assert partition_lost(chosen, other).startswith("its partition has the same total of 460; of equal partitions")
     forced = best_partition(scores, 2, [0, 1, 2, 3], [0, 1])
     assert isinstance(forced, Partition)
-    assert partition_lost(chosen, forced) == "the best partition with it totals 400, 60 less"
+    assert partition_lost(chosen, forced) == "its best partition has a total of 400, 60 less"
 
 
 def test_a_near_tie_that_lost_says_what_it_would_have_left() -> None:
@@ -82,7 +82,7 @@ def test_a_slow_set_that_lost_says_how_slow() -> None:
     winner, loser = (best_bottleneck(M1, 2, None, pair) for pair in ((0, 3), (0, 5)))
     assert isinstance(winner, Bottleneck)
     assert isinstance(loser, Bottleneck)
-    assert bottleneck_lost(fabric_of(M1), 255, winner, loser) == "its slowest pair has 15.52 GB/s instead of 96.25"
+    assert bottleneck_lost(fabric_of(M1), 255, winner, loser) == "its slowest pair has 15.52 GB/s instead of 96.25 GB/s"
 
 
 def test_there_is_no_runner_up_where_there_is_no_choice() -> None:

@@ -1,4 +1,4 @@
-"""`linkwise describe`: a node, a pod or a group of a cluster in full."""
+"""`linkwise describe`: the details of a node, pod or group."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Examples:
   linkwise describe pod train -n research
   linkwise describe group/llm
 
-In the table of links a star marks devices of the pod that is asked about, a minus those that are
-taken or do not work; the brighter a pair, the faster. In the picture of a group a letter is a member,
-`.` a free device, `x` one that is taken, `!` one that does not work.
+In the link table, a star marks the devices of the pod, and a minus marks devices that are in use or
+unhealthy; faster links are brighter. In the device map of a group, a letter is a member, `.` is a free
+device, `x` a device in use and `!` an unhealthy device.
 
-`linkwise get nodes -o json` and `linkwise explain pod/NAME -o json` have the same as data.
+For machine-readable output use `linkwise get nodes -o json` or `linkwise explain pod/NAME -o json`.
 
 {EXIT_CODES}
 """
@@ -34,13 +34,13 @@ taken or do not work; the brighter a pair, the faster. In the picture of a group
 @namespace_flag
 @cluster_flags
 def command(what: tuple[str, ...], namespace: str | None, kubeconfig: Path | None, context: str | None) -> None:
-    """Show all that is known of a node, a pod or a group: links, who has what, and why.
+    """Show the details of a node, pod or group: links, device usage and the reasons for decisions.
 
-    Nothing is changed. Whatever may be read is enough: the service need not run.
+    This command is read-only and does not need the service to be running.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - brings the client and all policies
-    from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - brings rich
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client and all policies
+    from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - imports rich
 
-    seen = read_cluster(kubeconfig, context)
-    describe(seen, kind, name, namespace or seen.namespace)
+    reader = read_cluster(kubeconfig, context)
+    describe(reader, kind, name, namespace or reader.namespace)

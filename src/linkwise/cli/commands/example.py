@@ -1,4 +1,4 @@
-"""`linkwise example`: small manifests to try, one for each way to ask for devices."""
+"""`linkwise example`: example manifests, one for each way to request devices."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import click
 
 _EPILOG = """\b
 Examples:
-  linkwise example                                      # what there is
-  linkwise example link-pair                            # one of them
+  linkwise example                                      # list the examples
+  linkwise example link-pair                            # print one
   linkwise example link-pair | linkwise apply -f -      # to $KUBECONFIG
   linkwise example group | kubectl apply -f -
 
-They work as they are on the cluster of `linkwise up`.
+All of them work on the cluster that `linkwise up` starts.
 """
 
 
@@ -20,9 +20,9 @@ They work as they are on the cluster of `linkwise up`.
 def command(name: str | None) -> None:
     """Print the example NAME, or list the examples.
 
-    The manifests are ordinary ones: each asks for devices in the words of one of the systems that Linkwise reads.
+    Each manifest requests devices with the resource names and annotations of one of the supported systems.
     """
-    from linkwise.cli.examples import example, examples  # noqa: PLC0415 - as all commands do
+    from linkwise.cli.examples import example, examples  # noqa: PLC0415 - imported on use, as in all commands
 
     if name:
         click.echo(example(name), nl=False)
@@ -33,6 +33,6 @@ def command(name: str | None) -> None:
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column()
-    for one, summary in examples().items():
-        rows.add_row(one, summary)
+    for example_name, summary in examples().items():
+        rows.add_row(example_name, summary)
     Console(highlight=False, markup=False).print(rows)

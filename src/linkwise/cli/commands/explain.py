@@ -1,4 +1,4 @@
-"""`linkwise explain`: why a pod is where it is, or waits; where a group stands; what a node could take."""
+"""`linkwise explain`: the reasons for the state of a pod, group or node."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _EPILOG: Final = f"""\b
 Examples:
   linkwise explain pod/train
   linkwise explain pod train -n research
-  linkwise explain group/llm              # pods that are placed as one
+  linkwise explain group/llm              # pods that are scheduled together
   linkwise explain node/gpu-7
   linkwise explain pod/train -o json | jq .data.remedies
 
-A pod that waits: what speaks against the nodes, and what would have to change. A pod that is placed:
-why there, and what came second. The answer is worked out here, from what the cluster shows now; what
-schedulers were offered a moment ago is known to the service alone (its route /debug/explain).
+For a pending pod, the output shows why the nodes are not feasible and what would have to change. For a
+scheduled pod, it shows why the node and the devices were chosen and the second-best choice. The answer is
+computed from the current state of the cluster; offers that the service made a moment ago are shown only by
+the service itself (/debug/explain).
 
 {EXIT_CODES}
 """
@@ -38,13 +39,13 @@ schedulers were offered a moment ago is known to the service alone (its route /d
 def command(
     what: tuple[str, ...], namespace: str | None, form: str | None, kubeconfig: Path | None, context: str | None
 ) -> None:
-    """Say why a pod waits or has its devices, where a group stands, or what a node could take.
+    """Explain why a pod is pending or has its devices, the state of a group, or what fits on a node.
 
-    Nothing is changed. The sentences are those of the service.
+    This command is read-only. It gives the same explanations as the service.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - brings the client and all policies
-    from linkwise.cli.render.explanation import explain_thing, show_lines  # noqa: PLC0415 - brings rich
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client and all policies
+    from linkwise.cli.render.explanation import explain_object, show_lines  # noqa: PLC0415 - imports rich
 
-    seen = read_cluster(kubeconfig, context)
-    show_lines(explain_thing(seen, kind, name, namespace or seen.namespace), form)
+    reader = read_cluster(kubeconfig, context)
+    show_lines(explain_object(reader, kind, name, namespace or reader.namespace), form)

@@ -1,4 +1,4 @@
-"""`linkwise get`: nodes, pods, devices or groups of a cluster, a line each."""
+"""`linkwise get`: lists nodes, pods, devices or groups of a cluster."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _EPILOG: Final = f"""\b
 Examples:
   linkwise get nodes
   linkwise get pods -A                    # all namespaces
-  linkwise get devices gpu-7 -o wide      # those of one node, with ids
+  linkwise get devices gpu-7 -o wide      # devices of one node, with IDs
   linkwise get groups
   linkwise get pods -o json | jq '.[] | select(.state == "waiting") | .name'
 
 \b
-nodes    how each hands out devices, how many are idle, how they are linked
-pods     those that ask for devices: what they have, or why they wait
-devices  health, what is taken of each, and who has it; NAME is a node
-groups   pods that are placed as one: how many are bound of how many
+nodes    sharing mode, idle devices and links of each node
+pods     pods that request devices: what they have, or why they are pending
+devices  health and usage of each device; NAME is the name of a node
+groups   pods that are scheduled together: bound members out of all
 
-Why it waits is worked out for the first 100 pods; `linkwise explain pod/NAME` says more.
+The reason is computed for the first 100 pods; `linkwise explain pod/NAME` shows all details.
 
 {EXIT_CODES}
 """
@@ -38,27 +38,27 @@ Why it waits is worked out for the first 100 pods; `linkwise explain pod/NAME` s
 @click.command("get", epilog=_EPILOG)
 @click.argument("what", nargs=-1, metavar="KIND [NAME]")
 @namespace_flag
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods and groups of all namespaces.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List pods and groups of all namespaces.")
 @form_flag("json", "yaml", "wide")
 @cluster_flags
-def command(  # noqa: PLR0913 - one a flag
+def command(  # noqa: PLR0913 - one per flag
     what: tuple[str, ...],
     namespace: str | None,
     form: str | None,
     kubeconfig: Path | None,
     context: str | None,
     *,
-    everywhere: bool,
+    all_namespaces: bool,
 ) -> None:
-    """Show nodes, pods, devices or groups of a cluster as placing sees them.
+    """List nodes, pods, devices or groups of a cluster as the scheduler sees them.
 
-    KIND is nodes, pods, devices or groups. Nothing is changed. Whatever may be read is enough: the service need not run.
+    KIND is nodes, pods, devices or groups. This command is read-only and does not need the service to be running.
     """
-    kind, name = kind_and_name(what, KINDS, whole=False)
-    if namespace is not None and everywhere:
-        raise InputError("-n and -A say different things: give one of them")
-    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - brings the client and all policies
-    from linkwise.cli.get.show import Wanted, show  # noqa: PLC0415 - brings rich
+    kind, name = kind_and_name(what, KINDS, name_required=False)
+    if namespace is not None and all_namespaces:
+        raise InputError("-n and -A can't be used together")
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client and all policies
+    from linkwise.cli.get.show import Selection, show  # noqa: PLC0415 - imports rich
 
-    seen = read_cluster(kubeconfig, context)
-    show(seen, Wanted(kind, name, None if everywhere else namespace or seen.namespace), form)
+    reader = read_cluster(kubeconfig, context)
+    show(reader, Selection(kind, name, None if all_namespaces else namespace or reader.namespace), form)

@@ -1,4 +1,4 @@
-"""`linkwise inspect`: who has how much memory of which device, in the layout of gpushare's own command."""
+"""`linkwise inspect`: device memory usage in the format of `kubectl inspect gpushare`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Examples:
   linkwise inspect
   linkwise inspect -d
   linkwise inspect -d gpu-7
-  kubectl inspect gpushare -d      # the same program, by its other name
+  kubectl inspect gpushare -d      # the same command as a kubectl plugin
 
-Only nodes that hand out the memory of their devices (aliyun.com/gpu-mem) are shown; `linkwise get
-devices` shows all. PENDING is memory of pods that are on the node though nobody tells on which device.
+Only nodes that share device memory (aliyun.com/gpu-mem) are listed; `linkwise get devices` lists all
+devices. PENDING is the memory of pods on the node whose device is not recorded.
 
 {EXIT_CODES}
 """
@@ -27,19 +27,19 @@ devices` shows all. PENDING is memory of pods that are on the node though nobody
 
 @click.command("inspect", epilog=_EPILOG)
 @click.argument("node", required=False)
-@click.option("-d", "--details", is_flag=True, help="Pod by pod.")
+@click.option("-d", "--details", is_flag=True, help="Show the usage of each pod.")
 @cluster_flags
 def command(node: str | None, kubeconfig: Path | None, context: str | None, *, details: bool) -> None:
-    """Show how much memory of each device is taken, node by node, as `kubectl inspect gpushare` does.
+    """Show the allocated memory of each device, as `kubectl inspect gpushare` does.
 
-    Nothing is changed. Nodes are in the order of their names.
+    This command is read-only. Nodes are sorted by name.
     """
-    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - brings the client and all policies
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client and all policies
     from linkwise.cli.reports.gpushare_memory import memory_nodes, show_details, show_summary  # noqa: PLC0415 - same
 
-    seen = read_cluster(kubeconfig, context)
-    nodes = memory_nodes(seen, seen.node(node) if node else None)
+    reader = read_cluster(kubeconfig, context)
+    nodes = memory_nodes(reader, reader.node(node) if node else None)
     if not nodes:
-        which = f"node {node} does" if node else "no node does"
-        click.echo(f"note: {which}{' not' if node else ''} hand out memory of devices (aliyun.com/gpu-mem)", err=True)
+        which = f"node {node} does not share" if node else "no node shares"
+        click.echo(f"note: {which} device memory (aliyun.com/gpu-mem)", err=True)
     click.echo(show_details(nodes) if details else show_summary(nodes), nl=False)

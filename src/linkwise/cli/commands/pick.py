@@ -1,4 +1,4 @@
-"""`linkwise pick`: which devices of a machine would be chosen, and why."""
+"""`linkwise pick`: chooses devices on one machine and explains the choice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, get_args
 import click
 
 from linkwise.cli.inputs.topology import load_topology
-from linkwise.cli.options.devices import read_devices, read_generation, read_room
+from linkwise.cli.options.devices import read_devices, read_free_memory, read_generation
 from linkwise.cli.options.output import json_flag
 from linkwise.cli.options.profiles import ProfileName
 from linkwise.errors import InputError
@@ -35,26 +35,26 @@ Examples:
 
 \b
 A machine file is YAML or JSON:
-  links: [[X, NV2+PHB], [NV2+PHB, X]]     # as `nvidia-smi topo -m` has them
+  links: [[X, NV2+PHB], [NV2+PHB, X]]     # as in `nvidia-smi topo -m`
   bandwidth: [[750, 48.4], [48.3, 750]]   # GB/s from row to column
   devices: [GPU-aaaa, GPU-bbbb]           # optional
 
 \b
-A batch has one question a line; the policy decides what it holds:
+A batch file has one request per line; its fields depend on the policy:
   {"policy":"link-affinity","scores":[[0,210],[210,0]],"size":2}
   {"policy":"bandwidth","bandwidth":[[0,48],[48,0]],"required":[0],"size":2}
   {"policy":"whole-device","available":[1,4,6],"size":2}
   {"policy":"ring-affinity","profile":"ascend-910","size":2,"idle":[0,1,4]}
   {"policy":"memory-share","room":{"0":12207,"1":8138},"share":8138}
 
-Exit codes: 0 chosen, 1 refused, 2 the input makes no sense. A batch ends with 1 if a line made
-no sense; a refusal is an answer there.
+Exit codes: 0 devices chosen, 1 request refused, 2 invalid input. A batch exits with 1 if a line is invalid;
+a refusal is a valid answer there.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """The options as the user gave them."""
+class Options:
+    """The parsed options."""
 
     file: str | None
     profile: str | None
@@ -69,12 +69,12 @@ class Given:
     generation: str | None
     as_json: bool
 
-    def only(self, *names: str, what: str) -> None:
-        """Refuse options that mean nothing here, so that none is ignored silently."""
+    def allow_only(self, *names: str, context: str) -> None:
+        """Raise InputError for other options that are set, so that none is silently ignored."""
         for name in self.__slots__:
             if name not in {*names, "policy", "as_json"} and getattr(self, name) is not None:
                 option = "topology" if name == "file" else name
-                raise InputError(f"--{option} means nothing {what}: leave it out")
+                raise InputError(f"--{option} can't be used {context}")
 
 
 @click.command("pick", epilog=_EPILOG)
@@ -83,136 +83,149 @@ class Given:
     "--topology",
     "file",
     metavar="FILE",
-    help="The machine: what a topology tool printed, or YAML or JSON; - is standard input.",
+    help="Machine: output of a topology tool, or a YAML or JSON file; - reads standard input.",
 )
 @click.option(
     "--profile",
     type=ProfileName(),
     metavar="NAME",
-    help="A machine known by name; a wrong one lists all.",
+    help="Machine profile; an unknown name lists all profiles.",
 )
-@click.option("-s", "--size", type=int, help="How many devices.")
-@click.option("--available", metavar="LIST", help="Devices to choose from, as 0,1,4-7 or by id. [default: all]")
-@click.option("--required", metavar="LIST", help="Devices that must be among the chosen.")
-@click.option("--faulty", metavar="LIST", help="Devices that do not work (ring-affinity).")
-@click.option("--room", metavar="0=N,1=N", help="What is left of each device (memory-share).")
-@click.option("--share", type=int, help="How much of one device (memory-share).")
-@click.option("--policy", type=click.Choice(POLICIES), help="The rules to choose by. [default: by what is given]")
+@click.option("-s", "--size", type=int, help="Number of devices.")
+@click.option("--available", metavar="LIST", help="Free devices, as 0,1,4-7 or by ID. [default: all]")
+@click.option("--required", metavar="LIST", help="Devices that must be part of the choice.")
+@click.option("--faulty", metavar="LIST", help="Unhealthy devices (ring-affinity).")
+@click.option("--room", metavar="0=N,1=N", help="Free memory of each device (memory-share).")
+@click.option("--share", type=int, help="Requested memory on one device (memory-share).")
+@click.option("--policy", type=click.Choice(POLICIES), help="Policy. [default: depends on the other options]")
 @click.option(
     "--objective",
     type=click.Choice(get_args(Objective)),
-    help="By link kinds: the best set of the best partition, or the best set whatever it leaves. [default: partition]",
+    help="For link-affinity: the best set of the best partition, or the best single set. [default: partition]",
 )
-@click.option("--generation", metavar="nvlink=N,pcie=N", help="Weigh link kinds by generation, in GB/s.")
-@json_flag("One JSON object, as in a batch.")
-@click.option("--batch", metavar="FILE", help="Answer one question a line; - is standard input.")
-def command(batch: str | None, **options: Any) -> None:  # noqa: ANN401 - typed by Given
-    """Choose devices of one machine, and say why these.
+@click.option("--generation", metavar="nvlink=N,pcie=N", help="Weigh links by the bandwidth of their generation.")
+@json_flag("Print one JSON object, as in a batch.")
+@click.option("--batch", metavar="FILE", help="Answer one request per line of FILE; - reads standard input.")
+def command(batch: str | None, **values: Any) -> None:  # noqa: ANN401 - typed by Options
+    """Choose devices on one machine and explain the choice.
 
-    By link kinds (link-affinity) the best set of the best partition is taken, so that the next ask finds a good set as
-    well. By bandwidth the set with the largest bottleneck is taken; what is within 5 % counts as equal, and of equals
-    the one that leaves the most good sets. By rings (ring-affinity) devices lie as the hardware demands. By room
-    (memory-share) the fullest device that still fits is taken.
+    link-affinity takes the best set of the best partition, so that the next request finds a good set as well. bandwidth
+    takes the set whose slowest pair is fastest; sets within 5% are equal, and of those it takes the one that leaves the
+    most good sets. ring-affinity takes only layouts that the hardware supports. memory-share takes the fullest device
+    that still fits.
     """
-    given = Given(**options)
+    options = Options(**values)
     if batch is not None:
-        given.only(what="beside --batch, which takes everything from its lines")
+        options.allow_only(context="with --batch")
         chosen = _run_batch(batch)
     else:
-        chosen = _WAYS[_policy(given)](given)
+        chosen = _PICKERS[_policy(options)](options)
     if not chosen:
         sys.exit(EXIT_REFUSED)
 
 
-def _policy(given: Given) -> str:
-    """The policy asked for, or the one that what was given speaks of."""
-    if given.policy is not None:
-        return given.policy
-    if given.room is not None or given.share is not None:
+def _policy(options: Options) -> str:
+    """Return the requested policy, or the one that the other options imply."""
+    if options.policy is not None:
+        return options.policy
+    if options.room is not None or options.share is not None:
         return "memory-share"
-    return "ring-affinity" if _hardware(given) else "links"
+    return "ring-affinity" if _hardware(options) else "links"
 
 
-def _hardware(given: Given) -> str:
-    """The hardware profile by which the named machine's devices form groups; empty if they form none."""
-    if given.profile in PROFILES:
-        return PROFILES[given.profile].hardware
-    return given.profile if given.profile in RING_PROFILES else ""
+def _hardware(options: Options) -> str:
+    """Return the hardware profile of the machine profile; empty if its devices form no rings."""
+    if options.profile in PROFILES:
+        return PROFILES[options.profile].hardware
+    return options.profile if options.profile in RING_PROFILES else ""
 
 
-def _by_links(given: Given) -> bool:
-    """By link kinds where the machine tells any, else by bandwidth."""
-    from linkwise.cli.pick.by_links import Pick, pick_one  # noqa: PLC0415 - brings rich, which --help does not need
+def _by_links(options: Options) -> bool:
+    """Choose by link kinds if the machine has any, else by bandwidth."""
+    from linkwise.cli.pick.by_links import PickRequest, pick_one  # noqa: PLC0415 - imports rich, which --help does not need
 
-    given.only("file", "profile", "size", "available", "required", "objective", "generation", what="for linked devices")
-    if given.file is not None and given.profile is not None:
-        raise InputError("--topology and --profile both name a machine: give one of them")
-    topology = load_topology(given.file, given.profile)
+    options.allow_only(
+        "file",
+        "profile",
+        "size",
+        "available",
+        "required",
+        "objective",
+        "generation",
+        context="with link-affinity or bandwidth",
+    )
+    if options.file is not None and options.profile is not None:
+        raise InputError("--topology and --profile can't be used together")
+    topology = load_topology(options.file, options.profile)
     if not topology.links and not topology.bandwidth:
-        raise InputError("; ".join(topology.warnings) or "nothing is known of the links of this machine")
-    if given.policy == "link-affinity" and not topology.links:
+        raise InputError("; ".join(topology.warnings) or "no link data for this machine")
+    if options.policy == "link-affinity" and not topology.links:
         note = "link kinds are inferred from bandwidth"
         inferred = inferred_links(topology.bandwidth)
         topology = replace(topology, links=inferred, warnings=(*topology.warnings, note))
-    by_links = given.policy == "link-affinity" or (given.policy is None and bool(topology.links))
-    if not by_links and (given.generation or given.objective):
-        raise InputError("--generation and --objective belong to --policy link-affinity")
-    wanted = Pick(
+    by_links = options.policy == "link-affinity" or (options.policy is None and bool(topology.links))
+    if not by_links and (options.generation or options.objective):
+        raise InputError("--generation and --objective require --policy link-affinity")
+    request = PickRequest(
         topology=topology,
         policy="link-affinity" if by_links else "bandwidth",
-        size=_size(given),
-        available=read_devices(given.available, topology.devices, "--available"),
-        required=read_devices(given.required, topology.devices, "--required") or [],
-        objective=given.objective or "partition",
-        generation=read_generation(given.generation),
+        size=_size(options),
+        available=read_devices(options.available, topology.devices, "--available"),
+        required=read_devices(options.required, topology.devices, "--required") or [],
+        objective=options.objective or "partition",
+        generation=read_generation(options.generation),
     )
-    return pick_one(wanted, as_json=given.as_json)
+    return pick_one(request, as_json=options.as_json)
 
 
-def _by_rings(given: Given) -> bool:
-    from linkwise.cli.pick.by_rings import pick_in_rings, ring_line  # noqa: PLC0415 - brings rich
+def _by_rings(options: Options) -> bool:
+    from linkwise.cli.pick.by_rings import pick_in_rings, ring_line  # noqa: PLC0415 - imports rich
 
-    given.only("profile", "size", "available", "faulty", what="for ring-affinity")
+    options.allow_only("profile", "size", "available", "faulty", context="with ring-affinity")
     idle, faulty = (
         read_devices(text, (), option)
-        for text, option in ((given.available, "--available"), (given.faulty, "--faulty"))
+        for text, option in ((options.available, "--available"), (options.faulty, "--faulty"))
     )
-    hardware = _hardware(given)
-    if given.profile and not hardware:
-        raise InputError(f"--profile {given.profile}: its devices form no groups; try {', '.join(RING_PROFILES)}")
-    return pick_in_rings(ring_line(hardware, _size(given), idle, faulty or []), as_json=given.as_json)
+    hardware = _hardware(options)
+    if options.profile and not hardware:
+        raise InputError(
+            f"--profile {options.profile}: its devices form no rings; use one of {', '.join(RING_PROFILES)}"
+        )
+    return pick_in_rings(ring_line(hardware, _size(options), idle, faulty or []), as_json=options.as_json)
 
 
-def _by_room(given: Given) -> bool:
-    from linkwise.cli.pick.by_rings import pick_by_room  # noqa: PLC0415 - brings rich
+def _by_free_memory(options: Options) -> bool:
+    from linkwise.cli.pick.by_rings import pick_by_free_memory  # noqa: PLC0415 - imports rich
 
-    given.only("room", "share", what="for memory-share")
-    if given.room is None or given.share is None:
-        raise InputError("say what is left of each device and how much is wanted: --room 0=12207,1=8138 --share 8138")
-    return pick_by_room(read_room(given.room), given.share, as_json=given.as_json)
+    options.allow_only("room", "share", context="with memory-share")
+    if options.room is None or options.share is None:
+        raise InputError(
+            "memory-share requires the free memory of each device and the requested memory: --room 0=12207,1=8138 --share 8138"
+        )
+    return pick_by_free_memory(read_free_memory(options.room), options.share, as_json=options.as_json)
 
 
-def _by_count(given: Given) -> bool:
-    from linkwise.cli.pick.by_rings import pick_by_count  # noqa: PLC0415 - brings rich
+def _by_count(options: Options) -> bool:
+    from linkwise.cli.pick.by_rings import pick_by_count  # noqa: PLC0415 - imports rich
 
-    given.only("size", "available", "required", what="for whole-device")
-    if given.available is None:
-        raise InputError("say which devices are free: --available 0,1,4-7")
+    options.allow_only("size", "available", "required", context="with whole-device")
+    if options.available is None:
+        raise InputError("whole-device requires the free devices: --available 0,1,4-7")
     free, required = (
         read_devices(text, (), option) or []
-        for text, option in ((given.available, "--available"), (given.required, "--required"))
+        for text, option in ((options.available, "--available"), (options.required, "--required"))
     )
-    return pick_by_count(_size(given), free, required, as_json=given.as_json)
+    return pick_by_count(_size(options), free, required, as_json=options.as_json)
 
 
-def _size(given: Given) -> int:
-    if given.size is None:
-        raise InputError("say how many devices: --size N")
-    return given.size
+def _size(options: Options) -> int:
+    if options.size is None:
+        raise InputError("number of devices required: --size N")
+    return options.size
 
 
 def _run_batch(file: str) -> bool:
-    from linkwise.cli.pick.batch import answer_lines  # noqa: PLC0415 - brings msgspec, which --help does not need
+    from linkwise.cli.pick.batch import answer_lines  # noqa: PLC0415 - imports msgspec, which --help does not need
 
     with _lines(file) as lines:
         return answer_lines(lines, sys.stdout.buffer)
@@ -227,11 +240,11 @@ def _lines(file: str) -> AbstractContextManager[BinaryIO]:
         raise InputError(f"{file}: {error.strerror or error}") from error
 
 
-_WAYS: Final = {
+_PICKERS: Final = {
     "links": _by_links,
     "link-affinity": _by_links,
     "bandwidth": _by_links,
     "whole-device": _by_count,
     "ring-affinity": _by_rings,
-    "memory-share": _by_room,
+    "memory-share": _by_free_memory,
 }

@@ -1,4 +1,4 @@
-"""`linkwise read`: what Linkwise understands of a manifest."""
+"""`linkwise read`: checks how Linkwise interprets manifests."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ EXIT_PROBLEMS: Final = 1
 _EPILOG: Final = """\b
 Examples:
   linkwise read -f job.yaml
-  linkwise read manifests/*.yaml           # every file, as before a merge
+  linkwise read manifests/*.yaml           # all files, as in CI
   kubectl get pod trainer-0 -o yaml | linkwise read -f -
   linkwise read -f deployment.yaml --json
 
-Read are pods and what makes pods (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob,
-Volcano jobs), nodes, and the objects that describe devices (Device, DeviceInventory).
+Supported kinds: Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, Volcano Job, Node,
+and the objects that describe devices (Device, DeviceInventory).
 
-Exit codes: 0 all is understood, 1 problems (each with line and column), 2 a file can't be read.
+Exit codes: 0 no problems, 1 problems (each with line and column), 2 a file can't be read.
 """
 
 
 @click.command("read", epilog=_EPILOG)
-@files_flag("A manifest; - is standard input. May be given more than once, or without -f.")
-@json_flag("A JSON list, one object a pod template or node.")
+@files_flag("Manifest to check; - reads standard input. Can be repeated; -f can be omitted.")
+@json_flag("Print a JSON list with one object per pod template or node.")
 def command(files: tuple[str, ...], bare: tuple[str, ...], *, as_json: bool) -> None:
-    """Show what manifests ask for, in whose words, by which policy and in which group.
+    """Show the devices that manifests request, the API they use, the policy and the group.
 
-    Nothing is sent anywhere: this tells how a cluster with Linkwise would understand it.
+    Nothing is sent to a cluster. The output shows how a cluster with Linkwise would interpret the manifests.
     """
-    from linkwise.cli.reports.manifests import read_file, show  # noqa: PLC0415 - brings rich, which --help does not need
+    from linkwise.cli.reports.manifests import read_file, show  # noqa: PLC0415 - imports rich, which --help does not need
 
-    found = [entry for file in named_files(files, bare) for entry in read_file(file)]
-    show(found, as_json=as_json)
-    if any(entry["problems"] for entry in found):
+    entries = [entry for file in named_files(files, bare) for entry in read_file(file)]
+    show(entries, as_json=as_json)
+    if any(entry["problems"] for entry in entries):
         sys.exit(EXIT_PROBLEMS)

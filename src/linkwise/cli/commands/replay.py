@@ -1,4 +1,4 @@
-"""`linkwise replay`: where the waiting pods of a cluster would go."""
+"""`linkwise replay`: schedules the pending pods of a recorded cluster."""
 
 from __future__ import annotations
 
@@ -20,33 +20,31 @@ Examples:
   linkwise replay cluster.json --json > decisions.json
 
 \b
-FILE is a snapshot of the service, or a list of objects as kubectl prints it:
+FILE is a snapshot of the service, or a list of objects as printed by kubectl:
   kubectl get nodes,pods,deviceinventories,devices -A -o json > cluster.json
 
-Objects other than nodes and pods tell more of the nodes' devices; leave out what your cluster
-does not have.
+The device objects add details about the nodes' devices; leave out kinds that your cluster does not have.
 
-Exit codes: 0 done, whether pods wait or not; 1 --diff found a pod that goes elsewhere; 2 a file
-makes no sense.
+Exit codes: 0 success, whether or not pods stay pending; 1 --diff found a difference; 2 invalid input.
 """
 
 
 @click.command("replay", epilog=_EPILOG)
 @click.argument("file")
-@click.option("--explain", is_flag=True, help="Say why, pod by pod.")
-@click.option("--diff", "other", metavar="OTHER", help="Show only pods that go elsewhere in this file.")
-@json_flag("A JSON list, one object a pod.")
+@click.option("--explain", is_flag=True, help="Explain the decision for each pod.")
+@click.option("--diff", "other", metavar="OTHER", help="Show only pods that are placed differently in this file.")
+@json_flag("Print a JSON list with one object per pod.")
 def command(file: str, other: str | None, *, explain: bool, as_json: bool) -> None:
-    """Place every waiting pod of a cluster, one after the other, and show what each gets.
+    """Schedule every pending pod of a recorded cluster, one after the other, and show where each is placed.
 
-    The pods are tried by priority, then by age, as a scheduler would: filter, prioritize, bind. Nothing is sent anywhere.
-    The same file always gives the same answer, so that a decision can be looked at after the fact, and tried again under
+    Pods are tried by priority, then by age, with the scheduler's calls: filter, prioritize, bind. Nothing is sent to a
+    cluster. The same file always gives the same answer, so that decisions can be examined later and tried again with
     other settings.
     """
-    from linkwise.cli.reports.replay import decide, show, show_differences  # noqa: PLC0415 - brings rich, and all policies
+    from linkwise.cli.reports.replay import decide, show, show_differences  # noqa: PLC0415 - imports rich and all policies
 
     if file == other == "-":
-        raise InputError("only one of the two files can be standard input")
+        raise InputError("only one of the two files can be read from standard input")
     decisions = decide(file, explain=explain)
     if other is None:
         show(decisions, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`linkwise topo`: what a topology tool printed, read and shown."""
+"""`linkwise topo`: shows the links between the devices of a machine."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ Examples:
   linkwise topo node/gpu-7                 # a node of a cluster
 
 \b
-Texts that are read, whole, cut or pasted:
+Supported tool outputs, also truncated or pasted ones:
   nvidia-smi topo -m, -mp, -p2p; nvidia-smi -L, -q, --query-gpu, nvlink -s
   p2pBandwidthLatencyTest, nvbandwidth
   npu-smi info, info -m, info -l, info -t topo
   rocm-smi --showtopo, amd-smi topology, mx-smi topo
-  our own machine files, as YAML or JSON
+  machine files in YAML or JSON
 
-Exit codes: 0 whole, 3 incomplete (what is there is shown, what is missing is named), 2 an error; of
-a node also 1: the cluster can't be reached, does not allow it, or has no such node.
+Exit codes: 0 success, 2 invalid input, 3 incomplete input (missing data is reported). For a node also 1:
+the cluster can't be reached, permission denied, or node not found.
 """
 
 
@@ -48,12 +48,12 @@ a node also 1: the cluster can't be reached, does not allow it, or has no such n
     "--profile",
     type=ProfileName(list(PROFILES)),
     metavar="NAME",
-    help="A machine known by name; a wrong one lists all.",
+    help="Machine profile; an unknown name lists all profiles.",
 )
-@json_flag("One JSON object.")
-@click.option("--svg", metavar="FILE", help="Draw the links; - is standard output.")
+@json_flag("Print one JSON object.")
+@click.option("--svg", metavar="FILE", help="Draw the links as SVG; - writes to standard output.")
 @cluster_flags
-def command(  # noqa: PLR0913 - one a flag
+def command(  # noqa: PLR0913 - one per flag
     file: str | None,
     profile: str | None,
     kubeconfig: Path | None,
@@ -62,17 +62,17 @@ def command(  # noqa: PLR0913 - one a flag
     as_json: bool,
     svg: str | None,
 ) -> None:
-    """Show a machine's links: the matrix in colour, bandwidth, rings, and what looks wrong.
+    """Show the links of a machine: the link matrix, bandwidth, rings, and suspicious values.
 
-    FILE is the output of a topology tool or a machine file; - or nothing is standard input. node/NAME is a node of a
-    cluster, which is found as kubectl finds it.
+    FILE is the output of a topology tool or a machine file; the default is standard input. node/NAME is a node of the
+    cluster in the current kubeconfig context.
     """
     if file is not None and profile is not None:
-        raise InputError("FILE and --profile both name a machine: give one of them")
+        raise InputError("FILE and --profile can't be used together")
     if svg == "-" and as_json:
-        raise InputError("--svg - and --json both write to standard output: give the picture a file")
+        raise InputError("--svg - and --json both write to standard output: write the SVG to a file")
     if file and file.startswith(NODE) and not Path(file).exists():
-        from linkwise.cli.inputs.node_topology import node_source  # noqa: PLC0415 - brings the client and all policies
+        from linkwise.cli.inputs.node_topology import node_source  # noqa: PLC0415 - imports the client and all policies
 
         source = node_source(file.removeprefix(NODE), kubeconfig, context)
     else:
@@ -81,11 +81,11 @@ def command(  # noqa: PLR0913 - one a flag
     if svg is not None:
         _draw(topology, profile or (file if file and file.startswith(NODE) else ""), svg)
     if as_json:
-        from linkwise.cli.reports.topology import topology_json  # noqa: PLC0415 - brings msgspec
+        from linkwise.cli.reports.topology import topology_json  # noqa: PLC0415 - imports msgspec
 
         click.echo(topology_json(source))
     elif svg != "-":
-        from linkwise.cli.reports.topology import show_topology  # noqa: PLC0415 - brings rich
+        from linkwise.cli.reports.topology import show_topology  # noqa: PLC0415 - imports rich
 
         show_topology(source)
     if topology.problems:
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913 - one a flag
 
 
 def _draw(topology: Topology, title: str, file: str) -> None:
-    from linkwise.cli.render.svg import drawing  # noqa: PLC0415 - only a picture needs it
+    from linkwise.cli.render.svg import drawing  # noqa: PLC0415 - only needed for SVG
 
     picture = drawing(topology, title)
     if file == "-":

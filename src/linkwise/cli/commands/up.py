@@ -82,12 +82,12 @@ def command(**words: Any) -> None:  # noqa: ANN401 - one a flag, as they are abo
     from linkwise.cli.up.signals import ENDED, end_at_once  # noqa: PLC0415 - nobody else needs it
 
     end_at_once(ENDED)  # until something is there that has to be cleared up
-    from linkwise.cli.inputs.fleet import DEFAULT, MOST, fleet_of, spread  # noqa: PLC0415 - brings yaml
+    from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread  # noqa: PLC0415 - brings yaml
 
     fleet = fleet_of(words["fleet"]) if words["fleet"] is not None else dict(DEFAULT)
     if (nodes := words["nodes"]) is not None:
-        if nodes > MOST:
-            raise click.BadParameter(f"{nodes} nodes are more than {MOST}, which is the most", param_hint="--nodes")
+        if nodes > MAX_NODES:
+            raise click.BadParameter(f"{nodes} nodes are more than {MAX_NODES}, the maximum", param_hint="--nodes")
         fleet = spread(fleet, nodes)
     if words["port"] and words["port"] == words["api_port"]:
         raise click.UsageError(f"--port and --api-port are both {words['port']}; they must differ")

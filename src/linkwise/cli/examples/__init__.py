@@ -1,4 +1,4 @@
-"""Small manifests to try; the comment at the top of each says what it shows."""
+"""Example manifests; the comment at the top of each describes it."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ NAMES: Final = (
     "amd-four",
     "too-many",
 )
-"""in the order in which a newcomer meets them"""
+"""in the order in which they are listed"""
 
 
 def example(name: str) -> str:
-    """The manifest of that name; InputError with a near name if there is none."""
+    """Return the manifest of that name; InputError suggests a similar name if there is none."""
     if name not in NAMES:
-        from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
+        from difflib import get_close_matches  # noqa: PLC0415 - only needed for a typo
 
         near = get_close_matches(name, NAMES, n=1)
         raise InputError(
-            f"no example {name!r}; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}")
+            f"unknown example {name!r}; " + (f"did you mean {near[0]}?" if near else f"examples: {', '.join(NAMES)}")
         )
     return files(__package__ or "").joinpath(f"{name}.yaml").read_text("utf-8")
 
 
 def examples() -> dict[str, str]:
-    """All names, each with what it shows: the first sentence of its comment."""
+    """Return all names with their summary, the first sentence of the comment."""
     return {name: _summary(example(name)) for name in NAMES}
 
 

@@ -1,4 +1,4 @@
-"""Groups of pods, a row each."""
+"""Rows of `linkwise get groups`."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ __all__ = ["group_rows"]
 _STYLES: Final = {"placed": "green", "held": "green", "short": "red"}
 
 
-def group_rows(seen: ClusterReader, namespace: str | None, key: str) -> list[Row]:
-    """Groups of a namespace or of all, by name; or one."""
-    keys = [key] if key else [one for one in sorted(seen.broker.state.groups.keys()) if _is_in(one, namespace)]
-    told = [seen.broker.explain_group(one, seen.now) for one in keys]
-    return [_row(one, several=namespace is None) for one in told if one]
+def group_rows(reader: ClusterReader, namespace: str | None, key: str) -> list[Row]:
+    """Return rows for the group of that key, or for all groups of a namespace (None for all namespaces)."""
+    keys = [key] if key else [one for one in sorted(reader.broker.state.groups.keys()) if _is_in(one, namespace)]
+    groups = [reader.broker.explain_group(one, reader.now) for one in keys]
+    return [_row(group, with_namespace=namespace is None) for group in groups if group]
 
 
 def _is_in(key: str, namespace: str | None) -> bool:
     return namespace in {None, named(key)[0]}
 
 
-def _row(told: GroupExplanation, *, several: bool) -> Row:
-    namespace, name = named(told.key)
-    heading, *lines = explanation_lines(told)
-    nodes = [host.name for host in told.hosts] if told.stage in {"placed", "held"} or told.count("bound") else []
-    why = heading.removeprefix(f"group {told.key} ").removeprefix("is placed: ")
-    if told.stage == "short":
+def _row(group: GroupExplanation, *, with_namespace: bool) -> Row:
+    namespace, name = named(group.key)
+    heading, *lines = explanation_lines(group)
+    nodes = [host.name for host in group.hosts] if group.stage in {"placed", "held"} or group.count("bound") else []
+    why = heading.removeprefix(f"group {group.key} ").removeprefix("is placed: ")
+    if group.stage == "short":
         why = next((line for line in lines if line.startswith("it needs")), why)
     cells = {
-        "namespace": Cell(namespace if several else "", short=True),
+        "namespace": Cell(namespace if with_namespace else "", short=True),
         "group": Cell(name, short=True),
-        "bound": Cell(f"{told.count('bound')}/{told.total or told.there}", short=True),
-        "minimum": Cell(str(told.minimum or ""), short=True),
-        "state": Cell(told.stage, _STYLES.get(told.stage, "yellow"), short=True),
+        "bound": Cell(f"{group.count('bound')}/{group.total or group.there}", short=True),
+        "minimum": Cell(str(group.minimum or ""), short=True),
+        "state": Cell(group.stage, _STYLES.get(group.stage, "yellow"), short=True),
         "nodes": Cell(names_text(nodes)),
-        "source": Cell(told.source, wide=True),
-        "policy": Cell(told.policy, wide=True),
+        "source": Cell(group.source, wide=True),
+        "policy": Cell(group.policy, wide=True),
         "why": Cell(why),
     }
-    return Row(cells, lambda: {"namespace": namespace, "name": name, "why": why, **plain(told)})
+    return Row(cells, lambda: {"namespace": namespace, "name": name, "why": why, **plain(group)})

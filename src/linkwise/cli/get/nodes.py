@@ -1,4 +1,4 @@
-"""Nodes and devices, a row each."""
+"""Rows of `linkwise get nodes` and `linkwise get devices`."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ if TYPE_CHECKING:
 
 __all__ = ["device_rows", "device_state", "holder_text", "node_rows"]
 
-MODES: Final = {"any": "undecided", "whole": "whole", "share": "memory", "percent": "percent"}
+MODES: Final = {"any": "any", "whole": "whole", "share": "memory", "percent": "percent"}
 GIB: Final = 1024
 
 
-def node_rows(seen: ClusterReader, name: str | None) -> list[Row]:
-    """The node of that name, or all that have devices."""
-    return [_node(seen, node) for node in seen.broker.inspect(name, seen.now)]
+def node_rows(reader: ClusterReader, name: str | None) -> list[Row]:
+    """Return rows for the node of that name, or for all nodes with devices."""
+    return [_node(reader, node) for node in reader.broker.inspect(name, reader.now)]
 
 
-def device_rows(seen: ClusterReader, name: str | None) -> list[Row]:
-    """All devices, or those of one node."""
-    return [_device(node, device) for node in seen.broker.inspect(name, seen.now) for device in node.devices]
+def device_rows(reader: ClusterReader, name: str | None) -> list[Row]:
+    """Return rows for all devices, or for those of one node."""
+    return [_device(node, device) for node in reader.broker.inspect(name, reader.now) for device in node.devices]
 
 
-def _node(seen: ClusterReader, node: NodeInspection) -> Row:
-    cluster = seen.broker.state.cluster
+def _node(reader: ClusterReader, node: NodeInspection) -> Row:
+    cluster = reader.broker.state.cluster
     stock, view = cluster.stocks[node.name], cluster.nodes[node.name]
-    broken = sum(not device.healthy for device in node.devices) + stock.sick
+    unhealthy = sum(not device.healthy for device in node.devices) + stock.sick
     problems = [
-        *([] if view.ready else ["not ready"]),
+        *([] if view.ready else ["NotReady"]),
         *(["cordoned"] if view.unschedulable else []),
-        *([f"{broken} not working"] if broken else []),
-        *(drift_text(drift, seen.broker.state.name_of) for drift in cluster.drift.get(node.name, ())),
+        *([f"{unhealthy} unhealthy"] if unhealthy else []),
+        *(drift_text(drift, reader.broker.state.name_of) for drift in cluster.drift.get(node.name, ())),
         *(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
     ]
     models = ", ".join(sorted({device.model for device in node.devices if device.model}))
-    linked = links_text(stock)
+    links = links_text(stock)
     cells = {
         "node": Cell(node.name, short=True),
-        "hands out": Cell(MODES[node.mode], short=True),
+        "sharing": Cell(MODES[node.mode], short=True),
         "idle": Cell(f"{node.idle}/{len(node.devices)}", "green" if node.idle else "", short=True),
-        "links": Cell(linked),
+        "links": Cell(links),
         "memory": Cell(_memory(node), short=True),
         "model": Cell(models, wide=True),
         "profile": Cell(node.profile, wide=True),
-        "address": Cell(seen.addresses.get(node.name, ""), wide=True),
-        "devices by": Cell("our agent" if node.enforced else "a plugin", wide=True),
+        "address": Cell(reader.addresses.get(node.name, ""), wide=True),
+        "allocated by": Cell("Linkwise agent" if node.enforced else "device plugin", wide=True),
         "problems": Cell("; ".join(problems), "yellow"),
     }
     return Row(
         cells,
         lambda: {
             **plain(node),
-            "address": seen.addresses.get(node.name, ""),
-            "links": linked,
+            "address": reader.addresses.get(node.name, ""),
+            "links": links,
             "rings": [list(ring) for ring in rings_of(stock)],
             "problems": problems,
         },
@@ -68,7 +68,7 @@ def _node(seen: ClusterReader, node: NodeInspection) -> Row:
 
 
 def _memory(node: NodeInspection) -> str:
-    """Of what is handed out by memory how much is taken; else how much there is."""
+    """Return used and total memory where it is shared, else the total."""
     if node.mode in {"share", "percent"}:
         return f"{node.taken}/{share_text(node.memory, node.unit)}"
     if not node.memory:
@@ -85,7 +85,7 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "device": Cell(str(device.index), short=True),
         "id": Cell(device.id, wide=True),
         "model": Cell(device.model),
-        "health": Cell("works" if device.healthy else "broken", "" if device.healthy else "red", short=True),
+        "health": Cell("Healthy" if device.healthy else "Unhealthy", "" if device.healthy else "red", short=True),
         "state": Cell(state, style, short=True),
         "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))),
     }
@@ -93,17 +93,17 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
 
 
 def device_state(node: NodeInspection, device: InspectedDevice) -> tuple[str, str]:
-    """What is taken of it, and the colour of that."""
+    """Return the usage of a device and its colour."""
     if device.whole:
-        return "taken", "cyan"
+        return "in use", "cyan"
     if device.share or device.core:
-        core = f", {device.core} % compute" if device.core else ""
+        core = f", {device.core}% compute" if device.core else ""
         return f"{device.share}/{share_text(device.memory, node.unit)}{core}", "cyan"
     return ("idle", "green") if device.healthy else ("-", "red")
 
 
 def holder_text(pod: Holder, unit: str) -> str:
-    """A pod by its name, with its part of a device."""
+    """Return the name of a pod with its share of a device."""
     name = f"{pod.namespace}/{pod.name}" if pod.namespace else pod.name
     part = f" {share_text(pod.share, unit)}" if pod.share and not pod.whole else ""
     return f"{name}{part}{'' if pod.state == 'bound' else f' ({pod.state})'}"

@@ -1,4 +1,4 @@
-"""Pods that ask for devices, a row each, with why they wait in a few words."""
+"""Rows of `linkwise get pods`: pods that request devices, with a short reason for pending ones."""
 
 from __future__ import annotations
 
@@ -21,75 +21,79 @@ if TYPE_CHECKING:
     from linkwise.explain.survey import RefusalSummary
     from linkwise.model.views import PodView
 
-__all__ = ["MOST", "devices_of", "pod_rows", "why_text"]
+__all__ = ["MAX_EXPLAINED", "devices_of", "pod_rows", "why_text"]
 
-MOST: Final = 100
-"""pods that are looked into; each takes a while on a large cluster"""
-MOST_PLANS: Final = 20
-"""groups that are planned to tell why their members wait; each takes a while longer, and is planned once"""
-_STATES: Final = {"waiting": "yellow", "broken": "red", "grouped": "yellow", "fits": "yellow", "bound": "green"}
-_TOLD: Final = {
-    "grouped": "waiting",
-    "fits": "waiting",
-    "promised": "starting",
-    "planned": "waiting",
-    "leaving": "leaving",
+MAX_EXPLAINED: Final = 100
+"""pods that are explained; each takes a while on a large cluster"""
+MAX_PLANS: Final = 20
+"""groups that are planned to explain their pending members; each takes even longer, and is planned once"""
+_STYLES: Final = {"waiting": "yellow", "broken": "red", "grouped": "yellow", "fits": "yellow", "bound": "green"}
+_STATES: Final = {
+    "waiting": "Pending",
+    "broken": "Invalid",
+    "grouped": "Pending",
+    "fits": "Pending",
+    "promised": "Starting",
+    "planned": "Pending",
+    "leaving": "Terminating",
     "no devices": "-",
 }
 
 
-def pod_rows(seen: ClusterReader, namespace: str | None, uid: str) -> list[Row]:
-    """Pods of a namespace or of all, those that wait first, by age; or one."""
-    pods = [seen.broker.state.cluster.pods[uid]] if uid else _asking(seen, namespace)
-    telling = _Telling(seen)
-    told = [telling.told(pod.uid) if place < MOST else None for place, pod in enumerate(pods)]
-    return [_row(seen, pod, several=namespace is None, told=one) for pod, one in zip(pods, told, strict=True)]
+def pod_rows(reader: ClusterReader, namespace: str | None, uid: str) -> list[Row]:
+    """Return a row for the pod of that UID, or for all pods of a namespace: pending pods first, then by age."""
+    pods = [reader.broker.state.cluster.pods[uid]] if uid else _pods_with_requests(reader, namespace)
+    explainer = _Explainer(reader)
+    explanations = [explainer.explain(pod.uid) if place < MAX_EXPLAINED else None for place, pod in enumerate(pods)]
+    return [
+        _row(reader, pod, one, with_namespace=namespace is None) for pod, one in zip(pods, explanations, strict=True)
+    ]
 
 
-def _asking(seen: ClusterReader, namespace: str | None) -> list[PodView]:
+def _pods_with_requests(reader: ClusterReader, namespace: str | None) -> list[PodView]:
     pods = [
         pod
-        for pod in seen.broker.state.cluster.pods.values()
+        for pod in reader.broker.state.cluster.pods.values()
         if namespace in {None, pod.namespace} and pod.phase not in FINISHED and asks_for_devices(pod)
     ]
     return sorted(pods, key=lambda pod: (bool(pod.node), pod.created, pod.namespace, pod.name))
 
 
 @dataclass(slots=True)
-class _Telling:
-    """Explains pods one after the other, and plans no group of theirs twice."""
+class _Explainer:
+    """Explains pods, and plans each of their groups only once."""
 
-    seen: ClusterReader
+    reader: ClusterReader
     groups: dict[str, GroupExplanation | None] = field(default_factory=dict)
 
-    def told(self, uid: str) -> Explanation | None:
-        told = explain_pod(self.seen, uid, plan=False)
-        if told is None or told.state != "grouped":
-            return told
-        group = self._group(told.group)
-        return with_outlook(told, group, helped=False) if group else told
+    def explain(self, uid: str) -> Explanation | None:
+        explanation = explain_pod(self.reader, uid, plan=False)
+        if explanation is None or explanation.state != "grouped":
+            return explanation
+        group = self._group(explanation.group)
+        return with_outlook(explanation, group, helped=False) if group else explanation
 
     def _group(self, key: str) -> GroupExplanation | None:
-        if key not in self.groups and len(self.groups) < MOST_PLANS:
-            self.groups[key] = self.seen.broker.explain_group(key, self.seen.now, most=0)
+        if key not in self.groups and len(self.groups) < MAX_PLANS:
+            self.groups[key] = self.reader.broker.explain_group(key, self.reader.now, most=0)
         return self.groups.get(key)
 
 
-def _row(seen: ClusterReader, pod: PodView, told: Explanation | None, *, several: bool) -> Row:
-    state = _state(pod, told)
-    key = seen.broker.state.groups.key_of(pod.uid)
-    placed = bool(pod.node) or (told is not None and told.state == "planned")
-    wish = seen.broker.state.wish(pod)
+def _row(reader: ClusterReader, pod: PodView, explanation: Explanation | None, *, with_namespace: bool) -> Row:
+    state = _state(pod, explanation)
+    key = reader.broker.state.groups.key_of(pod.uid)
+    placed = bool(pod.node) or (explanation is not None and explanation.state == "planned")
+    request = reader.broker.state.wish(pod)
     cells = {
-        "namespace": Cell(pod.namespace if several else "", short=True),
+        "namespace": Cell(pod.namespace if with_namespace else "", short=True),
         "pod": Cell(pod.name, short=True),
-        "state": Cell(state, _STATES.get(told.state if told else "", ""), short=True),
-        "node": Cell((told.node if told and placed else pod.node), short=True, always=True),
-        "devices": Cell(devices_of(told) if told and placed else _asked(told)),
-        "policy": Cell(told.policy if told else wish.policy),
+        "state": Cell(state, _STYLES.get(explanation.state if explanation else "", ""), short=True),
+        "node": Cell((explanation.node if explanation and placed else pod.node), short=True, always=True),
+        "devices": Cell(devices_of(explanation) if explanation and placed else _requested(explanation)),
+        "policy": Cell(explanation.policy if explanation else request.policy),
         "group": Cell(named(key)[1] if key else "", short=True),
-        "age": Cell(age_text(seen.now - pod.created) if pod.created else "", short=True),
-        "why": Cell(why_text(told) if told else ""),
+        "age": Cell(age_text(reader.now - pod.created) if pod.created else "", short=True),
+        "why": Cell(why_text(explanation) if explanation else ""),
         "priority": Cell(str(pod.priority or ""), wide=True),
         "scheduler": Cell(pod.scheduler, wide=True),
     }
@@ -101,54 +105,62 @@ def _row(seen: ClusterReader, pod: PodView, told: Explanation | None, *, several
             "phase": pod.phase,
             "created": pod.created,
             "why": cells["why"].text,
-            **(plain(told) if told else {"uid": pod.uid, "name": f"{pod.namespace}/{pod.name}", "node": pod.node}),
+            **(
+                plain(explanation)
+                if explanation
+                else {"uid": pod.uid, "name": f"{pod.namespace}/{pod.name}", "node": pod.node}
+            ),
         },
     )
 
 
-def _state(pod: PodView, told: Explanation | None) -> str:
+def _state(pod: PodView, explanation: Explanation | None) -> str:
     if pod.deleting:
-        return "leaving"
+        return "Terminating"
     if pod.node:
-        return "running" if pod.phase == "Running" else "starting"
-    return _TOLD.get(told.state, told.state) if told else "waiting"
+        return "Running" if pod.phase == "Running" else "Starting"
+    return _STATES.get(explanation.state, explanation.state) if explanation else "Pending"
 
 
-def _asked(told: Explanation | None) -> str:
-    asked = told.asked if told else None
-    return f"{_amount(asked)} asked" if asked else ""
+def _requested(explanation: Explanation | None) -> str:
+    asked = explanation.asked if explanation else None
+    return f"{_amount(asked)} requested" if asked else ""
 
 
 def _amount(asked: Asked) -> str:
     return str(asked.devices) if asked.devices else part_text(asked.share, asked.core, asked.unit)
 
 
-def devices_of(told: Explanation) -> str:
-    """What a pod has: {0,3}, 6 GiB of {1}, or how many where nobody tells which."""
-    parts = [part for part in told.devices if part.indices]
+def devices_of(explanation: Explanation) -> str:
+    """Return the devices of a pod: {0,3}, 6 GiB of {1}, or the number where the devices are not recorded."""
+    parts = [part for part in explanation.devices if part.indices]
     if not parts:
-        return f"{_amount(told.asked)}, not known which" if told.asked else ""
+        return f"{_amount(explanation.asked)}, not recorded" if explanation.asked else ""
     indices = tuple(sorted({index for part in parts for index in part.indices}))
     share, core = sum(part.share for part in parts), sum(part.core for part in parts)
-    return f"{part_text(share, core, told.unit)} of {devices_text(indices)}" if share or core else devices_text(indices)
+    return (
+        f"{part_text(share, core, explanation.unit)} of {devices_text(indices)}"
+        if share or core
+        else devices_text(indices)
+    )
 
 
-def why_text(told: Explanation) -> str:
-    """The most important in a few words."""
-    match told.state:
+def why_text(explanation: Explanation) -> str:
+    """Return the main reason in a few words."""
+    match explanation.state:
         case "waiting":
-            against = sorted(told.against, key=_says_little)
-            return "; ".join(f"{one.short} ({one.nodes})" for one in against[:2]) or "no node was seen"
+            against = sorted(explanation.against, key=_is_unspecific)
+            return "; ".join(f"{one.short} ({one.nodes})" for one in against[:2]) or "no nodes"
         case "broken":
-            return told.sentence
+            return explanation.sentence
         case "grouped":
-            return told.lacks[0] if told.lacks else told.standing.partition(",")[0]
+            return explanation.lacks[0] if explanation.lacks else explanation.standing.partition(",")[0]
         case "fits":
-            return f"fits on {told.node} now"
+            return f"fits on {explanation.node} now"
         case _:
-            return told.choice.worth if told.choice else ""
+            return explanation.choice.worth if explanation.choice else ""
 
 
-def _says_little(against: RefusalSummary) -> bool:
-    """Nodes of another kind are most of a mixed cluster, and nothing that a user could change."""
+def _is_unspecific(against: RefusalSummary) -> bool:
+    """Whether the refusal comes from nodes without such devices: most nodes of a mixed cluster, and nothing a user can change."""
     return (against.rule, against.kind) == ("002.inventory", "")

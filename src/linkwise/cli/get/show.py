@@ -1,4 +1,4 @@
-"""Things of a cluster as tables, or as data."""
+"""Prints the rows of `linkwise get` as a table, JSON or YAML."""
 
 from __future__ import annotations
 
@@ -23,78 +23,78 @@ if TYPE_CHECKING:
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.cli.render.tables import Row
 
-__all__ = ["Wanted", "show"]
+__all__ = ["Selection", "show"]
 
-SPARE: Final = ("policy", "group", "age")
-"""columns of which a narrow terminal shows as many as it can, the last of these first"""
+OPTIONAL: Final = ("policy", "group", "age")
+"""columns that are dropped on a narrow terminal, the first of these first"""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to show."""
+class Selection:
+    """The objects to list."""
 
     kind: str
     name: str
-    """of the only one, or of the node whose devices are meant; empty for all"""
+    """of a single object, or of the node whose devices are listed; empty for all"""
     namespace: str | None
-    """None for all"""
+    """None for all namespaces"""
 
 
-def show(seen: ClusterReader, wanted: Wanted, form: str | None) -> None:
-    """Rows, or the same as data."""
-    rows = _rows(seen, wanted)
+def show(reader: ClusterReader, selection: Selection, form: str | None) -> None:
+    """Print the selected objects in the given format."""
+    rows = _rows(reader, selection)
     if form in {"json", "yaml"}:
-        one = wanted.name and wanted.kind != "device"
+        one = selection.name and selection.kind != "device"
         documents: Any = [row.document() for row in rows]
         print_data(documents[0] if one else documents, form)
         return
     if not rows:
-        click.echo(_nothing(wanted), err=True)
+        click.echo(_empty_message(selection), err=True)
         return
     console = Console(highlight=False, markup=False)
     print_table(console, _table(rows, console.width, wide=form == "wide"))
 
 
-def _rows(seen: ClusterReader, wanted: Wanted) -> list[Row]:
-    match wanted.kind:
+def _rows(reader: ClusterReader, selection: Selection) -> list[Row]:
+    match selection.kind:
         case "node":
-            return node_rows(seen, seen.node(wanted.name) if wanted.name else None)
+            return node_rows(reader, reader.node(selection.name) if selection.name else None)
         case "device":
-            return device_rows(seen, seen.node(wanted.name) if wanted.name else None)
+            return device_rows(reader, reader.node(selection.name) if selection.name else None)
         case "pod":
-            uid = seen.pod(wanted.namespace or seen.namespace, wanted.name) if wanted.name else ""
-            return pod_rows(seen, wanted.namespace, uid)
+            uid = reader.pod(selection.namespace or reader.namespace, selection.name) if selection.name else ""
+            return pod_rows(reader, selection.namespace, uid)
         case _:
-            key = seen.group(wanted.namespace or seen.namespace, wanted.name) if wanted.name else ""
-            return group_rows(seen, wanted.namespace, key)
+            key = reader.group(selection.namespace or reader.namespace, selection.name) if selection.name else ""
+            return group_rows(reader, selection.namespace, key)
 
 
-def _nothing(wanted: Wanted) -> str:
-    match wanted.kind:
+def _empty_message(selection: Selection) -> str:
+    match selection.kind:
         case "node" | "device":
-            return "no node has devices that are told of here"
+            return "no nodes with devices found"
         case "pod":
-            what = "no pod asks for devices"
+            what = "no pods that request devices found"
         case _:
-            what = "no pods are placed as a group"
-    return f"{what}{f' in namespace {wanted.namespace}; -A looks into all' if wanted.namespace else ''}"
+            what = "no groups found"
+    return f"{what}{f' in namespace {selection.namespace}; use -A for all namespaces' if selection.namespace else ''}"
 
 
 def _table(rows: Sequence[Row], width: int, *, wide: bool) -> Table:
-    """Columns that say something of any row; those marked as wide only if they are wanted, spare ones if they fit."""
+    """Return a table of the non-empty columns: wide ones only with `wide`, optional ones as far as they fit."""
     first = rows[0].cells
     names = [
         name
         for name, cell in first.items()
         if (wide or not cell.wide) and (cell.always or any(row.cells[name].text for row in rows))
     ]
-    spare = [] if wide else [name for name in SPARE if name in names]
-    while least_width(table := _of_columns(rows, names)) > width and spare:
-        names.remove(spare.pop(0))
+    optional = [] if wide else [name for name in OPTIONAL if name in names]
+    while least_width(table := _with_columns(rows, names)) > width and optional:
+        names.remove(optional.pop(0))
     return table
 
 
-def _of_columns(rows: Sequence[Row], names: Sequence[str]) -> Table:
+def _with_columns(rows: Sequence[Row], names: Sequence[str]) -> Table:
     table = headed_table(*names, names=[name for name in names if rows[0].cells[name].short])
     for row in rows:
         table.add_row(*(Text(row.cells[name].text or "-", row.cells[name].style) for name in names))

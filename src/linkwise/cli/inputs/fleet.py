@@ -1,4 +1,4 @@
-"""A fleet as users name it: so many nodes of each machine profile, on the command line or in a YAML file."""
+"""Parses a fleet: the number of nodes per machine profile, from the command line or a YAML file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from linkwise.vendors.machines import PROFILES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["DEFAULT", "MODES", "MOST", "fleet_of", "spread"]
+__all__ = ["DEFAULT", "MAX_NODES", "MODES", "fleet_of", "spread"]
 
 DEFAULT: Final[Mapping[str, int]] = {
     "dgx1-v100": 2,
@@ -29,21 +29,21 @@ DEFAULT: Final[Mapping[str, int]] = {
     "atlas-800": 2,
     "p40-share": 2,
 }
-"""something for manifests of all five systems"""
+"""nodes for manifests of all supported systems"""
 
 MODES: Final = ("whole", "share", "percent")
-"""how the devices of a node can be handed out"""
+"""sharing modes of a node"""
 
-MOST: Final = 20_000
-"""nodes of a fleet: beyond them the memory and the patience of one machine come to their end"""
+MAX_NODES: Final = 20_000
+"""what one machine can simulate in reasonable time and memory"""
 
-_EXPECTED: Final = "expected nodes: and below it PROFILE: COUNT"
+_EXPECTED: Final = "expected `nodes:` with entries PROFILE: COUNT"
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One line, with the places of its two words."""
+    """One profile with its count, and the positions of both."""
 
     machine: str
     count: str
@@ -52,56 +52,58 @@ class _Entry:
 
 
 def fleet_of(text: str) -> dict[str, int]:
-    """The fleet that `PROFILE=COUNT,...`, a profile alone or a file names; InputError tells all that is wrong with it."""
+    """Parse `PROFILE=COUNT,...`, a single profile or a file; InputError lists all problems."""
     if not text.strip():
-        raise InputError("--fleet: it is empty; write PROFILE=COUNT,... or name a file")
+        raise InputError("--fleet: empty value; expected PROFILE=COUNT,... or a file")
     return _checked(_in_file(Path(text)) if _is_file(text) else _written(text))
 
 
 def spread(fleet: Mapping[str, int], nodes: int) -> dict[str, int]:
-    """So many nodes in the proportions of a fleet, one of each profile at least as long as there are enough."""
-    given = dict.fromkeys(list(fleet)[:nodes], 1)
-    for _ in range(nodes - len(given)):  # the next one goes where the most are missing, as seats of a parliament do
-        given[max(given, key=lambda kind: fleet[kind] / (2 * given[kind] + 1))] += 1
-    return given
+    """Distribute that number of nodes in the proportions of a fleet, with at least one per profile if possible."""
+    counts = dict.fromkeys(list(fleet)[:nodes], 1)
+    for _ in range(
+        nodes - len(counts)
+    ):  # Sainte-Laguë: the next node goes to the profile that is most under-represented
+        counts[max(counts, key=lambda kind: fleet[kind] / (2 * counts[kind] + 1))] += 1
+    return counts
 
 
 def _is_file(text: str) -> bool:
-    """Whether a file is meant: one that is there, standard input, or a name with an ending, which no profile has."""
+    """Whether the text names a file: an existing one, standard input, or a name with an extension."""
     return text == "-" or Path(text).exists() or ("." in text and "=" not in text)
 
 
 def _checked(entries: Iterable[_Entry]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    fleet: dict[str, int] = {}
     problems: list[Problem] = []
     for entry in entries:
-        if sentence := _wrong_machine(entry.machine) or ("it stands there twice" if entry.machine in found else ""):
+        if sentence := _wrong_machine(entry.machine) or ("duplicate entry" if entry.machine in fleet else ""):
             problems.append(Problem(entry.place, entry.machine or "?", sentence))
         elif sentence := _wrong_count(entry.count):
             problems.append(Problem(entry.place_of_count, entry.machine, sentence))
         else:
-            found[entry.machine] = int(entry.count)
+            fleet[entry.machine] = int(entry.count)
     if problems:
         raise refusal(problems)
-    if (total := sum(found.values())) > MOST:
-        raise InputError(f"--fleet: {total} nodes are more than {MOST}, which is the most")
-    return found
+    if (total := sum(fleet.values())) > MAX_NODES:
+        raise InputError(f"--fleet: {total} nodes are more than {MAX_NODES}, the maximum")
+    return fleet
 
 
 def _wrong_machine(machine: str) -> str:
     name, slash, mode = machine.partition("/")
     if name not in PROFILES:
-        begun = [known for known in PROFILES if known.startswith(name.casefold())]
-        return f"no such machine profile{hint(name, begun[:1] or PROFILES)}"
+        completions = [known for known in PROFILES if known.startswith(name.casefold())]
+        return f"unknown machine profile{hint(name, completions[:1] or PROFILES)}"
     if not slash:
         return ""
     if mode not in MODES:
-        return f"{mode!r} is no way to hand out devices{hint(mode, MODES)}"
+        return f"{mode!r} is not a sharing mode{hint(mode, MODES)}"
     profile = PROFILES[name]
     if profile.shared and mode != "share":
-        return "its devices are shared by memory, and not otherwise"
+        return "this profile supports sharing by memory only"
     if profile.vendor != "nvidia" and mode != "whole":
-        return f"devices of {profile.vendor} are handed out whole"
+        return f"{profile.vendor} devices support whole allocation only"
     return ""
 
 
@@ -109,15 +111,19 @@ def _wrong_count(count: str) -> str:
     if _COUNT.fullmatch(count) and int(count):
         return ""
     if count.isascii() and count.isdecimal() and count.strip("0"):
-        return f"{count} nodes are more than {MOST}, which is the most"
-    return f"{count!r} is no number of nodes; it is 1 or more" if count else "how many? Write PROFILE=COUNT"
+        return f"{count} nodes are more than {MAX_NODES}, the maximum"
+    return (
+        f"{count!r} is not a valid number of nodes; expected 1 or more"
+        if count
+        else "count missing; expected PROFILE=COUNT"
+    )
 
 
 def _written(text: str) -> Iterator[_Entry]:
     for part in text.split(","):
         machine, equals, count = part.partition("=")
         if not machine.strip():
-            raise InputError(f"--fleet: a machine profile is missing in {text!r}; write PROFILE=COUNT,...")
+            raise InputError(f"--fleet: machine profile missing in {text!r}; expected PROFILE=COUNT,...")
         yield _Entry(machine.strip(), count.strip() if equals else "1", "--fleet", "--fleet")
 
 
@@ -129,15 +135,15 @@ def _in_file(file: Path) -> Iterator[_Entry]:
 
 
 def _nodes_of(root: yaml.Node | None, name: str) -> yaml.MappingNode:
-    """The one section of the file."""
+    """Return the `nodes` section of the file."""
     if root is None:
-        raise InputError(f"{name}: it is empty; {_EXPECTED}")
+        raise InputError(f"{name}: empty file; {_EXPECTED}")
     sections = list(pairs(root)) if isinstance(root, yaml.MappingNode) else []
     for key, node, _ in sections:
         if key != "nodes":
-            raise InputError(f"{name}:{place_of(node)}: {key}: no such field; {_EXPECTED}")
+            raise InputError(f"{name}:{place_of(node)}: {key}: unknown field; {_EXPECTED}")
     if len(sections) > 1:
-        raise InputError(f"{name}:{place_of(sections[1][1])}: nodes: it stands there twice")
+        raise InputError(f"{name}:{place_of(sections[1][1])}: nodes: duplicate field")
     inner = sections[0][2] if sections else root
     if not isinstance(inner, yaml.MappingNode) or not sections or not inner.value:
         raise InputError(f"{name}:{place_of(inner)}: {_EXPECTED}")

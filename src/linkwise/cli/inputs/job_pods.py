@@ -1,4 +1,4 @@
-"""The pods that a file would make, by group: what a controller would give each of them is given here."""
+"""Expands a job file into pods by group, with the labels and indexes that controllers would set."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ if TYPE_CHECKING:
 
 __all__ = ["JobFile", "read_job"]
 
-MOST_PODS: Final = 10_000
-# What tells a pod of an owner its place among the others.
+MAX_PODS: Final = 10_000
+# Labels with the index of a pod among those of its owner.
 INDEX_LABELS: Final = {
     "Job": "batch.kubernetes.io/job-completion-index",
     "CronJob": "batch.kubernetes.io/job-completion-index",
     "StatefulSet": "apps.kubernetes.io/pod-index",
 }
 TASK_INDEX: Final = "volcano.sh/task-index"
-EVERYWHERE: Final = "DaemonSet"
+ONE_PER_NODE: Final = "DaemonSet"
 
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """What a file holds."""
+    """The pods and PodGroups of one or more files."""
 
     groups: tuple[tuple[PodView, ...], ...]
-    """pods that are planned as one, in the order of the file"""
+    """pods that are planned together, in the order of the files"""
     objects: tuple[ClusterObject, ...] = ()
-    """PodGroups, which say more of them"""
+    """the PodGroups"""
     made: frozenset[str] = frozenset()
-    """keys of groups that no word of the files makes, but being planned together"""
+    """keys of groups that no label defines: pods that are planned together because they are in the files"""
 
 
 def read_job(files: Sequence[str]) -> JobFile:
-    """All groups of the files; InputError names file, line and column, and what is odd is told aside."""
+    """Read all groups of the files; InputError names file, line and column, other problems are printed as notes."""
     name = ", ".join(map(file_name, files))
     manifests = [(file_name(file), manifest) for file in files for manifest in load_manifests(file)]
     pods = [pod for file, manifest in manifests for pod in _pods(file, manifest)]
     if not pods:
-        raise InputError(f"{name}: nothing in it makes pods")
-    if len(pods) > MOST_PODS:
-        raise InputError(f"{name}: it makes {len(pods)} pods; at most {MOST_PODS} are planned")
+        raise InputError(f"{name}: contains nothing that creates pods")
+    if len(pods) > MAX_PODS:
+        raise InputError(f"{name}: creates {len(pods)} pods; the maximum is {MAX_PODS}")
     seen = set[str]()
     for pod in pods:
         if pod.uid in seen:
-            raise InputError(f"{name}: two pods are named {pod.uid}")
+            raise InputError(f"{name}: more than one pod is named {pod.uid}")
         seen.add(pod.uid)
     groups: dict[str, list[PodView]] = {}
     made = set[str]()
@@ -88,14 +88,14 @@ def _object(manifest: Manifest) -> ClusterObject:
 
 def _pods(file: str, manifest: Manifest) -> Iterator[PodView]:
     templates = list(pod_templates(manifest))
-    if manifest.kind == EVERYWHERE:
+    if manifest.kind == ONE_PER_NODE:
         _note(
-            f"{file}:{manifest.place().line}: {manifest.kind} {manifest.name} is left out: it has a pod on every node"
+            f"{file}:{manifest.place().line}: {manifest.kind} {manifest.name} is skipped: a DaemonSet runs on every node"
         )
         return
     if not templates and manifest.kind not in {*WITHOUT_PODS, *NODE_KINDS, "Node"}:
         kind = manifest.kind or "an object without kind"
-        _note(f"{file}:{manifest.place().line}: {f'{kind} {manifest.name}'.rstrip()} is not looked into")
+        _note(f"{file}:{manifest.place().line}: {f'{kind} {manifest.name}'.rstrip()} is skipped: unsupported kind")
     for template in templates:
         view = _view(file, manifest, template)
         count, more = _count(manifest, template)
@@ -107,26 +107,26 @@ def _pods(file: str, manifest: Manifest) -> Iterator[PodView]:
 
 
 def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
-    """A pod of the template as if it had just been made."""
+    """Return a pod of the template as if it had just been created."""
     try:
         view = pod_view(template.document)
     except InputError as error:
-        path, _, said = str(error).partition(": ")
-        raise _mistake(file, manifest, template, path if said else "", str(error)) from error
+        path, _, message = str(error).partition(": ")
+        raise _input_error(file, manifest, template, path if message else "", str(error)) from error
     view = replace(
         view, node="", phase="Pending", gates=(), version=0, deleting=False, stopped=False, nominated="", begun=False
     )
     view = replace(view, name=view.name.rstrip("-"))
-    wish = read_request(view, {})
-    if broken := wish.broken:
-        raise _mistake(file, manifest, template, broken.key, f"{broken.key}: {broken.sentence}")
-    for problem in wish.problems:
+    request = read_request(view, {})
+    if invalid := request.broken:
+        raise _input_error(file, manifest, template, invalid.key, f"{invalid.key}: {invalid.sentence}")
+    for problem in request.problems:
         place = manifest.place(problem.key, template.root)
         _note(f"{file}:{place.line}:{place.column}: {problem.key}: {problem.sentence}")
     return replace(view, uid=f"{view.namespace}/{view.name}")
 
 
-def _mistake(file: str, manifest: Manifest, template: PodTemplate, key: str, sentence: str) -> InputError:
+def _input_error(file: str, manifest: Manifest, template: PodTemplate, key: str, sentence: str) -> InputError:
     place = manifest.place(key, template.root)
     return InputError(f"{file}:{place.line}:{place.column}: {sentence}")
 
@@ -142,7 +142,7 @@ def _copy(view: PodView, manifest: Manifest, template: PodTemplate, place: int) 
 
 
 def _count(manifest: Manifest, template: PodTemplate) -> tuple[int, str]:
-    """How many run at a time, and a note if others follow."""
+    """Return how many pods run in parallel, and a note if more follow."""
     spec = manifest.document.get("spec")
     if manifest.kind == "CronJob" and isinstance(spec, dict):
         job = spec.get("jobTemplate")
@@ -153,7 +153,7 @@ def _count(manifest: Manifest, template: PodTemplate) -> tuple[int, str]:
     if not isinstance(completions, int) or completions < 0:
         return template.count, ""
     follow = completions - template.count
-    more = f"{template.count} of {completions} pods run at a time: these are planned" if follow > 0 else ""
+    more = f"{template.count} of {completions} pods run in parallel; only these are planned" if follow > 0 else ""
     return min(template.count, completions), more
 
 
@@ -162,7 +162,7 @@ def _volcano(manifest: Manifest) -> bool:
 
 
 def _grouped(pods: list[PodView], stem: str) -> Iterator[PodView]:
-    """Pods without a group get the words that make them one, namespace by namespace."""
+    """Add group labels to pods without a group, one group per namespace."""
     alone: dict[str, list[PodView]] = {}
     for pod in pods:
         if group_of(pod)[0] is None:
@@ -177,9 +177,9 @@ def _grouped(pods: list[PodView], stem: str) -> Iterator[PodView]:
 
 
 def _common(pods: list[PodView]) -> str:
-    """What their names begin with, all of them."""
+    """Return the common prefix of their names."""
     first, last = min(pod.name for pod in pods), max(pod.name for pod in pods)
-    place = next((place for place, sign in enumerate(first) if last[place : place + 1] != sign), len(first))
+    place = next((place for place, letter in enumerate(first) if last[place : place + 1] != letter), len(first))
     return first[:place].rstrip("-.")
 
 

@@ -1,8 +1,7 @@
-"""Manifests as users write them: every object with the pods it would make, and where each key stands.
+"""Loads manifests: every object with its pod templates and the position of each key.
 
-YAML that is small on the disk and has no end in memory: aliases of aliases of aliases.
+Rejects YAML alias bombs, which are small on disk and exhaust memory when expanded.
 """
-# Joined from manifests, swollen: one docstring for all.
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Manifest", "Place", "PodTemplate", "load_manifests", "pod_templates", "swollen"]
+__all__ = ["Manifest", "Place", "PodTemplate", "is_alias_bomb", "load_manifests", "pod_templates"]
 
-# Where the template of a kind's pods is found; its replicas stand beside `template` or a level above.
+# Path of the pod template by kind; `replicas` or `parallelism` is beside `template`.
 TEMPLATES: Final = {
     "Deployment": ("spec", "template"),
     "ReplicaSet": ("spec", "template"),
@@ -37,7 +36,7 @@ TEMPLATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line and a column, as editors count them."""
+    """A line and a column, counted from 1."""
 
     line: int
     column: int
@@ -52,54 +51,54 @@ class Manifest:
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of the object."""
         return str(self.document.get("kind", ""))
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the object."""
         meta = self.document.get("metadata")
         return str(meta.get("name") or meta.get("generateName") or "") if isinstance(meta, dict) else ""
 
     def place(self, key: str = "", within: yaml.Node | None = None) -> Place:
-        """Where a key or a path stands in the object or a part of it; its beginning if it stands nowhere."""
+        """Return the position of a key or path in the object or a part of it; the beginning if it is not there."""
         root = within or self.root
-        found = next(_keys(root, key), None) or _follow(self.root, key) or root
-        return Place(found.start_mark.line + 1, found.start_mark.column + 1)
+        node = next(_keys(root, key), None) or _follow(self.root, key) or root
+        return Place(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def load_manifests(file: str) -> list[Manifest]:
-    """All objects of a file, `-` for standard input; lists are opened. InputError names file, line and column."""
+    """Load all objects of a file (`-` for standard input), also those inside lists; InputError names file, line and column."""
     name = file_name(file)
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        found = list(_objects(content, name))
+        manifests = list(_objects(content, name))
     except OSError as error:
         raise InputError(f"{name}: {error.strerror or error}") from error
     except InputError:
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         place, sentence = fault_of(error)
-        raise InputError(f"{name}{place}: no YAML: {sentence}") from error
-    if not found:
-        raise InputError(f"{name}: no Kubernetes object in it")
-    return found
+        raise InputError(f"{name}{place}: not valid YAML: {sentence}") from error
+    if not manifests:
+        raise InputError(f"{name}: contains no Kubernetes object")
+    return manifests
 
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """The pods that an object would make."""
+    """A pod template of an object."""
 
     name: str
     count: int
     document: dict[str, Any]
-    """the pod as Kubernetes would have it"""
+    """the pod as Kubernetes would create it"""
     root: yaml.Node
-    """the part of the manifest that says so"""
+    """the part of the manifest that defines it"""
 
 
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
-    """The pods of an object, a template for each kind of them."""
+    """Yield the pod templates of an object."""
     document = manifest.document
     if manifest.kind == "Pod":
         yield PodTemplate(manifest.name, 1, document, manifest.root)
@@ -114,16 +113,16 @@ def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
 
 
 def _volcano_tasks(manifest: Manifest) -> Iterator[PodTemplate]:
-    """The tasks of a Volcano job; its controller names the group and its minimum on every pod."""
+    """Yield the tasks of a Volcano Job, with the group annotations that its controller sets on every pod."""
     document = manifest.document
-    least = _at(document, "spec", "minAvailable")
-    words = {"scheduling.k8s.io/group-name": manifest.name}
-    words |= {"scheduling.volcano.sh/group-min-member": str(least)} if isinstance(least, int) else {}
+    minimum = _at(document, "spec", "minAvailable")
+    group = {"scheduling.k8s.io/group-name": manifest.name}
+    group |= {"scheduling.volcano.sh/group-min-member": str(minimum)} if isinstance(minimum, int) else {}
     for number, task in enumerate(_list(_at(document, "spec", "tasks"))):
         name = f"{manifest.name}-{task.get('name', '')}".rstrip("-")
         pod = _templated(document, task.get("template"), name)
         own = pod["metadata"].get("annotations")
-        pod["metadata"]["annotations"] = {**words, **(own if isinstance(own, dict) else {})}
+        pod["metadata"]["annotations"] = {**group, **(own if isinstance(own, dict) else {})}
         root = _follow(manifest.root, f"spec.tasks[{number}]") or manifest.root
         yield PodTemplate(name, _count(task.get("replicas")), pod, root)
 
@@ -135,8 +134,8 @@ def _objects(content: bytes, name: str) -> Iterator[Manifest]:
             root = loader.get_node()
             if root is None:
                 continue
-            if swollen(root):
-                raise InputError(f"{name}:{place_of(root)}: its aliases repeat each other without end")
+            if is_alias_bomb(root):
+                raise InputError(f"{name}:{place_of(root)}: YAML aliases expand without limit")
             document = loader.construct_document(root)
             items = document.get("items") if isinstance(document, dict) else None
             if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
@@ -147,14 +146,14 @@ def _objects(content: bytes, name: str) -> Iterator[Manifest]:
             elif isinstance(document, dict):
                 yield Manifest(document, root)
             elif document is not None:
-                told = "a list" if isinstance(document, list) else "text" if isinstance(document, str) else "a value"
-                raise InputError(f"{name}:{place_of(root)}: no Kubernetes object, but {told}")
+                actual = "a list" if isinstance(document, list) else "text" if isinstance(document, str) else "a value"
+                raise InputError(f"{name}:{place_of(root)}: expected a Kubernetes object, got {actual}")
     finally:
         loader.dispose()
 
 
 def _keys(node: yaml.Node, key: str) -> Iterator[yaml.Node]:
-    """All places where the key stands in a mapping, from the top."""
+    """Yield all occurrences of the key, from the top."""
     if not key:
         return
     if isinstance(node, yaml.MappingNode):
@@ -168,7 +167,7 @@ def _keys(node: yaml.Node, key: str) -> Iterator[yaml.Node]:
 
 
 def _follow(node: yaml.Node, path: str) -> yaml.Node | None:
-    """The deepest place that a path such as `spec.devices[0].minor` leads to; None if it leads nowhere."""
+    """Return the deepest node on a path such as `spec.devices[0].minor`; None if no part of it exists."""
     reached = None
     for step in re.findall(r"[^.\[\]\s]+", path):
         inner: yaml.Node | None = None
@@ -182,7 +181,7 @@ def _follow(node: yaml.Node, path: str) -> yaml.Node | None:
 
 
 def _templated(owner: dict[str, Any], template: object, name: str) -> dict[str, Any]:
-    """A pod of the template, named after its owner and in the owner's namespace."""
+    """Return the pod of a template with the name and namespace of its owner."""
     pod = dict(template) if isinstance(template, dict) else {}
     meta = pod.get("metadata")
     own = _at(owner, "metadata")
@@ -209,22 +208,22 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else 1
 
 
-_MOST: Final = 1_000_000  # values that aliases may make of fewer
-_TIMES: Final = 10  # as many values as are written
+_MAX_VALUES: Final = 1_000_000  # after expanding aliases
+_MAX_GROWTH: Final = 10  # expanded values per written value
 
 
-def swollen(root: yaml.Node) -> bool:
-    """Whether its aliases make far more of it than is written, or it holds itself."""
+def is_alias_bomb(root: yaml.Node) -> bool:
+    """Whether expanding its aliases multiplies its size, or it contains itself."""
     sizes: dict[int, int] = {}
     try:
         size = _size(root, sizes)
     except ValueError:
         return True
-    return size > max(_MOST, _TIMES * len(sizes))
+    return size > max(_MAX_VALUES, _MAX_GROWTH * len(sizes))
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Values in it, each as often as it is named; ValueError if it holds itself."""
+    """Return the number of expanded values; ValueError if the node contains itself."""
     known = sizes.setdefault(id(node), 0)
     if known:
         return known
@@ -232,7 +231,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
         inner = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
         for part in inner:
             if sizes.get(id(part)) == 0:
-                raise ValueError("it holds itself")
+                raise ValueError("it contains itself")
         sizes[id(node)] = 1 + sum(_size(part, sizes) for part in inner)
     else:
         sizes[id(node)] = 1

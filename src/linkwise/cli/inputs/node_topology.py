@@ -1,4 +1,4 @@
-"""A node of a cluster as a machine: its links, and what is told of its devices."""
+"""Loads the description of a machine from a node of a cluster."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["node_source"]
 
 
 def node_source(name: str, kubeconfig: Path | None, context: str | None) -> Source:
-    """The node of that name; one that nobody tells the links of is shown as incomplete."""
-    seen = read_cluster(kubeconfig, context)
-    stock = seen.broker.state.cluster.stocks[seen.node(name)]
-    if not stock.devices:
-        raise NotThereError(f"node {name} has no devices that are told of here")
-    facts = tuple(_facts(stock, device) for device in stock.devices)
-    if stock.topology is not None:
-        return Source(stock.topology, facts)
-    devices = tuple(device.id for device in stock.devices)
-    return Source(Topology(devices, problems=(f"nobody tells how the devices of node {name} are linked",)), facts)
+    """Load the node of that name; a node without link data is incomplete."""
+    reader = read_cluster(kubeconfig, context)
+    inventory = reader.broker.state.cluster.stocks[reader.node(name)]
+    if not inventory.devices:
+        raise NotThereError(f"node {name} has no devices")
+    facts = tuple(_facts(inventory, device) for device in inventory.devices)
+    if inventory.topology is not None:
+        return Source(inventory.topology, facts)
+    devices = tuple(device.id for device in inventory.devices)
+    return Source(Topology(devices, problems=(f"no link data for node {name}",)), facts)
 
 
-def _facts(stock: NodeInventory, device: Device) -> DeviceFacts:
+def _facts(inventory: NodeInventory, device: Device) -> DeviceFacts:
     numa = None if device.numa is None else str(device.numa)
-    memory = {"MiB": device.memory, "GiB": device.memory * 1024}.get(stock.unit) or None
+    memory = {"MiB": device.memory, "GiB": device.memory * 1024}.get(inventory.unit) or None
     return DeviceFacts(
         f"device {device.index}",
         device.id,
@@ -42,5 +42,5 @@ def _facts(stock: NodeInventory, device: Device) -> DeviceFacts:
         device.bus_id,
         memory,
         numa=numa,
-        health="" if device.healthy else "does not work",
+        health="" if device.healthy else "unhealthy",
     )

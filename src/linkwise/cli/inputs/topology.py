@@ -1,4 +1,4 @@
-"""Where a machine's description comes from: a tool's output, a file of our own, standard input, or a profile."""
+"""Loads the description of a machine from a tool's output, a machine file, standard input or a profile."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ __all__ = ["Source", "load_source", "load_topology"]
 
 
 class Source(NamedTuple):
-    """A machine, and what is told of its devices beside their links."""
+    """A machine: its topology and the facts of its devices."""
 
     topology: Topology
     facts: tuple[DeviceFacts, ...] = ()
 
 
 def load_topology(file: str | None, profile_name: str | None) -> Topology:
-    """The machine that the user named; InputError names the file and the place."""
+    """Load the topology; InputError names the file and the position."""
     return load_source(file, profile_name).topology
 
 
 def load_source(file: str | None, profile_name: str | None) -> Source:
-    """The same with what is told of its devices."""
+    """Load the topology and the device facts."""
     if profile_name is not None:
         return Source(profile(profile_name).topology)
     if file is None:
-        raise InputError("name a machine: --topology FILE, or --profile NAME")
+        raise InputError("machine required: --topology FILE, or --profile NAME")
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
@@ -54,15 +54,17 @@ def load_source(file: str | None, profile_name: str | None) -> Source:
 
 
 def _document(content: bytes) -> dict[object, object]:
-    found = _parse(content)
-    if not isinstance(found, dict):
-        raise TopologyError(f"neither a tool's output nor a machine file, which is written like this:\n{FORMAT}")
-    return found
+    document = _parse(content)
+    if not isinstance(document, dict):
+        raise TopologyError(
+            f"neither the output of a supported tool nor a machine file; a machine file looks like this:\n{FORMAT}"
+        )
+    return document
 
 
 def _parse(content: bytes) -> object:
-    """A document as JSON, or else as YAML: JSON allows tabs and numbers that YAML does not know."""
-    import msgspec  # noqa: PLC0415 - only a file of our own needs it
+    """Parse JSON, else YAML: JSON allows tabs and numbers that YAML does not."""
+    import msgspec  # noqa: PLC0415 - only needed for a machine file
     import yaml  # noqa: PLC0415 - same
 
     from linkwise.config.yaml_tree import fault_of  # noqa: PLC0415 - same
@@ -72,9 +74,9 @@ def _parse(content: bytes) -> object:
             try:
                 return msgspec.json.decode(content)
             except msgspec.DecodeError:
-                pass  # flow style YAML begins with the same signs
+                pass  # YAML in flow style begins with the same characters
         return yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         place, sentence = fault_of(error)
         where = f"{place[1:]}: " if place else ""
-        raise TopologyError(f"neither a tool's output nor a machine file: {where}{sentence}") from error
+        raise TopologyError(f"neither the output of a supported tool nor a machine file: {where}{sentence}") from error

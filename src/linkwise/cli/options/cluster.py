@@ -1,4 +1,4 @@
-"""Flags and words that commands about a cluster share."""
+"""Options and arguments shared by the commands that talk to a cluster."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 __all__ = ["EXIT_CODES", "NotThereError", "cluster_flags", "kind_and_name", "namespace_flag"]
 
-EXIT_CODES: Final = """Exit codes: 0 done; 1 the cluster can't be reached, does not allow it, or has no such thing; 2 the
-words make no sense."""
+EXIT_CODES: Final = """Exit codes: 0 success; 1 the cluster can't be reached, permission denied, or not found; 2 invalid
+arguments."""
 
-_KINDS: Final = {
+_ALIASES: Final = {
     "no": "node",
     "po": "pod",
     "dev": "device",
     "pg": "group",
     "podgroup": "group",
 }
-"""other words for a kind, as kubectl's short names"""
+"""short names, as in kubectl"""
 
 
 class NotThereError(click.ClickException):
-    """The cluster has no such thing; the command ends with 1."""
+    """The cluster has no such object; the command exits with 1."""
 
-    def show(self, file: Any = None) -> None:  # noqa: ANN401 - as click has it
-        """One sentence, as of every mistake."""
+    def show(self, file: Any = None) -> None:  # noqa: ANN401 - click's own signature
+        """Print the message in the format of all Linkwise errors."""
         click.echo(f"linkwise: {self.message}", file=file, err=file is None)
 
 
 def cluster_flags(function: Function) -> Function:
-    """Which cluster is meant."""
+    """Add --kubeconfig and --context."""
     for flag in (
-        click.option("--context", metavar="NAME", help="The context of the kubeconfig; its current one if not given."),
+        click.option("--context", metavar="NAME", help="Kubeconfig context. [default: the current context]"),
         click.option(
             "--kubeconfig",
             type=click.Path(path_type=Path),
-            help="The file that names the cluster; else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+            help="Kubeconfig file. [default: $KUBECONFIG, ~/.kube/config, or the pod's service account]",
         ),
     ):
         function = flag(function)
@@ -52,40 +52,38 @@ def cluster_flags(function: Function) -> Function:
 
 
 def namespace_flag(function: Function) -> Function:
-    """Whose pods are meant."""
-    return click.option("-n", "--namespace", metavar="NS", help="The namespace; that of the context if not given.")(
-        function
-    )
+    """Add --namespace."""
+    return click.option("-n", "--namespace", metavar="NS", help="Namespace. [default: that of the context]")(function)
 
 
-def kind_and_name(words: Sequence[str], kinds: Sequence[str], *, whole: bool = True) -> tuple[str, str]:
-    """`pod/x`, `pod x` or, if `whole` is not wanted, `pods` alone; InputError says what may be asked for."""
+def kind_and_name(arguments: Sequence[str], kinds: Sequence[str], *, name_required: bool = True) -> tuple[str, str]:
+    """Parse `pod/x`, `pod x` or, unless the name is required, `pods`; InputError lists the valid kinds."""
     known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
-    if not words:
-        raise InputError(f"name what you ask for: {known}, such as {kinds[0]}/NAME")
-    kind, slash, name = words[0].partition("/")
-    rest = list(words[1:])
+    if not arguments:
+        raise InputError(f"resource type required: {known}, for example {kinds[0]}/NAME")
+    kind, slash, name = arguments[0].partition("/")
+    rest = list(arguments[1:])
     if slash and rest:
-        raise InputError(f"{words[0]} {rest[0]}: one thing at a time, please")
+        raise InputError(f"{arguments[0]} {rest[0]}: only one object can be given")
     if not slash and rest:
         name = rest.pop(0)
     if rest:
-        raise InputError(f"{rest[0]}: one thing at a time, please")
-    kind = _kind(kind, kinds, known, alone=whole and not name)
-    if (slash or whole) and not name:
-        raise InputError(f"which {kind}? Write {kind}/NAME")
+        raise InputError(f"{rest[0]}: only one object can be given")
+    kind = _kind(kind, kinds, known, name_missing=name_required and not name)
+    if (slash or name_required) and not name:
+        raise InputError(f"name of the {kind} required: {kind}/NAME")
     return kind, name
 
 
-def _kind(given: str, kinds: Sequence[str], known: str, *, alone: bool) -> str:
-    word = given.lower()
-    found = next((kind for kind in kinds if word in {kind, f"{kind}s"}), _KINDS.get(word.removesuffix("s"), ""))
-    if found in kinds:
-        return found
-    from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
+def _kind(text: str, kinds: Sequence[str], known: str, *, name_missing: bool) -> str:
+    word = text.lower()
+    kind = next((kind for kind in kinds if word in {kind, f"{kind}s"}), _ALIASES.get(word.removesuffix("s"), ""))
+    if kind in kinds:
+        return kind
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for a typo
 
     near = get_close_matches(word, kinds, n=1)
     if near:
-        raise InputError(f"{given!r} is no kind of thing: {known}; did you mean {near[0]}?")
-    hint = f"; for a {kinds[0]} of that name write {kinds[0]}/{given}" if alone else ""
-    raise InputError(f"{given!r} is no kind of thing: {known}{hint}")
+        raise InputError(f'unknown resource type "{text}"; did you mean {near[0]}?')
+    hint = f"; for a {kinds[0]} of that name use {kinds[0]}/{text}" if name_missing else ""
+    raise InputError(f'unknown resource type "{text}"; use {known}{hint}')

@@ -1,4 +1,4 @@
-"""Files that a command reads: with -f as for kubectl, or by themselves as a shell's `*.yaml` gives them."""
+"""Input files: given with -f as for kubectl, or as arguments, for example from `*.yaml`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 __all__ = ["file_name", "files_flag", "named_files"]
 
 
-def files_flag(told: str) -> Callable[[Function], Function]:
-    """-f, as often as wanted, as `files`, and files without it as `bare`."""
+def files_flag(help_text: str) -> Callable[[Function], Function]:
+    """Add a repeatable -f as `files`, and file arguments as `bare`."""
 
     def flags(function: Function) -> Function:
-        option = click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help=told)
+        option = click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help=help_text)
         return click.argument("bare", nargs=-1, metavar="[FILE]...")(option(function))
 
     return flags
 
 
 def named_files(files: Sequence[str], bare: Sequence[str]) -> tuple[str, ...]:
-    """All of them, once they make sense."""
+    """Return all files; an error if there are none, or if standard input is given twice."""
     named = (*files, *bare)
     if not named:
-        raise click.UsageError("Name a file: -f FILE, or -f - for standard input.")
+        raise click.UsageError("File required: -f FILE, or -f - for standard input.")
     if named.count("-") > 1:
-        raise InputError("only one of the files can be standard input")
+        raise InputError("only one of the files can be read from standard input")
     return named
 
 
 def file_name(file: str) -> str:
-    """What a file is called in a sentence."""
+    """Return the name of a file for messages."""
     return "standard input" if file == "-" else file

@@ -1,4 +1,4 @@
-"""How an answer is written: `--json` and `-o json` mean the same to every command that can answer as data."""
+"""Output options: every command with JSON output accepts both `--json` and `-o json`."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ if TYPE_CHECKING:
 
 __all__ = ["form_flag", "json_flag"]
 
-_ASKED: Final = "linkwise.json"
-"""where a context remembers that the other spelling was used"""
+_JSON_REQUESTED: Final = "linkwise.json"
+"""key in the click context, set when the hidden spelling was used"""
 
 
-def json_flag(told: str) -> Callable[[Function], Function]:
-    """--json, as `as_json`; who is used to kubectl may write -o json."""
+def json_flag(help_text: str) -> Callable[[Function], Function]:
+    """Add --json as `as_json`, and the hidden synonym -o json."""
 
-    def either(context: click.Context, option: click.Parameter, value: bool) -> bool:  # noqa: FBT001 - as click calls it
+    def either(context: click.Context, option: click.Parameter, value: bool) -> bool:  # noqa: FBT001 - click's own signature
         del option
-        return value or _ASKED in context.meta
+        return value or _JSON_REQUESTED in context.meta
 
     def flags(function: Function) -> Function:
         other = click.option(
             "-o", "--output", type=click.Choice(["json"]), **_other_spelling(), help="The same as --json."
         )
-        return click.option("--json", "as_json", is_flag=True, callback=either, help=told)(other(function))
+        return click.option("--json", "as_json", is_flag=True, callback=either, help=help_text)(other(function))
 
     return flags
 
 
 def form_flag(*forms: str) -> Callable[[Function], Function]:
-    """-o, as `form`; who is used to our other commands may write --json."""
+    """Add -o as `form`, and the hidden synonym --json."""
 
     def either(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
         del option
-        if _ASKED not in context.meta:
+        if _JSON_REQUESTED not in context.meta:
             return value
         if value not in {None, "json"}:
-            raise InputError(f"--json and -o {value} say different things: give one of them")
+            raise InputError(f"--json and -o {value} can't be used together")
         return "json"
 
     def flags(function: Function) -> Function:
         other = click.option("--json", is_flag=True, **_other_spelling(), help="The same as -o json.")
-        return click.option(
-            "-o", "--output", "form", type=click.Choice(forms), callback=either, help="Another form of the answer."
-        )(other(function))
+        return click.option("-o", "--output", "form", type=click.Choice(forms), callback=either, help="Output format.")(
+            other(function)
+        )
 
     return flags
 
 
 def _other_spelling() -> dict[str, Any]:
-    """What the options have in common that are known and not advertised."""
+    """Return the settings of the hidden synonyms."""
     return {"hidden": True, "expose_value": False, "is_eager": True, "callback": _remember}
 
 
 def _remember(context: click.Context, option: click.Parameter, value: object) -> None:
     del option
     if value:
-        context.meta[_ASKED] = True
+        context.meta[_JSON_REQUESTED] = True

@@ -1,4 +1,4 @@
-"""Machines and hardware that are known by name, as a word of the command line."""
+"""Option type for machine and hardware profiles."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ __all__ = ["ProfileName"]
 
 
 class ProfileName(click.Choice[str]):
-    """One of these names; of a wrong one a near name is told, and all that there are."""
+    """Profile name; the error for an unknown one suggests a similar name and lists all."""
 
     def __init__(self, names: Sequence[str] = (*PROFILES, *RING_PROFILES)) -> None:
         super().__init__(list(names))
 
-    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ANN401 - as click has it
-        """A sentence in which the answer is."""
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ANN401 - click's own signature
+        """Return the error message for an unknown profile."""
         del ctx
-        known = f"Known are {', '.join(self.choices)}."
+        known = f"Profiles: {', '.join(self.choices)}."
         if value in RING_PROFILES:
-            return f"{value!r} tells how devices must lie and has no links to show; `linkwise pick` knows it. {known}"
+            return (
+                f"{value!r} is a hardware profile without a link matrix; it can be used with `linkwise pick`. {known}"
+            )
         near = self._near(str(value).casefold())
-        return f"{value!r} is not known{f'; did you mean {near}?' if near else '.'} {known}"
+        return f"{value!r} is not a known profile{f'; did you mean {near}?' if near else '.'} {known}"
 
     def _near(self, word: str) -> str:
-        from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
+        from difflib import get_close_matches  # noqa: PLC0415 - only needed for a typo
 
-        begun = [name for name in self.choices if word and name.startswith(word)]
-        return next(iter(begun or get_close_matches(word, self.choices, n=1)), "")
+        completions = [name for name in self.choices if word and name.startswith(word)]
+        return next(iter(completions or get_close_matches(word, self.choices, n=1)), "")

@@ -1,8 +1,4 @@
-"""`linkwise pick --batch`: many questions, one a line; an answer a line.
-
-The answer to one question of a batch, a function a policy.
-"""
-# Joined from batch, answers: one docstring for all.
+"""`linkwise pick --batch`: answers one JSON request per line, with one function per policy."""
 
 from __future__ import annotations
 
@@ -47,21 +43,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
 
-__all__ = ["answer", "answer_lines", "ring_node", "room_node"]
+__all__ = ["answer", "answer_lines", "free_memory_node", "ring_node"]
 
 
 def answer_lines(lines: Iterable[bytes], out: BinaryIO) -> bool:
-    """Answer every line that is not blank, each as soon as it is read; False if any of them made no sense."""
-    whole = True
+    """Answer every non-blank line as soon as it is read; False if any line is invalid."""
+    valid = True
     for number, line in enumerate(lines, start=1):
-        question = line.removeprefix(BOM_UTF8) if number == 1 else line
-        if question.isspace():
+        request = line.removeprefix(BOM_UTF8) if number == 1 else line
+        if request.isspace():
             continue
-        found = _answer_line(number, question)
-        whole = whole and not isinstance(found, BrokenLine)
-        out.write(encode_answer(found) + b"\n")
+        reply = _answer_line(number, request)
+        valid = valid and not isinstance(reply, BrokenLine)
+        out.write(encode_answer(reply) + b"\n")
         out.flush()
-    return whole
+    return valid
 
 
 def _answer_line(number: int, line: bytes) -> Answer:
@@ -72,82 +68,82 @@ def _answer_line(number: int, line: bytes) -> Answer:
 
 
 @singledispatch
-def answer(asked: Line) -> Answer:
-    """The answer to a question; InputError if it makes no sense."""
-    raise InputError(f"no answer for {type(asked).__name__}")
+def answer(request: Line) -> Answer:
+    """Answer one request; InputError if it is invalid."""
+    raise InputError(f"unsupported request {type(request).__name__}")
 
 
 @answer.register
-def _by_links(asked: LinkAffinityLine) -> Answer:
-    found = best_partition(asked.scores, asked.size, asked.available, asked.required)
-    if isinstance(found, Reason):
-        return Refused(refusal(found))
-    return LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven)
+def _by_links(request: LinkAffinityLine) -> Answer:
+    partition = best_partition(request.scores, request.size, request.available, request.required)
+    if isinstance(partition, Reason):
+        return Refused(refusal(partition))
+    return LinkAffinityAnswer(partition.devices, partition.score, partition.total, partition.sets, partition.proven)
 
 
 @answer.register
-def _by_bandwidth(asked: BandwidthLine) -> Answer:
-    found = best_bottleneck(asked.bandwidth, asked.size, asked.available, asked.required)
-    if isinstance(found, Reason):
-        return Refused(refusal(found))
-    value = found.value if isfinite(found.value) else None
-    return BandwidthAnswer(found.devices, value, found.suspects, found.proven)
+def _by_bandwidth(request: BandwidthLine) -> Answer:
+    choice = best_bottleneck(request.bandwidth, request.size, request.available, request.required)
+    if isinstance(choice, Reason):
+        return Refused(refusal(choice))
+    value = choice.value if isfinite(choice.value) else None
+    return BandwidthAnswer(choice.devices, value, choice.suspects, choice.proven)
 
 
 @answer.register
-def _by_count(asked: WholeDeviceLine) -> Answer:
-    found = question(MAX_DEVICES, asked.size, asked.available, asked.required)
-    if isinstance(found, Reason):
-        return Refused(refusal(found))
-    others = positions(found.free & ~found.required)[: found.size - found.required.bit_count()]
-    return DevicesAnswer(tuple(sorted((*positions(found.required), *others))))
+def _by_count(request: WholeDeviceLine) -> Answer:
+    query = question(MAX_DEVICES, request.size, request.available, request.required)
+    if isinstance(query, Reason):
+        return Refused(refusal(query))
+    others = positions(query.free & ~query.required)[: query.size - query.required.bit_count()]
+    return DevicesAnswer(tuple(sorted((*positions(query.required), *others))))
 
 
 @answer.register
-def _by_group(asked: RingAffinityLine) -> Answer:
-    profile = ring_profile(asked.profile)
-    node = ring_node(profile.name, asked.idle, asked.healthy)
-    ask = Ask("", (ContainerAsk("", devices=asked.size),), profile=profile.name)
+def _by_group(request: RingAffinityLine) -> Answer:
+    profile = ring_profile(request.profile)
+    node = ring_node(profile.name, request.idle, request.healthy)
+    ask = Ask("", (ContainerAsk("", devices=request.size),), profile=profile.name)
     offer = RingAffinity().pick(ask, node)
     if isinstance(offer, Reject):
         return Refused(refusal(offer.reason))
-    lying = place_in_rings(profile, node, asked.size) or RingPlacement((), 0)
+    placement = place_in_rings(profile, node, request.size) or RingPlacement((), 0)
     score = single_number(profile, RingAffinity().score(ask, node, offer))
-    return GroupAnswer(lying.devices, group_letter(lying), score)
+    return GroupAnswer(placement.devices, group_letter(placement), score)
 
 
 @answer.register
-def _by_room(asked: MemoryShareLine) -> Answer:
-    ask = Ask("", (ContainerAsk("", share=asked.share),), mode="share")
+def _by_free_memory(request: MemoryShareLine) -> Answer:
+    ask = Ask("", (ContainerAsk("", share=request.share),), mode="share")
     policy = MemoryShare()
-    refused = policy.admit(ask)
-    if refused:
-        return Refused(refusal(refused))
-    found = policy.pick(ask, room_node(asked.room, asked.share))
-    if isinstance(found, Offer):
-        return DevicesAnswer(tuple(map(int, found.devices)))
-    return Refused(refusal(found.reason))
+    invalid = policy.admit(ask)
+    if invalid:
+        return Refused(refusal(invalid))
+    offer = policy.pick(ask, free_memory_node(request.room, request.share))
+    if isinstance(offer, Offer):
+        return DevicesAnswer(tuple(map(int, offer.devices)))
+    return Refused(refusal(offer.reason))
 
 
 def ring_node(profile_name: str, idle: list[int], healthy: list[int] | None) -> Node:
-    """A machine of the profile with these devices idle and these sound; InputError if it has no such device."""
+    """Return a node of the profile with these idle and healthy devices; InputError if it has no such device."""
     profile = ring_profile(profile_name)
-    most = profile.devices or MAX_DEVICES
-    free = named_mask(idle, most, "idle")
-    sound = (1 << most) - 1 if healthy is None else named_mask(healthy, most, "healthy")
-    count = profile.devices or max(free, sound if healthy else 0, 1).bit_length()
-    devices = tuple(Device(str(index), index, healthy=bool(sound >> index & 1)) for index in range(count))
-    used = {str(index): Use(whole=True) for index in range(count) if not free >> index & 1}
+    limit = profile.devices or MAX_DEVICES
+    idle_mask = named_mask(idle, limit, "idle")
+    healthy_mask = (1 << limit) - 1 if healthy is None else named_mask(healthy, limit, "healthy")
+    count = profile.devices or max(idle_mask, healthy_mask if healthy else 0, 1).bit_length()
+    devices = tuple(Device(str(index), index, healthy=bool(healthy_mask >> index & 1)) for index in range(count))
+    used = {str(index): Use(whole=True) for index in range(count) if not idle_mask >> index & 1}
     return Node("", devices, used, profile=profile.name)
 
 
-def room_node(room: dict[int, int], share: int) -> Node:
-    """A machine of which so much is left on each device; how much each has in all is not known."""
+def free_memory_node(room: dict[int, int], share: int) -> Node:
+    """Return a node with that much free memory on each device; the total memory is not known."""
     if not room:
-        raise InputError("room names no device")
+        raise InputError("room: no devices")
     for device, left in room.items():
         if device < 0 or left < 0:
-            raise InputError(f"room of device {device} is {left}: positions and amounts are 0 or more")
+            raise InputError(f"room of device {device} is {left}: positions and amounts must be 0 or more")
     memory = max([share, *room.values()])
     devices = tuple(Device(str(index), index, memory=memory) for index in sorted(room))
     own = frozenset({Ask("", ()).namespace})

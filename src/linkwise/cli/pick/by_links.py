@@ -1,4 +1,4 @@
-"""One choice, shown to a person: the devices, what was weighed, and the machine in colour."""
+"""Prints a choice by link kinds or bandwidth, with its reasons and the link matrix."""
 
 from __future__ import annotations
 
@@ -11,18 +11,24 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from linkwise.cli.render.matrix import Marks, bandwidth_table, link_table
-from linkwise.cli.render.tables import LabelledLines, print_json, tell_refusal
+from linkwise.cli.render.tables import LabelledLines, print_json, print_refusal
 from linkwise.engine.reasons.catalog import devices_text, refusal
-from linkwise.explain.choice_links import bottleneck_lost, partition_lost, set_lost, single_lost
+from linkwise.explain.choice_links import (
+    best_share_text,
+    bottleneck_lost,
+    left_text,
+    partition_lost,
+    set_lost,
+    single_lost,
+)
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import best_bottleneck
 from linkwise.topology.device_sets import Question, mask_of, question
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_bandwidth import LinkGeneration, weight
-from linkwise.topology.link_score import display_score, pair_score, score_matrix
+from linkwise.topology.link_score import pair_score, score_matrix
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import best_partition
-from linkwise.topology.residual import SIZES
 from linkwise.topology.runner_up import next_bottleneck, next_partition
 from linkwise.wire.pick_batch import BandwidthAnswer, LinkAffinityAnswer, Refused
 
@@ -34,12 +40,12 @@ if TYPE_CHECKING:
     from linkwise.topology.bottleneck import Bottleneck
     from linkwise.topology.partition import Objective, Partition
 
-__all__ = ["Pick", "pick_one"]
+__all__ = ["PickRequest", "pick_one"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
-    """What the user asked for."""
+class PickRequest:
+    """The machine, the policy and the number of devices."""
 
     topology: Topology
     policy: str
@@ -50,129 +56,131 @@ class Pick:
     generation: LinkGeneration | None = None
 
     def free(self) -> Collection[int]:
-        """The positions to choose from."""
+        """Return the positions to choose from."""
         return range(len(self.topology.devices)) if self.available is None else self.available
 
     def question(self) -> Question:
-        """The same as masks; only for what was not refused."""
-        asked = question(len(self.topology.devices), self.size, self.available, self.required)
-        if isinstance(asked, Reason):
-            raise TypeError(f"refused: {asked}")
-        return asked
+        """Return the request as bit masks; valid only for a request that was not refused."""
+        query = question(len(self.topology.devices), self.size, self.available, self.required)
+        if isinstance(query, Reason):
+            raise TypeError(f"refused: {query}")
+        return query
 
 
-def pick_one(wanted: Pick, *, as_json: bool = False, console: Console | None = None) -> bool:
-    """Choose, and print the choice with its reasons; False if it was refused."""
-    shown = console or Console(highlight=False)
-    return (_by_links if wanted.policy == "link-affinity" else _by_bandwidth)(wanted, shown, as_json)
+def pick_one(request: PickRequest, *, as_json: bool = False, console: Console | None = None) -> bool:
+    """Choose devices and print the choice with its reasons; False if the request was refused."""
+    terminal = console or Console(highlight=False)
+    return (_by_links if request.policy == "link-affinity" else _by_bandwidth)(request, terminal, as_json)
 
 
-def _by_links(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT001 - told apart by the dispatch above
-    points = partial(weight, generation=wanted.generation) if wanted.generation else pair_score
-    scores = score_matrix(wanted.topology, points)
-    found = best_partition(scores, wanted.size, wanted.available, wanted.required, objective=wanted.objective)
-    if isinstance(found, Reason):
-        return print_json(Refused(refusal(found))) if as_json else tell_refusal(shown, refusal(found))
+def _by_links(request: PickRequest, terminal: Console, as_json: bool) -> bool:  # noqa: FBT001 - see the dispatch above
+    points = partial(weight, generation=request.generation) if request.generation else pair_score
+    scores = score_matrix(request.topology, points)
+    partition = best_partition(scores, request.size, request.available, request.required, objective=request.objective)
+    if isinstance(partition, Reason):
+        return print_json(Refused(refusal(partition))) if as_json else print_refusal(terminal, refusal(partition))
     if as_json:
-        missing = wanted.topology.problems
+        missing = request.topology.problems
         return print_json(
-            LinkAffinityAnswer(found.devices, found.score, found.total, found.sets, found.proven, missing)
+            LinkAffinityAnswer(
+                partition.devices, partition.score, partition.total, partition.sets, partition.proven, missing
+            )
         )
-    told = LabelledLines()
-    told.add("chosen", f"{_ids(wanted, found.devices)}  {_worth(wanted, scores, found)}", "bold green")
-    told.add("", _why_partition(wanted, found))
-    other = next_partition(machine_of(scores), wanted.question(), found, wanted.objective)
+    lines = LabelledLines()
+    lines.add("chosen", f"{_ids(request, partition.devices)}  {_worth(request, scores, partition)}", "bold green")
+    lines.add("", _why_partition(request, partition))
+    other = next_partition(machine_of(scores), request.question(), partition, request.objective)
     if other:
-        told.add("runner-up", f"{_ids(wanted, other.devices)}  {_worth(wanted, scores, other)}", "bold")
-        told.add("", _why_lost(wanted, scores, found, other))
-    if not found.proven:
-        told.add("note", "not proven the best: too many free devices for an exact search", "yellow")
-    if any(min(link, back).half_known for link, back in _both_ways(wanted.topology)):
-        told.add("note", "the PCIe path behind direct links is not known here: counted as SYS", "dim")
-    _tell_missing(told, wanted)
-    marks = Marks(found.devices, wanted.free())
-    shown.print(link_table(wanted.topology, scores, marks, shown.width), "", told.rows)
+        lines.add("runner-up", f"{_ids(request, other.devices)}  {_worth(request, scores, other)}", "bold")
+        lines.add("", _why_lost(request, scores, partition, other))
+    if not partition.proven:
+        lines.add("note", "may not be optimal: too many free devices for an exact search", "yellow")
+    if any(min(link, back).half_known for link, back in _both_ways(request.topology)):
+        lines.add("note", "the PCIe path of devices with direct links is unknown; counted as SYS", "dim")
+    _add_problems(lines, request)
+    marks = Marks(partition.devices, request.free())
+    terminal.print(link_table(request.topology, scores, marks, terminal.width), "", lines.rows)
     return True
 
 
-def _tell_missing(told: LabelledLines, wanted: Pick) -> None:
-    for warning in wanted.topology.warnings:
-        told.add("warning", warning, "yellow")
-    for problem in wanted.topology.problems:
-        told.add("missing", problem, "bold red")
+def _add_problems(lines: LabelledLines, request: PickRequest) -> None:
+    for warning in request.topology.warnings:
+        lines.add("warning", warning, "yellow")
+    for problem in request.topology.problems:
+        lines.add("missing", problem, "bold red")
 
 
 def _both_ways(topology: Topology) -> Iterator[tuple[Link, Link]]:
     return ((topology.links[i][j], topology.links[j][i]) for i, j in combinations(range(len(topology.links)), 2))
 
 
-def _why_lost(wanted: Pick, scores: Matrix, winner: Partition, loser: Partition) -> str:
-    if wanted.size == 1:
-        return single_lost(_loss(wanted, scores, winner), _loss(wanted, scores, loser))
-    return (set_lost if wanted.objective == "best-set" else partition_lost)(winner, loser)
+def _why_lost(request: PickRequest, scores: Matrix, winner: Partition, loser: Partition) -> str:
+    if request.size == 1:
+        return single_lost(_loss(request, scores, winner), _loss(request, scores, loser))
+    return (set_lost if request.objective == "best-set" else partition_lost)(winner, loser)
 
 
-def _loss(wanted: Pick, scores: Matrix, found: Partition) -> float:
-    """What the other free devices lose with one device."""
-    (device,) = found.devices
-    return sum(scores[device][other] for other in wanted.free() if other != device)
+def _loss(request: PickRequest, scores: Matrix, partition: Partition) -> float:
+    """Return the link score that the other free devices lose with this device."""
+    (device,) = partition.devices
+    return sum(scores[device][other] for other in request.free() if other != device)
 
 
-def _worth(wanted: Pick, scores: Matrix, found: Partition) -> str:
-    unit = "GB/s" if wanted.generation else "points"
-    if wanted.size == 1:
-        return f"its links to the other free devices are worth {_loss(wanted, scores, found):g} {unit}"
-    normal = "" if wanted.generation else f", {display_score(found.score, wanted.size):.1f} of 100"
-    return f"score {found.score:g} {unit}{normal}"
+def _worth(request: PickRequest, scores: Matrix, partition: Partition) -> str:
+    unit = " GB/s" if request.generation else ""
+    if request.size == 1:
+        return f"link score to the other free devices {_loss(request, scores, partition):g}{unit}"
+    return f"link score {partition.score:g}{unit}{best_share_text(scores, partition)}"
 
 
-def _why_partition(wanted: Pick, found: Partition) -> str:
-    if wanted.size == 1:
-        return "the device whose loss costs the other free ones least"
-    if wanted.objective == "best-set":
-        return "the best set, whatever it leaves"
-    sets = " ".join(map(devices_text, found.sets))
-    return f"the best set of the best partition, total {found.total:g}: {sets}"
+def _why_partition(request: PickRequest, partition: Partition) -> str:
+    if request.size == 1:
+        return "the device whose links the other free devices need least"
+    if request.objective == "best-set":
+        return "the best set, regardless of what it leaves"
+    sets = " ".join(map(devices_text, partition.sets))
+    return f"the best set of the best partition (total {partition.total:g}): {sets}"
 
 
-def _by_bandwidth(wanted: Pick, shown: Console, as_json: bool) -> bool:  # noqa: FBT001 - see _by_links
-    samples, links = wanted.topology.bandwidth, wanted.topology.links
-    found = best_bottleneck(samples, wanted.size, wanted.available, wanted.required, links=links)
-    if isinstance(found, Reason):
-        return print_json(Refused(refusal(found))) if as_json else tell_refusal(shown, refusal(found))
+def _by_bandwidth(request: PickRequest, terminal: Console, as_json: bool) -> bool:  # noqa: FBT001 - see _by_links
+    samples, links = request.topology.bandwidth, request.topology.links
+    choice = best_bottleneck(samples, request.size, request.available, request.required, links=links)
+    if isinstance(choice, Reason):
+        return print_json(Refused(refusal(choice))) if as_json else print_refusal(terminal, refusal(choice))
     if as_json:
-        value = found.value if isfinite(found.value) else None
-        return print_json(BandwidthAnswer(found.devices, value, found.suspects, found.proven, wanted.topology.problems))
-    fabric, told = fabric_of(samples, links), LabelledLines()
-    told.add("chosen", f"{_ids(wanted, found.devices)}{_gbs(found)}", "bold green")
-    asked = wanted.question()
-    if found.proven:
-        counts = fabric.left(asked.free & ~mask_of(found.devices))
-        left = ", ".join(f"{count} of {size}" for size, count in zip(SIZES, counts, strict=True) if count)
-        told.add("", f"leaves good sets to others: {left or 'none'}")
-    other = next_bottleneck(fabric, asked, found)
+        value = choice.value if isfinite(choice.value) else None
+        return print_json(
+            BandwidthAnswer(choice.devices, value, choice.suspects, choice.proven, request.topology.problems)
+        )
+    fabric, lines = fabric_of(samples, links), LabelledLines()
+    lines.add("chosen", f"{_ids(request, choice.devices)}{_bottleneck_text(choice)}", "bold green")
+    query = request.question()
+    if choice.proven:
+        counts = fabric.left(query.free & ~mask_of(choice.devices))
+        lines.add("", f"leaves for other pods: {left_text(counts)}")
+    other = next_bottleneck(fabric, query, choice)
     if other:
-        told.add("runner-up", f"{_ids(wanted, other.devices)}{_gbs(other)}", "bold")
-        told.add("", bottleneck_lost(fabric, asked.free, found, other))
-    if not found.proven:
-        told.add("note", "not proven the best: too many devices for an exact search", "yellow")
+        lines.add("runner-up", f"{_ids(request, other.devices)}{_bottleneck_text(other)}", "bold")
+        lines.add("", bottleneck_lost(fabric, query.free, choice, other))
+    if not choice.proven:
+        lines.add("note", "may not be optimal: too many devices for an exact search", "yellow")
     if not samples:
-        told.add("note", "nothing was measured here: link kinds count with the usual GB/s of their class", "dim")
-    for i, j in found.suspects:
-        ways = f"{samples[i][j]:g} and {samples[j][i]:g} GB/s by direction"
-        told.add("suspect", f"{i}-{j}: {ways}; counted as {fabric.values[i][j]:g}", "yellow")
-    _tell_missing(told, wanted)
-    marks = Marks(found.devices, wanted.free())
-    shown.print(bandwidth_table(fabric.values, marks, found.suspects, shown.width), "", told.rows)
+        lines.add("note", "no measurements: bandwidth is estimated from the link kinds", "dim")
+    for i, j in choice.suspects:
+        ways = f"{samples[i][j]:g} and {samples[j][i]:g} GB/s in the two directions"
+        lines.add("suspect", f"{i}-{j}: {ways}; counted as {fabric.values[i][j]:g} GB/s", "yellow")
+    _add_problems(lines, request)
+    marks = Marks(choice.devices, request.free())
+    terminal.print(bandwidth_table(fabric.values, marks, choice.suspects, terminal.width), "", lines.rows)
     return True
 
 
-def _gbs(found: Bottleneck) -> str:
-    return f"  slowest pair {found.value:g} GB/s" if isfinite(found.value) else ""
+def _bottleneck_text(choice: Bottleneck) -> str:
+    return f"  slowest pair {choice.value:g} GB/s" if isfinite(choice.value) else ""
 
 
-def _ids(wanted: Pick, devices: tuple[int, ...]) -> str:
-    """Positions, and ids beside them where the machine has any."""
-    ids = [wanted.topology.devices[device] for device in devices]
+def _ids(request: PickRequest, devices: tuple[int, ...]) -> str:
+    """Return the positions, with IDs if the machine has any."""
+    ids = [request.topology.devices[device] for device in devices]
     named = [name for name in ids if not name.startswith("#")]
     return devices_text(devices) + (f" ({', '.join(named)})" if named else "")

@@ -1,4 +1,4 @@
-"""Groups of a file planned on a cluster, one after the other."""
+"""Plans the groups of a job file on a cluster, one after the other."""
 
 from __future__ import annotations
 
@@ -29,52 +29,52 @@ if TYPE_CHECKING:
 __all__ = ["Planned", "cluster_of", "plan_groups"]
 
 STEPS: Final = 100_000
-SOON: Final = 0.001  # seconds between two pods of a file
-MADE: Final = "file"
-"""whose convention makes a group of pods that say nothing of one"""
+AGE_STEP: Final = 0.001  # seconds between the creation times of two pods of a file
+FILE_SOURCE: Final = "file"
+"""source of groups that exist only because their pods are in one file"""
 _MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A group with its plan, or why there is none, and the nodes as they are then."""
+    """A group with its plan or the reasons against one, and the nodes with the plan applied."""
 
-    told: GroupExplanation
+    group: GroupExplanation
     nodes: tuple[NodeInspection, ...]
 
 
 def cluster_of(on: str | None, fleet: str | None) -> tuple[Broker, float]:
-    """A broker that knows the cluster of a file, `-` for standard input, with machines beside it; and the time there."""
+    """Return a broker for the cluster of a file (`-` for standard input) plus a fleet, and the time of that cluster."""
     if on is None and fleet is None:
-        raise InputError("name a cluster: --on FILE, or machines: --fleet dgx1-v100=4")
+        raise InputError("cluster required: --on FILE, or --fleet dgx1-v100=4")
     broker, now = (Broker(), 0.0) if on is None else load_broker(on)
     if fleet is not None:
         broker.observe(list(_machines(fleet, broker.state.cluster.nodes)), now)
     if not broker.state.cluster.nodes:
-        raise InputError(f"{file_name(on or '')}: no node in it")
+        raise InputError(f"{file_name(on or '')}: contains no nodes")
     return broker, now
 
 
 def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
-    """Each group on what those before it left."""
+    """Plan each group on the devices that the previous ones left."""
     broker.observe(job.objects, now)
-    groups = [[replace(pod, created=now + SOON * place) for place, pod in enumerate(group)] for group in job.groups]
+    groups = [[replace(pod, created=now + AGE_STEP * place) for place, pod in enumerate(group)] for group in job.groups]
     for pods in groups:
         broker.observe(pods, now)
         uid = pods[0].uid
-        # Gangs that start together are not planned before all of them are there.
+        # Gangs of one bundle are planned only once all of them are observed.
         bundle = broker.state.groups.bundle_of(broker.state.groups.key_of(uid))
         for others in groups if bundle else ():
             if _gang(others[0]) in bundle:
                 broker.observe(others, now)
-        # As a scheduler would: the first member that is tried brings the plan about, and it holds for those after.
+        # As with a scheduler, filtering the first member creates the plan for all members.
         broker.filter(pods[0], sorted(broker.state.cluster.nodes), now)
         while broker.state.groups.key_of(uid) in broker.state.runs:
             broker.step(now, STEPS)
-        told = broker.explain_group(uid, now)
-        if told:
-            asked = _as_asked(told)
-            own = replace(asked, source=MADE) if told.key in job.made else asked
+        group = broker.explain_group(uid, now)
+        if group:
+            answer = _as_what_if(group)
+            own = replace(answer, source=FILE_SOURCE) if group.key in job.made else answer
             yield Planned(own, broker.inspect(None, now))
 
 
@@ -83,20 +83,20 @@ def _gang(pod: PodView) -> str:
     return gang_name(pod, group) if group else ""
 
 
-def _as_asked(told: GroupExplanation) -> GroupExplanation:
-    """The plan as an answer to a question: nothing is held for anybody."""
-    if told.stage != "held":
-        return told
-    members = tuple(replace(member, state="fits") if member.state == "planned" else member for member in told.members)
-    return replace(told, stage="fits", held=0.0, members=members)
+def _as_what_if(group: GroupExplanation) -> GroupExplanation:
+    """Return the plan as a what-if answer: nothing is reserved."""
+    if group.stage != "held":
+        return group
+    members = tuple(replace(member, state="fits") if member.state == "planned" else member for member in group.members)
+    return replace(group, stage="fits", held=0.0, members=members)
 
 
 def _machines(text: str, known: Iterable[str]) -> Iterator[WatchEvent]:
-    """Nodes as `dgx1-v100=4,hgx-h100/share=2` or a file names them, called as no node of the cluster is."""
-    there = set(known)
+    """Yield the nodes of a fleet such as `dgx1-v100=4,hgx-h100/share=2`, with names that the cluster does not use."""
+    taken = set(known)
     for machine, count in fleet_of(text).items():
         name, _, mode = machine.partition("/")
-        width = len(str(count - 1))  # as `linkwise up` counts them
-        called = (f"{machine.replace('/', '-')}-{number:0{width}}" for number in itertools.count())
-        for node in itertools.islice((one for one in called if one not in there), count):
+        width = len(str(count - 1))  # as `linkwise up` numbers them
+        names = (f"{machine.replace('/', '-')}-{number:0{width}}" for number in itertools.count())
+        for node in itertools.islice((one for one in names if one not in taken), count):
             yield from fleet_node(profile(name), node, mode=_MODES[mode])

@@ -1,4 +1,4 @@
-"""Plans shown to a person, as tables and a picture of nodes and devices, or as JSON."""
+"""Prints plans as tables and a device map, or as JSON."""
 
 from __future__ import annotations
 
@@ -30,73 +30,74 @@ __all__ = ["show"]
 LETTERS: Final = ascii_uppercase + ascii_lowercase
 COLOURS: Final = ("green", "cyan", "yellow", "magenta", "blue", "red")
 FREE: Final = "."
-TAKEN: Final = "x"
-BROKEN: Final = "!"
-MOST_ROWS: Final = 16
-"""nodes in the picture"""
-LEAST_NAME: Final = 8
-MOST_NAME: Final = 28
-"""columns of a node's name in the picture"""
+IN_USE: Final = "x"
+UNHEALTHY: Final = "!"
+MAX_NODES: Final = 16
+"""nodes in the device map"""
+MIN_NAME: Final = 8
+MAX_NAME: Final = 28
+"""width of a node name in the device map"""
 
 
 def show(planned: Sequence[Planned], *, explain: bool, as_json: bool) -> None:
-    """All groups, in the order in which they were planned."""
+    """Print all groups in the order in which they were planned."""
     if as_json:
-        documents = [_document(found.told, explain=explain) for found in planned]
+        documents = [_document(plan.group, explain=explain) for plan in planned]
         sys.stdout.write(json.dumps(documents, indent=2) + "\n")
         return
     console = Console(highlight=False, markup=False)
-    for number, found in enumerate(planned):
+    for number, plan in enumerate(planned):
         if number:
             console.print()
-        _show(console, found, explain=explain)
+        _show(console, plan, explain=explain)
 
 
-def _document(told: GroupExplanation, *, explain: bool) -> dict[str, object]:
-    counted = {"there": told.there, "missing": told.missing, "whole": told.whole}
-    return {**asdict(told), **counted, "why": explanation_lines(told) if explain else []}
+def _document(group: GroupExplanation, *, explain: bool) -> dict[str, object]:
+    counted = {"there": group.there, "missing": group.missing, "whole": group.whole}
+    return {**asdict(group), **counted, "why": explanation_lines(group) if explain else []}
 
 
-def _show(console: Console, found: Planned, *, explain: bool) -> None:
-    told = found.told
-    heading, *lines = explanation_lines(told)
-    console.print(heading, style="bold" if told.whole else "bold yellow")
-    marks = _marks(told)
-    if told.hosts:
+def _show(console: Console, plan: Planned, *, explain: bool) -> None:
+    group = plan.group
+    heading, *lines = explanation_lines(group)
+    console.print(heading, style="bold" if group.whole else "bold yellow")
+    marks = _marks(group)
+    if group.hosts:
         console.print()
-        print_table(console, _members(told, marks))
-    if found.nodes:
+        print_table(console, _members(group, marks))
+    if plan.nodes:
         console.print()
-        console.print(_picture(found.nodes, told, marks, console.width))
-    if told.levels:
+        console.print(_device_map(plan.nodes, group, marks, console.width))
+    if group.levels:
         console.print()
-        print_table(console, _levels(told))
-    if explain or not told.whole:
+        print_table(console, _levels(group))
+    if explain or not group.whole:
         console.print()
         for line in lines:
             console.print(Padding.indent(Text(line), 2))
 
 
-def _marks(told: GroupExplanation) -> dict[str, Text]:
-    """A sign for every member that has devices, by UID."""
-    members = [member for member in told.members if member.devices]
-    signs = LETTERS if len(members) <= len(LETTERS) else [str(number) for number in range(len(members))]
+def _marks(group: GroupExplanation) -> dict[str, Text]:
+    """Return the mark of every member with devices, by UID."""
+    members = [member for member in group.members if member.devices]
+    letters = LETTERS if len(members) <= len(LETTERS) else [str(number) for number in range(len(members))]
     return {
-        member.uid: Text(signs[place], f"bold {COLOURS[place % len(COLOURS)]}") for place, member in enumerate(members)
+        member.uid: Text(letters[place], f"bold {COLOURS[place % len(COLOURS)]}")
+        for place, member in enumerate(members)
     }
 
 
-def _members(told: GroupExplanation, marks: Mapping[str, Text]) -> Table:
+def _members(group: GroupExplanation, marks: Mapping[str, Text]) -> Table:
     table = headed_table("", "member", "node", "devices", "slowest pair", names=("", "member", "node"))
-    for member in told.members:
-        sign = marks.get(member.uid, Text(""))
-        table.add_row(sign, member.name, *_place(member))
+    for member in group.members:
+        mark = marks.get(member.uid, Text(""))
+        table.add_row(mark, member.name, *_place(member))
     return table
 
 
 def _place(member: ToldMember) -> tuple[Text, Text, Text]:
     if not member.node:
-        return Text(_NOWHERE.get(member.state, "waits"), "yellow"), Text(""), Text("")
+        return Text(_UNPLACED.get(member.state, "Pending"), "yellow"), Text(""), Text("")
     parts = [part for part in member.devices if part.indices]
     several = len(parts) > 1
     devices = ", ".join(
@@ -106,28 +107,32 @@ def _place(member: ToldMember) -> tuple[Text, Text, Text]:
     return Text(member.node + bound), Text(devices or "none"), Text(speed_text(member.bottleneck) or "-")
 
 
-_NOWHERE: Final = {"left out": "no room", "extra": "placed alone", "gated": "gated"}
+_UNPLACED: Final = {"left out": "does not fit", "extra": "scheduled alone", "gated": "gated"}
 
 
-def _picture(nodes: Sequence[NodeInspection], told: GroupExplanation, marks: Mapping[str, Text], columns: int) -> Table:
-    """One row a node: those with members first, then those with the most idle devices."""
-    homes = {host.name for host in told.hosts}
+def _device_map(
+    nodes: Sequence[NodeInspection], group: GroupExplanation, marks: Mapping[str, Text], columns: int
+) -> Table:
+    """Return one row per node: nodes with members first, then those with the most idle devices."""
+    homes = {host.name for host in group.hosts}
     order = sorted(
         nodes, key=lambda node: (node.name not in homes, -node.idle if node.name not in homes else 0, node.name)
     )
-    shown = order[:MOST_ROWS]
+    shown = order[:MAX_NODES]
     width = max((len(node.devices) for node in shown), default=0)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     cell = max([len(str(width)), *(len(mark) for mark in marks.values())])
-    room = max(LEAST_NAME, columns - width * (cell + 1) - 1)
-    table.add_column("node", max_width=min(MOST_NAME, room), no_wrap=True, overflow="ellipsis")
+    name_width = max(MIN_NAME, columns - width * (cell + 1) - 1)
+    table.add_column("node", max_width=min(MAX_NAME, name_width), no_wrap=True, overflow="ellipsis")
     for place in range(width):
         table.add_column(str(place), justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for node in shown:
         cells = [_cell(device, marks) for device in node.devices]
-        lost = sum(pod.devices for pod in node.unattributed)
-        table.add_row(node.name, *cells, *[""] * (width - len(cells)), f"{lost} of them taken" if lost else "")
+        unrecorded = sum(pod.devices for pod in node.unattributed)
+        table.add_row(
+            node.name, *cells, *[""] * (width - len(cells)), f"{unrecorded} of them in use" if unrecorded else ""
+        )
     if len(order) > len(shown):
         table.add_row(Text(f"and {len(order) - len(shown)} more", "dim"))
     return table
@@ -138,14 +143,14 @@ def _cell(device: InspectedDevice, marks: Mapping[str, Text]) -> Text:
     if own is not None:
         return own
     if not device.healthy:
-        return Text(BROKEN, "red")
-    return Text(TAKEN, "dim") if device.pods or device.whole or device.share else Text(FREE)
+        return Text(UNHEALTHY, "red")
+    return Text(IN_USE, "dim") if device.pods or device.whole or device.share else Text(FREE)
 
 
-def _levels(told: GroupExplanation) -> Table:
-    table = headed_table("level", "what the plan is worth", "proven", names=("level",))
-    for level in told.levels:
-        text = level_text(level, told)
+def _levels(group: GroupExplanation) -> Table:
+    table = headed_table("level", "result of the plan", "proven", names=("level",))
+    for level in group.levels:
+        text = level_text(level, group)
         if text:
             table.add_row(level.name, text.partition(";")[0], "yes" if level.proven else "no")
     return table

@@ -1,4 +1,4 @@
-"""Explanations of things of a cluster, shown to a person or as data."""
+"""Prints explanations of pods, groups and nodes as text, JSON or YAML."""
 
 from __future__ import annotations
 
@@ -21,44 +21,42 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
 
-    Told = Explanation | GroupExplanation | NodeExplanation
+    AnyExplanation = Explanation | GroupExplanation | NodeExplanation
 
-__all__ = ["explain_pod", "explain_thing", "plain", "print_data", "show_lines"]
+__all__ = ["explain_object", "explain_pod", "plain", "print_data", "show_lines"]
 
-UNBOUND: Final = (
-    "no scheduler has bound it yet: if that lasts, look at its schedulerName, its events, and the scheduler"
-)
+NOT_BOUND: Final = "not bound by a scheduler: if this persists, check its schedulerName, its events and the scheduler"
 
 
-def explain_thing(seen: ClusterReader, kind: str, name: str, namespace: str) -> Told:
-    """What is to say of a pod, a group or a node; NotThereError suggests near names."""
-    told: Told | None
+def explain_object(reader: ClusterReader, kind: str, name: str, namespace: str) -> AnyExplanation:
+    """Explain a pod, group or node; NotThereError suggests similar names."""
+    explanation: AnyExplanation | None
     match kind:
         case "pod":
-            told = explain_pod(seen, seen.pod(namespace, name))
+            explanation = explain_pod(reader, reader.pod(namespace, name))
         case "group":
-            told = seen.broker.explain_group(seen.group(namespace, name), seen.now)
+            explanation = reader.broker.explain_group(reader.group(namespace, name), reader.now)
         case _:
-            told = seen.broker.explain_node(seen.node(name), seen.now)
-    if told is None:
-        raise NotThereError(f"nothing is known of {kind} {name}")
-    return told
+            explanation = reader.broker.explain_node(reader.node(name), reader.now)
+    if explanation is None:
+        raise NotThereError(f"{kind} {name} not found")
+    return explanation
 
 
-def explain_pod(seen: ClusterReader, uid: str, *, plan: bool = True) -> Explanation | None:
-    """The same of a pod; what schedulers asked and were offered is known to the service alone."""
-    told = seen.broker.explain(uid, seen.now, plan=plan)
-    if told is None or told.offered is None:
-        return told
-    notes = (*told.notes, UNBOUND) if told.state == "fits" else told.notes
-    return replace(told, offered=None, notes=notes)
+def explain_pod(reader: ClusterReader, uid: str, *, plan: bool = True) -> Explanation | None:
+    """Explain a pod; only the service knows the offers that were made to schedulers."""
+    explanation = reader.broker.explain(uid, reader.now, plan=plan)
+    if explanation is None or explanation.offered is None:
+        return explanation
+    notes = (*explanation.notes, NOT_BOUND) if explanation.state == "fits" else explanation.notes
+    return replace(explanation, offered=None, notes=notes)
 
 
-def show_lines(told: Told, form: str | None) -> None:
-    """One sentence a line, the most important first."""
-    heading, *lines = explanation_lines(told)
+def show_lines(explanation: AnyExplanation, form: str | None) -> None:
+    """Print one sentence per line, the most important first."""
+    heading, *lines = explanation_lines(explanation)
     if form:
-        print_data({"lines": [heading, *lines], "data": plain(told)}, form)
+        print_data({"lines": [heading, *lines], "data": plain(explanation)}, form)
         return
     console = Console(highlight=False, markup=False)
     console.print(Text(heading, "bold"))
@@ -66,16 +64,16 @@ def show_lines(told: Told, form: str | None) -> None:
         console.print(Padding.indent(Text(line), 2))
 
 
-def plain(told: Any) -> Any:  # noqa: ANN401 - any dataclass
-    """A value as JSON has it."""
-    return msgspec.to_builtins(asdict(told), str_keys=True)
+def plain(explanation: Any) -> Any:  # noqa: ANN401 - any dataclass
+    """Convert a dataclass to JSON-compatible values."""
+    return msgspec.to_builtins(asdict(explanation), str_keys=True)
 
 
 def print_data(document: object, form: str) -> None:
-    """A document as JSON or YAML."""
+    """Print a document as JSON or YAML."""
     if form == "json":
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
         return
-    import yaml  # noqa: PLC0415 - only those who want it need it
+    import yaml  # noqa: PLC0415 - only needed for YAML
 
     sys.stdout.write(yaml.safe_dump(document, sort_keys=False, width=100))

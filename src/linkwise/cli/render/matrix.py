@@ -1,10 +1,7 @@
-"""A machine's pairs as a table in colour: chosen devices with a star, those not to be had with a minus.
+"""Link and bandwidth matrices in colour, usage bars, and short descriptions of a node's links.
 
-How full something is, as a bar of signs.
-
-How the devices of a node are linked, in a word.
+In a matrix, a star marks chosen devices and a minus marks devices that are not available.
 """
-# Joined from matrix, bars, links: one docstring for all.
 
 from __future__ import annotations
 
@@ -37,26 +34,26 @@ COLOURS: Final = ("green", "cyan", "yellow", "magenta", "red")
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Which devices to point out."""
+    """Devices to highlight."""
 
     chosen: Collection[int]
     available: Collection[int]
 
     def name(self, device: int) -> Text:
-        """A device's heading."""
+        """Return the heading of a device."""
         if device in self.chosen:
             return Text(f"*{device}", "bold")
         return Text(f" {device}") if device in self.available else Text(f"-{device}", "dim")
 
     def style(self, i: int, j: int, colour: str) -> str:
-        """How the cell of a pair looks."""
+        """Return the style of the cell of a pair."""
         if i in self.chosen and j in self.chosen:
             return f"{colour} bold reverse"
         return colour if i in self.available and j in self.available else "dim"
 
 
 def link_table(topology: Topology, scores: Matrix, marks: Marks, width: int) -> RenderableType:
-    """Link kinds, coloured by score; the PCIe path beside direct links is left out where there is no room for it."""
+    """Return the link kinds, coloured by score; a narrow terminal gets no PCIe path beside direct links."""
 
     def cell(i: int, j: int) -> str:
         return topology.links[i][j]
@@ -65,7 +62,7 @@ def link_table(topology: Topology, scores: Matrix, marks: Marks, width: int) -> 
 
 
 def bandwidth_table(values: Matrix, marks: Marks, suspects: Collection[tuple[int, int]], width: int) -> RenderableType:
-    """Mended bandwidth, coloured by value; a question mark where a sample was not believed."""
+    """Return the cleaned bandwidth, coloured by value; a question mark marks samples that were replaced."""
 
     def cells(digits: int) -> Cell:
         def cell(i: int, j: int) -> str:
@@ -108,7 +105,7 @@ def _table(cell: Cell, worth: Matrix, marks: Marks, gap: int) -> Table:
 
 
 def _colours(values: set[float]) -> dict[float, str]:
-    """A colour for every value: values near each other share one, and the best is green."""
+    """Return a colour for every value: similar values share a colour, and the best is green."""
     colours: dict[float, str] = {}
     step, previous = 0, max(values, default=0.0)
     for value in sorted(values, reverse=True):
@@ -119,48 +116,47 @@ def _colours(values: set[float]) -> dict[float, str]:
     return colours
 
 
-WIDTH: Final = 20
-"""signs of a bar that is full"""
+BAR_WIDTH: Final = 20
 FULL, EMPTY = "#", "."
 
 
-def bar(part: float, width: int = WIDTH) -> Text:
-    """A part of 1; whatever is more than nothing has a sign."""
-    signs = min(width, max(round(part * width), int(part > 0)))
-    return Text(FULL * signs, "cyan") + Text(EMPTY * (width - signs), "dim")
+def bar(part: float, width: int = BAR_WIDTH) -> Text:
+    """Return a bar for a fraction; a fraction above 0 has at least one mark."""
+    marks = min(width, max(round(part * width), int(part > 0)))
+    return Text(FULL * marks, "cyan") + Text(EMPTY * (width - marks), "dim")
 
 
 _WORDS: Final = {"NV": "NVLink", "HCCS": "HCCS", "XGMI": "XGMI", "MX": "MetaXLink", "UB": "UB", "SIO": "SIO"}
 
 
-def links_text(stock: NodeInventory) -> str:
-    """`NVLink`, `2 rings of 4`, `PCIe`, `measured`; empty if nobody tells."""
-    found = [*_rings(stock), *_kinds(stock.topology)]
-    if stock.topology and stock.topology.bandwidth:
-        found.append("measured")
-    return ", ".join(found)
+def links_text(inventory: NodeInventory) -> str:
+    """Return a short description such as `NVLink`, `2 rings of 4`, `PCIe`, `measured`; empty without link data."""
+    parts = [*_rings(inventory), *_kinds(inventory.topology)]
+    if inventory.topology and inventory.topology.bandwidth:
+        parts.append("measured")
+    return ", ".join(parts)
 
 
-def rings_of(stock: NodeInventory) -> tuple[tuple[int, ...], ...]:
-    """Positions that form a ring or an island; none where all are one."""
-    found = tuple(ring for ring in rings(stock.topology) if len(ring) > 1) if stock.topology else ()
-    if found or not stock.profile:
-        return found
-    profile = known_profile(stock.profile)
-    return profile.groups(len(stock.devices)) if profile and profile.group > 1 else ()
+def rings_of(inventory: NodeInventory) -> tuple[tuple[int, ...], ...]:
+    """Return the positions of each ring or island; empty if there is only one."""
+    islands = tuple(ring for ring in rings(inventory.topology) if len(ring) > 1) if inventory.topology else ()
+    if islands or not inventory.profile:
+        return islands
+    profile = known_profile(inventory.profile)
+    return profile.groups(len(inventory.devices)) if profile and profile.group > 1 else ()
 
 
-def _rings(stock: NodeInventory) -> list[str]:
-    found = rings_of(stock) if stock.profile else ()
-    if not found:
+def _rings(inventory: NodeInventory) -> list[str]:
+    islands = rings_of(inventory) if inventory.profile else ()
+    if not islands:
         return []
-    sizes = sorted({len(ring) for ring in found})
-    count = f"{len(found)} ring{'' if len(found) == 1 else 's'}"
+    sizes = sorted({len(ring) for ring in islands})
+    count = f"{len(islands)} ring{'' if len(islands) == 1 else 's'}"
     return [f"{count} of {' or '.join(map(str, sizes))}"]
 
 
 def _kinds(topology: Topology | None) -> list[str]:
-    """Direct links by the name of their kind, and PCIe where pairs have nothing else."""
+    """Return the kinds of direct links, and PCIe if some pairs have nothing else."""
     if topology is None or not topology.links:
         return []
     pairs = [topology.links[i][j] for i, j in combinations(range(len(topology.devices)), 2)]

@@ -1,4 +1,4 @@
-"""A machine's links as a picture: islands apart from each other, fast links thick and bright.
+"""Draws the links of a machine as SVG: islands apart from each other, fast links thick and bright.
 
 SVG is text, so the standard library is enough.
 """
@@ -30,11 +30,11 @@ Point = tuple[float, float]
 
 
 def drawing(topology: Topology, title: str = "") -> str:
-    """The picture as SVG."""
+    """Return the drawing as SVG."""
     places = _places(topology)
     kinds = _kinds(topology)
     radius = min(24.0, SIZE * 1.1 / max(len(topology.devices), 1))
-    fastest_first = sorted(kinds.values(), key=lambda found: -found[1])
+    fastest_first = sorted(kinds.values(), key=lambda kind: -kind[1])
     order = list(dict.fromkeys(kind for kind, _ in fastest_first))
     strokes = {kind: STROKES[min(number, len(STROKES) - 1)] for number, kind in enumerate(order)}
     strokes |= dict.fromkeys(order[1:][-1:], STROKES[-1])  # the slowest of several stays in the background
@@ -52,7 +52,7 @@ def drawing(topology: Topology, title: str = "") -> str:
 
 
 def _places(topology: Topology) -> list[Point]:
-    """Every island on a circle of its own, the islands on a circle around the middle."""
+    """Return the position of each device: each island on its own circle, the islands on a circle around the centre."""
     islands = [ring for ring in rings(topology) if len(ring) > 1]
     alone = tuple(i for i in range(len(topology.devices)) if not any(i in ring for ring in islands))
     groups = [*islands, *([alone] if alone else [])]
@@ -73,7 +73,7 @@ def _places(topology: Topology) -> list[Point]:
 
 
 def _kinds(topology: Topology) -> dict[tuple[int, int], tuple[str, float]]:
-    """For every pair of which something is known: what to call its link, and how fast that is beside others."""
+    """Return the link name and a relative speed for every pair with link data."""
     pairs = list(combinations(range(len(topology.devices)), 2))
     if topology.links:
         links = {pair: min(topology.links[pair[0]][pair[1]], topology.links[pair[1]][pair[0]]) for pair in pairs}
@@ -87,7 +87,7 @@ def _kinds(topology: Topology) -> dict[tuple[int, int], tuple[str, float]]:
 
 
 def _name(link: Link) -> str:
-    """The direct links, or the PCIe path where there are none: a picture has no room for both."""
+    """Return the direct links, or the PCIe path if there are none."""
     return link.split("+")[0]
 
 
@@ -113,7 +113,7 @@ def _legend(
     kinds: dict[tuple[int, int], tuple[str, float]],
     title: str,
 ) -> list[str]:
-    counts = {kind: sum(found == kind for found, _ in kinds.values()) for kind in order}
+    counts = {kind: sum(name == kind for name, _ in kinds.values()) for kind in order}
     lines = [f'<text x="{SIZE + 10}" y="40" font-size="14" font-weight="bold">{escape(title)}</text>']
     for number, kind in enumerate(order):
         y = 70 + 24 * number

@@ -1,10 +1,7 @@
-"""Tables in which sentences are broken and names are not, whatever the width of the terminal.
+"""Tables and labelled lines for the terminal.
 
-A line of a table, with the same as data.
-
-Labelled sentences, one below the other, as a person reads the answer to a question.
+Sentences wrap at the width of the terminal; names never do, so that they can be copied.
 """
-# Joined from tables, rows, told: one docstring for all.
 
 from __future__ import annotations
 
@@ -37,39 +34,38 @@ __all__ = [
     "headed_table",
     "least_width",
     "print_json",
+    "print_refusal",
     "print_table",
-    "tell_refusal",
 ]
 
-_GAP: Final = 2
-"""between two columns"""
-MANY: Final = 50
-"""rows beyond which laying them out one by one is felt"""
-_TEXT: Final = 16
-"""columns that a sentence needs at least to be read"""
+_GAP: Final = 2  # columns between cells
+FAST_ROWS: Final = 50
+"""rows above which rich's layout takes noticeable time"""
+_MIN_TEXT: Final = 16
+"""minimum width of a column of sentences"""
 
 
 def headed_table(*columns: str, names: Collection[str] = ()) -> Table:
-    """An empty table; what stands under `names` is never broken, so that it can be copied."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    """Return an empty table; columns in `names` never wrap."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=column in names)
-    return made
+        table.add_column(column, overflow="fold", no_wrap=column in names)
+    return table
 
 
 def least_width(table: Table) -> int:
-    """The width below which a name would be cut, or a word of a sentence."""
+    """Return the width below which a name or a word would be cut."""
     return _total([least for least, _ in _needs(table)])
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print it; where the terminal is too narrow for the names, lines run on as kubectl's do."""
+    """Print a table; on a terminal that is too narrow for the names, lines overflow as with kubectl."""
     usual, needs = console.width, list(_needs(table))
     widths = _widths(needs, usual)
     for column, width in zip(table.columns, widths, strict=True):
-        column.width = width  # left to itself, a table cuts what it has no room for
+        column.width = width  # rich would cut cells that do not fit
     console.width = max(usual, _total(widths))
-    if len(table.rows) > MANY and widths == [most for _, most in needs]:
+    if len(table.rows) > FAST_ROWS and widths == [most for _, most in needs]:
         _print_lines(console, table, widths)
     else:
         console.print(table)
@@ -77,7 +73,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def _print_lines(console: Console, table: Table, widths: Sequence[int]) -> None:
-    """A table of which nothing is broken, in a tenth of the time: each row is a line."""
+    """Print a table without wrapped cells, ten times as fast as rich."""
     head = headed_table(*(str(column.header) for column in table.columns))
     for column, width in zip(head.columns, widths, strict=True):
         column.width = width
@@ -96,23 +92,23 @@ def _print_lines(console: Console, table: Table, widths: Sequence[int]) -> None:
 
 
 def _needs(table: Table) -> Iterator[tuple[int, int]]:
-    """How many columns each column needs at least, and at most."""
+    """Yield the minimum and maximum width of each column."""
     for column in table.columns:
         texts = [str(cell) for cell in (column.header, *column.cells)]
         longest = max(map(cell_len, texts))
         word = max(cell_len(word) for text in texts for word in text.split() or [""])
-        yield (longest if column.no_wrap else max(word, min(longest, _TEXT))), longest
+        yield (longest if column.no_wrap else max(word, min(longest, _MIN_TEXT))), longest
 
 
 def _widths(needs: Sequence[tuple[int, int]], columns: int) -> list[int]:
-    """What each gets of so many: the least, and of what is left as much as the others leave it."""
+    """Distribute the width: each column gets its minimum, and a fair part of the rest."""
     widths = [least for least, _ in needs]
     wanting = sorted((most - least, place) for place, (least, most) in enumerate(needs) if most > least)
     spare = max(0, columns - _total(widths))
     for others, (more, place) in zip(range(len(wanting), 0, -1), wanting, strict=True):
-        given = min(more, spare // others)
-        widths[place] += given
-        spare -= given
+        extra = min(more, spare // others)
+        widths[place] += extra
+        spare -= extra
     return widths
 
 
@@ -121,37 +117,37 @@ def _total(widths: Sequence[int]) -> int:
 
 
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-FEW: Final = 2
-"""of a unit, under which the next smaller one is used"""
+MIN_UNITS: Final = 2
+"""of a unit; below that the next smaller unit is used"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in one column."""
+    """One cell of a row."""
 
     text: str
     style: str = ""
     wide: bool = False
-    """whether the column is only shown to those who want to see more"""
+    """shown only with -o wide"""
     always: bool = False
-    """whether it is shown though nothing stands in it"""
+    """shown even if the column is empty"""
     short: bool = False
-    """whether it is never broken"""
+    """never wrapped"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing; all rows of a table have the same columns."""
+    """One row; all rows of a table have the same columns."""
 
     cells: dict[str, Cell]
     document: Callable[[], Any]
-    """it as JSON; worked out only for those who want that"""
+    """the row as JSON, computed only if needed"""
 
 
 def age_text(seconds: float) -> str:
-    """As kubectl writes ages: 45s, 12m, 3h, 5d."""
+    """Format an age as kubectl does: 45s, 12m, 3h, 5d."""
     for size, unit in _UNITS:
-        if seconds >= FEW * size:
+        if seconds >= MIN_UNITS * size:
             return f"{int(seconds // size)}{unit}"
     return f"{max(0, int(seconds))}s"
 
@@ -165,19 +161,19 @@ class LabelledLines:
         self.rows.add_column()
 
     def add(self, label: str, sentence: str, style: str = "") -> None:
-        """One more; the style is the label's."""
+        """Add a row; the style applies to the label."""
         self.rows.add_row(Text(label, style), Text(sentence))
 
 
 def print_json(answer: Answer) -> bool:
-    """The answer as one line of JSON; whether something was chosen."""
+    """Print the answer as one line of JSON; return whether devices were chosen."""
     sys.stdout.write(encode_answer(answer).decode() + "\n")
     return not isinstance(answer, Refused)
 
 
-def tell_refusal(console: Console, sentence: str) -> bool:
-    """A refusal, and that nothing was chosen."""
-    told = LabelledLines()
-    told.add("refused", sentence, "bold red")
-    console.print(told.rows)
+def print_refusal(console: Console, sentence: str) -> bool:
+    """Print a refusal and return False."""
+    lines = LabelledLines()
+    lines.add("refused", sentence, "bold red")
+    console.print(lines.rows)
     return False

@@ -1,4 +1,4 @@
-"""A node, a pod or a group in full: its links in colour, who has what, and the sentences of the service."""
+"""Prints the details of a node, pod or group: links, device usage and explanations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from linkwise.cli.get.nodes import device_state, holder_text
 from linkwise.cli.plan.planning import Planned
 from linkwise.cli.plan.view import show as show_plans
-from linkwise.cli.render.explanation import explain_thing
+from linkwise.cli.render.explanation import explain_object
 from linkwise.cli.render.matrix import Marks, bandwidth_table, bar, link_table, links_text, rings_of
 from linkwise.cli.render.tables import headed_table, print_table
 from linkwise.engine.reasons.catalog import devices_text
@@ -37,67 +37,67 @@ if TYPE_CHECKING:
 __all__ = ["describe"]
 
 
-def describe(seen: ClusterReader, kind: str, name: str, namespace: str) -> None:
-    """All of it, on standard output."""
+def describe(reader: ClusterReader, kind: str, name: str, namespace: str) -> None:
+    """Print the details of an object to standard output."""
     console = Console(highlight=False, markup=False)
-    told = explain_thing(seen, kind, name, namespace)
-    if isinstance(told, GroupExplanation):
-        show_plans([Planned(told, _with_plan(seen, told))], explain=True, as_json=False)
-    elif isinstance(told, NodeExplanation):
-        _node(console, seen, told)
+    explanation = explain_object(reader, kind, name, namespace)
+    if isinstance(explanation, GroupExplanation):
+        show_plans([Planned(explanation, _with_plan(reader, explanation))], explain=True, as_json=False)
+    elif isinstance(explanation, NodeExplanation):
+        _node(console, reader, explanation)
     else:
-        _pod(console, seen, told)
+        _pod(console, reader, explanation)
 
 
-def _with_plan(seen: ClusterReader, told: GroupExplanation) -> tuple[NodeInspection, ...]:
-    """The nodes of a group as they are with all its members there."""
-    coming = {(member.node, index): member for member in told.members for index in member.indices}
-    found = []
-    for host in told.hosts:
-        for node in seen.broker.inspect(host.name, seen.now):
-            devices = (_taken_by(device, coming.get((node.name, device.index))) for device in node.devices)
-            found.append(replace(node, devices=tuple(devices)))
-    return tuple(found)
+def _with_plan(reader: ClusterReader, explanation: GroupExplanation) -> tuple[NodeInspection, ...]:
+    """Return the nodes of a group with all its members placed."""
+    members = {(member.node, index): member for member in explanation.members for index in member.indices}
+    nodes = []
+    for host in explanation.hosts:
+        for node in reader.broker.inspect(host.name, reader.now):
+            devices = (_with_member(device, members.get((node.name, device.index))) for device in node.devices)
+            nodes.append(replace(node, devices=tuple(devices)))
+    return tuple(nodes)
 
 
-def _taken_by(device: InspectedDevice, member: ToldMember | None) -> InspectedDevice:
+def _with_member(device: InspectedDevice, member: ToldMember | None) -> InspectedDevice:
     if member is None or any(pod.uid == member.uid for pod in device.pods):
         return device
     namespace, _, name = member.name.partition("/")
     return replace(device, pods=(*device.pods, Holder(member.uid, namespace, name, "planned")))
 
 
-def _node(console: Console, seen: ClusterReader, told: NodeExplanation) -> None:
-    heading, *lines = explanation_lines(told)
+def _node(console: Console, reader: ClusterReader, explanation: NodeExplanation) -> None:
+    heading, *lines = explanation_lines(explanation)
     console.print(Text(heading, "bold"))
-    found = told.devices
-    if not found.devices:
+    node = explanation.devices
+    if not node.devices:
         _sentences(console, lines)
         return
     console.print()
-    print_table(console, _devices(found))
-    idle = {device.index for device in found.devices if device.healthy and not device.pods}
-    _links(console, seen, told.name, (), idle)
-    rings = rings_of(seen.broker.state.cluster.stocks[told.name])
+    print_table(console, _devices(node))
+    idle = {device.index for device in node.devices if device.healthy and not device.pods}
+    _links(console, reader, explanation.name, (), idle)
+    rings = rings_of(reader.broker.state.cluster.stocks[explanation.name])
     if len(rings) > 1:
         counts = idle_by_ring(rings, idle)
         console.print()
         for ring, free in zip(rings, counts, strict=True):
-            console.print(f"ring {devices_text(ring)}: {free} of {len(ring)} idle")
+            console.print(f"ring {devices_text(ring)}: {free} of {len(ring)} devices idle")
     console.print()
     _sentences(console, [line for line in lines if not line.startswith("device")])
 
 
-def _pod(console: Console, seen: ClusterReader, told: Explanation) -> None:
-    heading, *lines = explanation_lines(told)
+def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> None:
+    heading, *lines = explanation_lines(explanation)
     console.print(Text(heading, "bold"))
     _sentences(console, lines)
-    if not told.node or told.node not in seen.broker.state.cluster.stocks or not told.devices:
+    if not explanation.node or explanation.node not in reader.broker.state.cluster.stocks or not explanation.devices:
         return
-    own = {index for part in told.devices for index in part.indices}
-    (node,) = seen.broker.inspect(told.node, seen.now)
+    own = {index for part in explanation.devices for index in part.indices}
+    (node,) = reader.broker.inspect(explanation.node, reader.now)
     idle = {device.index for device in node.devices if device.healthy and not device.pods}
-    _links(console, seen, told.node, own, own | idle)
+    _links(console, reader, explanation.node, own, own | idle)
     if node.mode in {"share", "percent"}:
         console.print()
         print_table(console, _devices(node, own))
@@ -109,19 +109,19 @@ def _sentences(console: Console, lines: list[str]) -> None:
 
 
 def _devices(node: NodeInspection, only: Collection[int] | None = None) -> Table:
-    """A row a device, with a bar where it is handed out in parts."""
+    """Return one row per device, with a usage bar for shared devices."""
     shared = node.mode in {"share", "percent"}
-    columns = ("device", "model", "state", *(("fill",) if shared else ()), "pods")
-    table = headed_table(*columns, names=("device", "model", "state", "fill"))
+    columns = ("device", "model", "state", *(("usage",) if shared else ()), "pods")
+    table = headed_table(*columns, names=("device", "model", "state", "usage"))
     for device in node.devices:
         if only is not None and device.index not in only:
             continue
         state, style = device_state(node, device)
-        broken = "" if device.healthy else "broken"
+        health = "" if device.healthy else "unhealthy"
         cells = [
             Text(str(device.index)),
             Text(device.model or "-"),
-            Text(f"{broken} {'' if broken and state == '-' else state}".strip(), "red" if broken else style),
+            Text(f"{health} {'' if health and state == '-' else state}".strip(), "red" if health else style),
             *([_bar(device)] if shared else []),
             Text(", ".join(holder_text(pod, node.unit) for pod in device.pods) or "-"),
         ]
@@ -134,18 +134,20 @@ def _bar(device: InspectedDevice) -> Text:
     return bar(part)
 
 
-def _links(console: Console, seen: ClusterReader, name: str, own: Collection[int], open_ones: Collection[int]) -> None:
-    """The matrix of a node; rows are positions of its topology, which are the devices in the order of their indices."""
-    stock = seen.broker.state.cluster.stocks[name]
-    topology = stock.topology
+def _links(
+    console: Console, reader: ClusterReader, name: str, own: Collection[int], available: Collection[int]
+) -> None:
+    """Print the link matrix of a node; rows are positions in its topology, in the order of device indexes."""
+    inventory = reader.broker.state.cluster.stocks[name]
+    topology = inventory.topology
     console.print()
     if topology is None or not (topology.links or topology.bandwidth):
-        console.print(f"links: {links_text(stock) or f'nobody tells how the devices of node {name} are linked'}")
+        console.print(f"links: {links_text(inventory) or f'no link data for node {name}'}")
         return
-    positions = seen.broker.state.cluster.index.nodes[name].positions()
-    at = {device.index: positions[device.id] for device in stock.devices if device.id in positions}
-    marks = Marks({at[index] for index in own if index in at}, {at[index] for index in open_ones if index in at})
-    console.print(f"links: {links_text(stock)}")
+    positions = reader.broker.state.cluster.index.nodes[name].positions()
+    at = {device.index: positions[device.id] for device in inventory.devices if device.id in positions}
+    marks = Marks({at[index] for index in own if index in at}, {at[index] for index in available if index in at})
+    console.print(f"links: {links_text(inventory)}")
     if topology.links:
         console.print(link_table(topology, score_matrix(topology), marks, console.width))
     if topology.bandwidth:

@@ -1,4 +1,4 @@
-"""What is understood of each object of a file, as plain data and as text for a person."""
+"""Reports how each object of a manifest is interpreted, as data and as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["read_file", "show"]
 
 NODE_KINDS = ("Device", "DeviceInventory")
-# Kinds of everyday manifests that make no pods: nothing needs to be said about them.
+# Common kinds that create no pods and need no note.
 WITHOUT_PODS = frozenset(
     (
         *("Service", "ServiceAccount", "ConfigMap", "Secret", "Namespace", "Role", "RoleBinding", "ClusterRole"),
@@ -45,7 +45,7 @@ WITHOUT_PODS = frozenset(
 
 
 def read_file(file: str) -> list[dict[str, Any]]:
-    """One entry for every pod template and node of the file; InputError if it can't be read at all."""
+    """Return one entry per pod template and node of the file; InputError if it can't be read."""
     return [
         {"file": file_name(file), **entry} for manifest in load_manifests(file) for entry in _entries(file, manifest)
     ]
@@ -57,7 +57,7 @@ def _entries(file: str, manifest: Manifest) -> Iterable[dict[str, Any]]:
     found = [_pod_entry(manifest, template) for template in pod_templates(manifest)]
     if not found and manifest.kind not in WITHOUT_PODS:
         what = f"{manifest.kind or 'an object without kind'} {manifest.name}".rstrip()
-        click.echo(f"note: {file_name(file)}:{manifest.place().line}: {what} is not looked into", err=True)
+        click.echo(f"note: {file_name(file)}:{manifest.place().line}: {what} is skipped: unsupported kind", err=True)
     return found
 
 
@@ -71,9 +71,9 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
     try:
         pod = pod_view(template.document)
     except InputError as error:
-        where, _, said = str(error).partition(": ")
-        broken = Problem(f"{manifest.kind} {template.name}", where if said else "", said or where)
-        nothing: dict[str, Any] = {
+        where, _, message = str(error).partition(": ")
+        invalid = Problem(f"{manifest.kind} {template.name}", where if message else "", message or where)
+        empty: dict[str, Any] = {
             "namespace": "",
             "dialect": "",
             "policy": "",
@@ -82,43 +82,43 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
             "holds": {},
             "group": None,
         }
-        return {**entry, **nothing, "problems": _placed(manifest, [broken], template.root)}
-    said_by_pod, held = understand(pod), held_by(pod)
-    problems, policy = [*said_by_pod.problems, *held.problems], ""
-    if said_by_pod.ask is not None:
-        policy, wrong = _policy(pod, said_by_pod)
+        return {**entry, **empty, "problems": _placed(manifest, [invalid], template.root)}
+    request, record = understand(pod), held_by(pod)
+    problems, policy = [*request.problems, *record.problems], ""
+    if request.ask is not None:
+        policy, wrong = _policy(pod, request)
         problems += wrong
     return {
         **entry,
         "namespace": pod.namespace,
-        "dialect": said_by_pod.dialect,
+        "dialect": request.dialect,
         "policy": policy,
-        "asks": _asks(said_by_pod.ask),
+        "asks": _asks(request.ask),
         "left_to": _left_to(pod),
-        "holds": {part.container: list(part.devices) for part in held.grant.offer.parts} if held.grant else {},
-        "group": asdict(said_by_pod.group) if said_by_pod.group else None,
+        "holds": {part.container: list(part.devices) for part in record.grant.offer.parts} if record.grant else {},
+        "group": asdict(request.group) if request.group else None,
         "problems": _placed(manifest, problems, template.root),
     }
 
 
-def _policy(pod: PodView, said: Understood) -> tuple[str, list[Problem]]:
-    """The policy that the pod is placed by, and why that would refuse it on every node."""
-    if said.ask is None:
+def _policy(pod: PodView, request: Understood) -> tuple[str, list[Problem]]:
+    """Return the policy of the pod, and the problems for which it would be refused on every node."""
+    if request.ask is None:
         return "", []
-    policy, wrong = policy_of(pod, said.dialect, said.ask, in_group=said.group is not None)
+    policy, wrong = policy_of(pod, request.dialect, request.ask, in_group=request.group is not None)
     problems = [wrong] if wrong else []
-    refused = POLICIES[policy].admit(said.ask)
-    if refused is None:
+    invalid = POLICIES[policy].admit(request.ask)
+    if invalid is None:
         return policy, problems
-    key = "accelerator-type" if refused.kind == "unknown profile" else said.ask.resource
-    return policy, [*problems, Problem(where_pod(pod), key, refusal(refused))]
+    key = "accelerator-type" if invalid.kind == "unknown profile" else request.ask.resource
+    return policy, [*problems, Problem(where_pod(pod), key, refusal(invalid))]
 
 
 def _left_to(pod: PodView) -> str:
-    """Who else serves the pod's devices, if anybody."""
+    """Return what else allocates the devices of the pod; empty if Linkwise does."""
     if pod.claims or pod.hosted_by_claims:
         return "resource claims"
-    return "the vendor's plugin" if opaque(pod) else ""
+    return "the vendor's device plugin" if opaque(pod) else ""
 
 
 def _node_entry(manifest: Manifest) -> dict[str, Any]:
@@ -126,36 +126,37 @@ def _node_entry(manifest: Manifest) -> dict[str, Any]:
     try:
         view = node_view(manifest.document) if manifest.kind == "Node" else NodeView(manifest.name)
     except InputError as error:
-        where, _, said = str(error).partition(": ")
-        return {**entry, "facts": [], "problems": _placed(manifest, [Problem(manifest.name, where, said)])}
+        where, _, message = str(error).partition(": ")
+        return {**entry, "facts": [], "problems": _placed(manifest, [Problem(manifest.name, where, message)])}
     objects = {} if manifest.kind == "Node" else {manifest.kind: manifest.document}
-    facts = [found for dialect in DIALECTS if (found := dialect.node(view, objects)) is not None]
-    problems = [problem for found in facts for problem in found.problems]
-    return {**entry, "facts": [_facts(found) for found in facts], "problems": _placed(manifest, problems)}
+    all_facts = (dialect.node(view, objects) for dialect in DIALECTS)
+    facts = [one for one in all_facts if one is not None]
+    problems = [problem for one in facts for problem in one.problems]
+    return {**entry, "facts": [_facts(one) for one in facts], "problems": _placed(manifest, problems)}
 
 
 def _asks(ask: Ask | None) -> dict[str, Any]:
     if ask is None:
         return {}
-    told = {"resource": ask.resource, "mode": ask.mode, "profile": ask.profile}
+    fields = {"resource": ask.resource, "mode": ask.mode, "profile": ask.profile}
     containers = {
-        found.container: {key: value for key, value in asdict(found).items() if key != "container" and value}
-        for found in ask.containers
+        part.container: {key: value for key, value in asdict(part).items() if key != "container" and value}
+        for part in ask.containers
     }
-    return {**{key: value for key, value in told.items() if value}, "containers": containers}
+    return {**{key: value for key, value in fields.items() if value}, "containers": containers}
 
 
-def _facts(found: NodeFacts) -> dict[str, Any]:
+def _facts(facts: NodeFacts) -> dict[str, Any]:
     return {
-        "source": found.source,
-        "mode": found.mode,
-        "unit": found.unit,
-        "profile": found.profile,
-        "devices": [asdict(device) for device in found.devices],
-        "links": [list(row) for row in found.topology.links] if found.topology else [],
-        "bandwidth": [list(row) for row in found.topology.bandwidth] if found.topology else [],
-        "labels": dict(found.labels),
-        "allocations": {pod: list(devices) for pod, devices in found.allocations.items()},
+        "source": facts.source,
+        "mode": facts.mode,
+        "unit": facts.unit,
+        "profile": facts.profile,
+        "devices": [asdict(device) for device in facts.devices],
+        "links": [list(row) for row in facts.topology.links] if facts.topology else [],
+        "bandwidth": [list(row) for row in facts.topology.bandwidth] if facts.topology else [],
+        "labels": dict(facts.labels),
+        "allocations": {pod: list(devices) for pod, devices in facts.allocations.items()},
     }
 
 
@@ -164,12 +165,12 @@ def _placed(manifest: Manifest, problems: Iterable[Problem], root: yaml.Node | N
 
 
 def show(entries: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Print what was understood."""
+    """Print the entries as text or JSON."""
     if as_json:
         click.echo(json.dumps(entries, indent=2))
         return
     if not entries:
-        click.echo("nothing here asks for devices or describes them")
+        click.echo("no pods or device descriptions found")
     several = len({entry["file"] for entry in entries}) > 1
     for entry in entries:
         count = f" x {entry['pods']}" if entry.get("pods", 1) != 1 else ""
@@ -182,22 +183,22 @@ def show(entries: list[dict[str, Any]], *, as_json: bool) -> None:
 def _lines(entry: dict[str, Any], file: str) -> Iterable[str]:
     if "facts" in entry:
         for facts in entry["facts"]:
-            linked = "links" if facts["links"] else "bandwidth" if facts["bandwidth"] else ""
-            if linked and not facts["devices"]:
-                yield f"{facts['source']}: {linked} alone, of devices that somebody else counts"
+            data = "links" if facts["links"] else "bandwidth" if facts["bandwidth"] else ""
+            if data and not facts["devices"]:
+                yield f"{facts['source']}: {data} only; the devices come from another source"
                 continue
-            more = f" with {linked}" if linked else ""
+            more = f" with {data}" if data else ""
             yield f"{facts['source']}: {_devices(len(facts['devices']))}{more}, {MODES[facts['mode']]}"
     elif entry["asks"]:
         for name, wants in entry["asks"]["containers"].items():
             amounts = ", ".join(AMOUNTS[key](amount) for key, amount in wants.items())
-            yield f"asks     {name}: {amounts} ({entry['asks']['resource']})"
-        yield f"words    {entry['dialect']}"
+            yield f"requests {name}: {amounts} ({entry['asks']['resource']})"
+        yield f"api      {entry['dialect']}"
         yield f"policy   {entry['policy']}"
     elif entry["left_to"]:
-        yield f"asks     left to {entry['left_to']}"
+        yield f"requests allocated by {entry['left_to']}"
     else:
-        yield "asks     not understood" if entry["dialect"] or entry["problems"] else "asks     for no device"
+        yield "requests invalid" if entry["dialect"] or entry["problems"] else "requests no devices"
     for name, devices in entry.get("holds", {}).items():
         yield f"holds    {name}: {', '.join(devices)}"
     if entry.get("group"):
@@ -215,13 +216,13 @@ def _devices(count: int) -> str:
 
 
 MODES = {
-    "any": "handed out as the first pod asks",
-    "whole": "handed out whole",
-    "share": "handed out by memory",
-    "percent": "handed out by percent",
+    "any": "sharing mode set by the first pod",
+    "whole": "allocated whole",
+    "share": "shared by memory",
+    "percent": "shared by percent",
 }
 AMOUNTS: dict[str, Callable[[int], str]] = {
     "devices": _devices,
     "share": lambda share: f"{share} of one device's memory",
-    "core": lambda core: f"{core} % of its compute",
+    "core": lambda core: f"{core}% of its compute",
 }

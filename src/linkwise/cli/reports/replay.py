@@ -1,4 +1,4 @@
-"""Decisions about the waiting pods of a file, shown to a person or as JSON."""
+"""Prints the decisions for the pending pods of a recorded cluster, as tables or JSON."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["decide", "show", "show_differences"]
 
 File = tuple[str, "Sequence[Decision]"]
-"""a file's name, and what follows from it"""
+"""the name of a file and its decisions"""
 
 
 def decide(file: str, *, explain: bool) -> list[Decision]:
-    """A decision for every waiting pod of the file, `-` for standard input; progress is shown where a person waits."""
+    """Decide every pending pod of the file (`-` for standard input); a terminal shows progress."""
     runner = Runner(*load_broker(file))
     console = Console(stderr=True)
     pods = track(
@@ -45,26 +45,26 @@ def decide(file: str, *, explain: bool) -> list[Decision]:
 
 
 def show(decisions: Sequence[Decision], *, as_json: bool) -> None:
-    """All decisions in the order in which they were made."""
+    """Print all decisions in order."""
     if as_json:
         print_json([asdict(decision) for decision in decisions])
         return
     console = _console()
     if not decisions:
-        console.print("no pod waits")
+        console.print("no pending pods")
         return
-    table = headed_table("pod", "node", "devices", "policy, or why it waits", names=("pod", "node"))
+    table = headed_table("pod", "node", "devices", "policy or reason", names=("pod", "node"))
     for decision in decisions:
         table.add_row(decision.pod, *_cells(decision))
     print_table(console, table)
-    waiting = sum(not decision.node for decision in decisions)
-    console.print(f"{len(decisions) - waiting} placed, {waiting} waiting", style="bold")
+    pending = sum(not decision.node for decision in decisions)
+    console.print(f"{len(decisions) - pending} placed, {pending} pending", style="bold")
     for decision in decisions:
         _explain(console, decision.pod, decision)
 
 
 def show_differences(one: File, other: File, *, as_json: bool) -> bool:
-    """Pods that go elsewhere, or get other devices; whether there are any."""
+    """Print pods with another node or other devices; return whether there are any."""
     before, after = ({decision.pod: decision for decision in decisions} for _, decisions in (one, other))
     pods = [pod for pod in {**before, **after} if differs(before.get(pod), after.get(pod))]
     if as_json:
@@ -72,21 +72,21 @@ def show_differences(one: File, other: File, *, as_json: bool) -> bool:
         return bool(pods)
     console = _console()
     if not pods:
-        console.print(f"all {len(before)} waiting pods are decided alike")
+        console.print(f"no differences in {len(before)} pending pods")
         return False
     table = headed_table("pod", one[0], other[0], names=("pod",))
     for pod in pods:
-        table.add_row(pod, _words(before.get(pod)), _words(after.get(pod)))
+        table.add_row(pod, _summary(before.get(pod)), _summary(after.get(pod)))
     print_table(console, table)
-    console.print(f"{len(pods)} of {len({**before, **after})} pods are decided otherwise", style="bold")
+    console.print(f"{len(pods)} of {len({**before, **after})} pods differ", style="bold")
     for pod in pods:
-        for file, found in ((one[0], before.get(pod)), (other[0], after.get(pod))):
-            _explain(console, f"{pod} in {file}", found)
+        for file, decision in ((one[0], before.get(pod)), (other[0], after.get(pod))):
+            _explain(console, f"{pod} in {file}", decision)
     return True
 
 
 def print_json(document: object) -> None:
-    """The document, indented."""
+    """Print a document as indented JSON."""
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
@@ -95,33 +95,35 @@ def _console() -> Console:
 
 
 def _cells(decision: Decision) -> tuple[Text, Text, Text]:
-    """Node, devices, and the policy or the reasons."""
+    """Return the node, the devices, and the policy or the reasons."""
     if not decision.node:
-        return Text("waits", "yellow"), Text("-"), Text(_reasons(decision))
-    note = " (not all nodes were judged)" if decision.partial else ""
+        return Text("Pending", "yellow"), Text("-"), Text(_reasons(decision))
+    note = " (not all nodes were evaluated)" if decision.partial else ""
     return Text(decision.node, "green"), Text(_devices(decision) or "-"), Text((decision.policy or "-") + note)
 
 
-def _words(decision: Decision | None) -> Text:
+def _summary(decision: Decision | None) -> Text:
     if decision is None:
-        return Text("no such pod waits", "dim")
+        return Text("not pending", "dim")
     if not decision.node:
-        return Text(f"waits: {_reasons(decision)}", "yellow")
+        return Text(f"Pending: {_reasons(decision)}", "yellow")
     return Text(f"{decision.node} {_devices(decision)}".rstrip(), "green")
 
 
 def _reasons(decision: Decision) -> str:
-    return "; ".join(f"{text} ({count})" for text, count in decision.reasons.items()) or "there is no node"
+    return "; ".join(f"{text} ({count})" for text, count in decision.reasons.items()) or "no nodes"
 
 
 def _devices(decision: Decision) -> str:
     several = len(decision.devices) > 1
-    return ", ".join(f"{held.container} {_held(held)}" if several else _held(held) for held in decision.devices)
+    return ", ".join(
+        f"{part.container} {_part_text(part)}" if several else _part_text(part) for part in decision.devices
+    )
 
 
-def _held(held: Given) -> str:
-    devices = devices_text(held.indices)
-    return f"{held.share} of {devices}" if held.share else devices
+def _part_text(part: Given) -> str:
+    devices = devices_text(part.indices)
+    return f"{part.share} of {devices}" if part.share else devices
 
 
 def _explain(console: Console, heading: str, decision: Decision | None) -> None:

@@ -1,4 +1,4 @@
-"""A machine's links, shown to a person or as JSON."""
+"""Prints the topology of a machine as tables or JSON."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ __all__ = ["show_topology", "topology_json"]
 
 
 def show_topology(source: Source, console: Console | None = None) -> None:
-    """The matrices in colour, rings, suspects, facts, and what is missing or odd."""
-    topology, shown = source.topology, console or Console(highlight=False)
+    """Print the matrices, rings, suspicious samples, device facts and problems."""
+    topology, terminal = source.topology, console or Console(highlight=False)
     marks = Marks((), range(len(topology.devices)))
     if topology.links:
-        shown.print(link_table(topology, score_matrix(topology), marks, shown.width), "")
+        terminal.print(link_table(topology, score_matrix(topology), marks, terminal.width), "")
     if topology.bandwidth:
         fabric = fabric_of(topology.bandwidth, topology.links)
-        shown.print(bandwidth_table(fabric.values, marks, fabric.suspects, shown.width), "[dim]GB/s[/]", "")
-    told = LabelledLines()
-    told.add("devices", ", ".join(topology.devices) or "none")
+        terminal.print(bandwidth_table(fabric.values, marks, fabric.suspects, terminal.width), "[dim]GB/s[/]", "")
+    lines = LabelledLines()
+    lines.add("devices", ", ".join(topology.devices) or "none")
     for facts in source.facts:
-        if words := _facts(facts):
-            told.add(facts.name, words)
+        if text := _facts(facts):
+            lines.add(facts.name, text)
     islands = _islands(topology)
     if islands:
-        told.add("rings", " ".join(map(devices_text, islands)))
+        lines.add("rings", " ".join(map(devices_text, islands)))
     for i, j in _suspects(topology):
-        ways = f"{topology.bandwidth[i][j]:g} and {topology.bandwidth[j][i]:g} GB/s by direction"
-        told.add("suspect", f"{i}-{j}: {ways}", "yellow")
+        ways = f"{topology.bandwidth[i][j]:g} and {topology.bandwidth[j][i]:g} GB/s in the two directions"
+        lines.add("suspect", f"{i}-{j}: {ways}", "yellow")
     for warning in topology.warnings:
-        told.add("warning", warning, "yellow")
+        lines.add("warning", warning, "yellow")
     for problem in topology.problems:
-        told.add("missing", problem, "bold red")
-    shown.print(told.rows)
+        lines.add("missing", problem, "bold red")
+    terminal.print(lines.rows)
 
 
 def topology_json(source: Source) -> str:
-    """The same as one JSON object."""
+    """Return the topology as one JSON object."""
     topology = source.topology
     facts = tuple(asdict(facts) for facts in source.facts)
     return encode_topology(topology, _islands(topology), _suspects(topology), facts).decode()
