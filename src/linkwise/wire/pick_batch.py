@@ -82,6 +82,8 @@ class LinkAffinityAnswer(msgspec.Struct, omit_defaults=True):
     proven: bool = True
     problems: tuple[str, ...] = ()
     """what the machine's description lacks"""
+    normalized: float | None = None
+    """the score from 0 to 100 of the largest possible, where link kinds were scored"""
 
 
 class BandwidthAnswer(msgspec.Struct, omit_defaults=True):

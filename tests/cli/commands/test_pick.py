@@ -59,7 +59,7 @@ def test_a_wide_matrix_is_rounded_or_left_out_and_never_cut(
 def test_a_machine_may_be_a_file_or_standard_input(linkwise: Linkwise, tmp_path: Path) -> None:
     machine = "devices: [GPU-a, GPU-b, GPU-c]\nlinks: [[X, SYS, NV2], [SYS, X, SYS], [NV2, SYS, X]]\n"
     (tmp_path / "machine.yaml").write_text(machine)
-    answer = {"devices": [0, 2], "score": 210, "total": 210, "partition": [[0, 2], [1]]}
+    answer = {"devices": [0, 2], "score": 210, "total": 210, "partition": [[0, 2], [1]], "normalized": 11.3}
     ways: list[tuple[str, dict[str, str]]] = [("machine.yaml", {}), ("-", {"stdin": machine})]
     for file, given in ways:
         shown = linkwise("pick", "-t", file, "-s", "2", "--json", **given)

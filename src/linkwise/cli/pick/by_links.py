@@ -26,7 +26,7 @@ from linkwise.topology.bottleneck import best_bottleneck
 from linkwise.topology.device_sets import Question, mask_of, question
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_bandwidth import LinkGeneration, weight
-from linkwise.topology.link_score import pair_score, score_matrix
+from linkwise.topology.link_score import display_score, pair_score, score_matrix
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import best_partition
 from linkwise.topology.runner_up import next_bottleneck, next_partition
@@ -81,11 +81,11 @@ def _by_links(request: PickRequest, terminal: Console, as_json: bool) -> bool:  
         return print_json(Refused(refusal(partition))) if as_json else print_refusal(terminal, refusal(partition))
     if as_json:
         missing = request.topology.problems
-        return print_json(
-            LinkAffinityAnswer(
-                partition.devices, partition.score, partition.total, partition.sets, partition.proven, missing
-            )
+        normalized = None if request.generation else round(display_score(partition.score, request.size), 1)
+        answer = LinkAffinityAnswer(
+            partition.devices, partition.score, partition.total, partition.sets, partition.proven, missing, normalized
         )
+        return print_json(answer)
     lines = LabelledLines()
     lines.add("chosen", f"{_ids(request, partition.devices)}  {_worth(request, scores, partition)}", "bold green")
     lines.add("", _why_partition(request, partition))
