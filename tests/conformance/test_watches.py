@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def told(lines: Iterator[dict[str, Any]], count: int) -> list[tuple[str, str]]:
     """The next lines that are no bookmarks, as type and name."""
-    news = ((line["type"], line["object"]["metadata"].get("name", "")) for line in lines if line["type"] != "BOOKMARK")
-    return list(islice(news, count))
+    event = ((line["type"], line["object"]["metadata"].get("name", "")) for line in lines if line["type"] != "BOOKMARK")
+    return list(islice(event, count))
 
 
 def watched(space: Space, query: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
-from linkwise.embedded.runtime import Alarms, paced
+from linkwise.embedded.runtime import Timers, scaled_clock
 from linkwise.vendors.machines import profile
 from support.e2e.api_client import Api
 from support.e2e.brute_force_picks import by_links
@@ -167,8 +167,8 @@ def test_without_a_service_pods_are_bound_all_the_same() -> None:
     async def story() -> str:
         async with EmbeddedCluster({"dgx1-v100": 1}, api=EmbeddedApi(tls=False)) as cluster:
             cluster.store.create("pods", pod("default", "web", {GPU: 1}))
-            async for news in cluster.store.watch("pods"):
-                if node := news.stored.fields.get("spec.nodeName"):
+            async for event in cluster.store.watch("pods"):
+                if node := event.stored.fields.get("spec.nodeName"):
                     return node
         return ""
 
@@ -181,7 +181,7 @@ def test_what_fails_inside_a_cluster_is_raised_when_it_ends() -> None:
 
     async def story() -> None:
         async with EmbeddedCluster({"dgx1-v100": 1}, api=EmbeddedApi(tls=False)) as cluster:
-            cluster.nodes.alarms.after(0.0, fail)
+            cluster.nodes.timers.after(0.0, fail)
             await cluster.failed.wait()
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -191,11 +191,11 @@ def test_what_fails_inside_a_cluster_is_raised_when_it_ends() -> None:
 
 def test_time_passes_faster_where_that_is_asked_for() -> None:
     async def story() -> list[str]:
-        alarms, rung, over = Alarms(paced(1000.0)), list[str](), asyncio.Event()
-        running = asyncio.create_task(alarms.run())
-        alarms.after(30.0, over.set)
+        timers, rung, over = Timers(scaled_clock(1000.0)), list[str](), asyncio.Event()
+        running = asyncio.create_task(timers.run())
+        timers.after(30.0, over.set)
         for name, seconds in (("second", 20.0), ("first", 10.0)):
-            alarms.after(seconds, partial(rung.append, name))
+            timers.after(seconds, partial(rung.append, name))
         await over.wait()
         running.cancel()
         return rung

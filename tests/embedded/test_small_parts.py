@@ -12,10 +12,10 @@ from hypothesis import given, strategies as st
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.apiserver.tls import certify
-from linkwise.embedded.kinds.protobuf import messages, object_in
+from linkwise.embedded.kinds.protobuf import decode_object, messages
 from linkwise.embedded.kubectl.cells import age, at_path, span
-from linkwise.embedded.writes.patch import json_patch, merge
-from linkwise.embedded.writes.strategic_merge import strategic
+from linkwise.embedded.writes.patch import json_patch, merge_patch
+from linkwise.embedded.writes.strategic_merge import strategic_merge_patch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def test_a_certificate_is_one_to_the_library() -> None:
 
 def test_protobuf_is_read_as_the_json_that_it_would_be(root: Path) -> None:
     requests = json.loads((root / "tests/embedded/recorded/create_label_annotate_patch_and_scale.json").read_text())
-    sent = {found["path"]: object_in(base64.b64decode(found["base64"])) for found in requests if "base64" in found}
+    sent = {found["path"]: decode_object(base64.b64decode(found["base64"])) for found in requests if "base64" in found}
     deployment = next(found for found in sent.values() if found["kind"] == "Deployment")
     assert deployment["apiVersion"] == "apps/v1"
     assert deployment["spec"]["replicas"] == 2
@@ -82,7 +82,7 @@ def test_broken_protobuf_is_a_bad_request(data: bytes) -> None:
     kind = b"\x0a\x0f\x0a\x02v1\x12\x09Namespace\x12" + bytes([len(data) % 128]) + data
     for body in (data, b"k8s\x00" + data, b"k8s\x00" + kind):
         try:
-            object_in(body)
+            decode_object(body)
         except ApiError as error:
             assert error.code == 400  # noqa: PT017 - most are refused, some happen to be objects
 
@@ -96,14 +96,14 @@ def test_every_message_of_the_table_names_types_that_are_known() -> None:
 
 @given(JSON, JSON)
 def test_a_merge_patch_once_more_changes_nothing(document: object, patch: object) -> None:
-    once = merge(document, patch)
-    assert merge(once, patch) == once
+    once = merge_patch(document, patch)
+    assert merge_patch(once, patch) == once
 
 
 @given(JSON)
 def test_an_empty_patch_changes_nothing(document: object) -> None:
     whole = {"x": document}
-    assert strategic(whole, {}) == whole
+    assert strategic_merge_patch(whole, {}) == whole
     assert json_patch(whole, []) == whole
 
 
@@ -113,15 +113,15 @@ def test_the_order_of_a_list_may_be_told() -> None:
         "$setElementOrder/containers": [{"name": "b"}, {"name": "c"}, {"name": "a"}],
         "containers": [{"name": "c"}],
     }
-    assert [found["name"] for found in strategic(before, patch)["containers"]] == ["b", "c", "a"]
+    assert [found["name"] for found in strategic_merge_patch(before, patch)["containers"]] == ["b", "c", "a"]
 
 
 def test_an_element_without_its_key_is_refused() -> None:
     with pytest.raises(ApiError, match="does not contain declared merge key: name"):
-        strategic({"containers": []}, {"containers": [{"image": "x"}]})
+        strategic_merge_patch({"containers": []}, {"containers": [{"image": "x"}]})
 
 
 def test_ports_are_told_apart_by_what_they_have() -> None:
     before = {"ports": [{"containerPort": 80}, {"containerPort": 90, "name": "x"}]}
-    found = strategic(before, {"ports": [{"containerPort": 90, "name": "y"}]})
+    found = strategic_merge_patch(before, {"ports": [{"containerPort": 90, "name": "y"}]})
     assert found["ports"] == [{"containerPort": 80}, {"containerPort": 90, "name": "y"}]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.storage.lists import Asked
+from linkwise.embedded.storage.lists import ListOptions
 from linkwise.embedded.store import Store
 from linkwise.embedded.writes.delete import DeleteOptions
 from support.embedded.conformance import pod
@@ -57,8 +57,8 @@ def test_a_watch_begins_with_what_is_there_and_goes_on() -> None:
         watch = store.watch("pods")
         store.bind("a", "default", {"target": {"name": "n1"}})
         store.delete("pods", "a", "default", NOW)
-        async for news in watch:
-            told.append((news.type, news.object["spec"].get("nodeName", "")))
+        async for event in watch:
+            told.append((event.type, event.object["spec"].get("nodeName", "")))
             if len(told) == 3:
                 watch.close()
         return told
@@ -73,7 +73,7 @@ def test_a_watch_sees_only_what_was_chosen() -> None:
         store.create("pods", pod("bound", nodeName="n1"), "default")
         store.create("pods", pod("free"), "default")
         watch.close()
-        return [news.stored.name async for news in watch]
+        return [event.stored.name async for event in watch]
 
     assert asyncio.run(story()) == ["free"]
 
@@ -91,7 +91,7 @@ def test_a_reader_that_is_too_slow_loses_its_watch() -> None:
 
 
 def test_versions_that_fell_out_of_the_log_are_gone() -> None:
-    store = Store(kept=3)
+    store = Store(history=3)
     begin = store.version
     for number in range(4):
         store.create("configmaps", {"metadata": {"name": f"a{number}"}}, "default")
@@ -102,20 +102,20 @@ def test_versions_that_fell_out_of_the_log_are_gone() -> None:
 
 
 def test_a_page_of_a_version_that_is_forgotten_is_gone() -> None:
-    store = Store(kept=3)
+    store = Store(history=3)
     for number in range(3):
         store.create("configmaps", {"metadata": {"name": f"a{number}"}}, "default")
-    rest = store.list("configmaps", asked=Asked(limit=1)).rest
+    token = store.list("configmaps", options=ListOptions(limit=1)).continue_token
     for number in range(4):
         store.patch("configmaps", "a1", {"data": {"x": str(number)}}, "default")
     with pytest.raises(ApiError, match="continue parameter is too old") as caught:
-        store.list("configmaps", asked=Asked(limit=1, rest=rest))
+        store.list("configmaps", options=ListOptions(limit=1, continue_token=token))
     assert caught.value.code == 410
 
 
 def test_nothing_is_left_of_what_is_deleted() -> None:
-    store = Store(kept=50)
-    before = dict(store.shelves.places), dict(store.shelves.counts)
+    store = Store(history=50)
+    before = dict(store.database.keys_by_uid), dict(store.database.namespace_counts)
     owner = store.create("jobs.batch", job("j"), "default")
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": owner.uid}
     for number in range(200):
@@ -124,12 +124,12 @@ def test_nothing_is_left_of_what_is_deleted() -> None:
         store.create("pods", document, "default")
         store.bind(f"p{number}", "default", {"target": {"name": "n1"}})
     store.delete("jobs.batch", "j", "default")
-    store.collector.finish()
+    store.garbage_collector.finish()
     for stored in store.list("pods").items:
         store.delete("pods", stored.name, stored.namespace, NOW)
-    assert (store.shelves.places, store.shelves.counts) == before
-    assert store.shelves.dependents == {}
-    assert len(store.shelves.shelf(store.resource("pods")).log) == 50
+    assert (store.database.keys_by_uid, store.database.namespace_counts) == before
+    assert store.database.dependents == {}
+    assert len(store.database.collection(store.resource("pods")).log) == 50
 
 
 def job(name: str) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_who_is_made_for_an_owner_that_is_gone_goes_too() -> None:
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "gone"}
     document["metadata"]["ownerReferences"] = [reference]
     store.create("pods", document, "default")
-    store.collector.finish()
+    store.garbage_collector.finish()
     assert store.find("pods", "a", "default") is None
 
 
@@ -153,9 +153,9 @@ def test_nothing_new_comes_into_a_namespace_that_goes() -> None:
     store.delete("namespaces", "x")
     with pytest.raises(ApiError, match="because it is being terminated"):
         store.create("configmaps", {"metadata": {"name": "b"}}, "x")
-    store.collector.finish()
+    store.garbage_collector.finish()
     store.patch("configmaps", "a", {"metadata": {"finalizers": None}}, "x")
-    store.collector.finish()
+    store.garbage_collector.finish()
     assert store.find("namespaces", "x") is None
 
 
@@ -164,21 +164,21 @@ def test_another_version_of_a_kind_shows_the_same_objects() -> None:
     versions = [{"name": name, "served": True, "storage": name == "v2"} for name in ("v1", "v2")]
     spec = {"group": "e.x", "scope": "Cluster", "names": {"kind": "Thing", "plural": "things"}, "versions": versions}
     store.create("customresourcedefinitions.apiextensions.k8s.io", {"metadata": {"name": "things.e.x"}, "spec": spec})
-    first = store.shelves.kinds.at("e.x", "v1", "things")
+    first = store.database.kinds.by_path("e.x", "v1", "things")
     store.create(first, {"metadata": {"name": "a"}})
     stored = store.get(first, "a")
     assert stored.read()["apiVersion"] == "e.x/v2"
-    assert store.shown(first, stored).read()["apiVersion"] == "e.x/v1"
+    assert store.convert(first, stored).read()["apiVersion"] == "e.x/v1"
 
 
 def test_a_namespace_that_somebody_holds_waits_for_that_alone() -> None:
     store = Store()
     store.create("namespaces", {"metadata": {"name": "x", "finalizers": ["e.x/wait"]}})
     store.delete("namespaces", "x")
-    store.collector.finish()
+    store.garbage_collector.finish()
     assert store.get("namespaces", "x").read()["status"]["phase"] == "Terminating"
     store.patch("namespaces", "x", {"metadata": {"finalizers": None}})
-    store.collector.finish()
+    store.garbage_collector.finish()
     assert store.find("namespaces", "x") is None
 
 

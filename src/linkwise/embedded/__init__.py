@@ -1,1 +1,1 @@
-"""A cluster in one process: an API server in memory, nodes that play, and a scheduling loop."""
+"""A Kubernetes cluster in one process: API server, scheduler, controllers and simulated nodes."""

@@ -1,4 +1,4 @@
-"""What the API server says when it does not do what it was asked: Status objects as every client knows them."""
+"""API errors: Status objects with Kubernetes' own codes, reasons and messages."""
 
 from __future__ import annotations
 
@@ -45,51 +45,51 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that is wrong with an object."""
+    """One field error, as in `details.causes` of a Status."""
 
     field: str
     message: str
-    """begins as Kubernetes begins it: Required value, Invalid value, Forbidden ..."""
+    """starts with the error type, as Kubernetes writes it: Required value, Invalid value, Forbidden ..."""
 
     @property
     def reason(self) -> str:
-        """The word for programs."""
+        """The machine-readable reason of the error type."""
         return next((word for begin, word in _REASONS.items() if self.message.startswith(begin)), "FieldValueInvalid")
 
 
 @dataclass(eq=False)
 class ApiError(LinkwiseError):
-    """A request that is not carried out; nothing was written."""
+    """A rejected request; nothing was written."""
 
     code: int
     reason: str
     message: str
     details: Raw = field(default_factory=dict)
-    rest: str = ""
-    """a token by which a list may go on all the same"""
+    continue_token: str = ""
+    """lets a client continue an expired list at the current resourceVersion"""
 
     def __str__(self) -> str:
         return self.message
 
     def status(self) -> Raw:
         """The Status object."""
-        found: Raw = {
+        status: Raw = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {"continue": self.rest} if self.rest else {},
+            "metadata": {"continue": self.continue_token} if self.continue_token else {},
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
             "code": self.code,
         }
         if self.details:
-            found["details"] = self.details
-        return found
+            status["details"] = self.details
+        return status
 
 
 def success(resource: Resource, name: str, uid: str, code: int = 200) -> Raw:
-    """The Status of what was done and has nothing to show."""
-    details = _about(resource, name) | ({"uid": uid} if uid else {})
+    """Status of a completed request that returns no object."""
+    details = _details(resource, name) | ({"uid": uid} if uid else {})
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -101,82 +101,86 @@ def success(resource: Resource, name: str, uid: str, code: int = 200) -> Raw:
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """There is no object of that name."""
-    return ApiError(404, "NotFound", f'{resource.full} "{name}" not found', _about(resource, name))
+    """404: no object with this name exists."""
+    return ApiError(404, "NotFound", f'{resource.group_resource} "{name}" not found', _details(resource, name))
 
 
 def no_such_path() -> ApiError:
-    """Nothing is served there."""
+    """404: no resource is served at this path."""
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
 def exists(resource: Resource, name: str) -> ApiError:
-    """An object of that name is there already."""
-    return ApiError(409, "AlreadyExists", f'{resource.full} "{name}" already exists', _about(resource, name))
+    """409: an object with this name already exists."""
+    return ApiError(
+        409, "AlreadyExists", f'{resource.group_resource} "{name}" already exists', _details(resource, name)
+    )
 
 
-def conflict(resource: Resource, name: str, why: str = "", *, part: str = "") -> ApiError:
-    """The object is another one, or is different, by now."""
+def conflict(resource: Resource, name: str, why: str = "", *, subresource: str = "") -> ApiError:
+    """409: the object was modified or replaced, or a precondition failed."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
-    what = f"{resource.full}/{part}" if part else resource.full
-    details = _about(resource, name) | ({"kind": f"{resource.plural}/{part}"} if part else {})
-    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {what} "{name}": {why}', details)
+    target = f"{resource.group_resource}/{subresource}" if subresource else resource.group_resource
+    details = _details(resource, name) | ({"kind": f"{resource.plural}/{subresource}"} if subresource else {})
+    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {target} "{name}": {why}', details)
 
 
 def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
-    """The object makes no sense."""
-    said = [f"{cause.field}: {cause.message}" for cause in causes]
+    """422: validation failed, with one cause per field."""
+    messages = [f"{cause.field}: {cause.message}" for cause in causes]
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
-    details = _about(resource, name) | {
+    summary = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    details = _details(resource, name) | {
         "kind": resource.kind,
         "causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes],
     }
-    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
+    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {summary}', details)
 
 
-def forbidden(resource: Resource, name: str, why: str) -> ApiError:
-    """What is asked for is never allowed as things are."""
-    return ApiError(403, "Forbidden", f'{resource.full} "{name}" is forbidden: {why}', _about(resource, name))
+def forbidden(resource: Resource, name: str, reason: str) -> ApiError:
+    """403: the request is never allowed for this object."""
+    return ApiError(
+        403, "Forbidden", f'{resource.group_resource} "{name}" is forbidden: {reason}', _details(resource, name)
+    )
 
 
 def bad_request(message: str) -> ApiError:
-    """The request makes no sense."""
+    """400: the request is malformed."""
     return ApiError(400, "BadRequest", message)
 
 
 def expired(message: str) -> ApiError:
-    """The version that was asked for is not known any more."""
+    """410: the requested resourceVersion is no longer in the history."""
     return ApiError(410, "Expired", message)
 
 
 def not_allowed() -> ApiError:
-    """The method means nothing there."""
+    """405: the method is not supported for this resource."""
     message = "the server does not allow this method on the requested resource"
     return ApiError(405, "MethodNotAllowed", message)
 
 
 def unauthorized() -> ApiError:
-    """Nobody knows who asks."""
+    """401: missing or unknown bearer token."""
     return ApiError(401, "Unauthorized", "Unauthorized")
 
 
 def too_large(limit: int) -> ApiError:
-    """The body is longer than any object may be."""
+    """413: the body exceeds the size limit."""
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
-def unknown_format(known: Sequence[str]) -> ApiError:
-    """The body is in words that nobody understands."""
-    what = f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}"
-    return ApiError(415, "UnsupportedMediaType", what)
+def unknown_format(accepted: Sequence[str]) -> ApiError:
+    """415: the media type of the body is not supported."""
+    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    return ApiError(415, "UnsupportedMediaType", message)
 
 
 def too_many(message: str, causes: Sequence[Raw] = ()) -> ApiError:
-    """Not now."""
+    """429: the client should retry later."""
     return ApiError(429, "TooManyRequests", message, {"causes": list(causes)} if causes else {})
 
 
-def _about(resource: Resource, name: str) -> Raw:
-    found = {"name": name} | ({"group": resource.group} if resource.group else {})
-    return {**found, "kind": resource.plural}
+def _details(resource: Resource, name: str) -> Raw:
+    details = {"name": name} | ({"group": resource.group} if resource.group else {})
+    return {**details, "kind": resource.plural}

@@ -1,9 +1,9 @@
-"""A whole cluster in one process: API server, scheduler, nodes and controllers, for as long as the `async with` lasts.
+"""Embedded cluster: API server, scheduler, simulated nodes and controllers in one process.
 
     async with EmbeddedCluster({"dgx1-v100": 3, "p40-share": 2}, extender_url="http://127.0.0.1:39999") as cluster:
         print(cluster.api.kubeconfig())
 
-The service at that address is not part of it: it may start later, and end and start again.
+The extender is not part of it: the service may start later, and may restart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from linkwise.embedded.controllers.cleanup import Cleanup, CleanupSettings
 from linkwise.embedded.controllers.manager import Controllers
 from linkwise.embedded.nodes.kubelet import SimulatedNodes, SimulationSettings
 from linkwise.embedded.nodes.machines import fleet_objects
-from linkwise.embedded.runtime import Pace, paced
+from linkwise.embedded.runtime import Clock, scaled_clock
 from linkwise.embedded.scheduler.scheduler import Scheduler, SchedulerSettings
 
 if TYPE_CHECKING:
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterSettings", "EmbeddedCluster"]
 
-_LARGE: Final = 1000
-"""nodes from which on a search for garbage would be felt"""
+_LARGE_FLEET: Final = 1000
+"""number of nodes from which Python's garbage collection pauses are noticeable"""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How its parts behave."""
+    """Settings of the components."""
 
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     simulation: SimulationSettings = field(default_factory=SimulationSettings)
     cleanup: CleanupSettings = field(default_factory=CleanupSettings)
     speed: float = 1.0
-    """how many times as fast as on the wall time passes for pods that run; the scheduler keeps to the wall"""
+    """speed-up factor for simulated pod run time; the scheduler's backoff uses real time"""
 
 
 class EmbeddedCluster:
-    """All parts together; if one of them fails, `failed` is set and leaving the `async with` raises what it raised."""
+    """All components; if one fails, `failed` is set and leaving the `async with` raises its exception."""
 
     def __init__(
         self,
@@ -57,44 +57,44 @@ class EmbeddedCluster:
     ) -> None:
         self.settings: Final = settings or ClusterSettings()
         self.api: Final = api or EmbeddedApi()
-        self.nodes: Final = SimulatedNodes(self.store, self.settings.simulation, paced(self.settings.speed))
-        self.scheduler: Final = Scheduler(self.store, extender_url, self.settings.scheduler, Pace())
+        self.nodes: Final = SimulatedNodes(self.store, self.settings.simulation, scaled_clock(self.settings.speed))
+        self.scheduler: Final = Scheduler(self.store, extender_url, self.settings.scheduler, Clock())
         self.controllers: Final = Controllers(self.store)
         self.failed: Final = asyncio.Event()
-        self._cleanup = Cleanup(self.store, self.nodes.alarms, self.settings.cleanup)
+        self._cleanup = Cleanup(self.store, self.nodes.timers, self.settings.cleanup)
         self._fleet = dict(fleet or {})
-        self._parts: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._open = contextlib.AsyncExitStack()
 
     @property
     def store(self) -> Store:
-        """All objects."""
+        """The objects of the cluster."""
         return self.api.store
 
     async def __aenter__(self) -> Self:
         for objects in fleet_objects(self._fleet):
             self.nodes.add_node(objects)
             await asyncio.sleep(0)
-        if len(self.store.list("nodes").items) >= _LARGE:
-            gc.freeze()  # what stays for good need not be looked through again and again
+        if len(self.store.list("nodes").items) >= _LARGE_FLEET:
+            gc.freeze()  # the fleet lives as long as the process
         await self._open.enter_async_context(self.api)
         self._cleanup.start()
-        work = (("scheduler", self.scheduler), ("nodes", self.nodes), ("controllers", self.controllers))
-        self._parts = [asyncio.create_task(part.run(), name=name) for name, part in work]
-        for task in self._parts:
-            task.add_done_callback(self._ended)
+        components = (("scheduler", self.scheduler), ("nodes", self.nodes), ("controllers", self.controllers))
+        self._tasks = [asyncio.create_task(component.run(), name=name) for name, component in components]
+        for task in self._tasks:
+            task.add_done_callback(self._on_task_done)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._parts:
+        for task in self._tasks:
             task.cancel()
-        ended = await asyncio.gather(*self._parts, return_exceptions=True)
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._cleanup.stop()
         await self._open.aclose()
-        for found in ended:
-            if isinstance(found, Exception):
-                raise found
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             self.failed.set()

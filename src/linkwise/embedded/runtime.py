@@ -1,8 +1,7 @@
-"""Time of a cluster: how it passes, and what is to be done when. Tests and demos let it pass faster, or by hand.
+"""Clock, timers and watch dispatch for the components of an embedded cluster.
 
-News of a store for the parts of a cluster that live beside it: a few at a time, so that everybody gets their turn.
+Tests and demos run the clock faster or advance it by hand.
 """
-# Joined from cluster_pace, cluster_news: one docstring for all.
 
 from __future__ import annotations
 
@@ -18,89 +17,87 @@ from linkwise.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from linkwise.embedded.storage.watches import News
+    from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
-__all__ = ["Alarms", "Pace", "follow", "paced"]
+__all__ = ["Clock", "Timers", "follow", "scaled_clock"]
+
+_TIMER_BATCH: Final = 20
+"""callbacks run before other tasks get the event loop"""
+_EVENT_BATCH: Final = 64
+"""watch events handled before other tasks get the event loop"""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Where time comes from."""
+class Clock:
+    """A source of time."""
 
-    clock: Callable[[], float] = time.monotonic
-    """seconds that never go back"""
+    now: Callable[[], float] = time.monotonic
+    """monotonic seconds"""
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
 
-def paced(speed: float = 1.0) -> Pace:
-    """Time that passes so many times as fast as that of the clock on the wall."""
-    return Pace(lambda: time.monotonic() * speed, lambda seconds: asyncio.sleep(seconds / speed))
+def scaled_clock(speed: float = 1.0) -> Clock:
+    """A clock that runs `speed` times as fast as real time."""
+    return Clock(lambda: time.monotonic() * speed, lambda seconds: asyncio.sleep(seconds / speed))
 
 
-class Alarms:
-    """What is to be done later, in the order of its time; all on one loop."""
+class Timers:
+    """Callbacks at a later time, in order, on the running event loop."""
 
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-        self._line: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = count()
-        self._news = asyncio.Event()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._sequence = count()
+        self._wakeup = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._heap)
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something after this time; it looks for itself whether it is still wanted then."""
-        when = self._pace.clock() + seconds
-        heapq.heappush(self._line, (when, next(self._numbers), action))
-        if self._line[0][0] == when:
-            self._news.set()
+        """Call `action` after a delay; it checks by itself whether it still applies."""
+        when = self._clock.now() + seconds
+        heapq.heappush(self._heap, (when, next(self._sequence), action))
+        if self._heap[0][0] == when:
+            self._wakeup.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run callbacks until cancelled."""
         while True:
-            self._news.clear()
-            now, done = self._pace.clock(), 0
-            while self._line and self._line[0][0] <= now and done < _ALARMS_AT_ONCE:
-                heapq.heappop(self._line)[2]()
-                done += 1
-            if done:
+            self._wakeup.clear()
+            now, fired = self._clock.now(), 0
+            while self._heap and self._heap[0][0] <= now and fired < _TIMER_BATCH:
+                heapq.heappop(self._heap)[2]()
+                fired += 1
+            if fired:
                 await asyncio.sleep(0)
                 continue
-            await wait_for_news(self._news, self._pace, self._line[0][0] - now if self._line else None)
+            await wait_or_timeout(self._wakeup, self._clock, self._heap[0][0] - now if self._heap else None)
 
 
-async def wait_for_news(news: asyncio.Event, pace: Pace, seconds: float | None) -> None:
-    """Wait until something is told, or the time is over; without a time for as long as it takes."""
+async def wait_or_timeout(event: asyncio.Event, clock: Clock, seconds: float | None) -> None:
+    """Wait until the event is set or the time has passed; without a time, wait for the event."""
     if seconds is None:
-        await news.wait()
+        await event.wait()
         return
-    told, over = asyncio.ensure_future(news.wait()), asyncio.ensure_future(pace.sleep(seconds))
+    event_set, timed_out = asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds))
     try:
-        await asyncio.wait({told, over}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({event_set, timed_out}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        told.cancel()
-        over.cancel()
+        event_set.cancel()
+        timed_out.cancel()
 
 
-_ALARMS_AT_ONCE = 20
-"""actions after which others get their turn"""
-
-
-_EVENTS_AT_ONCE: Final = 64
-
-
-async def follow(store: Store, kind: str, hear: Callable[[News], None]) -> None:
-    """Tell of all objects of a kind, and of all that happens to them, until cancelled."""
+async def follow(store: Store, kind: str, handle: Callable[[WatchEvent], None]) -> None:
+    """Call `handle` for all existing objects of a kind and for every event, until cancelled."""
     watch = store.watch(kind)
     try:
         while True:
             await watch.wait()
-            for news in watch.take(_EVENTS_AT_ONCE):
-                hear(news)
+            for event in watch.take(_EVENT_BATCH):
+                handle(event)
             await asyncio.sleep(0)
-            if watch.closed and not watch.waiting:
-                raise ClusterError(f"{kind} could not be followed: more happened than could be told")
+            if watch.closed and not watch.has_events:
+                raise ClusterError(f"the watch of {kind} was closed: its reader fell too far behind")
     finally:
         watch.close()

@@ -1,14 +1,14 @@
-"""Everything that can be asked of the API server, as calls: what arrives over HTTP and what runs beside it use the same.
+"""Store: the API server's verbs as plain calls, shared by the HTTP server and the components in the same process.
 
-Calls do not wait: each is done when it returns, or raises RefusedError and has done nothing. Kinds are named as kubectl
-names them (`pods`, `jobs.batch`, `deviceinventories.linkwise.dev`)::
+Calls never block: each is complete when it returns, or raises ApiError and has changed nothing. Resources are named as in
+kubectl (`pods`, `jobs.batch`, `deviceinventories.linkwise.dev`)::
 
     stored = store.create("pods", {"metadata": {"name": "a"}, "spec": ...}, namespace="default")
-    pod = stored.read()  # a copy of one's own; change it and hand it back
+    pod = stored.read()  # a private copy; modify it and write it back
     store.update("pods", pod)
-    store.patch("pods", "a", {"status": {"phase": "Running"}}, namespace="default", part="status")
-    async for news in store.watch("pods"):  # ADDED for all that is there, then all that happens
-        print(news.type, news.object)
+    store.patch("pods", "a", {"status": {"phase": "Running"}}, namespace="default", subresource="status")
+    async for event in store.watch("pods"):  # ADDED for every existing pod, then live events
+        print(event.type, event.object)
 """
 
 from __future__ import annotations
@@ -22,200 +22,214 @@ import msgspec
 
 from linkwise.embedded.api_errors import no_such_path
 from linkwise.embedded.kinds.builtin import Resource
-from linkwise.embedded.kinds.crds import DEFINITIONS, PRESENT, served_by
-from linkwise.embedded.kinds.fields import known_fields
+from linkwise.embedded.kinds.crds import CRD_RESOURCE, PREINSTALLED, served_by
+from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
-from linkwise.embedded.storage.collection import KEPT, encode
+from linkwise.embedded.storage.collection import HISTORY_LENGTH, encode
 from linkwise.embedded.storage.database import Database
-from linkwise.embedded.storage.lists import Asked, Page, list_page
-from linkwise.embedded.storage.selectors import EVERYTHING, selection
+from linkwise.embedded.storage.lists import ListOptions, Page, list_page
+from linkwise.embedded.storage.selectors import EVERYTHING, parse_selector
 from linkwise.embedded.storage.watches import Watch
 from linkwise.embedded.writes.bind_and_evict import bind, evict
 from linkwise.embedded.writes.create import create
 from linkwise.embedded.writes.delete import DeleteOptions, delete
-from linkwise.embedded.writes.garbage_collection import Collector
-from linkwise.embedded.writes.patch import MERGE, patched
-from linkwise.embedded.writes.server_side_apply import applied, check_apply
-from linkwise.embedded.writes.update import change
+from linkwise.embedded.writes.garbage_collection import GarbageCollector
+from linkwise.embedded.writes.patch import MERGE, apply_patch
+from linkwise.embedded.writes.server_side_apply import check_apply, merge_applied
+from linkwise.embedded.writes.update import update
 from linkwise.embedded.writes.validation import check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.embedded.storage.collection import Change, Raw, Stored
-    from linkwise.embedded.storage.selectors import Selection
+    from linkwise.embedded.storage.selectors import Selector
 
 __all__ = ["Store"]
 
-_SPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 Kind = Resource | str
 
 
 class Store:
-    """The cluster's objects."""
+    """All objects of the cluster."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, seed: int | None = None, kept: int = KEPT) -> None:
-        self.shelves: Final = Database(clock, kept)
-        self.collector: Final = Collector(self.shelves)
-        self._chance = random.Random(seed)  # noqa: S311 - for names, not secrets
+    def __init__(
+        self, clock: Callable[[], float] = time.time, seed: int | None = None, history: int = HISTORY_LENGTH
+    ) -> None:
+        self.database: Final = Database(clock, history)
+        self.garbage_collector: Final = GarbageCollector(self.database)
+        self._random = random.Random(seed)  # noqa: S311 - for names, not secrets
         self._applied: dict[str, dict[str, bytes]] = {}
-        """what was applied last, by UID and by who applied it"""
-        self.shelves.gone.append(self._forget)
-        definitions = self.resource(DEFINITIONS)
-        self.shelves.shelf(definitions).listeners.add(self._define)
-        for name in _SPACES:
+        """last applied configurations, by UID and field manager"""
+        self.database.removal_listeners.append(self._forget)
+        definitions = self.resource(CRD_RESOURCE)
+        self.database.collection(definitions).listeners.add(self._define)
+        for name in _NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
-        for definition in PRESENT:
+        for definition in PREINSTALLED:
             self.create(definitions, definition)
 
     @property
     def version(self) -> int:
-        """Of the last write."""
-        return self.shelves.version
+        """The resourceVersion of the last write."""
+        return self.database.version
 
     def resource(self, kind: Kind) -> Resource:
-        """A kind by its name; RefusedError if there is none."""
-        return kind if isinstance(kind, Resource) else self.shelves.kinds.named(kind)
+        """A resource by its kubectl name; ApiError 404 if it is not served."""
+        return kind if isinstance(kind, Resource) else self.database.kinds.by_name(kind)
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> Stored:
-        """One object."""
-        return self.shelves.get(self.resource(kind), namespace, name)
+        """An object; ApiError 404 if it does not exist."""
+        return self.database.get(self.resource(kind), namespace, name)
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Stored | None:
-        """One object, or None."""
-        return self.shelves.find(self.resource(kind), (namespace, name))
+        """An object, or None."""
+        return self.database.find(self.resource(kind), (namespace, name))
 
-    def select(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> Selection:
-        """Some objects of a kind, as kubectl's -n, -l and --field-selector mean them."""
-        return selection(self.resource(kind), namespace, labels, fields)
+    def select(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> Selector:
+        """A selector from kubectl's -n, -l and --field-selector."""
+        return parse_selector(self.resource(kind), namespace, labels, fields)
 
-    def list(self, kind: Kind, chosen: Selection = EVERYTHING, asked: Asked = Asked()) -> Page:  # noqa: B008 - frozen
-        """Objects in order."""
-        return list_page(self.shelves, self.resource(kind), chosen, asked)
+    def list(self, kind: Kind, selector: Selector = EVERYTHING, options: ListOptions = ListOptions()) -> Page:  # noqa: B008 - frozen
+        """Objects sorted by namespace and name."""
+        return list_page(self.database, self.resource(kind), selector, options)
 
-    def watch(self, kind: Kind, chosen: Selection = EVERYTHING, version: int | None = None) -> Watch:
-        """All that is there and then all that happens; with a version only what happened since."""
+    def watch(self, kind: Kind, selector: Selector = EVERYTHING, version: int | None = None) -> Watch:
+        """Existing objects and then live events; with a resourceVersion only the events since."""
         resource = self.resource(kind)
-        watch = Watch(self.shelves.shelf(resource), chosen)
+        watch = Watch(self.database.collection(resource), selector)
         try:
             if version is None:
-                watch.begin_with(self.list(resource, chosen).items, self.version)
+                watch.start_with(self.list(resource, selector).items, self.version)
             else:
-                watch.begin_at(version)
+                watch.start_at(version)
         except BaseException:
             watch.close()
             raise
         return watch
 
-    def create(self, kind: Kind, document: Raw, namespace: str = "", *, dry: bool = False) -> Stored:
-        """A new object."""
+    def create(self, kind: Kind, document: Raw, namespace: str = "", *, dry_run: bool = False) -> Stored:
+        """Create an object."""
         resource = self.resource(kind)
         namespace = namespace or (meta_of(document).namespace if resource.namespaced else "")
-        stored = create(self.shelves, resource, namespace, document, self._chance.choice, dry=dry)
-        if not dry and b'"ownerReferences"' in stored.data:
-            self.collector.look_at(resource, stored)  # its owners may be gone already
+        stored = create(self.database, resource, namespace, document, self._random.choice, dry_run=dry_run)
+        if not dry_run and b'"ownerReferences"' in stored.data:
+            self.garbage_collector.enqueue(resource, stored)  # its owners may already be deleted
         return stored
 
-    def update(self, kind: Kind, document: Raw, name: str = "", namespace: str = "", part: str = "") -> Stored:
-        """An object in the place of what it was; it says itself which, unless that is given."""
+    def update(self, kind: Kind, document: Raw, name: str = "", namespace: str = "", subresource: str = "") -> Stored:
+        """Replace an object; name and namespace default to those in its metadata."""
         meta = meta_of(document)
-        return self.replace(kind, name or meta.name, namespace or meta.namespace, document, part)
+        return self.replace(kind, name or meta.name, namespace or meta.namespace, document, subresource)
 
     def replace(  # noqa: PLR0913 - a request has these parts
-        self, kind: Kind, name: str, namespace: str, document: Raw, part: str = "", *, dry: bool = False
+        self, kind: Kind, name: str, namespace: str, document: Raw, subresource: str = "", *, dry_run: bool = False
     ) -> Stored:
-        """An object in the place of what is under this name."""
+        """Replace the object with this name."""
         resource = self.resource(kind)
-        _check_part(resource, part)
-        return self._change(resource, self.get(resource, name, namespace), document, part, patching=False, dry=dry)
+        _check_subresource(resource, subresource)
+        return self._change(
+            resource, self.get(resource, name, namespace), document, subresource, patching=False, dry_run=dry_run
+        )
 
     def patch(  # noqa: PLR0913, PLR0917 - a request has these parts
         self,
         kind: Kind,
         name: str,
-        wanted: object,
+        patch: object,
         namespace: str = "",
-        part: str = "",
-        how: str = MERGE,
+        subresource: str = "",
+        patch_type: str = MERGE,
         *,
-        dry: bool = False,
+        dry_run: bool = False,
     ) -> Stored:
-        """An object with a change."""
+        """Patch an object."""
         resource = self.resource(kind)
-        _check_part(resource, part)
+        _check_subresource(resource, subresource)
         old = self.get(resource, name, namespace)
-        document = patched(resource, self.shown(resource, old).read(), wanted, how)
-        return self._change(resource, old, document, part, patching=True, dry=dry)
+        document = apply_patch(resource, self.convert(resource, old).read(), patch, patch_type)
+        return self._change(resource, old, document, subresource, patching=True, dry_run=dry_run)
 
     def apply(  # noqa: PLR0913, PLR0917 - a request has these parts
-        self, kind: Kind, name: str, namespace: str, document: Raw, manager: str, part: str = "", *, dry: bool = False
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        document: Raw,
+        manager: str,
+        subresource: str = "",
+        *,
+        dry_run: bool = False,
     ) -> tuple[Stored, bool]:
-        """An object as it is applied; and whether it is new."""
+        """Server-side apply; returns the object and whether it was created."""
         resource = self.resource(kind)
-        _check_part(resource, part)
+        _check_subresource(resource, subresource)
         check_apply(document, manager)
         check_kind(resource, document)
-        document = known_fields(self.shelves.kinds.told(resource), document)
+        document = drop_unknown_fields(self.database.kinds.served(resource), document)
         old = self.find(resource, name, namespace)
         meta = document.get("metadata") or {}
         if old is None:
-            named = {**document, "metadata": {**meta, "name": meta.get("name", name)}}
-            stored, new = self.create(resource, named, namespace, dry=dry), True
+            new_document = {**document, "metadata": {**meta, "name": meta.get("name", name)}}
+            stored, created = self.create(resource, new_document, namespace, dry_run=dry_run), True
         else:
-            last = msgspec.json.decode(self._applied.get(old.uid, {}).get(manager + part, b"{}"))
-            merged = applied(resource, self.shown(resource, old).read(), last, document)
-            stored, new = self._change(resource, old, merged, part, patching=True, dry=dry), False
-        if not dry:
-            self._applied.setdefault(stored.uid, {})[manager + part] = encode(without_nulls(document))
-        return stored, new
+            last_applied = msgspec.json.decode(self._applied.get(old.uid, {}).get(manager + subresource, b"{}"))
+            merged = merge_applied(resource, self.convert(resource, old).read(), last_applied, document)
+            stored, created = self._change(resource, old, merged, subresource, patching=True, dry_run=dry_run), False
+        if not dry_run:
+            self._applied.setdefault(stored.uid, {})[manager + subresource] = encode(without_nulls(document))
+        return stored, created
 
     def delete(
         self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions | None = None
     ) -> tuple[Stored, bool]:
-        """Delete an object: as it is afterwards, and whether it is gone."""
+        """Delete an object; returns its state afterwards and whether it is removed."""
         resource = self.resource(kind)
-        stored, gone = delete(self.shelves, resource, self.get(resource, name, namespace), options or DeleteOptions())
-        if not gone:
-            self.collector.look_at(resource, stored)
-        return stored, gone
+        stored, removed = delete(
+            self.database, resource, self.get(resource, name, namespace), options or DeleteOptions()
+        )
+        if not removed:
+            self.garbage_collector.enqueue(resource, stored)
+        return stored, removed
 
-    def bind(self, name: str, namespace: str, binding: Raw, *, dry: bool = False) -> Stored:
-        """Give a pod to a node."""
+    def bind(self, name: str, namespace: str, binding: Raw, *, dry_run: bool = False) -> Stored:
+        """Bind a pod to a node."""
         pods = self.resource("pods")
-        return bind(self.shelves, pods, self.get(pods, name, namespace), without_nulls(binding), dry=dry)
+        return bind(self.database, pods, self.get(pods, name, namespace), without_nulls(binding), dry_run=dry_run)
 
     def evict(self, name: str, namespace: str, eviction: Raw) -> None:
-        """Send a pod away."""
+        """Evict a pod."""
         pods = self.resource("pods")
-        evict(self.shelves, pods, self.get(pods, name, namespace), without_nulls(eviction))
+        evict(self.database, pods, self.get(pods, name, namespace), without_nulls(eviction))
 
-    def shown(self, resource: Resource, stored: Stored) -> Stored:
-        """An object under the version in which it is asked for."""
-        kept = self.shelves.kinds.kept_as(resource)
-        return stored if kept == resource else _as_version(stored, kept, resource)
+    def convert(self, resource: Resource, stored: Stored) -> Stored:
+        """An object in the requested API version."""
+        storage = self.database.kinds.storage_version(resource)
+        return stored if storage == resource else _as_version(stored, storage, resource)
 
     def _change(  # noqa: PLR0913 - a request has these parts
-        self, resource: Resource, old: Stored, document: Raw, part: str, *, patching: bool, dry: bool
+        self, resource: Resource, old: Stored, document: Raw, subresource: str, *, patching: bool, dry_run: bool
     ) -> Stored:
-        stored = change(self.shelves, resource, old, document, part, patching=patching, dry=dry)
-        if not dry and (b'"deletionTimestamp"' in stored.data or b'"ownerReferences"' in stored.data):
-            self.collector.look_at(resource, stored)
+        stored = update(self.database, resource, old, document, subresource, patching=patching, dry_run=dry_run)
+        if not dry_run and (b'"deletionTimestamp"' in stored.data or b'"ownerReferences"' in stored.data):
+            self.garbage_collector.enqueue(resource, stored)
         return stored
 
-    def _define(self, defined: Change) -> None:
-        """Serve what a definition defines, as long as it is there."""
-        if defined.type != "DELETED":
-            self.shelves.kinds.put(*served_by(defined.stored.read()))
+    def _define(self, change: Change) -> None:
+        """Serve the versions that a CustomResourceDefinition defines."""
+        if change.type != "DELETED":
+            self.database.kinds.register(*served_by(change.stored.read()))
 
     def _forget(self, _: Resource, last: Stored) -> None:
         self._applied.pop(last.uid, None)
 
 
-def _check_part(resource: Resource, part: str) -> None:
-    if part and part not in resource.parts:
+def _check_subresource(resource: Resource, subresource: str) -> None:
+    if subresource and subresource not in resource.subresources:
         raise no_such_path()
 
 
-def _as_version(stored: Stored, kept: Resource, wanted: Resource) -> Stored:
-    begin = len(f'{{"apiVersion":"{kept.api_version}"')
-    return replace(stored, data=f'{{"apiVersion":"{wanted.api_version}"'.encode() + stored.data[begin:])
+def _as_version(stored: Stored, storage: Resource, requested: Resource) -> Stored:
+    prefix = len(f'{{"apiVersion":"{storage.api_version}"')
+    return replace(stored, data=f'{{"apiVersion":"{requested.api_version}"'.encode() + stored.data[prefix:])

@@ -19,7 +19,7 @@ def test_recorded_requests_are_answered_as_before(file: Path) -> None:
         api = thread.api()
         for note in json.loads(file.read_text()):
             answer = replayed(api, note)
-            thread.do(lambda server: server.store.collector.finish())
+            thread.do(lambda server: server.store.garbage_collector.finish())
             expected = {"kind": note["kind"]} if "kind" in note and "watch=" not in note["path"] else {}
             assert answer == (note["status"], expected), f"{note['method']} {note['path']}"
         api.close()

@@ -158,7 +158,7 @@ async def test_a_device_that_works_again_wakes_who_waits_for_it_though_no_node_o
 @embedded({"dgx1-v100": 1})
 async def test_who_was_refused_by_a_service_that_died_is_woken_by_the_next(bed: Bed) -> None:
     bed.cluster.nodes.kill_device("dgx1-v100-0", 3)
-    bed.store.patch("nodes", "dgx1-v100-0", {"status": {"allocatable": {GPU: "8"}}}, part="status")
+    bed.store.patch("nodes", "dgx1-v100-0", {"status": {"allocatable": {GPU: "8"}}}, subresource="status")
     bed.create("all", {GPU: 8})
     await bed.refused("all", "too few devices are free")
     await bed.service.kill()

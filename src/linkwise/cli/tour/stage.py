@@ -76,7 +76,7 @@ class Stage:
     def apply(self, file: str, *names: str) -> None:
         """Create the objects of a manifest, or only those with these names."""
         for document in yaml.safe_load_all(manifest(file)):
-            kind = self.store.shelves.kinds.of(document["apiVersion"], document["kind"])
+            kind = self.store.database.kinds.for_object(document["apiVersion"], document["kind"])
             if kind is None:
                 raise StageError(f"{file}: kind {document['kind']} is not served")
             if not names or document["metadata"]["name"] in names:

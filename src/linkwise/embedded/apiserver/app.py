@@ -104,7 +104,7 @@ class Application:
         words = path.split("/")[1:]
         if words[0] in {"api", "apis"} and len(words) > (2 if words[0] == "api" else 3):
             _check_accepted(exchange)
-            return await self.objects.answer(exchange, place_of(self._store.shelves.kinds, exchange.path))
+            return await self.objects.answer(exchange, place_of(self._store.database.kinds, exchange.path))
         if exchange.method not in {"GET", "HEAD"}:
             raise not_allowed()
         if path == "/version":
@@ -114,7 +114,7 @@ class Application:
         return self._discovered(exchange, words)
 
     def _discovered(self, exchange: Exchange, words: list[str]) -> Answer:
-        kinds, accept = self._store.shelves.kinds, exchange.headers.get("accept", "")
+        kinds, accept = self._store.database.kinds, exchange.headers.get("accept", "")
         if words in (["api"], ["apis"]) and "as=APIGroupDiscoveryList" in accept:
             return Whole.of(discovery.aggregated(kinds, core=words == ["api"]), kind=discovery.AGGREGATED)
         if words == ["openapi", "v2"] and "protobuf" in accept:

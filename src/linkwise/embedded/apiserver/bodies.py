@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from linkwise.embedded.api_errors import bad_request, too_large, unknown_format
-from linkwise.embedded.kinds.protobuf import PROTOBUF, object_in
+from linkwise.embedded.kinds.protobuf import PROTOBUF, decode_object
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -54,7 +54,7 @@ async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], 
 def document_of(body: bytes, kind: str) -> Any:  # noqa: ANN401 - JSON
     """What a body says; RefusedError with line and column if it says nothing."""
     if kind == PROTOBUF:
-        return object_in(body)
+        return decode_object(body)
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -21,7 +21,7 @@ from linkwise.embedded.apiserver.watch_responses import Failed, Watched
 from linkwise.embedded.apiserver.write_requests import given_object, patch, written
 from linkwise.embedded.kubectl.tables import Table
 from linkwise.embedded.storage.collection import encode
-from linkwise.embedded.storage.lists import Asked, version_of
+from linkwise.embedded.storage.lists import ListOptions, version_of
 from linkwise.embedded.writes.delete import DeleteOptions
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.selectors import Selection
-    from linkwise.embedded.storage.watches import News
+    from linkwise.embedded.storage.selectors import Selector
+    from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
 __all__ = ["Objects", "Place", "place_of"]
@@ -52,7 +52,7 @@ class Objects:
 
     async def answer(self, exchange: Exchange, place: Place) -> Answer:
         """What to say."""
-        if place.part:
+        if place.subresource:
             return await part_answer(self._store, exchange, place)
         if place.name:
             return await self._one(exchange, place)
@@ -62,60 +62,62 @@ class Objects:
         resource, namespace = place.resource, place.namespace
         if exchange.method == "POST" and bool(namespace) == resource.namespaced:
             document = await given_object(self._store, exchange, place)
-            stored = self._store.create(resource, document, namespace, dry=is_dry(exchange))
+            stored = self._store.create(resource, document, namespace, dry_run=is_dry(exchange))
             return self._shown(exchange, resource, stored, 201)
         if exchange.method not in {"GET", "HEAD", "DELETE"}:
             raise not_allowed()
         words = exchange.query.get("labelSelector", ""), exchange.query.get("fieldSelector", "")
-        chosen = self._store.select(resource, namespace, *words)
+        selector = self._store.select(resource, namespace, *words)
         if exchange.method == "DELETE":
-            return await self._delete_many(exchange, place, chosen)
+            return await self._delete_many(exchange, place, selector)
         if exchange.watching:
-            return self._watched(exchange, resource, chosen)
-        return await self._listed(exchange, resource, chosen)
+            return self._watched(exchange, resource, selector)
+        return await self._listed(exchange, resource, selector)
 
     async def _one(self, exchange: Exchange, place: Place) -> Answer:
         store, resource, name, namespace = self._store, place.resource, place.name, place.namespace
         match exchange.method:
             case "GET" | "HEAD":
                 if exchange.watching:
-                    chosen = store.select(resource, namespace, "", f"metadata.name={name}")
-                    return self._watched(exchange, resource, chosen)
+                    selector = store.select(resource, namespace, "", f"metadata.name={name}")
+                    return self._watched(exchange, resource, selector)
                 stored = store.get(resource, name, namespace)
             case "PUT":
                 document = await given_object(store, exchange, place)
-                stored = store.replace(resource, name, namespace, document, dry=is_dry(exchange))
+                stored = store.replace(resource, name, namespace, document, dry_run=is_dry(exchange))
             case "PATCH":
                 stored, new = await patch(store, exchange, place)
                 return self._shown(exchange, resource, stored, 201 if new else 200)
             case "DELETE":
                 options = await _options(exchange)
                 stored, gone = store.delete(resource, name, namespace, options)
-                if gone and not resource.shown:
+                if gone and not resource.returns_deleted_object:
                     return Whole.of(success(resource, name, stored.uid))
             case _:
                 raise not_allowed()
         return self._shown(exchange, resource, stored)
 
-    async def _listed(self, exchange: Exchange, resource: Resource, chosen: Selection) -> Answer:
+    async def _listed(self, exchange: Exchange, resource: Resource, selector: Selector) -> Answer:
         query = exchange.query
         limit = query.get("limit") or "0"
         if not limit.isdecimal():
             raise bad_request(f'limit: Invalid value: "{limit}"')
-        asked = Asked(
+        asked = ListOptions(
             int(limit),
             query.get("continue", ""),
             query.get("resourceVersion", ""),
             query.get("resourceVersionMatch", ""),
         )
-        page = self._store.list(resource, chosen, asked)
+        page = self._store.list(resource, selector, asked)
         if wants_table(exchange):
-            return await self._tabled(exchange, resource, page.items, page.version, page.rest)
-        meta = {"resourceVersion": str(page.version)} | ({"continue": page.rest} if page.rest else {})
+            return await self._tabled(exchange, resource, page.items, page.version, page.continue_token)
+        meta = {"resourceVersion": str(page.version)} | (
+            {"continue": page.continue_token} if page.continue_token else {}
+        )
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta}
         begin = encode(head)[:-1] + b',"items":['
         return Listed(
-            begin, page.items, lambda items: b",".join(self._store.shown(resource, one).data for one in items)
+            begin, page.items, lambda items: b",".join(self._store.convert(resource, one).data for one in items)
         )
 
     async def _tabled(
@@ -129,16 +131,16 @@ class Objects:
         head = table.whole((), version, rest)
         return Whole(encode(head).removesuffix(b"[]}") + b"[" + b",".join(parts) + b"]}")
 
-    def _watched(self, exchange: Exchange, resource: Resource, chosen: Selection) -> Answer:
+    def _watched(self, exchange: Exchange, resource: Resource, selector: Selector) -> Answer:
         query = exchange.query
         initial = exchange.flag("sendInitialEvents")
         version = version_of(query.get("resourceVersion", ""))
         try:
-            watch = self._store.watch(resource, chosen, version if version and not initial else None)
+            watch = self._store.watch(resource, selector, version if version and not initial else None)
         except ApiError as error:
             return Failed(error)
         if query.get("sendInitialEvents") == "false" and not version:
-            watch.skip()
+            watch.skip_initial()
         seconds = query.get("timeoutSeconds", "")
         return Watched(
             resource=resource,
@@ -153,29 +155,32 @@ class Objects:
         )
 
     def _line(self, exchange: Exchange, resource: Resource) -> Any:  # noqa: ANN401 - a function
-        store, kept = self._store, self._store.shelves.kinds.kept_as(resource) == resource
+        store, kept = self._store, self._store.database.kinds.storage_version(resource) == resource
         if not wants_table(exchange):
 
-            def plain(news: News) -> bytes:
-                if news.line and kept:
-                    return news.line
-                return b'{"type":"%s","object":%s}\n' % (news.type.encode(), store.shown(resource, news.stored).data)
+            def plain(event: WatchEvent) -> bytes:
+                if event.line and kept:
+                    return event.line
+                return b'{"type":"%s","object":%s}\n' % (
+                    event.type.encode(),
+                    store.convert(resource, event.stored).data,
+                )
 
             return plain
         table, told = self._table(exchange, resource), False
 
-        def tabled(news: News) -> bytes:
+        def tabled(event: WatchEvent) -> bytes:
             nonlocal told
-            whole = table.whole([news.stored], news.stored.version, columns=not told)
+            whole = table.whole([event.stored], event.stored.version, columns=not told)
             told = True
-            return encode({"type": news.type, "object": whole}) + b"\n"
+            return encode({"type": event.type, "object": whole}) + b"\n"
 
         return tabled
 
-    async def _delete_many(self, exchange: Exchange, place: Place, chosen: Selection) -> Answer:
+    async def _delete_many(self, exchange: Exchange, place: Place, selector: Selector) -> Answer:
         options = await _options(exchange)
         resource, deleted = place.resource, []
-        for number, stored in enumerate(self._store.list(resource, chosen).items, 1):
+        for number, stored in enumerate(self._store.list(resource, selector).items, 1):
             try:
                 deleted.append(self._store.delete(resource, stored.name, stored.namespace, options)[0])
             except ApiError as error:
@@ -189,7 +194,7 @@ class Objects:
             "metadata": {"resourceVersion": str(self._store.version)},
         }
         begin = encode(head)[:-1] + b',"items":['
-        return Listed(begin, deleted, lambda items: b",".join(self._store.shown(resource, one).data for one in items))
+        return Listed(begin, deleted, lambda items: b",".join(self._store.convert(resource, one).data for one in items))
 
     def _shown(self, exchange: Exchange, resource: Resource, stored: Stored, code: int = 200) -> Answer:
         if wants_table(exchange):
@@ -197,8 +202,8 @@ class Objects:
         return written(self._store, resource, stored, code)
 
     def _table(self, exchange: Exchange, resource: Resource) -> Table:
-        served = self._store.shelves.kinds.told(resource)
-        return Table(served, self._store.shelves.clock, exchange.query.get("includeObject", "Metadata"))
+        served = self._store.database.kinds.served(resource)
+        return Table(served, self._store.database.clock, exchange.query.get("includeObject", "Metadata"))
 
 
 def wants_table(exchange: Exchange) -> bool:
@@ -239,7 +244,7 @@ class Place:
     resource: Resource
     namespace: str = ""
     name: str = ""
-    part: str = ""
+    subresource: str = ""
 
 
 def place_of(kinds: Kinds, path: str) -> Place:
@@ -256,8 +261,8 @@ def place_of(kinds: Kinds, path: str) -> Place:
         namespace, rest = rest[1], rest[2:]
     if len(rest) > 3 or not all(rest):
         raise no_such_path()
-    plural, name, part = (*rest, "", "")[:3]
-    resource = kinds.at(group, version, plural)
+    plural, name, subresource = (*rest, "", "")[:3]
+    resource = kinds.by_path(group, version, plural)
     if (namespace and not resource.namespaced) or (name and resource.namespaced and not namespace):
         raise no_such_path()
-    return Place(resource, namespace, name, part)
+    return Place(resource, namespace, name, subresource)

@@ -116,7 +116,7 @@ class EmbeddedApi:
 
     async def __aenter__(self) -> Self:
         await self._listen()
-        self._collecting = asyncio.create_task(self.store.collector.run(), name="collector")
+        self._collecting = asyncio.create_task(self.store.garbage_collector.run(), name="collector")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -129,7 +129,7 @@ class EmbeddedApi:
         """End all connections at once, and serve again under the same address; no watch can go on if history is lost."""
         await self._stop(abruptly=True)
         if lose_history:
-            self.store.shelves.forget_history()
+            self.store.database.forget_history()
         await asyncio.sleep(down)
         self._application = self._made()
         await self._listen()

@@ -11,7 +11,7 @@ from linkwise.embedded.apiserver.bodies import JSON, object_of
 from linkwise.embedded.apiserver.request import Whole
 from linkwise.embedded.apiserver.write_requests import given_object, patch, written
 from linkwise.embedded.kubectl.cells import at_path
-from linkwise.embedded.writes.patch import merge
+from linkwise.embedded.writes.patch import merge_patch
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.request import Answer, Exchange
@@ -26,12 +26,12 @@ _DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succes
 
 async def part_answer(store: Store, exchange: Exchange, place: Place) -> Answer:
     """What to say to a request for a part of an object."""
-    resource, part = place.resource, place.part
-    if resource.full == "namespaces" and part == "finalize" and exchange.method == "PUT":
+    resource, subresource = place.resource, place.subresource
+    if resource.group_resource == "namespaces" and subresource == "finalize" and exchange.method == "PUT":
         return await _finalize(store, exchange, place)
-    if part not in resource.parts:
+    if subresource not in resource.subresources:
         raise no_such_path()
-    match part:
+    match subresource:
         case "binding" | "eviction":
             return await _sent(store, exchange, place)
         case "log":
@@ -41,11 +41,11 @@ async def part_answer(store: Store, exchange: Exchange, place: Place) -> Answer:
     match exchange.method:
         case "GET":
             stored = store.get(resource, place.name, place.namespace)
-        case "PUT" if part == "status":
+        case "PUT" if subresource == "status":
             document = await given_object(store, exchange, place)
             dry = exchange.query.get("dryRun") == "All"
-            stored = store.replace(resource, place.name, place.namespace, document, part, dry=dry)
-        case "PATCH" if part == "status":
+            stored = store.replace(resource, place.name, place.namespace, document, subresource, dry_run=dry)
+        case "PATCH" if subresource == "status":
             stored, _ = await patch(store, exchange, place)
         case _:
             raise not_allowed()
@@ -57,8 +57,8 @@ async def _sent(store: Store, exchange: Exchange, place: Place) -> Answer:
     if exchange.method != "POST":
         raise not_allowed()
     document = object_of(await exchange.body(), exchange.content or JSON)
-    if place.part == "binding":
-        store.bind(place.name, place.namespace, document, dry=exchange.query.get("dryRun") == "All")
+    if place.subresource == "binding":
+        store.bind(place.name, place.namespace, document, dry_run=exchange.query.get("dryRun") == "All")
     else:
         store.evict(place.name, place.namespace, document)
     return Whole.of(_DONE, 201)
@@ -97,7 +97,7 @@ async def _scale(store: Store, exchange: Exchange, place: Place) -> Answer:
         return Whole.of(_scale_of(old))
     given: Any = object_of(await exchange.body(), JSON)
     if exchange.method == "PATCH":
-        given = merge(_scale_of(old), given)
+        given = merge_patch(_scale_of(old), given)
     elif exchange.method != "PUT":
         raise not_allowed()
     try:

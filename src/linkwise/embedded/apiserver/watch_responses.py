@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.apiserver.faults import Faults
     from linkwise.embedded.apiserver.request import Exchange
     from linkwise.embedded.kinds.builtin import Resource
-    from linkwise.embedded.storage.watches import News, Watch
+    from linkwise.embedded.storage.watches import Watch, WatchEvent
 
 __all__ = ["Failed", "Watched"]
 
@@ -44,7 +44,7 @@ class Watched(Answer):
     resource: Resource
     watch: Watch
     faults: Faults
-    line: Callable[[News], bytes]
+    line: Callable[[WatchEvent], bytes]
     """a change as this client wants it"""
     seconds: float
     bookmarks: float
@@ -73,7 +73,7 @@ class Watched(Answer):
         while True:
             if not await self._tell_news(exchange):
                 return
-            if marks and not self.watch.waiting:
+            if marks and not self.watch.has_events:
                 marks = False
                 await exchange.more(self._bookmark(initial=True))
             now = loop.time()
@@ -96,9 +96,9 @@ class Watched(Answer):
 
     async def _tell_news(self, exchange: Exchange) -> bool:
         """All that is there to tell; whether the watch goes on."""
-        while self.watch.waiting:
+        while self.watch.has_events:
             lines: list[bytes] = []
-            for news in self.watch.take(_AT_ONCE):
+            for event in self.watch.take(_AT_ONCE):
                 fault = self.faults.told(exchange.path)
                 word = fault.do if fault else ""
                 if word in {"cut", "expire"}:
@@ -107,7 +107,7 @@ class Watched(Answer):
                     if word == "cut":
                         await exchange.cut()
                     return False
-                line = self.line(news)
+                line = self.line(event)
                 lines += [] if word == "drop" else [line, line] if word == "repeat" else [line]
             await exchange.more(b"".join(lines))
             await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from linkwise.embedded.api_errors import bad_request, unknown_format
 from linkwise.embedded.apiserver.bodies import JSON, YAML, document_of, object_of
 from linkwise.embedded.apiserver.request import Whole
-from linkwise.embedded.kinds.fields import refuse_strange
+from linkwise.embedded.kinds.fields import reject_unknown_fields
 from linkwise.embedded.writes.patch import APPLY, JSON_PATCH, MERGE, STRATEGIC
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ async def patch(store: Store, exchange: Exchange, place: Place) -> tuple[Stored,
         document = object_of(body, YAML)
         check_fields(store, exchange, place, document)
         manager = exchange.query.get("fieldManager", "")
-        return store.apply(*where, document, manager, place.part, dry=dry)
+        return store.apply(*where, document, manager, place.subresource, dry_run=dry)
     wanted = document_of(body, JSON)
     if how != JSON_PATCH and not isinstance(wanted, dict):
         raise bad_request("a merge patch is an object")
     check_fields(store, exchange, place, wanted)
-    return store.patch(place.resource, place.name, wanted, place.namespace, place.part, how, dry=dry), False
+    return store.patch(place.resource, place.name, wanted, place.namespace, place.subresource, how, dry_run=dry), False
 
 
 async def given_object(store: Store, exchange: Exchange, place: Place) -> Raw:
@@ -49,9 +49,9 @@ async def given_object(store: Store, exchange: Exchange, place: Place) -> Raw:
 def check_fields(store: Store, exchange: Exchange, place: Place, document: object) -> None:
     """Refuse fields that there are none of, if the client wants that."""
     if exchange.query.get("fieldValidation") == "Strict":
-        refuse_strange(store.shelves.kinds.told(place.resource), document)
+        reject_unknown_fields(store.database.kinds.served(place.resource), document)
 
 
 def written(store: Store, resource: Resource, stored: Stored, code: int = 200) -> Whole:
     """An object as an answer."""
-    return Whole(store.shown(resource, stored).data, code)
+    return Whole(store.convert(resource, stored).data, code)

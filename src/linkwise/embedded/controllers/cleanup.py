@@ -14,7 +14,7 @@ from linkwise.model.views import Taint
 from linkwise.wire.kubernetes.objects import decode_pod
 
 if TYPE_CHECKING:
-    from linkwise.embedded.runtime import Alarms
+    from linkwise.embedded.runtime import Timers
     from linkwise.embedded.storage.collection import Change, Stored
     from linkwise.embedded.store import Store
 
@@ -41,15 +41,15 @@ class CleanupSettings:
 class Cleanup:
     """Tidies up a store as time goes by."""
 
-    def __init__(self, store: Store, alarms: Alarms, settings: CleanupSettings | None = None) -> None:
-        self._store, self._alarms = store, alarms
+    def __init__(self, store: Store, timers: Timers, settings: CleanupSettings | None = None) -> None:
+        self._store, self._timers = store, timers
         self._settings = settings or CleanupSettings()
-        self._nodes = store.shelves.shelf(store.resource("nodes"))
+        self._nodes = store.database.collection(store.resource("nodes"))
 
     def start(self) -> None:
         """Begin to look."""
         self._nodes.listeners.add(self._hear)
-        self._alarms.after(self._settings.look, self._look_at_events)
+        self._timers.after(self._settings.look, self._look_at_events)
 
     def stop(self) -> None:
         """Look no more."""
@@ -58,9 +58,9 @@ class Cleanup:
     def _hear(self, change: Change) -> None:
         name = change.stored.name
         if change.type == "DELETED":
-            self._alarms.after(self._settings.orphans, partial(self._bury, name))
+            self._timers.after(self._settings.orphans, partial(self._bury, name))
         elif _MARK in change.stored.data and not (change.before and _MARK in change.before.data):
-            self._alarms.after(self._settings.silent, partial(self._evict, name))
+            self._timers.after(self._settings.silent, partial(self._evict, name))
 
     def _bury(self, node: str) -> None:
         """Nobody will ever stop the containers of a node that is gone."""
@@ -86,9 +86,9 @@ class Cleanup:
             return
 
     def _look_at_events(self) -> None:
-        events = self._store.shelves.shelf(self._store.resource("events")).objects
+        events = self._store.database.collection(self._store.resource("events")).objects
         surplus = len(events) - self._settings.events
         if surplus > 0:
             for event in sorted(events.values(), key=lambda one: one.version)[:surplus]:
                 self._store.delete("events", event.name, event.namespace)
-        self._alarms.after(self._settings.look, self._look_at_events)
+        self._timers.after(self._settings.look, self._look_at_events)

@@ -92,7 +92,7 @@ def _scale(store: Store, found: Stored, wanted: int) -> None:
 
 def _tell_deployment(store: Store, document: Raw, current: Stored, others: list[Stored]) -> None:
     current = store.get("replicasets.apps", current.name, current.namespace)
-    wanted, now = int(document["spec"].get("replicas", 1)), store.shelves.now
+    wanted, now = int(document["spec"].get("replicas", 1)), store.database.now
     status = current.read().get("status") or {}
     rest = sum((one.read().get("status") or {}).get("replicas", 0) for one in others if one.name != current.name)
     ready = status.get("readyReplicas", 0)

@@ -90,7 +90,7 @@ def _tell(  # noqa: PLR0913, PLR0917 - a status has these parts
 ) -> None:
     told: Raw = {"active": len(active), "ready": sum(is_ready(pod) for pod in active)}
     told |= {"succeeded": succeeded, "failed": failed}
-    told["startTime"] = (document.get("status") or {}).get("startTime", store.shelves.now)
+    told["startTime"] = (document.get("status") or {}).get("startTime", store.database.now)
     if done:
         told["completedIndexes"] = ",".join(map(str, sorted(done)))
     write_status(store, "jobs.batch", document, told)
@@ -102,7 +102,7 @@ def _end(  # noqa: PLR0913, PLR0917 - a status has these parts
     for pod in active:
         remove_pod(store, pod)
     kind, reason = how
-    now, first = store.shelves.now, "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
+    now, first = store.database.now, "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
     told: Raw = {"active": 0, "ready": 0, "succeeded": succeeded, "failed": failed}
     told["startTime"] = (document.get("status") or {}).get("startTime", now)
     told["conditions"] = [condition(document, word, "True", reason, now) for word in (first, kind)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.watches import News
+    from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
 __all__ = ["Controllers"]
@@ -37,7 +37,7 @@ class Controllers:
         self._store = store
         self._line: dict[tuple[str, str, str], int] = {}
         """objects to look at, each once, and how often that went wrong"""
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -46,20 +46,20 @@ class Controllers:
                 tasks.create_task(follow(self._store, kind, partial(self._hear, kind)), name=f"controllers {kind}")
             tasks.create_task(self._work(), name="controllers")
 
-    def _hear(self, kind: str, news: News) -> None:
-        stored = news.stored
-        if kind in _SYNCS and news.type != "DELETED":
+    def _hear(self, kind: str, event: WatchEvent) -> None:
+        stored = event.stored
+        if kind in _SYNCS and event.type != "DELETED":
             self._line.setdefault((kind, *stored.key), 0)
         if b'"ownerReferences"' in stored.data:
-            for owner in news.object["metadata"].get("ownerReferences") or ():
+            for owner in event.object["metadata"].get("ownerReferences") or ():
                 if owner.get("controller") and owner["apiVersion"] in _VERSIONS and owner["kind"] in _OWNERS:
                     self._line.setdefault((_OWNERS[owner["kind"]], stored.namespace, owner["name"]), 0)
-        self._news.set()
+        self._wakeup.set()
 
     async def _work(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._wakeup.wait()
+            self._wakeup.clear()
             while self._line:
                 place = next(iter(self._line))
                 self._sync(place, self._line.pop(place))

@@ -17,8 +17,12 @@ _OVER: Final = ("Succeeded", "Failed")
 
 def owned(store: Store, owner: Stored, kind: str) -> list[Stored]:
     """The objects of a kind that it owns, by name."""
-    places = store.shelves.dependents.get(owner.uid, ())
-    found = (store.find(kind, name, namespace) for full, namespace, name in sorted(places) if full == kind)
+    places = store.database.dependents.get(owner.uid, ())
+    found = (
+        store.find(kind, name, namespace)
+        for group_resource, namespace, name in sorted(places)
+        if group_resource == kind
+    )
     return [stored for stored in found if stored is not None]
 
 

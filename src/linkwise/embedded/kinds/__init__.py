@@ -1,1 +1,1 @@
-"""Kinds of objects: built-in ones, definitions, schemas and protobuf."""
+"""Served resources: built-in kinds, CustomResourceDefinitions, field checks and protobuf decoding."""

@@ -1,4 +1,4 @@
-"""Objects of custom kinds compared with the schema of their definition, as far as schemas are usually written."""
+"""Validation and pruning of custom resources against their OpenAPI v3 schema, for the commonly used keywords."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["check_schema", "pruned"]
+__all__ = ["check_schema", "prune"]
 
-_ROOT: Final = frozenset({"apiVersion", "kind", "metadata"})
-_OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+_ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
+_PRESERVE_UNKNOWN: Final = "x-kubernetes-preserve-unknown-fields"
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
     "array": (list,),
@@ -35,81 +35,83 @@ _LIMITS: Final[tuple[tuple[str, Callable[[Any, Any], bool], str], ...]] = (
 
 
 def check_schema(schema: Raw, document: Raw) -> Iterator[Cause]:
-    """What of an object is not as its schema says."""
-    within = {key: value for key, value in document.items() if key not in _ROOT}
-    wanted = {key: value for key, value in (schema.get("properties") or {}).items() if key not in _ROOT}
-    yield from _check({**schema, "properties": wanted}, within, "")
+    """Validate a custom resource against its schema."""
+    body = {key: value for key, value in document.items() if key not in _ROOT_FIELDS}
+    properties = {key: value for key, value in (schema.get("properties") or {}).items() if key not in _ROOT_FIELDS}
+    yield from _check({**schema, "properties": properties}, body, "")
 
 
-def pruned(schema: Raw, document: Raw, strange: list[str] | None = None) -> Raw:
-    """The object without what its schema does not know; the names of that are added to `strange`."""
-    kept = {key: value for key, value in document.items() if key in _ROOT}
-    rest = {key: value for key, value in document.items() if key not in _ROOT}
-    found: Raw = _prune(schema, rest, "", [] if strange is None else strange)
-    return kept | found
+def prune(schema: Raw, document: Raw, unknown: list[str] | None = None) -> Raw:
+    """The object without the fields that its schema does not define; their paths are added to `unknown`."""
+    head = {key: value for key, value in document.items() if key in _ROOT_FIELDS}
+    body = {key: value for key, value in document.items() if key not in _ROOT_FIELDS}
+    result: Raw = _prune(schema, body, "", [] if unknown is None else unknown)
+    return head | result
 
 
-def _prune(schema: Raw, value: Any, place: str, strange: list[str]) -> Any:  # noqa: ANN401 - JSON
+def _prune(schema: Raw, value: Any, path: str, unknown: list[str]) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, list):
-        inside = schema.get("items") or {_OPEN: True}
-        return [_prune(inside, one, f"{place}[{number}]", strange) for number, one in enumerate(value)]
+        items = schema.get("items") or {_PRESERVE_UNKNOWN: True}
+        return [_prune(items, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
-    known, others = schema.get("properties") or {}, schema.get("additionalProperties")
-    found = {}
+    properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+    result = {}
     for key, inner in value.items():
-        named = f"{place}.{key}" if place else key
-        if key in known:
-            found[key] = _prune(known[key], inner, named, strange)
-        elif schema.get(_OPEN) or others:
-            found[key] = _prune(others, inner, named, strange) if isinstance(others, dict) else inner
+        name = f"{path}.{key}" if path else key
+        if key in properties:
+            result[key] = _prune(properties[key], inner, name, unknown)
+        elif schema.get(_PRESERVE_UNKNOWN) or additional:
+            result[key] = _prune(additional, inner, name, unknown) if isinstance(additional, dict) else inner
         else:
-            strange.append(named)
-    return found
+            unknown.append(name)
+    return result
 
 
-def _check(schema: Raw, value: Any, place: str) -> Iterator[Cause]:  # noqa: ANN401 - JSON
-    named = place or "<nil>"
+def _check(schema: Raw, value: Any, path: str) -> Iterator[Cause]:  # noqa: ANN401 - JSON
+    name = path or "<nil>"
     if schema.get("x-kubernetes-int-or-string"):
         if not isinstance(value, (int, str)):
-            yield Cause(named, "Invalid value: must be of type integer or string")
+            yield Cause(name, "Invalid value: must be of type integer or string")
         return
-    kind = schema.get("type", "")
-    if kind and (not isinstance(value, _TYPES.get(kind, (object,))) or (isinstance(value, bool) and kind != "boolean")):
+    expected = schema.get("type", "")
+    if expected and (
+        not isinstance(value, _TYPES.get(expected, (object,))) or (isinstance(value, bool) and expected != "boolean")
+    ):
         yield Cause(
-            named, f'Invalid value: "{_type_of(value)}": {named} in body must be of type {kind}: "{_type_of(value)}"'
+            name, f'Invalid value: "{_type_of(value)}": {name} in body must be of type {expected}: "{_type_of(value)}"'
         )
         return
     if "enum" in schema and value not in schema["enum"]:
-        known = ", ".join(f'"{one}"' for one in schema["enum"])
-        yield Cause(named, f'Unsupported value: "{value}": supported values: {known}')
-    yield from _check_limits(schema, value, named)
+        supported = ", ".join(f'"{item}"' for item in schema["enum"])
+        yield Cause(name, f'Unsupported value: "{value}": supported values: {supported}')
+    yield from _check_limits(schema, value, name)
     if isinstance(value, dict):
-        yield from _check_fields(schema, value, place)
-    elif isinstance(value, list) and isinstance(inside := schema.get("items"), dict):
-        for number, one in enumerate(value):
-            yield from _check(inside, one, f"{place}[{number}]")
+        yield from _check_fields(schema, value, path)
+    elif isinstance(value, list) and isinstance(items := schema.get("items"), dict):
+        for index, item in enumerate(value):
+            yield from _check(items, item, f"{path}[{index}]")
 
 
-def _check_fields(schema: Raw, value: Raw, place: str) -> Iterator[Cause]:
+def _check_fields(schema: Raw, value: Raw, path: str) -> Iterator[Cause]:
     for key in schema.get("required") or ():
-        if key not in value and (place or key not in _ROOT):
-            yield Cause(f"{place}.{key}" if place else key, "Required value")
-    known, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        if key not in value and (path or key not in _ROOT_FIELDS):
+            yield Cause(f"{path}.{key}" if path else key, "Required value")
+    properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
     for key, inner in value.items():
-        wanted = known.get(key, others if isinstance(others, dict) else None)
-        if wanted is not None:
-            yield from _check(wanted, inner, f"{place}.{key}" if place else key)
+        field_schema = properties.get(key, additional if isinstance(additional, dict) else None)
+        if field_schema is not None:
+            yield from _check(field_schema, inner, f"{path}.{key}" if path else key)
 
 
-def _check_limits(schema: Raw, value: Any, named: str) -> Iterator[Cause]:  # noqa: ANN401 - JSON
-    for word, holds, said in _LIMITS:
-        sized = isinstance(value, (int, float)) if word in {"minimum", "maximum"} else isinstance(value, (str, list))
-        if sized and word in schema and not holds(value, schema[word]):
-            told = said.format(schema[word]) if "{}" in said else f"{said} {schema[word]}"
-            yield Cause(named, f"Invalid value: {value!r}: {named} in body {told}")
+def _check_limits(schema: Raw, value: Any, name: str) -> Iterator[Cause]:  # noqa: ANN401 - JSON
+    for keyword, satisfies, message in _LIMITS:
+        sized = isinstance(value, (int, float)) if keyword in {"minimum", "maximum"} else isinstance(value, (str, list))
+        if sized and keyword in schema and not satisfies(value, schema[keyword]):
+            text = message.format(schema[keyword]) if "{}" in message else f"{message} {schema[keyword]}"
+            yield Cause(name, f"Invalid value: {value!r}: {name} in body {text}")
     if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
-        yield Cause(named, f"Invalid value: \"{value}\": {named} in body should match '{schema['pattern']}'")
+        yield Cause(name, f"Invalid value: \"{value}\": {name} in body should match '{schema['pattern']}'")
 
 
 def _type_of(value: object) -> str:

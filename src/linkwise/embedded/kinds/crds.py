@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what they define is served, and those that Linkwise reads are there from the start."""
+"""CustomResourceDefinitions: validation, the resources they serve, and the CRDs installed at start."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["DEFINITIONS", "PRESENT", "check_definition", "established", "served_by"]
+__all__ = ["CRD_RESOURCE", "PREINSTALLED", "check_crd", "mark_established", "served_by"]
 
-DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+CRD_RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
 
 
@@ -29,7 +29,7 @@ class _Names(msgspec.Struct, rename="camel"):
     categories: list[str] = []
 
 
-class _Printed(msgspec.Struct, rename="camel"):
+class _PrinterColumn(msgspec.Struct, rename="camel"):
     name: str
     type: str
     json_path: str
@@ -45,7 +45,7 @@ class _Version(msgspec.Struct, rename="camel"):
     served: bool
     storage: bool
     subresources: dict[str, Any] = {}
-    additional_printer_columns: list[_Printed] = []
+    additional_printer_columns: list[_PrinterColumn] = []
     schema: _Schema = msgspec.field(default_factory=_Schema)
 
 
@@ -56,8 +56,8 @@ class _Spec(msgspec.Struct, rename="camel"):
     versions: list[_Version]
 
 
-def check_definition(document: Raw) -> Iterator[Cause]:
-    """What is wrong with a definition."""
+def check_crd(document: Raw) -> Iterator[Cause]:
+    """Validate a CustomResourceDefinition."""
     try:
         spec = msgspec.convert(document.get("spec"), _Spec)
     except msgspec.ValidationError as error:
@@ -73,9 +73,11 @@ def check_definition(document: Raw) -> Iterator[Cause]:
 
 
 def served_by(document: Raw) -> tuple[str, list[Served]]:
-    """What a definition that was checked lets the server serve: a name, and the kept version first."""
+    """The resource that a validated CRD serves: its name and its versions, the storage version first."""
     spec = msgspec.convert(document["spec"], _Spec)
-    versions = sorted((version for version in spec.versions if version.served), key=lambda found: not found.storage)
+    versions = sorted(
+        (version for version in spec.versions if version.served), key=lambda candidate: not candidate.storage
+    )
     return f"{spec.names.plural}.{spec.group}", [_served(spec, version) for version in versions]
 
 
@@ -87,28 +89,28 @@ def _served(spec: _Spec, version: _Version) -> Served:
         plural=names.plural,
         kind=names.kind,
         namespaced=spec.scope == "Namespaced",
-        short=tuple(names.short_names),
-        parts=tuple(part for part in ("status", "scale") if part in version.subresources),
-        counted=True,
+        short_names=tuple(names.short_names),
+        subresources=tuple(name for name in ("status", "scale") if name in version.subresources),
+        has_generation=True,
         custom=True,
-        strict=True,
+        requires_resource_version=True,
         categories=tuple(names.categories),
         singular=names.singular,
     )
     columns = [
-        Column(found.name, found.type, found.json_path, found.priority > 0)
-        for found in version.additional_printer_columns
+        Column(column.name, column.type, column.json_path, column.priority > 0)
+        for column in version.additional_printer_columns
     ]
     return Served(resource, tuple(columns) or (_AGE,), version.schema.schema or None)
 
 
-def established(document: Raw, now: str) -> None:
-    """Say of a definition that its objects are served."""
+def mark_established(document: Raw, now: str) -> None:
+    """Set the names, the storage versions and the Established condition in the status."""
     spec: Raw = document["spec"]
     spec["names"].setdefault("singular", spec["names"]["kind"].lower())
     spec["names"].setdefault("listKind", f"{spec['names']['kind']}List")
     spec.setdefault("conversion", {"strategy": "None"})
-    words = {
+    conditions = {
         "NamesAccepted": ("NoConflicts", "no conflicts found"),
         "Established": ("InitialNamesAccepted", "the initial names have been accepted"),
     }
@@ -117,12 +119,12 @@ def established(document: Raw, now: str) -> None:
         "storedVersions": [version["name"] for version in spec["versions"] if version["storage"]],
         "conditions": [
             {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
-            for kind, (reason, message) in words.items()
+            for kind, (reason, message) in conditions.items()
         ],
     }
 
 
-_ROWS: Final = (
+_CRDS: Final = (
     ("linkwise.dev", "v1alpha1", "DeviceInventory", "deviceinventories", False, ("dinv",)),
     ("scheduling.koordinator.sh", "v1alpha1", "Device", "devices", False, ()),
     ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", False, ()),
@@ -137,7 +139,7 @@ _ROWS: Final = (
     ("kai.scheduler", "v1alpha1", "Topology", "topologies", False, ()),
     ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", False, ("hn",)),
 )
-_INVENTORY: Final = (
+_INVENTORY_COLUMNS: Final = (
     ("Mode", "string", ".spec.mode", 0),
     ("Devices", "integer", ".spec.deviceCount", 0),
     ("Healthy", "integer", ".spec.healthyCount", 0),
@@ -146,17 +148,17 @@ _INVENTORY: Final = (
     ("Unit", "string", ".spec.unit", 1),
     ("Age", "date", ".metadata.creationTimestamp", 0),
 )
-_COLUMNS: Final = {"DeviceInventory": _INVENTORY}
+_COLUMNS: Final = {"DeviceInventory": _INVENTORY_COLUMNS}
 
 
-def _definition(group: str, version: str, kind: str, plural: str, inside: bool, short: tuple[str, ...]) -> Raw:  # noqa: FBT001, PLR0913, PLR0917 - a row
+def _crd(group: str, version: str, kind: str, plural: str, namespaced: bool, short: tuple[str, ...]) -> Raw:  # noqa: FBT001, PLR0913, PLR0917 - a row
     names = {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": list(short)}
     columns = [
-        {"name": name, "type": kind_of, "jsonPath": path, "priority": priority}
-        for name, kind_of, path, priority in _COLUMNS.get(kind, ())
+        {"name": name, "type": column_type, "jsonPath": path, "priority": priority}
+        for name, column_type, path, priority in _COLUMNS.get(kind, ())
     ]
     open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    made = {
+    served = {
         "name": version,
         "served": True,
         "storage": True,
@@ -170,12 +172,12 @@ def _definition(group: str, version: str, kind: str, plural: str, inside: bool, 
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
-            "scope": "Namespaced" if inside else "Cluster",
+            "scope": "Namespaced" if namespaced else "Cluster",
             "names": names,
-            "versions": [made],
+            "versions": [served],
         },
     }
 
 
-PRESENT: Final = tuple(_definition(*row) for row in _ROWS)
-"""kinds that Linkwise reads, and those of its users' manifests; what their objects hold is not checked"""
+PREINSTALLED: Final = tuple(_crd(*row) for row in _CRDS)
+"""the CRDs that Linkwise reads and those of common manifests; their schemas accept any field"""

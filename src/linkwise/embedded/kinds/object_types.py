@@ -1,4 +1,4 @@
-"""What the server itself reads in objects, as types: whatever has another type there is refused before anything is done."""
+"""Typed views of the fields that the server itself reads; a value of the wrong type is rejected before any write."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["Container", "Meta", "Owner", "Pod", "PodSpec", "Resources", "check_shape", "meta_of", "without_nulls"]
+__all__ = [
+    "Container",
+    "ObjectMeta",
+    "OwnerReference",
+    "Pod",
+    "PodSpec",
+    "Resources",
+    "decode_typed",
+    "meta_of",
+    "without_nulls",
+]
 
-Texts = dict[str, str]
+StringMap = dict[str, str]
 
 
-class Shape(msgspec.Struct, rename="camel", frozen=True):
-    """Fields are as in JSON; what is not named here is not looked at."""
+class ApiType(msgspec.Struct, rename="camel", frozen=True):
+    """Fields named as in JSON; unlisted fields are ignored."""
 
 
-class Owner(Shape, frozen=True):
-    """Whose an object is."""
+class OwnerReference(ApiType, frozen=True):
+    """metadata.ownerReferences."""
 
     api_version: str
     kind: str
@@ -32,32 +42,32 @@ class Owner(Shape, frozen=True):
     block_owner_deletion: bool | None = None
 
 
-class Meta(Shape, frozen=True):
-    """What all objects have."""
+class ObjectMeta(ApiType, frozen=True):
+    """metadata."""
 
     name: str = ""
     generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    labels: Texts = {}
-    annotations: Texts = {}
+    labels: StringMap = {}
+    annotations: StringMap = {}
     finalizers: list[str] = []
-    owner_references: list[Owner] = []
+    owner_references: list[OwnerReference] = []
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
     generation: int = 0
 
 
-class Resources(Shape, frozen=True):
-    """How much a container asks for."""
+class Resources(ApiType, frozen=True):
+    """Resource requests and limits of a container."""
 
     limits: dict[str, str | int | float] = {}
     requests: dict[str, str | int | float] = {}
 
 
-class Port(Shape, frozen=True):
-    """A port of a container."""
+class Port(ApiType, frozen=True):
+    """A container port."""
 
     container_port: int = 0
     host_port: int = 0
@@ -65,8 +75,8 @@ class Port(Shape, frozen=True):
     protocol: str = ""
 
 
-class Container(Shape, frozen=True):
-    """What runs."""
+class Container(ApiType, frozen=True):
+    """A container."""
 
     name: str = ""
     image: str = ""
@@ -75,14 +85,14 @@ class Container(Shape, frozen=True):
     env: list[dict[str, Any]] = []
 
 
-class Named(Shape, frozen=True):
-    """Something with a name."""
+class NamedItem(ApiType, frozen=True):
+    """Any list item with a name."""
 
     name: str = ""
 
 
-class Toleration(Shape, frozen=True):
-    """A taint that does not matter."""
+class Toleration(ApiType, frozen=True):
+    """A toleration."""
 
     key: str = ""
     operator: str = ""
@@ -91,15 +101,15 @@ class Toleration(Shape, frozen=True):
     toleration_seconds: int | None = None
 
 
-class PodSpec(Shape, frozen=True):
-    """What a pod wishes for."""
+class PodSpec(ApiType, frozen=True):
+    """The spec of a pod."""
 
     containers: list[Container] = []
     init_containers: list[Container] = []
-    volumes: list[Named] = []
+    volumes: list[NamedItem] = []
     node_name: str = ""
-    node_selector: Texts = {}
-    scheduling_gates: list[Named] = []
+    node_selector: StringMap = {}
+    scheduling_gates: list[NamedItem] = []
     restart_policy: str = ""
     scheduler_name: str = ""
     termination_grace_period_seconds: int | None = None
@@ -110,60 +120,60 @@ class PodSpec(Shape, frozen=True):
     affinity: dict[str, Any] = {}
 
 
-class PodStatus(Shape, frozen=True):
-    """What is known of a pod."""
+class PodStatus(ApiType, frozen=True):
+    """The status of a pod."""
 
     phase: str = ""
     conditions: list[dict[str, Any]] = []
     container_statuses: list[dict[str, Any]] = []
 
 
-class Pod(Shape, frozen=True):
+class Pod(ApiType, frozen=True):
     """A pod."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
-class Template(Shape, frozen=True):
-    """What pods are made from."""
+class PodTemplate(ApiType, frozen=True):
+    """A pod template."""
 
-    metadata: Meta = Meta()
+    metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
-class LabelSelector(Shape, frozen=True):
-    """Which pods are meant."""
+class LabelSelector(ApiType, frozen=True):
+    """A label selector."""
 
-    match_labels: Texts = {}
+    match_labels: StringMap = {}
     match_expressions: list[dict[str, Any]] = []
 
 
-class WorkloadSpec(Shape, frozen=True):
-    """What Deployments and their like wish for."""
+class WorkloadSpec(ApiType, frozen=True):
+    """The spec of a Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
 
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None
     selector: LabelSelector | None = None
-    template: Template = Template()
+    template: PodTemplate = PodTemplate()
 
 
-class Workload(Shape, frozen=True):
-    """Something that makes pods."""
+class Workload(ApiType, frozen=True):
+    """An object with a pod template."""
 
     spec: WorkloadSpec = WorkloadSpec()
 
 
-class NodeSpec(Shape, frozen=True):
-    """What is decided about a node."""
+class NodeSpec(ApiType, frozen=True):
+    """The spec of a node."""
 
     taints: list[dict[str, Any]] = []
     unschedulable: bool = False
 
 
-class NodeStatus(Shape, frozen=True):
-    """What is known of a node."""
+class NodeStatus(ApiType, frozen=True):
+    """The status of a node."""
 
     capacity: dict[str, str | int | float] = {}
     allocatable: dict[str, str | int | float] = {}
@@ -172,50 +182,50 @@ class NodeStatus(Shape, frozen=True):
     node_info: dict[str, Any] = {}
 
 
-class Node(Shape, frozen=True):
+class Node(ApiType, frozen=True):
     """A node."""
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class ConfigMap(Shape, frozen=True):
-    """Texts."""
+class ConfigMap(ApiType, frozen=True):
+    """A ConfigMap."""
 
-    data: Texts = {}
+    data: StringMap = {}
 
 
-class Involved(Shape, frozen=True):
-    """What an event is about."""
+class ObjectReference(ApiType, frozen=True):
+    """The involved object of an event."""
 
     kind: str = ""
     name: str = ""
     namespace: str = ""
 
 
-class Event(Shape, frozen=True):
-    """Something that happened."""
+class Event(ApiType, frozen=True):
+    """An event."""
 
-    involved_object: Involved
+    involved_object: ObjectReference
     reason: str = ""
     message: str = ""
     type: str = ""
     count: int = 0
 
 
-class Lease(Shape, frozen=True):
-    """Who leads."""
+class Lease(ApiType, frozen=True):
+    """A lease."""
 
     spec: dict[str, Any] = {}
 
 
-class _Object(Shape, frozen=True):
-    metadata: Meta = Meta()
+class _Object(ApiType, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
     spec: Any = None
     status: Any = None
 
 
-_SHAPES: Final[dict[str, type[Shape]]] = {
+_TYPES: Final[dict[str, type[ApiType]]] = {
     "pods": Pod,
     "nodes": Node,
     "configmaps": ConfigMap,
@@ -229,28 +239,28 @@ _SHAPES: Final[dict[str, type[Shape]]] = {
 }
 
 
-def meta_of(document: Raw) -> Meta:
-    """The metadata; RefusedError if there is none."""
+def meta_of(document: Raw) -> ObjectMeta:
+    """The metadata of an object; ApiError 400 if it is malformed."""
     try:
         return msgspec.convert(document, _Object).metadata
     except msgspec.ValidationError as error:
         raise bad_request(f"the object provided is unrecognized: {error}") from error
 
 
-def check_shape(resource: Resource, document: Raw) -> Any:  # noqa: ANN401 - each kind has its own
-    """The object as its kind has it, where the server knows it; RefusedError if something has another type."""
-    shape = _SHAPES.get(resource.full)
-    if shape is None:
+def decode_typed(resource: Resource, document: Raw) -> Any:  # noqa: ANN401 - each kind has its own
+    """The typed view of an object, None for kinds without one; ApiError 400 if a field has the wrong type."""
+    expected = _TYPES.get(resource.group_resource)
+    if expected is None:
         return None
     try:
-        return msgspec.convert(document, shape)
+        return msgspec.convert(document, expected)
     except msgspec.ValidationError as error:
-        what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-        raise bad_request(f"{what}: {error}") from error
+        prefix = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        raise bad_request(f"{prefix}: {error}") from error
 
 
 def without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """The same without fields that say nothing: to Kubernetes a null is an absent field."""
+    """The value without null fields; Kubernetes treats null as absent."""
     if isinstance(value, dict):
-        return {key: without_nulls(found) for key, found in value.items() if found is not None}
-    return [without_nulls(found) for found in value if found is not None] if isinstance(value, list) else value
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value if item is not None] if isinstance(value, list) else value

@@ -1,6 +1,7 @@
-"""Objects that Go clients send as protobuf, read as the JSON that they would be; answers are JSON, which they read as well.
+"""Protobuf decoding of request bodies into the equivalent JSON.
 
-`kubectl create namespace` and its like, drain and every typed client write so, and do not ask whether it is understood.
+Typed Go clients, and kubectl for some commands (`create namespace`, `drain`), send protobuf without negotiation. Responses are
+always JSON, which those clients accept.
 """
 
 from __future__ import annotations
@@ -21,56 +22,56 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["INLINE", "PROTOBUF", "is_message", "messages", "object_in"]
+__all__ = ["INLINE", "PROTOBUF", "decode_object", "is_message", "messages"]
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 INLINE: Final = frozenset(
     {"volumeSource", "handler", "localObjectReference", "ephemeralContainerCommon", "persistentVolumeSource"}
 )
-"""messages whose fields stand in JSON beside those of the message around them"""
-_DEEPEST: Final = 60
+"""messages that JSON inlines into their parent"""
+_MAX_DEPTH: Final = 60
 
-Fields = dict[int, tuple[str, str]]
+MessageFields = dict[int, tuple[str, str]]
 
 
-def object_in(body: bytes) -> Raw:
-    """The object in a body; RefusedError if it is broken or of a kind that is not known."""
+def decode_object(body: bytes) -> Raw:
+    """Decode the object in a body; ApiError 400 if it is malformed or of an unknown kind."""
     if not body.startswith(_MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix 107 56 115 0")
     try:
-        outer = dict(_wire(body[len(_MAGIC) :]))
-        about = {number: _as_bytes(value).decode() for number, value in _wire(_as_bytes(outer[1]))}
-        kind = about.get(2, "")
+        envelope = dict(_wire_fields(body[len(_MAGIC) :]))
+        type_meta = {number: _as_bytes(value).decode() for number, value in _wire_fields(_as_bytes(envelope[1]))}
+        kind = type_meta.get(2, "")
         fields = messages().get(kind)
         if fields is None:
-            raise bad_request(f'the kind "{kind}" can only be sent as JSON')
-        found = _message(fields, _as_bytes(outer.get(2, b"")), 0)
+            raise bad_request(f'no kind "{kind}" is registered for protobuf; send JSON instead')
+        document = _message(fields, _as_bytes(envelope.get(2, b"")), 0)
     except (ValueError, IndexError, KeyError, TypeError, struct.error, OverflowError) as error:
-        raise bad_request(f"the body is no protobuf message: {error}") from error
-    return {"apiVersion": about.get(1, ""), "kind": kind, **found}
+        raise bad_request(f"couldn't decode the protobuf message: {error}") from error
+    return {"apiVersion": type_meta.get(1, ""), "kind": kind, **document}
 
 
 @cache
-def messages() -> dict[str, Fields]:
-    """The fields of all messages that are known, by their numbers."""
+def messages() -> dict[str, MessageFields]:
+    """The fields of all known messages, by field number."""
     text = resources.files(__package__).joinpath("protobuf.txt").read_text("utf-8")
-    found: dict[str, Fields] = {}
+    table: dict[str, MessageFields] = {}
     for line in text.splitlines():
         name, *fields = line.split()
         if name != "#":
             entries = (field.replace("=", ":").split(":") for field in fields)
-            found[name] = {int(number): (word, kind) for word, number, kind in entries}
-    return found
+            table[name] = {int(number): (field_name, kind) for field_name, number, kind in entries}
+    return table
 
 
 def is_message(kind: str) -> bool:
-    """Whether a type has fields of its own."""
+    """Whether a type is a message."""
     return kind in messages()
 
 
-def _wire(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: numbers, and values as they are on the wire."""
+def _wire_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Field numbers and undecoded values of a message."""
     at = 0
     while at < len(data):
         head, at = _varint(data, at)
@@ -85,47 +86,47 @@ def _wire(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind == 2:
             size, at = _varint(data, at)
             if at + size > len(data):
-                raise ValueError("a field is longer than the message")
+                raise ValueError("unexpected end of message")
             yield number, data[at : at + size]
             at += size
         else:
-            raise ValueError(f"wire type {kind}")
+            raise ValueError(f"unsupported wire type {kind}")
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    found = shift = 0
+    value = shift = 0
     while True:
         byte = data[at]
-        found |= (byte & 0x7F) << shift
+        value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:
-            return found & (2**64 - 1), at
+            return value & (2**64 - 1), at
         if shift > 63:
-            raise ValueError("a number is too long")
+            raise ValueError("varint overflow")
 
 
-def _message(fields: Fields, data: bytes, depth: int) -> Raw:
-    if depth > _DEEPEST:
+def _message(fields: MessageFields, data: bytes, depth: int) -> Raw:
+    if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
-    found: Raw = {}
-    for number, raw in _wire(data):
+    document: Raw = {}
+    for number, raw in _wire_fields(data):
         if number not in fields:
             continue
-        word, kind = fields[number]
+        field_name, kind = fields[number]
         if kind.startswith("*"):
-            found.setdefault(word, []).append(_value(kind[1:], raw, depth))
+            document.setdefault(field_name, []).append(_value(kind[1:], raw, depth))
         elif kind.startswith("{"):
             key, value = _entry(kind[1:-1], _as_bytes(raw), depth)
-            found.setdefault(word, {})[key] = value
-        elif word in INLINE:
-            found |= _value(kind, raw, depth)
-        elif (value := _value(kind, raw, depth)) or kind not in _TEXTS:
-            found[word] = value
-    return found
+            document.setdefault(field_name, {})[key] = value
+        elif field_name in INLINE:
+            document |= _value(kind, raw, depth)
+        elif (value := _value(kind, raw, depth)) or kind not in _OMIT_EMPTY:
+            document[field_name] = value
+    return document
 
 
 def _entry(kind: str, data: bytes, depth: int) -> tuple[str, Any]:
-    parts = dict(_wire(data))
+    parts = dict(_wire_fields(data))
     return _as_bytes(parts.get(1, b"")).decode(), _value(kind, parts.get(2, b""), depth)
 
 
@@ -136,18 +137,18 @@ def _value(kind: str, raw: int | bytes, depth: int) -> Any:  # noqa: ANN401 - JS
 
 def _as_bytes(raw: int | bytes) -> bytes:
     if isinstance(raw, int):
-        raise ValueError("a number where bytes are expected")  # noqa: TRY004 - the body is wrong
+        raise ValueError("expected bytes, got a number")  # noqa: TRY004 - the body is wrong
     return raw
 
 
 def _signed(raw: int | bytes) -> int:
     if not isinstance(raw, int):
-        raise ValueError("bytes where a number is expected")  # noqa: TRY004 - the body is wrong
+        raise ValueError("expected a number, got bytes")  # noqa: TRY004 - the body is wrong
     return raw - 2**64 if raw >= 2**63 else raw
 
 
 def _time(raw: int | bytes) -> str | None:
-    parts = dict(_wire(_as_bytes(raw)))
+    parts = dict(_wire_fields(_as_bytes(raw)))
     seconds, nanos = _signed(parts.get(1, 0)), _signed(parts.get(2, 0))
     if not parts or seconds < 0:
         return None
@@ -156,16 +157,16 @@ def _time(raw: int | bytes) -> str | None:
 
 
 def _quantity(raw: int | bytes) -> str:
-    return _as_bytes(dict(_wire(_as_bytes(raw))).get(1, b"0")).decode()
+    return _as_bytes(dict(_wire_fields(_as_bytes(raw))).get(1, b"0")).decode()
 
 
-def _either(raw: int | bytes) -> int | str:
-    parts = dict(_wire(_as_bytes(raw)))
+def _int_or_string(raw: int | bytes) -> int | str:
+    parts = dict(_wire_fields(_as_bytes(raw)))
     return _as_bytes(parts.get(3, b"")).decode() if parts.get(1) else _signed(parts.get(2, 0))
 
 
-def _embedded(raw: int | bytes) -> Any:  # noqa: ANN401 - JSON
-    return msgspec.json.decode(_as_bytes(dict(_wire(_as_bytes(raw))).get(1, b"null")))
+def _raw_json(raw: int | bytes) -> Any:  # noqa: ANN401 - JSON
+    return msgspec.json.decode(_as_bytes(dict(_wire_fields(_as_bytes(raw))).get(1, b"null")))
 
 
 def _double(raw: int | bytes) -> float:
@@ -181,9 +182,9 @@ _SCALARS: Final[dict[str, Callable[[int | bytes], Any]]] = {
     "Time": _time,
     "MicroTime": _time,
     "Quantity": _quantity,
-    "IntOrString": _either,
-    "FieldsV1": _embedded,
-    "RawExtension": _embedded,
+    "IntOrString": _int_or_string,
+    "FieldsV1": _raw_json,
+    "RawExtension": _raw_json,
 }
-_TEXTS: Final = frozenset({"s", "Time", "MicroTime"})
-"""what Go writes also where it is empty, and JSON does not"""
+_OMIT_EMPTY: Final = frozenset({"s", "Time", "MicroTime"})
+"""types that Go sends even if empty, and that JSON omits"""

@@ -1,4 +1,4 @@
-"""All kinds that are served now, found by path, by name, or by what an object says it is."""
+"""Registry of the served resources: look-up by path, by name, or by apiVersion and kind."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["Column", "Kinds", "Served"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a list of a custom kind shows beside the name."""
+    """An additional printer column of a custom resource."""
 
     name: str
     kind: str
     path: str
     wide: bool = False
-    """whether only those see it who ask for more"""
+    """whether only `-o wide` prints it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A kind under one version, and what its definition says of it."""
+    """One resource in one version, with the printer columns and the schema of its CRD."""
 
     resource: Resource
     columns: tuple[Column, ...] = ()
@@ -38,64 +38,64 @@ class Served:
 
 
 class Kinds:
-    """What is served; a kind with several versions keeps its objects under the first of them."""
+    """All served resources; the first version of a resource is its storage version."""
 
     def __init__(self) -> None:
         self._served: dict[str, list[Served]] = {}
         for resource in BUILT_IN:
-            self.put(resource.full, [Served(resource)])
+            self.register(resource.group_resource, [Served(resource)])
 
-    def put(self, full: str, served: Iterable[Served]) -> None:
-        """Serve a kind; the version in which its objects are kept comes first."""
-        self._served[full] = list(served)
+    def register(self, group_resource: str, served: Iterable[Served]) -> None:
+        """Serve a resource; the storage version comes first."""
+        self._served[group_resource] = list(served)
 
-    def drop(self, full: str) -> None:
-        """Serve it no more."""
-        self._served.pop(full, None)
+    def unregister(self, group_resource: str) -> None:
+        """Stop serving a resource."""
+        self._served.pop(group_resource, None)
 
-    def at(self, group: str, version: str, plural: str) -> Resource:
-        """What is served under a path; RefusedError if nothing is."""
-        full = f"{plural}.{group}" if group else plural
-        for served in self._served.get(full, ()):
+    def by_path(self, group: str, version: str, plural: str) -> Resource:
+        """The resource served under a group, version and plural name; ApiError 404 if there is none."""
+        group_resource = f"{plural}.{group}" if group else plural
+        for served in self._served.get(group_resource, ()):
             if served.resource.version == version:
                 return served.resource
         raise no_such_path()
 
-    def named(self, full: str) -> Resource:
-        """A kind by its name, such as pods or jobs.batch, in the version in which it is kept."""
-        found = self._served.get(full)
-        if not found:
+    def by_name(self, group_resource: str) -> Resource:
+        """A resource by its name, such as pods or jobs.batch, in its storage version."""
+        served = self._served.get(group_resource)
+        if not served:
             raise no_such_path()
-        return found[0].resource
+        return served[0].resource
 
-    def kept_as(self, resource: Resource) -> Resource:
-        """The same kind in the version in which it is kept."""
-        return self._served[resource.full][0].resource
+    def storage_version(self, resource: Resource) -> Resource:
+        """The same resource in its storage version."""
+        return self._served[resource.group_resource][0].resource
 
-    def of(self, api_version: str, kind: str) -> Resource | None:
-        """What an object says it is; None if that is not served."""
+    def for_object(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of an object by apiVersion and kind; None if it is not served."""
         for resource in self:
             if resource.kind == kind and resource.api_version == api_version:
                 return resource
         return None
 
-    def told(self, resource: Resource) -> Served:
-        """What the definition says."""
-        return next(served for served in self._served[resource.full] if served.resource == resource)
+    def served(self, resource: Resource) -> Served:
+        """The resource with its columns and schema."""
+        return next(served for served in self._served[resource.group_resource] if served.resource == resource)
 
     def __iter__(self) -> Iterator[Resource]:
-        for found in self._served.values():
-            for served in found:
+        for versions in self._served.values():
+            for served in versions:
                 yield served.resource
 
     def groups(self) -> dict[str, list[str]]:
-        """The versions of every group but the core, in the order in which they are preferred."""
-        found: dict[str, list[str]] = {}
+        """The versions of every API group except the core, in order of preference."""
+        groups: dict[str, list[str]] = {}
         for resource in self:
-            if resource.group and resource.version not in found.setdefault(resource.group, []):
-                found[resource.group].append(resource.version)
-        return found
+            if resource.group and resource.version not in groups.setdefault(resource.group, []):
+                groups[resource.group].append(resource.version)
+        return groups
 
-    def within(self, group: str, version: str) -> list[Resource]:
-        """All kinds of a version."""
+    def in_version(self, group: str, version: str) -> list[Resource]:
+        """All resources of an API version."""
         return [resource for resource in self if (resource.group, resource.version) == (group, version)]

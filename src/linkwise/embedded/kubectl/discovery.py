@@ -79,7 +79,7 @@ def group(kinds: Kinds, name: str) -> Raw | None:
 
 def resources(kinds: Kinds, name: str, version: str) -> Raw | None:
     """The kinds of one version; None if it is not served."""
-    found = kinds.within(name, version)
+    found = kinds.in_version(name, version)
     if not found:
         return None
     place = f"{name}/{version}" if name else version
@@ -93,7 +93,7 @@ def aggregated(kinds: Kinds, *, core: bool) -> Raw:
     items = [
         {
             "metadata": {"name": name} if name else {},
-            "versions": [_aggregated_version(version, kinds.within(name, version)) for version in versions],
+            "versions": [_aggregated_version(version, kinds.in_version(name, version)) for version in versions],
         }
         for name, versions in names.items()
     ]
@@ -108,16 +108,16 @@ def _group(name: str, versions: list[str]) -> Raw:
 def _resource(resource: Resource) -> Iterable[Raw]:
     one: Raw = {
         "name": resource.plural,
-        "singularName": resource.one,
+        "singularName": resource.singular_name,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": list(resource.verbs),
     }
     yield one | _words(resource)
-    for part in resource.parts:
-        kind, verbs = _PARTS[part]
+    for subresource in resource.subresources:
+        kind, verbs = _PARTS[subresource]
         yield {
-            "name": f"{resource.plural}/{part}",
+            "name": f"{resource.plural}/{subresource}",
             "singularName": "",
             "namespaced": resource.namespaced,
             "kind": kind or resource.kind,
@@ -126,7 +126,7 @@ def _resource(resource: Resource) -> Iterable[Raw]:
 
 
 def _words(resource: Resource) -> Raw:
-    found: Raw = {"shortNames": list(resource.short)} if resource.short else {}
+    found: Raw = {"shortNames": list(resource.short_names)} if resource.short_names else {}
     return found | ({"categories": list(resource.categories)} if resource.categories else {})
 
 
@@ -139,17 +139,17 @@ def _aggregated(resource: Resource) -> Raw:
         "resource": resource.plural,
         "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
-        "singularResource": resource.one,
+        "singularResource": resource.singular_name,
         "verbs": list(resource.verbs),
-        "subresources": [_aggregated_part(resource, part) for part in resource.parts],
+        "subresources": [_aggregated_part(resource, subresource) for subresource in resource.subresources],
     } | _words(resource)
 
 
-def _aggregated_part(resource: Resource, part: str) -> Raw:
-    kind, verbs = _PARTS[part]
+def _aggregated_part(resource: Resource, subresource: str) -> Raw:
+    kind, verbs = _PARTS[subresource]
     group_name, version = _OTHER_GROUP.get(kind, (resource.group, resource.version))
     shown = {"group": group_name, "version": version, "kind": kind or resource.kind}
-    return {"subresource": part, "responseKind": shown, "verbs": list(verbs)}
+    return {"subresource": subresource, "responseKind": shown, "verbs": list(verbs)}
 
 
 _INFO: Final = {"title": "Linkwise embedded", "version": "v1.36.0"}
@@ -165,13 +165,13 @@ def v2() -> Raw:
 
 def index(kinds: Kinds) -> Raw:
     """Where the documents of all versions are."""
-    places = dict.fromkeys(resource.place for resource in kinds)
+    places = dict.fromkeys(resource.path for resource in kinds)
     return {"paths": {place[1:]: {"serverRelativeURL": f"/openapi/v3{place}"} for place in places}}
 
 
 def version_document(kinds: Kinds, group: str, version: str) -> Raw | None:
     """The document of one version; None if it is not served."""
-    found = kinds.within(group, version)
+    found = kinds.in_version(group, version)
     if not found:
         return None
     paths: Raw = {}
@@ -187,9 +187,9 @@ def version_document(kinds: Kinds, group: str, version: str) -> Raw | None:
             "requestBody": {"content": {word: {} for word in _JSON_PATCHES}},
             "responses": {"200": {"description": "OK"}},
         }
-        paths[f"{resource.place}{inside}/{resource.plural}/{{name}}"] = {"patch": patch}
+        paths[f"{resource.path}{inside}/{resource.plural}/{{name}}"] = {"patch": patch}
         schemas[_name(group, version, resource.kind)] = {
-            **_schema(kinds.told(resource).schema),
+            **_schema(kinds.served(resource).schema),
             "x-kubernetes-group-version-kind": [kind],
         }
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}

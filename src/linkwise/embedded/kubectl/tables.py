@@ -66,7 +66,7 @@ class Table:
 
 
 def _cells(served: Served) -> tuple[Cell, ...]:
-    known = COLUMNS.get(served.resource.full)
+    known = COLUMNS.get(served.resource.group_resource)
     if known is not None:
         return known if any(cell.name == _NAME.name for cell in known) else (_NAME, *known)
     if served.columns:

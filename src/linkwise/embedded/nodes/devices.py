@@ -107,7 +107,7 @@ class Devices:
             for name, amount in status["capacity"].items()
             if "/" in name and amount.isdecimal() and int(amount) % there == 0
         }
-        self._store.patch("nodes", node, {"status": {"allocatable": left}}, part="status")
+        self._store.patch("nodes", node, {"status": {"allocatable": left}}, subresource="status")
 
     def _mark_share(self, node: str, index: int, *, healthy: bool) -> bool:
         """As the plugin of GPU sharing tells it."""
@@ -128,7 +128,7 @@ class Devices:
         if self._store.find(INVENTORIES, node) is None:
             return  # nobody tells there who has what
         change: dict[str, Any] = {"status": {"allocations": list(self._holds.get(node, {}).values())}}
-        self._store.patch(INVENTORIES, node, change, part="status")
+        self._store.patch(INVENTORIES, node, change, subresource="status")
 
 
 _PLACES: Final = (

@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.event_recorder import Recorder
+from linkwise.embedded.event_recorder import EventRecorder
 from linkwise.embedded.runtime import follow
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from linkwise.embedded.nodes.kubelet import SimulatedNodes
     from linkwise.embedded.storage.collection import Raw
-    from linkwise.embedded.storage.watches import News
+    from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
 __all__ = ["DEAD", "SILENT", "UNREACHABLE", "FaultAnnotations", "Health"]
@@ -41,7 +41,7 @@ class Health:
 
     def silence(self, node: str) -> None:
         """Nothing is heard of a node any more."""
-        now = self._store.shelves.now
+        now = self._store.database.now
         taints = [{"key": UNREACHABLE, "effect": effect, "timeAdded": now} for effect in ("NoSchedule", "NoExecute")]
         told = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
         self._write(node, [*self._others(node), *taints], told)
@@ -58,10 +58,10 @@ class Health:
 
     def _write(self, node: str, taints: list[Raw], told: tuple[str, str, str]) -> None:
         status, reason, message = told
-        now = self._store.shelves.now
+        now = self._store.database.now
         ready = {"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
         self._store.patch("nodes", node, {"spec": {"taints": taints or None}})
-        self._store.patch("nodes", node, {"status": {"conditions": [ready]}}, part="status")
+        self._store.patch("nodes", node, {"status": {"conditions": [ready]}}, subresource="status")
 
 
 DEAD: Final = "sim.linkwise.dev/dead"
@@ -80,22 +80,22 @@ class FaultAnnotations:
         self._store, self._nodes = store, nodes
         self._dead: dict[str, frozenset[int]] = {}
         self._silent: set[str] = set()
-        self._recorder = Recorder(store, "simulation")
+        self._recorder = EventRecorder(store, "simulation")
 
     async def run(self) -> None:
         """Until cancelled."""
         await follow(self._store, "nodes", self._hear)
 
-    def _hear(self, news: News) -> None:
-        name = news.stored.name
-        if news.type == "DELETED":
+    def _hear(self, event: WatchEvent) -> None:
+        name = event.stored.name
+        if event.type == "DELETED":
             self._dead.pop(name, None)
             self._silent.discard(name)
-        elif _MARK in news.stored.data or name in self._dead or name in self._silent:
-            meta = news.object["metadata"]
+        elif _MARK in event.stored.data or name in self._dead or name in self._silent:
+            meta = event.object["metadata"]
             problems = self._grant(name, meta.get("annotations") or {}, meta.get("labels") or {})
             for sentence in problems:
-                self._recorder.tell(news.object, "Warning", "NotUnderstood", sentence)
+                self._recorder.record(event.object, "Warning", "NotUnderstood", sentence)
 
     def _grant(self, name: str, notes: dict[str, str], labels: dict[str, str]) -> list[str]:
         """Do as the annotations say; what is not understood of them, in sentences."""
@@ -142,7 +142,7 @@ class FaultAnnotations:
 
 
 def _positions(text: str) -> frozenset[int]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if odd := [part for part in parts if not _POSITION.fullmatch(part)]:
+    parts = [subresource.strip() for subresource in text.split(",") if subresource.strip()]
+    if odd := [subresource for subresource in parts if not _POSITION.fullmatch(subresource)]:
         raise InputError(f"{odd[0][:_SHOWN]!r} is no position of a device; expected such as 3 or 3,5")
     return frozenset(map(int, parts))

@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.event_recorder import Recorder
+from linkwise.embedded.event_recorder import EventRecorder
 from linkwise.embedded.nodes.devices import INVENTORIES, Devices
 from linkwise.embedded.nodes.faults import Health
 from linkwise.embedded.nodes.machines import fleet_objects
 from linkwise.embedded.nodes.pod_phases import crashing, ended, life_of, rejected, running, stopped
-from linkwise.embedded.runtime import Alarms, Pace, follow
+from linkwise.embedded.runtime import Clock, Timers, follow
 from linkwise.embedded.writes.delete import DeleteOptions, Preconditions
 from linkwise.errors import ClusterError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from linkwise.embedded.storage.collection import Raw, Stored
-    from linkwise.embedded.storage.watches import News
+    from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
 __all__ = ["SimulatedNodes", "SimulationSettings"]
@@ -64,13 +64,13 @@ class _Kept:
 class SimulatedNodes:
     """The kubelets of all nodes of a store; `run` them beside everything else."""
 
-    def __init__(self, store: Store, settings: SimulationSettings | None = None, pace: Pace | None = None) -> None:
+    def __init__(self, store: Store, settings: SimulationSettings | None = None, clock: Clock | None = None) -> None:
         self.settings: Final = settings or SimulationSettings()
         self.devices: Final = Devices(store)
         self.health: Final = Health(store)
         self._store = store
-        self.alarms: Final = Alarms(pace or Pace())
-        self._recorder = Recorder(store, "kubelet")
+        self.timers: Final = Timers(clock or Clock())
+        self._recorder = EventRecorder(store, "kubelet")
         self._pods: dict[str, _Kept] = {}
 
     def add(self, fleet: Mapping[str, int]) -> list[str]:
@@ -81,7 +81,7 @@ class SimulatedNodes:
         """Add one node and what tells of its devices; its name."""
         name = ""
         for document in objects:
-            kind = self._store.shelves.kinds.of(document["apiVersion"], document["kind"])
+            kind = self._store.database.kinds.for_object(document["apiVersion"], document["kind"])
             if kind is None:
                 raise ClusterError(f"{document['kind']} of {document['apiVersion']} is not served")
             self._store.create(kind, self._dated(document) if document["kind"] == "Node" else document)
@@ -129,20 +129,20 @@ class SimulatedNodes:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(follow(self._store, "pods", self._hear), name="kubelets")
-            tasks.create_task(self.alarms.run(), name="kubelets later")
+            tasks.create_task(self.timers.run(), name="kubelets later")
 
     def _dated(self, node: Raw) -> Raw:
         """A node whose conditions say since when they are so, as kubelet's do and kubectl shows."""
-        now, status = self._store.shelves.now, node.get("status") or {}
+        now, status = self._store.database.now, node.get("status") or {}
         times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
         dated = [{**times, **condition} for condition in status.get("conditions") or ()]
         return {**node, "status": {**status, "conditions": dated}}
 
-    def _hear(self, news: News) -> None:
-        if news.type != "DELETED":
-            self._see(news.stored)
-        elif (kept := self._pods.pop(news.stored.uid, None)) is not None:
-            self.devices.give_back(kept.node, news.stored.uid)
+    def _hear(self, event: WatchEvent) -> None:
+        if event.type != "DELETED":
+            self._see(event.stored)
+        elif (kept := self._pods.pop(event.stored.uid, None)) is not None:
+            self.devices.give_back(kept.node, event.stored.uid)
 
     def _see(self, stored: Stored) -> None:
         node = stored.fields.get("spec.nodeName", "")
@@ -156,11 +156,11 @@ class SimulatedNodes:
             kept.stopping = True
             kept.life += 1
             seconds = self._stop_seconds(stored.read()) if kept.runs and phase not in _OVER else 0.0
-            self.alarms.after(seconds, partial(self._stop, stored.uid))
+            self.timers.after(seconds, partial(self._stop, stored.uid))
 
     def _take_up(self, stored: Stored, kept: _Kept) -> None:
         if stored.fields.get("status.phase") == "Pending":
-            self.alarms.after(self.settings.start, partial(self._start, stored.uid, kept.life))
+            self.timers.after(self.settings.start, partial(self._start, stored.uid, kept.life))
         elif kept.runs:
             self._let_run(stored.uid, kept, stored.read())
 
@@ -175,26 +175,26 @@ class SimulatedNodes:
             return
         dead = self.devices.dead_of(pod)
         if dead and kept.restarts:
-            self._write(kept, crashing(pod, self._store.shelves.now, kept.restarts))
+            self._write(kept, crashing(pod, self._store.database.now, kept.restarts))
             self._start_again(uid, kept)
             return
         if dead:
             sentence = f"Allocate failed due to device {', '.join(dead)} not healthy, which is unexpected"
-            self._recorder.tell(pod, "Warning", "UnexpectedAdmissionError", sentence)
+            self._recorder.record(pod, "Warning", "UnexpectedAdmissionError", sentence)
             self._write(kept, rejected(sentence))
             kept.life += 1
             return
         self.devices.take(pod)
-        self._recorder.tell(pod, "Normal", "Started", "Started containers")
+        self._recorder.record(pod, "Normal", "Started", "Started containers")
         kept.runs = True
-        self._write(kept, running(pod, self._store.shelves.now, kept.restarts))
+        self._write(kept, running(pod, self._store.database.now, kept.restarts))
         self._let_run(uid, kept, pod)
 
     def _let_run(self, uid: str, kept: _Kept, pod: Raw) -> None:
         kept.life += 1
         life = life_of(pod, self.settings.job)
         if life.seconds is not None:
-            self.alarms.after(life.seconds, partial(self._end, uid, kept.life, life.code))
+            self.timers.after(life.seconds, partial(self._end, uid, kept.life, life.code))
 
     def _end(self, uid: str, life: int, code: int) -> None:
         """Containers end by themselves."""
@@ -207,12 +207,12 @@ class SimulatedNodes:
             self._start_again(uid, kept)
             return
         kept.runs = False
-        self._write(kept, ended(pod, self._store.shelves.now, code))
+        self._write(kept, ended(pod, self._store.database.now, code))
         self.devices.give_back(kept.node, uid)
 
     def _start_again(self, uid: str, kept: _Kept) -> None:
         kept.restarts += 1
-        self.alarms.after(self.settings.restart, partial(self._start, uid, kept.life))
+        self.timers.after(self.settings.restart, partial(self._start, uid, kept.life))
 
     def _stop(self, uid: str) -> None:
         """Containers of a deleted pod have stopped: that is told first, and then the pod goes."""
@@ -222,7 +222,7 @@ class SimulatedNodes:
         found = self._store.find("pods", kept.name, kept.namespace)
         if found is not None and found.uid == uid:
             if kept.runs and found.fields.get("status.phase") not in _OVER:
-                self._write(kept, stopped(found.read(), self._store.shelves.now))
+                self._write(kept, stopped(found.read(), self._store.database.now))
             kept.runs = False
             self.devices.give_back(kept.node, uid)
             options = DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=uid))

@@ -120,11 +120,11 @@ def make_fleet(store: Store, nodes: SimulatedNodes, fleet: Mapping[str, int]) ->
         for first in names[:1]:
             objects = machine_objects(machine, first)
             yield nodes.add_node(objects)
-            kinds = [store.shelves.kinds.of(document["apiVersion"], document["kind"]) for document in objects]
+            kinds = [store.database.kinds.for_object(document["apiVersion"], document["kind"]) for document in objects]
             made = [(kind, store.get(kind, first).data) for kind in kinds if kind]
             for name in names[1:]:
                 for kind, data in made:
-                    store.shelves.write(kind, _copy(data, first, name))
+                    store.database.write(kind, _copy(data, first, name))
                 yield name
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.scheduler.nodes import Placed
     from linkwise.embedded.scheduler.queue import QueueSettings
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.watches import News
+    from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.model.views import PodView
 
@@ -45,7 +45,7 @@ class Known:
         """those that wait for a node, by UID"""
         self.nominated: Final[dict[str, tuple[str, frozenset[str]]]] = {}
         """where room is being made for whom, and the UIDs of those who have to go first"""
-        self.news: Final = asyncio.Event()
+        self.wakeup: Final = asyncio.Event()
         self._store, self._names, self._clock = store, names, clock
 
     def follow(self, tasks: asyncio.TaskGroup) -> None:
@@ -72,20 +72,20 @@ class Known:
         if self.hosts.where(uid) == node and self.hosts.take_away(uid):
             self._wake_all()
 
-    def _see_node(self, news: News) -> None:
-        if news.type == "DELETED":
-            self.hosts.lose(news.stored.name)
-        elif self.hosts.see(decode_node(news.stored.data)):
+    def _see_node(self, event: WatchEvent) -> None:
+        if event.type == "DELETED":
+            self.hosts.lose(event.stored.name)
+        elif self.hosts.see(decode_node(event.stored.data)):
             self._wake_all()
 
-    def _see_claim(self, news: News) -> None:
-        if news.type == "ADDED":
+    def _see_claim(self, event: WatchEvent) -> None:
+        if event.type == "ADDED":
             self._wake_all()
 
-    def _see_pod(self, news: News) -> None:
-        stored = news.stored
+    def _see_pod(self, event: WatchEvent) -> None:
+        stored = event.stored
         node, over = stored.fields.get("spec.nodeName", ""), stored.fields.get("status.phase") in FINISHED
-        if news.type == "DELETED" or over:
+        if event.type == "DELETED" or over:
             self._leave(stored.uid)
             if self.hosts.take_away(stored.uid):
                 self._wake_all()
@@ -110,10 +110,10 @@ class Known:
         self.pods[stored.uid] = Waiting(stored, view)
         if known is None:
             self.queue.put(stored.uid, view.priority, view.created)
-            self.news.set()
+            self.wakeup.set()
         elif _wishes(known.view) != _wishes(view):
             self.queue.wake(stored.uid, self._clock())
-            self.news.set()
+            self.wakeup.set()
 
     def _leave(self, uid: str) -> None:
         self.pods.pop(uid, None)
@@ -122,7 +122,7 @@ class Known:
 
     def _wake_all(self) -> None:
         self.queue.wake_all(self._clock())
-        self.news.set()
+        self.wakeup.set()
 
 
 def _wishes(view: PodView) -> PodView:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.event_recorder import Recorder
-from linkwise.embedded.runtime import Pace, wait_for_news
+from linkwise.embedded.event_recorder import EventRecorder
+from linkwise.embedded.runtime import Clock, wait_or_timeout
 from linkwise.embedded.scheduler.cache import Known
 from linkwise.embedded.scheduler.extender_client import Extender
 from linkwise.embedded.scheduler.fit import Fit, fit, told
@@ -54,15 +54,15 @@ class Scheduler:
     """Schedules the pods of a store; `run` it beside everything else."""
 
     def __init__(
-        self, store: Store, url: str, settings: SchedulerSettings | None = None, pace: Pace | None = None
+        self, store: Store, url: str, settings: SchedulerSettings | None = None, clock: Clock | None = None
     ) -> None:
         """`url`: of the service; without one all pods are bound here."""
         self.settings: Final = settings or SchedulerSettings()
-        self._store, self._pace = store, pace or Pace()
-        self._known = Known(store, self.settings.names, self.settings.queue, self._pace.clock)
+        self._store, self._clock = store, clock or Clock()
+        self._known = Known(store, self.settings.names, self.settings.queue, self._clock.now)
         self._caller = Caller(url, self.settings.seconds) if url else None
         self._extender = Extender(self._caller) if self._caller else None
-        self._writes = Writes(store, Recorder(store, self.settings.names[-1]))
+        self._writes = Writes(store, EventRecorder(store, self.settings.names[-1]))
         self._binds = asyncio.Semaphore(self.settings.binds)
 
     @property
@@ -88,12 +88,12 @@ class Scheduler:
 
     async def _cycles(self) -> None:
         while True:
-            self._known.news.clear()
-            uid = self.queue.pop(self._pace.clock())
+            self._known.wakeup.clear()
+            uid = self.queue.pop(self._clock.now())
             if uid is None:
                 due = self.queue.due()
-                await wait_for_news(
-                    self._known.news, self._pace, None if due is None else max(0.0, due - self._pace.clock())
+                await wait_or_timeout(
+                    self._known.wakeup, self._clock, None if due is None else max(0.0, due - self._clock.now())
                 )
                 continue
             await self._try(uid)
@@ -107,13 +107,13 @@ class Scheduler:
             await self._schedule(pod)
         except ClusterError as error:
             self._writes.unscheduled(pod.stored, "SchedulerError", str(error))
-            self.queue.failed(uid, self._pace.clock())
+            self.queue.failed(uid, self._clock.now())
 
     async def _schedule(self, pod: Waiting) -> None:
         if lacks := self._writes.missing_claim(pod.stored):
             sentence = f"0/{len(self.hosts.nodes)} nodes are available: {lacks}."
             self._writes.unscheduled(pod.stored, "Unschedulable", sentence)
-            self.queue.refused(pod.view.uid, self._pace.clock())
+            self.queue.refused(pod.view.uid, self._clock.now())
             return
         placed = placed_of(pod.view)
         found = await fit(placed, self.hosts, self._known.expected(pod.view))
@@ -153,7 +153,7 @@ class Scheduler:
         helpful = [name for name in found.failed if name not in found.helpless]
         if helpful and b'"preemptionPolicy":"Never"' not in pod.stored.data:
             await self._make_room(pod, placed, helpful)
-        self.queue.refused(pod.view.uid, self._pace.clock())
+        self.queue.refused(pod.view.uid, self._clock.now())
 
     async def _make_room(self, pod: Waiting, placed: Placed, names: Sequence[str]) -> None:
         """Evict pods of lower priority where that lets this one in, unless those of an earlier try are still going."""
@@ -198,8 +198,8 @@ class Scheduler:
         self._known.take_back(uid, node)
         self._known.wait(now)
         self._writes.unscheduled(now, "SchedulerError", sentence)
-        self.queue.failed(uid, self._pace.clock())
-        self._known.news.set()
+        self.queue.failed(uid, self._clock.now())
+        self._known.wakeup.set()
 
     def _fullness(self, name: str) -> tuple[float, int, str]:
         host = self.hosts.nodes[name]

@@ -12,7 +12,7 @@ from linkwise.embedded.writes.pod_rules import with_condition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.embedded.event_recorder import Recorder
+    from linkwise.embedded.event_recorder import EventRecorder
     from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.store import Store
     from linkwise.model.views import PodView
@@ -23,7 +23,7 @@ __all__ = ["Writes"]
 class Writes:
     """Writes for one scheduler; a pod that is gone meanwhile needs nothing written."""
 
-    def __init__(self, store: Store, recorder: Recorder) -> None:
+    def __init__(self, store: Store, recorder: EventRecorder) -> None:
         self._store, self._recorder = store, recorder
 
     def bind(self, view: PodView, node: str) -> None:
@@ -43,7 +43,7 @@ class Writes:
     def scheduled(self, pod: Stored, node: str) -> None:
         """Tell that a pod has a node."""
         sentence = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        self._recorder.tell(pod.read(), "Normal", "Scheduled", sentence)
+        self._recorder.record(pod.read(), "Normal", "Scheduled", sentence)
 
     def unscheduled(self, pod: Stored, reason: str, sentence: str) -> None:
         """Tell that a pod has none, and why; in its status too, if that is not there already."""
@@ -51,11 +51,11 @@ class Writes:
         if now is None or now.uid != pod.uid or now.fields.get("spec.nodeName"):
             return
         document = now.read()
-        self._recorder.tell(document, "Warning", "FailedScheduling", sentence)
+        self._recorder.record(document, "Warning", "FailedScheduling", sentence)
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": sentence}
         if msgspec.json.encode(condition)[1:-1] in now.data:
             return
-        condition["lastTransitionTime"] = self._store.shelves.now
+        condition["lastTransitionTime"] = self._store.database.now
         conditions = with_condition(document["status"].get("conditions"), condition)
         self._store.patch("pods", pod.name, {"status": {"conditions": conditions}}, pod.namespace, "status")
 
@@ -66,7 +66,7 @@ class Writes:
             if found is None or found.uid != victim.uid:
                 continue
             sentence = f"Preempted by pod {uid} on node {node}"
-            self._recorder.tell(found.read(), "Normal", "Preempted", sentence)
+            self._recorder.record(found.read(), "Normal", "Preempted", sentence)
             try:
                 self._store.delete("pods", victim.name, victim.namespace)
             except ApiError:

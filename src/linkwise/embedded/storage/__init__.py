@@ -1,1 +1,1 @@
-"""The object database: collections, lists, watches and selectors."""
+"""Object storage: collections with a watch history, lists, watches and selectors."""

@@ -1,7 +1,7 @@
-"""The objects of one kind as they are kept: encoded once for all who list and watch, and what changed lately.
+"""Collection: the objects of one resource as encoded JSON, with the recent changes for watches.
 
-Objects are kept as JSON and read anew by whoever wants to look inside. So nobody can change what another one holds, lists
-and watches cost no encoding, and a hundred thousand objects are no work for the garbage collector.
+Objects are encoded once, when they are written, and decoded by each reader. Readers therefore can't modify each other's
+objects, lists and watches need no encoding, and Python's garbage collector has nothing to traverse.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Raw = dict[str, Any]
 Key = tuple[str, str]
 """namespace and name"""
 
-KEPT: Final = 10_000
-"""changes that a watch can begin at"""
-KEPT_BYTES: Final = 48 << 20
+HISTORY_LENGTH: Final = 10_000
+"""changes kept per resource; an older resourceVersion gets 410 Expired"""
+HISTORY_BYTES: Final = 48 << 20
 
 encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
-_NONE: Final[Mapping[str, str]] = {}
-_UNSET: Final = {"spec.unschedulable": "false"}
-"""what a field selector finds where nothing is written"""
+_EMPTY: Final[Mapping[str, str]] = {}
+_FIELD_DEFAULTS: Final = {"spec.unschedulable": "false"}
+"""field selector values of unset fields"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """One object at one version."""
+    """One object at one resourceVersion."""
 
     namespace: str
     name: str
@@ -51,15 +51,15 @@ class Stored:
 
     @property
     def key(self) -> Key:
-        """By which lists are ordered."""
+        """Namespace and name: the sort order of lists."""
         return self.namespace, self.name
 
     def read(self) -> Raw:
-        """The object, for the reader alone."""
+        """Decode the object; the caller owns the copy."""
         return cast("Raw", _decode(self.data))
 
     def field(self, name: str) -> str:
-        """What a field selector compares."""
+        """The value that field selectors compare."""
         if name == "metadata.name":
             return self.name
         return self.namespace if name == "metadata.namespace" else self.fields.get(name, "")
@@ -67,99 +67,99 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """Something that happened to one object."""
+    """One write: added, modified or deleted."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     stored: Stored
     before: Stored | None
     line: bytes
-    """as a watch tells it to those who see all"""
+    """the watch event as clients without a selector receive it"""
 
     @property
     def version(self) -> int:
-        """When."""
+        """The resourceVersion of the write."""
         return self.stored.version
 
     @property
     def size(self) -> int:
-        """What is kept of it alone, in bytes."""
+        """Bytes that the history holds for this change alone."""
         return len(self.line) + (len(self.before.data) if self.before else 0)
 
 
 class Collection:
-    """All objects of one kind, in order, and the last changes."""
+    """All objects of one resource in list order, and the most recent changes."""
 
-    def __init__(self, version: int, kept: int = KEPT) -> None:
+    def __init__(self, version: int, history: int = HISTORY_LENGTH) -> None:
         self.objects: dict[Key, Stored] = {}
         self.log: deque[Change] = deque()
         self.oldest = version
-        """whoever saw this version can be told all that came after it"""
+        """the oldest resourceVersion that a watch can start from"""
         self.newest = version
         self.listeners: set[Callable[[Change], None]] = set()
         self._keys: list[Key] = []
-        self._kept, self._bytes = kept, 0
+        self._history, self._bytes = history, 0
 
     def put(self, stored: Stored) -> Change:
-        """Add an object or a new version of one."""
+        """Add an object, or replace it with a new version."""
         before = self.objects.get(stored.key)
         if before is None:
             insort(self._keys, stored.key)
         self.objects[stored.key] = stored
-        return self._changed("MODIFIED" if before else "ADDED", stored, before)
+        return self._record("MODIFIED" if before else "ADDED", stored, before)
 
     def remove(self, last: Stored) -> Change:
-        """Take an object away; `last` is what it was, at the version at which it went."""
+        """Remove an object; `last` is its final state, at the resourceVersion of the delete."""
         before = self.objects.pop(last.key)
         del self._keys[bisect_left(self._keys, last.key)]
-        return self._changed("DELETED", last, before)
+        return self._record("DELETED", last, before)
 
     def page(self, namespace: str = "", after: Key | None = None, version: int | None = None) -> Iterator[Stored]:
-        """Objects in order, behind a key; as they are now, or as they were at a version (RefusedError if too old)."""
-        undone = self._undone(version) if version is not None and version < self.newest else {}
-        keys = sorted({*self._keys, *undone}) if undone else self._keys
+        """Objects in list order after a key: the current ones, or those at a resourceVersion (ApiError 410 if too old)."""
+        earlier = self._objects_before(version) if version is not None and version < self.newest else {}
+        keys = sorted({*self._keys, *earlier}) if earlier else self._keys
         begin = bisect_right(keys, after) if after else bisect_left(keys, (namespace, ""))
         end = bisect_left(keys, (namespace + "\0", "")) if namespace else len(keys)
         for key in keys[begin:end]:
-            found = undone[key] if key in undone else self.objects[key]
-            if found is not None:
-                yield found
+            stored = earlier[key] if key in earlier else self.objects[key]
+            if stored is not None:
+                yield stored
 
     def since(self, version: int) -> list[Change]:
-        """All changes after a version; RefusedError if that is too long ago."""
+        """All changes after a resourceVersion; ApiError 410 if it is too old."""
         if version < self.oldest:
             raise expired(f"too old resource version: {version} ({self.oldest})")
-        found = []
+        changes = []
         for change in reversed(self.log):
             if change.version <= version:
                 break
-            found.append(change)
-        return found[::-1]
+            changes.append(change)
+        return changes[::-1]
 
     def forget(self, version: int) -> None:
-        """Know of nothing that happened up to now."""
+        """Drop the history, so that no watch can start before this resourceVersion."""
         self.log.clear()
         self._bytes, self.oldest = 0, version
 
-    def _changed(self, kind: Literal["ADDED", "MODIFIED", "DELETED"], stored: Stored, before: Stored | None) -> Change:
+    def _record(self, kind: Literal["ADDED", "MODIFIED", "DELETED"], stored: Stored, before: Stored | None) -> Change:
         line = b'{"type":"%s","object":%s}\n' % (kind.encode("ascii"), stored.data)
         change = Change(kind, stored, before, line)
         self.log.append(change)
         self.newest, self._bytes = stored.version, self._bytes + change.size
-        while len(self.log) > self._kept or (self._bytes > KEPT_BYTES and len(self.log) > 1):
-            gone = self.log.popleft()
-            self._bytes -= gone.size
-            self.oldest = gone.version
+        while len(self.log) > self._history or (self._bytes > HISTORY_BYTES and len(self.log) > 1):
+            dropped = self.log.popleft()
+            self._bytes -= dropped.size
+            self.oldest = dropped.version
         for listener in tuple(self.listeners):
             listener(change)
         return change
 
-    def _undone(self, version: int) -> dict[Key, Stored | None]:
-        """What was there instead at a version, of all that changed since."""
+    def _objects_before(self, version: int) -> dict[Key, Stored | None]:
+        """For each object changed since a resourceVersion, its state at that version; None if it did not exist."""
         return {change.stored.key: change.before for change in reversed(self.since(version))}
 
 
 def stored_of(resource: Resource, document: Raw, version: int) -> Stored:
-    """An object as it is kept, at a version."""
+    """Encode an object at a resourceVersion, with its labels and selectable fields."""
     meta = document["metadata"]
     if version:
         meta["resourceVersion"] = str(version)
@@ -169,17 +169,21 @@ def stored_of(resource: Resource, document: Raw, version: int) -> Stored:
         meta["uid"],
         version,
         encode(document),
-        meta.get("labels") or _NONE,
-        {name: found for name, path in resource.fields.items() if (found := _at(document, path) or _UNSET.get(name))}
-        if resource.fields
-        else _NONE,
+        meta.get("labels") or _EMPTY,
+        {
+            name: value
+            for name, path in resource.selectable_fields.items()
+            if (value := _field_value(document, path) or _FIELD_DEFAULTS.get(name))
+        }
+        if resource.selectable_fields
+        else _EMPTY,
     )
 
 
-def _at(document: Raw, path: tuple[str, ...]) -> str:
-    found: Any = document
-    for word in path:
-        found = found.get(word) if isinstance(found, dict) else None
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    return "" if found is None else str(found)
+def _field_value(document: Raw, path: tuple[str, ...]) -> str:
+    value: Any = document
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Where everything is kept: one shelf a kind, one version for all of them, and who belongs to whom."""
+"""Object database: one collection per resource, one resourceVersion for all, and the owner reference index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import not_found
 from linkwise.embedded.kinds.registry import Kinds
-from linkwise.embedded.storage.collection import KEPT, Collection, stored_of
+from linkwise.embedded.storage.collection import HISTORY_LENGTH, Collection, stored_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,125 +16,125 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Key, Raw, Stored
 
-__all__ = ["Database", "Place", "timestamp"]
+__all__ = ["Database", "ObjectKey", "timestamp"]
 
-FIRST: Final = 1000
-"""the version of a server that has nothing yet"""
+FIRST_VERSION: Final = 1000
+"""the resourceVersion of an empty server"""
 
-Place = tuple[str, str, str]
-"""kind, namespace and name"""
+ObjectKey = tuple[str, str, str]
+"""resource, namespace and name"""
 
 
 def timestamp(seconds: float) -> str:
-    """As Kubernetes writes times."""
+    """A time in the format of Kubernetes' metav1.Time."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Database:
-    """All objects; each write makes one version, one encoding and one change that all watches share."""
+    """All objects; each write creates one resourceVersion, one encoding and one change that all watches share."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, kept: int = KEPT) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, history: int = HISTORY_LENGTH) -> None:
         self.kinds = Kinds()
-        self.version = FIRST
+        self.version = FIRST_VERSION
         self.clock = clock
-        self.places: dict[str, Place] = {}
-        """where an object is, by UID"""
-        self.dependents: dict[str, set[Place]] = {}
-        """whom an object owns, by its UID"""
-        self.counts: dict[str, int] = {}
-        """how much is in a namespace"""
-        self.gone: list[Callable[[Resource, Stored], None]] = []
-        """told of every object that was taken away"""
-        self._kept = kept
-        self._shelves: dict[str, Collection] = {}
+        self.keys_by_uid: dict[str, ObjectKey] = {}
+        """the key of each object, by UID"""
+        self.dependents: dict[str, set[ObjectKey]] = {}
+        """keys of the objects that name a UID as their owner"""
+        self.namespace_counts: dict[str, int] = {}
+        """number of objects per namespace"""
+        self.removal_listeners: list[Callable[[Resource, Stored], None]] = []
+        """called for each removed object"""
+        self._history = history
+        self._collections: dict[str, Collection] = {}
 
     @property
     def now(self) -> str:
-        """The time, as objects hold it."""
+        """The current time as a Kubernetes timestamp."""
         return timestamp(self.clock())
 
-    def shelf(self, resource: Resource) -> Collection:
-        """The objects of a kind, whatever version of it is asked for."""
-        found = self._shelves.get(resource.full)
-        if found is None:
-            found = self._shelves[resource.full] = Collection(self.version, self._kept)
-        return found
+    def collection(self, resource: Resource) -> Collection:
+        """The objects of a resource; all served versions share one collection."""
+        collection = self._collections.get(resource.group_resource)
+        if collection is None:
+            collection = self._collections[resource.group_resource] = Collection(self.version, self._history)
+        return collection
 
     def find(self, resource: Resource, key: Key) -> Stored | None:
-        """An object, if it is there."""
-        return self.shelf(resource).objects.get(key)
+        """An object, or None."""
+        return self.collection(resource).objects.get(key)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
-        """An object; RefusedError if it is not there."""
-        found = self.find(resource, (namespace, name))
-        if found is None:
+        """An object; ApiError 404 if it does not exist."""
+        stored = self.find(resource, (namespace, name))
+        if stored is None:
             raise not_found(resource, name)
-        return found
+        return stored
 
     def write(self, resource: Resource, document: Raw) -> Stored:
-        """Keep an object that was checked, at a new version."""
-        shelf = self.shelf(resource)
+        """Store a validated object at a new resourceVersion."""
+        collection = self.collection(resource)
         stored = self.preview(resource, document, self.version + 1)
         self.version += 1
-        before = shelf.objects.get(stored.key)
-        self._follow(resource, document, stored, before)
-        shelf.put(stored)
+        before = collection.objects.get(stored.key)
+        self._index(resource, document, stored, before)
+        collection.put(stored)
         return stored
 
     def preview(self, resource: Resource, document: Raw, version: int) -> Stored:
-        """An object as it would be kept."""
-        kept = self.kinds.kept_as(resource)
-        # Version and kind come first in the bytes, so that another version of the kind is shown by a new beginning.
-        rest = {key: value for key, value in document.items() if key not in {"apiVersion", "kind", "metadata"}}
-        head = {"apiVersion": kept.api_version, "kind": kept.kind, "metadata": document["metadata"]}
-        return stored_of(kept, head | rest, version)
+        """Encode an object as it would be stored."""
+        storage = self.kinds.storage_version(resource)
+        # apiVersion and kind come first in the bytes, so that conversion to another version only replaces the prefix.
+        body = {key: value for key, value in document.items() if key not in {"apiVersion", "kind", "metadata"}}
+        head = {"apiVersion": storage.api_version, "kind": storage.kind, "metadata": document["metadata"]}
+        return stored_of(storage, head | body, version)
 
     def remove(self, resource: Resource, document: Raw) -> Stored:
-        """Take an object away; `document` is what watches are told that it was."""
+        """Remove an object; `document` is the final state that watches report."""
         last = self.preview(resource, document, self.version + 1)
         self.version += 1
-        before = self.shelf(resource).objects[last.key]
-        self.places.pop(before.uid, None)
+        before = self.collection(resource).objects[last.key]
+        self.keys_by_uid.pop(before.uid, None)
         self._disown(before)
         if last.namespace:
-            self.counts[last.namespace] -= 1
-            if not self.counts[last.namespace]:
-                del self.counts[last.namespace]
-        self.shelf(resource).remove(last)
-        for tell in self.gone:
-            tell(resource, last)
+            self.namespace_counts[last.namespace] -= 1
+            if not self.namespace_counts[last.namespace]:
+                del self.namespace_counts[last.namespace]
+        self.collection(resource).remove(last)
+        for notify in self.removal_listeners:
+            notify(resource, last)
         return last
 
     def forget_history(self) -> None:
-        """Answer every watch that goes on from before now as too old."""
-        for shelf in self._shelves.values():
-            shelf.forget(self.version)
+        """Drop the history of all resources: watches that resume from an earlier version get 410 Expired."""
+        for collection in self._collections.values():
+            collection.forget(self.version)
 
     def clear(self, resource: Resource) -> None:
-        """Take the empty shelf of a kind away that is not served any more."""
-        self._shelves.pop(resource.full, None)
+        """Drop the empty collection of a resource that is no longer served."""
+        self._collections.pop(resource.group_resource, None)
 
-    def _follow(self, resource: Resource, document: Raw, stored: Stored, before: Stored | None) -> None:
-        place = (resource.full, *stored.key)
+    def _index(self, resource: Resource, document: Raw, stored: Stored, before: Stored | None) -> None:
+        key = (resource.group_resource, *stored.key)
         if before is None:
-            self.places[stored.uid] = place
+            self.keys_by_uid[stored.uid] = key
             if stored.namespace:
-                self.counts[stored.namespace] = self.counts.get(stored.namespace, 0) + 1
+                self.namespace_counts[stored.namespace] = self.namespace_counts.get(stored.namespace, 0) + 1
         owners = document["metadata"].get("ownerReferences")
         if before is not None and (owners or b'"ownerReferences"' in before.data):
             self._disown(before)
         for owner in owners or ():
-            self.dependents.setdefault(owner["uid"], set()).add(place)
+            self.dependents.setdefault(owner["uid"], set()).add(key)
 
     def _disown(self, stored: Stored) -> None:
         if b'"ownerReferences"' not in stored.data:
             return
         document = stored.read()
-        kind = self.kinds.of(document["apiVersion"], document["kind"])
-        place = (kind.full if kind else "", *stored.key)
+        kind = self.kinds.for_object(document["apiVersion"], document["kind"])
+        key = (kind.group_resource if kind else "", *stored.key)
         for owner in document["metadata"].get("ownerReferences") or ():
-            held = self.dependents.get(owner["uid"])
-            if held is not None:
-                held.discard(place)
-                if not held:
+            dependents = self.dependents.get(owner["uid"])
+            if dependents is not None:
+                dependents.discard(key)
+                if not dependents:
                     del self.dependents[owner["uid"]]

@@ -1,4 +1,4 @@
-"""Lists: whole or page by page, as of now or as of a version that is still known."""
+"""Lists: complete or in chunks, at the current or at an earlier resourceVersion."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Key, Stored
     from linkwise.embedded.storage.database import Database
-    from linkwise.embedded.storage.selectors import Selection
+    from linkwise.embedded.storage.selectors import Selector
 
-__all__ = ["Asked", "Page", "list_page"]
+__all__ = ["ListOptions", "Page", "list_page"]
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
@@ -28,25 +28,25 @@ _TOO_OLD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """How much of a list is wanted."""
+class ListOptions:
+    """The list parameters of a request: limit, continue, resourceVersion and resourceVersionMatch."""
 
     limit: int = 0
-    """0 for all"""
-    rest: str = ""
-    """a token of the page before"""
+    """0 for no limit"""
+    continue_token: str = ""
+    """from the previous page"""
     version: str = ""
-    match: str = ""
-    """`Exact`, `NotOlderThan` or nothing"""
+    version_match: str = ""
+    """`Exact`, `NotOlderThan` or empty"""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list."""
+    """One chunk of a list."""
 
     items: list[Stored]
     version: int
-    rest: str = ""
+    continue_token: str = ""
 
 
 class _Token(msgspec.Struct, array_like=True):
@@ -55,64 +55,64 @@ class _Token(msgspec.Struct, array_like=True):
     name: str
 
 
-def list_page(shelves: Database, resource: Resource, chosen: Selection, asked: Asked) -> Page:
-    """The page that is asked for; RefusedError if it can't be had any more."""
-    version, after, exact = _place(shelves, asked)
-    found = shelves.shelf(resource).page(chosen.namespace, after, version if exact else None)
+def list_page(database: Database, resource: Resource, selector: Selector, options: ListOptions) -> Page:
+    """The requested chunk; ApiError 410 if its resourceVersion is no longer available."""
+    version, after, exact = _resolve(database, options)
+    objects = database.collection(resource).page(selector.namespace, after, version if exact else None)
     try:
-        return _cut(found, chosen, asked.limit, version)
+        return _select_page(objects, selector, options.limit, version)
     except ApiError as error:
-        if error.code == 410 and asked.rest:
+        if error.code == 410 and options.continue_token:
             raise expired(_TOO_OLD) from error
         raise
 
 
-def _cut(found: Iterator[Stored], chosen: Selection, limit: int, version: int) -> Page:
-    every = chosen.everything or not (chosen.labels or chosen.fields)
-    meant = found if every else (stored for stored in found if chosen.holds(stored))
+def _select_page(objects: Iterator[Stored], selector: Selector, limit: int, version: int) -> Page:
+    unfiltered = selector.everything or not (selector.labels or selector.fields)
+    selected = objects if unfiltered else (stored for stored in objects if selector.matches(stored))
     if not limit:
-        return Page(list(meant), version)
+        return Page(list(selected), version)
     items: list[Stored] = []
-    for stored in meant:
+    for stored in selected:
         if len(items) == limit:
             last = items[-1]
-            rest = base64.urlsafe_b64encode(msgspec.json.encode(_Token(version, last.namespace, last.name)))
-            return Page(items, version, rest.decode("ascii").rstrip("="))
+            continue_token = base64.urlsafe_b64encode(msgspec.json.encode(_Token(version, last.namespace, last.name)))
+            return Page(items, version, continue_token.decode("ascii").rstrip("="))
         items.append(stored)
     return Page(items, version)
 
 
-def _place(shelves: Database, asked: Asked) -> tuple[int, Key | None, bool]:
-    """The version of a list, where it goes on, and whether it shows what was then and not what is now."""
-    if asked.rest:
-        if asked.version not in {"", "0"}:
+def _resolve(database: Database, options: ListOptions) -> tuple[int, Key | None, bool]:
+    """The resourceVersion of the list, the key to continue after, and whether to list the objects of that version."""
+    if options.continue_token:
+        if options.version not in {"", "0"}:
             raise bad_request("specifying resource version is not allowed when using continue")
-        token = _token(asked.rest)
+        token = _decode_token(options.continue_token)
         return token.version, (token.namespace, token.name), True
-    version = version_of(asked.version)
-    if asked.match and asked.match not in {"Exact", "NotOlderThan"}:
-        raise bad_request(f'resourceVersionMatch: Unsupported value: "{asked.match}"')
-    if asked.match and not asked.version:
+    version = version_of(options.version)
+    if options.version_match and options.version_match not in {"Exact", "NotOlderThan"}:
+        raise bad_request(f'resourceVersionMatch: Unsupported value: "{options.version_match}"')
+    if options.version_match and not options.version:
         raise bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
-    if version > shelves.version:
-        # The real server waits for that version for some seconds; nothing but this server's own writes can bring it.
-        raise ApiError(504, "Timeout", f"Timeout: Too large resource version: {version}, current: {shelves.version}")
-    if asked.match == "Exact":
+    if version > database.version:
+        # kube-apiserver waits a few seconds for its watch cache to catch up; here only a new write could do that.
+        raise ApiError(504, "Timeout", f"Timeout: Too large resource version: {version}, current: {database.version}")
+    if options.version_match == "Exact":
         if not version:
             raise bad_request('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
         return version, None, True
-    return shelves.version, None, False
+    return database.version, None, False
 
 
 def version_of(text: str) -> int:
-    """A version as requests name it; 0 if they name none."""
+    """Parse a resourceVersion parameter; 0 if it is empty."""
     if text and not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise bad_request(f'resourceVersion: Invalid value: "{text}": a resource version is a number')
+        raise bad_request(f'resourceVersion: Invalid value: "{text}": must be a number')
     return int(text or 0)
 
 
-def _token(text: str) -> _Token:
+def _decode_token(text: str) -> _Token:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (binascii.Error, msgspec.MsgspecError, UnicodeError, ValueError) as error:
-        raise bad_request("continue key is not valid: it was not made by this server") from error
+        raise bad_request("continue key is not valid: the token was not issued by this server") from error

@@ -1,4 +1,4 @@
-"""Label and field selectors: read as kubectl writes them, and asked of objects as they are kept."""
+"""Label and field selectors: parsed from kubectl's syntax and matched against stored objects."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Stored
 
-__all__ = ["EVERYTHING", "Selection", "label_terms", "labels_match", "selection"]
+__all__ = ["EVERYTHING", "Selector", "labels_match", "parse_label_selector", "parse_selector"]
 
-_TERM: Final = re.compile(
+_REQUIREMENT: Final = re.compile(
     r"\s*(?:(?P<absent>!)\s*(?P<without>[^\s,=!()<>]+)"
     r"|(?P<key>[^\s,=!()<>]+)(?:\s*(?P<word>==|=|!=|>|<)\s*(?P<value>[^\s,=!()<>]*)"
     r"|\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
@@ -27,126 +27,130 @@ _META: Final = ("metadata.name", "metadata.namespace")
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """One condition on labels; it holds for those whose value is among these, or for the others."""
+class Requirement:
+    """One label requirement: the value is (or is not) in a set."""
 
     key: str
     values: frozenset[str] | None
-    """None: any value"""
-    wanted: bool = True
+    """None for any value"""
+    included: bool = True
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is meant; one without the key has none of the values."""
-        found = labels.get(self.key)
-        inside = found is not None and (self.values is None or found in self.values)
-        return inside is self.wanted
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy the requirement; a missing label has none of the values."""
+        value = labels.get(self.key)
+        has_value = value is not None and (self.values is None or value in self.values)
+        return has_value is self.included
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A condition on the number that a label holds."""
+class NumericRequirement:
+    """A label requirement with `>` or `<`."""
 
     key: str
     limit: int
-    more: bool
+    greater: bool
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether the label is a number beyond the limit."""
-        found = labels.get(self.key, "")
-        if not found.lstrip("-").isdecimal():
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the label value is an integer beyond the limit."""
+        value = labels.get(self.key, "")
+        if not value.lstrip("-").isdecimal():
             return False
-        return int(found) > self.limit if self.more else int(found) < self.limit
+        return int(value) > self.limit if self.greater else int(value) < self.limit
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which objects are meant."""
+class Selector:
+    """Selects objects by namespace, labels and fields."""
 
-    labels: tuple[Term | Compared, ...] = ()
+    labels: tuple[Requirement | NumericRequirement, ...] = ()
     fields: tuple[tuple[str, str, bool], ...] = ()
-    """name, value, and whether it has to be that"""
+    """field, value, and whether they must be equal"""
     namespace: str = ""
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether the selector matches all objects."""
         return not (self.labels or self.fields or self.namespace)
 
-    def holds(self, stored: Stored) -> bool:
-        """Whether an object is meant."""
+    def matches(self, stored: Stored) -> bool:
+        """Whether the selector matches an object."""
         if self.namespace and stored.namespace != self.namespace:
             return False
-        for name, value, wanted in self.fields:
-            if (stored.field(name) == value) is not wanted:
+        for name, value, equal in self.fields:
+            if (stored.field(name) == value) is not equal:
                 return False
-        return all(term.holds(stored.labels) for term in self.labels)
+        return all(term.matches(stored.labels) for term in self.labels)
 
 
-EVERYTHING: Final = Selection()
+EVERYTHING: Final = Selector()
 
 
-def selection(resource: Resource, namespace: str, labels: str = "", fields: str = "") -> Selection:
-    """What the words of a request mean; RefusedError if they mean nothing."""
+def parse_selector(resource: Resource, namespace: str, labels: str = "", fields: str = "") -> Selector:
+    """Parse the selectors of a request; ApiError 400 if one is invalid."""
     if not (labels or fields or namespace):
         return EVERYTHING
-    return Selection(label_terms(labels), _field_terms(resource, fields), namespace)
+    return Selector(parse_label_selector(labels), _parse_field_selector(resource, fields), namespace)
 
 
 def labels_match(selector: Mapping[str, object] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector as objects hold it (matchLabels, matchExpressions) means these labels; an empty one means all."""
+    """Whether a LabelSelector (matchLabels, matchExpressions) matches these labels; an empty selector matches all."""
     if selector is None:
         return False
     exact = selector.get("matchLabels")
     if isinstance(exact, dict) and any(labels.get(key) != value for key, value in exact.items()):
         return False
-    asked = selector.get("matchExpressions")
-    return all(_expressed(found).holds(labels) for found in asked) if isinstance(asked, list) else True
+    expressions = selector.get("matchExpressions")
+    return (
+        all(_expression(expression).matches(labels) for expression in expressions)
+        if isinstance(expressions, list)
+        else True
+    )
 
 
-def _expressed(found: Mapping[str, object]) -> Term:
-    given, word = found.get("values"), found.get("operator")
-    values = frozenset(map(str, given)) if isinstance(given, list) and word in {"In", "NotIn"} else None
-    return Term(str(found.get("key", "")), values, word in {"In", "Exists"})
+def _expression(expression: Mapping[str, object]) -> Requirement:
+    listed, operator = expression.get("values"), expression.get("operator")
+    values = frozenset(map(str, listed)) if isinstance(listed, list) and operator in {"In", "NotIn"} else None
+    return Requirement(str(expression.get("key", "")), values, operator in {"In", "Exists"})
 
 
 @lru_cache(maxsize=256)
-def label_terms(text: str) -> tuple[Term | Compared, ...]:
-    """A label selector: equality and sets."""
-    found: list[Term | Compared] = []
+def parse_label_selector(text: str) -> tuple[Requirement | NumericRequirement, ...]:
+    """Parse an equality-based or set-based label selector."""
+    requirements: list[Requirement | NumericRequirement] = []
     at = 0
     while at < len(text.rstrip()):
-        match = _TERM.match(text, at)
+        match = _REQUIREMENT.match(text, at)
         if match is None:
             raise bad_request(f'unable to parse requirement: found {text[at:]!r} in label selector "{text}"')
-        found.append(_term(match))
+        requirements.append(_requirement(match))
         at = match.end()
-    return tuple(found)
+    return tuple(requirements)
 
 
-def _term(match: re.Match[str]) -> Term | Compared:
+def _requirement(match: re.Match[str]) -> Requirement | NumericRequirement:
     if match["absent"]:
-        return Term(match["without"], None, wanted=False)
-    key, word = match["key"], match["word"]
+        return Requirement(match["without"], None, included=False)
+    key, operator = match["key"], match["word"]
     if match["set"]:
         values = frozenset(value.strip() for value in match["values"].split(","))
-        return Term(key, values, match["set"] == "in")
-    if word in {">", "<"}:
+        return Requirement(key, values, match["set"] == "in")
+    if operator in {">", "<"}:
         if not match["value"].lstrip("-").isdecimal():
             raise bad_request(f"for 'Gt', 'Lt' operators, the value must be an integer: {match['value']!r}")
-        return Compared(key, int(match["value"]), word == ">")
-    return Term(key, frozenset({match["value"]}) if word else None, word != "!=")
+        return NumericRequirement(key, int(match["value"]), operator == ">")
+    return Requirement(key, frozenset({match["value"]}) if operator else None, operator != "!=")
 
 
-def _field_terms(resource: Resource, text: str) -> tuple[tuple[str, str, bool], ...]:
-    found = []
+def _parse_field_selector(resource: Resource, text: str) -> tuple[tuple[str, str, bool], ...]:
+    terms = []
     at = 0
     while at < len(text):
         match = _FIELD.match(text, at)
         if match is None:
-            raise bad_request(f"invalid selector: '{text}'; can't understand '{text[at:]}'")
+            raise bad_request(f"invalid field selector: '{text}'; can't understand '{text[at:]}'")
         name = match["name"].strip()
-        if name not in _META and name not in (resource.fields or ()):
+        if name not in _META and name not in (resource.selectable_fields or ()):
             raise bad_request(f"field label not supported: {name}")
-        found.append((name, re.sub(r"\\(.)", r"\1", match["value"]), match["word"] != "!="))
+        terms.append((name, re.sub(r"\\(.)", r"\1", match["value"]), match["word"] != "!="))
         at = match.end()
-    return tuple(found)
+    return tuple(terms)

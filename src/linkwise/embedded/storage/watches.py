@@ -1,4 +1,4 @@
-"""Watches: what is there or what happened since a version, then everything as it happens, to those whom it concerns."""
+"""Watches: initial objects or the history since a resourceVersion, followed by live events that match a selector."""
 
 from __future__ import annotations
 
@@ -11,123 +11,123 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from linkwise.embedded.storage.collection import Change, Collection, Raw, Stored
-    from linkwise.embedded.storage.selectors import Selection
+    from linkwise.embedded.storage.selectors import Selector
 
-__all__ = ["News", "Watch"]
+__all__ = ["Watch", "WatchEvent"]
 
-HELD: Final = 32 << 20
-"""bytes that may wait for a slow reader until its watch is ended; it can go on from what it saw last"""
+BUFFER_BYTES: Final = 32 << 20
+"""unread bytes after which a slow watch is closed; the client resumes from its last resourceVersion"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class News:
-    """One line of a watch."""
+class WatchEvent:
+    """One event of a watch."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     stored: Stored
     line: bytes = b""
-    """the whole line, where it is the one that others get as well"""
+    """the encoded event, if it is the same for all watches"""
 
     @property
     def object(self) -> Raw:
-        """The object, for the reader alone."""
+        """Decode the object; the caller owns the copy."""
         return self.stored.read()
 
 
 class Watch:
-    """News of one kind, for one reader: `async for news in watch`, until either side closes it."""
+    """A watch of one resource for one reader: `async for event in watch`, until either side closes it."""
 
-    def __init__(self, shelf: Collection, selection: Selection) -> None:
+    def __init__(self, collection: Collection, parse_selector: Selector) -> None:
         self.closed = False
-        self.seen = 0
-        """the last version that the reader was handed or could do without"""
-        self._shelf, self._selection = shelf, selection
-        self._first: deque[Stored] = deque()
-        """what was there at the beginning, which costs nothing to keep"""
-        self._line: deque[News] = deque()
+        self.version = 0
+        """the resourceVersion that the reader has caught up to"""
+        self._collection, self._selector = collection, parse_selector
+        self._initial: deque[Stored] = deque()
+        """objects to report as ADDED; they cost no memory, as the collection holds them anyway"""
+        self._events: deque[WatchEvent] = deque()
         self._size = 0
-        self._wakes: asyncio.Event = asyncio.Event()
-        shelf.listeners.add(self._hear)
+        self._readable: asyncio.Event = asyncio.Event()
+        collection.listeners.add(self._on_change)
 
     @property
-    def waiting(self) -> bool:
-        """Whether there is something to read."""
-        return bool(self._first or self._line)
+    def has_events(self) -> bool:
+        """Whether there are unread events."""
+        return bool(self._initial or self._events)
 
-    def begin_with(self, stored: list[Stored], version: int) -> None:
-        """Tell first of all that is there."""
-        self._first.extend(stored)
-        self.seen = version
+    def start_with(self, stored: list[Stored], version: int) -> None:
+        """Report these objects as ADDED first."""
+        self._initial.extend(stored)
+        self.version = version
         if stored:
-            self._wakes.set()
+            self._readable.set()
 
-    def begin_at(self, version: int) -> None:
-        """Tell first of all that happened since; RefusedError if that is not known any more."""
-        for change in self._shelf.since(version):
-            self._hear(change)
-        self.seen = max(version, self._shelf.newest)
+    def start_at(self, version: int) -> None:
+        """Report all changes since a resourceVersion first; ApiError 410 if it is too old."""
+        for change in self._collection.since(version):
+            self._on_change(change)
+        self.version = max(version, self._collection.newest)
 
-    def skip(self) -> None:
-        """Tell nothing of what was there at the beginning."""
-        self._first.clear()
-        self._rest()
+    def skip_initial(self) -> None:
+        """Do not report the initial objects (sendInitialEvents=false)."""
+        self._initial.clear()
+        self._update_readable()
 
-    def take(self, most: int = 512) -> list[News]:
-        """What is there to read, at most so many."""
-        if self._first:
-            found = [News("ADDED", self._first.popleft()) for _ in range(min(most, len(self._first)))]
+    def take(self, limit: int = 512) -> list[WatchEvent]:
+        """Take up to `limit` unread events."""
+        if self._initial:
+            events = [WatchEvent("ADDED", self._initial.popleft()) for _ in range(min(limit, len(self._initial)))]
         else:
-            found = [self._line.popleft() for _ in range(min(most, len(self._line)))]
-            self._size -= sum(len(news.stored.data) for news in found)
-        self._rest()
-        return found
+            events = [self._events.popleft() for _ in range(min(limit, len(self._events)))]
+            self._size -= sum(len(event.stored.data) for event in events)
+        self._update_readable()
+        return events
 
     async def wait(self) -> None:
-        """Wait until there is something to read, or the watch is closed."""
-        await self._wakes.wait()
+        """Wait until there are unread events, or the watch is closed."""
+        await self._readable.wait()
 
     def close(self) -> None:
-        """Hear no more."""
-        self._shelf.listeners.discard(self._hear)
+        """Stop receiving events."""
+        self._collection.listeners.discard(self._on_change)
         self.closed = True
-        self._wakes.set()
+        self._readable.set()
 
-    async def __aiter__(self) -> AsyncIterator[News]:
+    async def __aiter__(self) -> AsyncIterator[WatchEvent]:
         try:
-            while self.waiting or not self.closed:
+            while self.has_events or not self.closed:
                 await self.wait()
-                for news in self.take():
-                    yield news
+                for event in self.take():
+                    yield event
         finally:
             self.close()
 
-    def _rest(self) -> None:
-        """Let readers wait where there is nothing to read."""
-        if not self.waiting and not self.closed:
-            self._wakes.clear()
+    def _update_readable(self) -> None:
+        """Make readers wait if there are no unread events."""
+        if not self.has_events and not self.closed:
+            self._readable.clear()
 
-    def _hear(self, change: Change) -> None:
-        self.seen = change.version
-        if (news := _meant(self._selection.holds, change, everything=self._selection.everything)) is not None:
-            self._put(news)
+    def _on_change(self, change: Change) -> None:
+        self.version = change.version
+        if (event := _event_for(self._selector.matches, change, everything=self._selector.everything)) is not None:
+            self._put(event)
 
-    def _put(self, news: News) -> None:
-        self._line.append(news)
-        self._size += len(news.stored.data)
-        self._wakes.set()
-        if self._size > HELD and len(self._line) > 1:
-            self._first.clear()
-            self._line.clear()
+    def _put(self, event: WatchEvent) -> None:
+        self._events.append(event)
+        self._size += len(event.stored.data)
+        self._readable.set()
+        if self._size > BUFFER_BYTES and len(self._events) > 1:
+            self._initial.clear()
+            self._events.clear()
             self.close()
 
 
-def _meant(holds: Callable[[Stored], bool], change: Change, *, everything: bool) -> News | None:
-    """What a change is to a reader who sees only some objects."""
+def _event_for(matches: Callable[[Stored], bool], change: Change, *, everything: bool) -> WatchEvent | None:
+    """The event that a change means for a selector: an object that starts to match is ADDED, one that stops is DELETED."""
     if everything:
-        return News(change.type, change.stored, change.line)
-    now = change.type != "DELETED" and holds(change.stored)
-    before = change.before is not None and holds(change.before)
+        return WatchEvent(change.type, change.stored, change.line)
+    now = change.type != "DELETED" and matches(change.stored)
+    before = change.before is not None and matches(change.before)
     if now:
         kind: Literal["ADDED", "MODIFIED"] = "MODIFIED" if before else "ADDED"
-        return News(kind, change.stored, change.line if kind == change.type else b"")
-    return News("DELETED", change.stored, change.line if change.type == "DELETED" else b"") if before else None
+        return WatchEvent(kind, change.stored, change.line if kind == change.type else b"")
+    return WatchEvent("DELETED", change.stored, change.line if change.type == "DELETED" else b"") if before else None

@@ -1,1 +1,1 @@
-"""Write semantics: create, update, patch, apply, delete, bind and garbage collection."""
+"""Write requests: create, update, patch, server-side apply, delete, bind and evict, with defaulting and validation."""

@@ -1,4 +1,4 @@
-"""New objects: named, given a UID and what they do not say themselves, checked, and kept."""
+"""Creates: generate name and UID, set defaults, validate and write."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import bad_request, exists, forbidden, not_found
-from linkwise.embedded.kinds.crds import DEFINITIONS, established
-from linkwise.embedded.kinds.fields import known_fields
+from linkwise.embedded.kinds.crds import CRD_RESOURCE, mark_established
+from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
-from linkwise.embedded.writes.defaults import give_defaults, quality
+from linkwise.embedded.writes.defaults import qos_class, set_defaults
 from linkwise.embedded.writes.pod_rules import gated_condition
 from linkwise.embedded.writes.validation import check_kind, check_object
 
@@ -17,121 +17,123 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.embedded.kinds.builtin import Resource
-    from linkwise.embedded.kinds.object_types import Meta
+    from linkwise.embedded.kinds.object_types import ObjectMeta
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.storage.database import Database
 
 __all__ = ["create"]
 
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""that make no words"""
-_LONGEST: Final = 58
-_SAID_BY_OTHERS: Final = ("selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds")
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""of generated names: no vowels, as in Kubernetes, so that they spell no words"""
+_PREFIX_LENGTH: Final = 58
+_SERVER_METADATA: Final = ("selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds")
 _WITH_STATUS: Final = frozenset({"nodes", "namespaces", "services"})
-"""kinds that may be made with a status"""
-_CRITICAL: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""resources whose status can be set on create"""
+_SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 def create(  # noqa: PLR0913 - a request has these parts
-    shelves: Database,
+    database: Database,
     resource: Resource,
     namespace: str,
-    given: Raw,
-    chance: Callable[[str], str],
+    body: Raw,
+    choose: Callable[[str], str],
     *,
-    dry: bool = False,
+    dry_run: bool = False,
 ) -> Stored:
-    """Keep a new object; RefusedError if it makes no sense or is there already."""
-    document: Raw = without_nulls(given)
+    """Create an object; ApiError if it is invalid or already exists."""
+    document: Raw = without_nulls(body)
     check_kind(resource, document)
-    document = known_fields(shelves.kinds.told(resource), document)
+    document = drop_unknown_fields(database.kinds.served(resource), document)
     meta = meta_of(document)
-    _check_place(shelves, resource, namespace, meta)
-    about = document.setdefault("metadata", {})
+    _check_namespace(database, resource, namespace, meta)
+    new_meta = document.setdefault("metadata", {})
     if not meta.name and meta.generate_name:
-        about["name"] = _free_name(shelves, resource, namespace, meta.generate_name, chance)
-    for word in _SAID_BY_OTHERS:
-        about.pop(word, None)
+        new_meta["name"] = _generate_name(database, resource, namespace, meta.generate_name, choose)
+    for key in _SERVER_METADATA:
+        new_meta.pop(key, None)
     if resource.namespaced:
-        about["namespace"] = namespace
+        new_meta["namespace"] = namespace
     else:
-        about.pop("namespace", None)
-    about |= {"uid": str(uuid.uuid4()), "creationTimestamp": shelves.now}
-    about.pop("generation", None)
-    if resource.counted:
-        about["generation"] = 1
-    document = _prepared(shelves, resource, document)
-    if shelves.find(resource, (namespace, about["name"])) is not None:
-        raise exists(resource, about["name"])
-    return shelves.preview(resource, document, 0) if dry else shelves.write(resource, document)
+        new_meta.pop("namespace", None)
+    new_meta |= {"uid": str(uuid.uuid4()), "creationTimestamp": database.now}
+    new_meta.pop("generation", None)
+    if resource.has_generation:
+        new_meta["generation"] = 1
+    document = _prepare(database, resource, document)
+    if database.find(resource, (namespace, new_meta["name"])) is not None:
+        raise exists(resource, new_meta["name"])
+    return database.preview(resource, document, 0) if dry_run else database.write(resource, document)
 
 
-def _check_place(shelves: Database, resource: Resource, namespace: str, meta: Meta) -> None:
+def _check_namespace(database: Database, resource: Resource, namespace: str, meta: ObjectMeta) -> None:
     if meta.resource_version:
         raise bad_request("resourceVersion should not be set on objects to be created")
     if not resource.namespaced:
         return
     if meta.namespace and meta.namespace != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    spaces = shelves.kinds.named("namespaces")
-    found = shelves.find(spaces, ("", namespace))
-    if found is None:
-        raise not_found(spaces, namespace)
-    if found.fields.get("status.phase") == "Terminating":
-        why = f"unable to create new content in namespace {namespace} because it is being terminated"
-        raise forbidden(resource, meta.name or meta.generate_name, why)
+    namespaces = database.kinds.by_name("namespaces")
+    stored = database.find(namespaces, ("", namespace))
+    if stored is None:
+        raise not_found(namespaces, namespace)
+    if stored.fields.get("status.phase") == "Terminating":
+        reason = f"unable to create new content in namespace {namespace} because it is being terminated"
+        raise forbidden(resource, meta.name or meta.generate_name, reason)
 
 
-def _free_name(shelves: Database, resource: Resource, namespace: str, begin: str, chance: Callable[[str], str]) -> str:
+def _generate_name(
+    database: Database, resource: Resource, namespace: str, prefix: str, choose: Callable[[str], str]
+) -> str:
     for _ in range(8):
-        name = begin[:_LONGEST] + "".join(chance(_LETTERS) for _ in range(5))
-        if shelves.find(resource, (namespace, name)) is None:
+        name = prefix[:_PREFIX_LENGTH] + "".join(choose(_SUFFIX_ALPHABET) for _ in range(5))
+        if database.find(resource, (namespace, name)) is None:
             return name
     raise exists(resource, name)
 
 
-def _prepared(shelves: Database, resource: Resource, document: Raw) -> Raw:
-    """The object with all that a new one is given, checked."""
-    if "status" in resource.parts and resource.full not in _WITH_STATUS:
+def _prepare(database: Database, resource: Resource, document: Raw) -> Raw:
+    """Set the server's defaults and validate."""
+    if "status" in resource.subresources and resource.group_resource not in _WITH_STATUS:
         document.pop("status", None)
-    give_defaults(resource.full, document)
-    if resource.full == "pods":
-        _give_priority(shelves, resource, document)
-    check_object(shelves, resource, document)
-    if resource.full == "pods":
-        _begin_pod(shelves, document)
-    elif resource.full == DEFINITIONS:
-        established(document, shelves.now)
+    set_defaults(resource.group_resource, document)
+    if resource.group_resource == "pods":
+        _set_priority(database, resource, document)
+    check_object(database, resource, document)
+    if resource.group_resource == "pods":
+        _init_pod_status(database, document)
+    elif resource.group_resource == CRD_RESOURCE:
+        mark_established(document, database.now)
     return document
 
 
-def _begin_pod(shelves: Database, document: Raw) -> None:
+def _init_pod_status(database: Database, document: Raw) -> None:
     spec = document["spec"]
-    status: Raw = {"phase": "Pending", "qosClass": quality(spec)}
-    if (condition := gated_condition(spec, shelves.now)) is not None:
+    status: Raw = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if (condition := gated_condition(spec, database.now)) is not None:
         status["conditions"] = [condition]
     document["status"] = status
 
 
-def _give_priority(shelves: Database, resource: Resource, document: Raw) -> None:
+def _set_priority(database: Database, resource: Resource, document: Raw) -> None:
     spec = document["spec"]
     if not isinstance(spec, dict):
         return
     name, value, policy = spec.get("priorityClassName"), 0, "PreemptLowerPriority"
-    classes = shelves.kinds.named("priorityclasses.scheduling.k8s.io")
-    if name in _CRITICAL:
-        value = _CRITICAL[name]
+    classes = database.kinds.by_name("priorityclasses.scheduling.k8s.io")
+    if name in _SYSTEM_PRIORITIES:
+        value = _SYSTEM_PRIORITIES[name]
     elif isinstance(name, str) and name:
-        found = shelves.find(classes, ("", name))
-        if found is None:
-            why = f"no PriorityClass with name {name} was found"
-            raise forbidden(resource, document["metadata"].get("name", ""), why)
-        known = found.read()
-        value, policy = known.get("value", 0), known.get("preemptionPolicy", policy)
+        stored = database.find(classes, ("", name))
+        if stored is None:
+            reason = f"no PriorityClass with name {name} was found"
+            raise forbidden(resource, document["metadata"].get("name", ""), reason)
+        priority_class = stored.read()
+        value, policy = priority_class.get("value", 0), priority_class.get("preemptionPolicy", policy)
     else:
-        for found in shelves.shelf(classes).objects.values():
-            if b'"globalDefault":true' in found.data:
-                known = found.read()
-                value, spec["priorityClassName"] = known.get("value", 0), found.name
+        for stored in database.collection(classes).objects.values():
+            if b'"globalDefault":true' in stored.data:
+                priority_class = stored.read()
+                value, spec["priorityClassName"] = priority_class.get("value", 0), stored.name
     spec["priority"] = value
     spec.setdefault("preemptionPolicy", policy)

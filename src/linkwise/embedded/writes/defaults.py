@@ -1,4 +1,4 @@
-"""What objects are given that do not say it themselves, as far as anybody looks at it."""
+"""Defaulting: the default values of pods, nodes, workloads and other resources, as far as clients read them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["default_pod_spec", "give_defaults", "quality"]
+__all__ = ["default_pod_spec", "qos_class", "set_defaults"]
 
 _POD: Final[Raw] = {
     "restartPolicy": "Always",
@@ -29,36 +29,38 @@ _DAEMONS: Final[Raw] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailab
 _JOB_UID: Final = "batch.kubernetes.io/controller-uid"
 
 
-def give_defaults(full: str, document: Raw) -> None:
-    """Fill in what is missing in an object that is about to be written."""
-    if (give := _GIVERS.get(full)) is not None:
-        give(document)
+def set_defaults(group_resource: str, document: Raw) -> None:
+    """Set the defaults of an object that is about to be written."""
+    if (defaulter := _DEFAULTERS.get(group_resource)) is not None:
+        defaulter(document)
 
 
 def default_pod_spec(spec: Raw) -> None:
-    """Fill in what is missing in what a pod wishes for."""
+    """Set the defaults of a pod spec."""
     for key, value in _POD.items():
         spec.setdefault(key, _fresh(value))
     for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
         for key, value in _CONTAINER.items():
             container.setdefault(key, _fresh(value))
         container.setdefault("imagePullPolicy", _pull_policy(str(container.get("image", ""))))
-        _default_amounts(container["resources"])
+        _default_quantities(container["resources"])
         for port in container.get("ports", ()):
             port.setdefault("protocol", "TCP")
 
 
-def quality(spec: Raw) -> str:
-    """The class by which a node that is short of memory chooses."""
+def qos_class(spec: Raw) -> str:
+    """The QoS class of a pod."""
     containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
-    amounts = [container.get("resources") or {} for container in containers]
-    asked = [(found.get("requests") or {}, found.get("limits") or {}) for found in amounts]
-    known = [{key: sums.get(key) for key in ("cpu", "memory") if sums.get(key)} for pair in asked for sums in pair]
-    if not any(known):
+    resources = [container.get("resources") or {} for container in containers]
+    pairs = [(entry.get("requests") or {}, entry.get("limits") or {}) for entry in resources]
+    amounts = [
+        {key: amount.get(key) for key in ("cpu", "memory") if amount.get(key)} for pair in pairs for amount in pair
+    ]
+    if not any(amounts):
         return "BestEffort"
     same = all(
         requests.get(key) == limits.get(key) and limits.get(key)
-        for requests, limits in asked
+        for requests, limits in pairs
         for key in ("cpu", "memory")
     )
     return "Guaranteed" if same else "Burstable"
@@ -73,10 +75,10 @@ def _pull_policy(image: str) -> str:
     return "IfNotPresent" if (tag and tag != "latest") or "@" in image else "Always"
 
 
-def _default_amounts(resources: Raw) -> None:
-    for word in ("limits", "requests"):
-        if word in resources:
-            resources[word] = {key: str(value) for key, value in resources[word].items()}
+def _default_quantities(resources: Raw) -> None:
+    for key in ("limits", "requests"):
+        if key in resources:
+            resources[key] = {key: str(value) for key, value in resources[key].items()}
     if limits := resources.get("limits"):
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
 
@@ -89,9 +91,9 @@ def _pod(document: Raw) -> None:
 def _node(document: Raw) -> None:
     document.setdefault("spec", {})
     status = document.setdefault("status", {})
-    for word in ("capacity", "allocatable"):
-        if word in status:
-            status[word] = {key: str(value) for key, value in status[word].items()}
+    for key in ("capacity", "allocatable"):
+        if key in status:
+            status[key] = {key: str(value) for key, value in status[key].items()}
     if "capacity" in status:
         status.setdefault("allocatable", dict(status["capacity"]))
 
@@ -135,7 +137,7 @@ def _job(document: Raw) -> None:
     for key, value in (("parallelism", 1), ("backoffLimit", 6), ("completionMode", "NonIndexed"), ("suspend", False)):
         spec.setdefault(key, value)
     _template(spec)
-    # A job knows its pods by its own UID, so that another one of the same name does not take them for its own.
+    # A Job selects its pods by its own UID, so that a later Job of the same name does not adopt them.
     if uid and not spec.get("manualSelector"):
         spec.setdefault("selector", {"matchLabels": {_JOB_UID: uid}})
         labels = spec["template"]["metadata"].setdefault("labels", {})
@@ -169,7 +171,7 @@ def _service(document: Raw) -> None:
     document.setdefault("status", {}).setdefault("loadBalancer", {})
 
 
-_GIVERS: Final[dict[str, Callable[[Raw], None]]] = {
+_DEFAULTERS: Final[dict[str, Callable[[Raw], None]]] = {
     "pods": _pod,
     "nodes": _node,
     "namespaces": _namespace,

@@ -1,4 +1,4 @@
-"""Deletes: with grace where something runs, held up by finalizers, and followed by whom the object owned."""
+"""Deletes: grace periods, finalizers, preconditions and propagation policies."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from linkwise.embedded.api_errors import bad_request, conflict, forbidden
-from linkwise.embedded.kinds.crds import DEFINITIONS
+from linkwise.embedded.kinds.crds import CRD_RESOURCE
 from linkwise.embedded.storage.database import timestamp
-from linkwise.embedded.writes.update import unguarded
+from linkwise.embedded.writes.update import can_remove
 
 if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.storage.database import Database
 
-__all__ = ["DeleteOptions", "delete", "release"]
+__all__ = ["DeleteOptions", "delete", "remove_finalizer"]
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
-_OVER: Final = ("Succeeded", "Failed")
-_KEPT_SPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_FINISHED: Final = ("Succeeded", "Failed")
+_PERMANENT_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 class Preconditions(msgspec.Struct, rename="camel"):
-    """What must hold of the object that is meant."""
+    """The UID and resourceVersion that a delete requires."""
 
     uid: str | None = None
     resource_version: str | None = None
 
 
 class DeleteOptions(msgspec.Struct, rename="camel"):
-    """How an object is deleted."""
+    """DeleteOptions of a request."""
 
     grace_period_seconds: int | None = None
     preconditions: Preconditions = msgspec.field(default_factory=Preconditions)
@@ -41,69 +41,73 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     dry_run: list[str] = []
 
 
-def delete(shelves: Database, resource: Resource, old: Stored, options: DeleteOptions) -> tuple[Stored, bool]:
-    """Delete an object: as it is afterwards, and whether it is gone."""
-    _check(resource, old, options)
+def delete(database: Database, resource: Resource, old: Stored, options: DeleteOptions) -> tuple[Stored, bool]:
+    """Delete an object; returns its state afterwards and whether it is removed."""
+    _check_preconditions(resource, old, options)
     document = old.read()
     meta = document["metadata"]
-    grace = _grace(resource, document, options)
-    first = "deletionTimestamp" not in meta
-    _hold(shelves, old, document, _policy(options))
-    if resource.full == "namespaces":
+    grace_period = _grace_period(resource, document, options)
+    starts = "deletionTimestamp" not in meta
+    _add_finalizer(database, old, document, _policy(options))
+    if resource.group_resource == "namespaces":
         document.setdefault("status", {})["phase"] = "Terminating"
-    if resource.full == DEFINITIONS and first:
+    if resource.group_resource == CRD_RESOURCE and starts:
         meta["finalizers"] = [*meta.get("finalizers", ()), "customresourcecleanup.apiextensions.k8s.io"]
-    if first or grace < (meta.get("deletionGracePeriodSeconds") or 0):
-        meta |= {"deletionTimestamp": timestamp(shelves.clock() + grace), "deletionGracePeriodSeconds": grace}
-        if first and "generation" in meta:
+    if starts or grace_period < (meta.get("deletionGracePeriodSeconds") or 0):
+        meta |= {
+            "deletionTimestamp": timestamp(database.clock() + grace_period),
+            "deletionGracePeriodSeconds": grace_period,
+        }
+        if starts and "generation" in meta:
             meta["generation"] += 1
-    dry = bool(options.dry_run)
-    if unguarded(document):
-        if first:  # what goes at once is told as it was
+    dry_run = bool(options.dry_run)
+    if can_remove(document):
+        if starts:  # the DELETED event of an immediate delete carries no deletion timestamp
             del meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"]
-        return (old if dry else shelves.remove(resource, document)), True
-    same = shelves.preview(resource, document, old.version)
-    if dry or same.data == old.data:
-        return same, False
-    return shelves.write(resource, document), False
+        return (old if dry_run else database.remove(resource, document)), True
+    preview = database.preview(resource, document, old.version)
+    if dry_run or preview.data == old.data:
+        return preview, False
+    return database.write(resource, document), False
 
 
-def release(shelves: Database, resource: Resource, old: Stored, finalizer: str) -> None:
-    """Take away one reason to keep an object; it goes if that was the last."""
+def remove_finalizer(database: Database, resource: Resource, old: Stored, finalizer: str) -> None:
+    """Remove a finalizer; the object is removed if it was the last one."""
     document = old.read()
     meta = document["metadata"]
-    spaces = document.get("spec") if resource.full == "namespaces" else None
-    before = meta.get("finalizers") or [], (spaces or {}).get("finalizers") or []
-    kept, kept_inside = ([found for found in some if found != finalizer] for some in before)
-    if (kept, kept_inside) == before:
-        return  # it waits for others, and nothing that is done here changes that
+    namespace_spec = document.get("spec") if resource.group_resource == "namespaces" else None
+    before = meta.get("finalizers") or [], (namespace_spec or {}).get("finalizers") or []
+    remaining, remaining_in_spec = ([entry for entry in entries if entry != finalizer] for entries in before)
+    if (remaining, remaining_in_spec) == before:
+        return  # not present; another finalizer blocks the removal
     meta.pop("finalizers", None)
-    if kept:
-        meta["finalizers"] = kept
-    if resource.full == "namespaces":
-        document["spec"] = {"finalizers": kept_inside}
-    if unguarded(document):
-        shelves.remove(resource, document)
+    if remaining:
+        meta["finalizers"] = remaining
+    if resource.group_resource == "namespaces":
+        document["spec"] = {"finalizers": remaining_in_spec}
+    if can_remove(document):
+        database.remove(resource, document)
     else:
-        shelves.write(resource, document)
+        database.write(resource, document)
 
 
-def _check(resource: Resource, old: Stored, options: DeleteOptions) -> None:
-    wanted = options.preconditions
-    if wanted.uid is not None and wanted.uid != old.uid:
-        why = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {old.uid}"
-        raise conflict(resource, old.name, why)
-    if wanted.resource_version is not None and wanted.resource_version != str(old.version):
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {wanted.resource_version},"
+def _check_preconditions(resource: Resource, old: Stored, options: DeleteOptions) -> None:
+    preconditions = options.preconditions
+    if preconditions.uid is not None and preconditions.uid != old.uid:
+        message = f"Precondition failed: UID in precondition: {preconditions.uid}, UID in object meta: {old.uid}"
+        raise conflict(resource, old.name, message)
+    if preconditions.resource_version is not None and preconditions.resource_version != str(old.version):
+        message = (
+            f"Precondition failed: ResourceVersion in precondition: {preconditions.resource_version},"
             f" ResourceVersion in object meta: {old.version}"
         )
-        raise conflict(resource, old.name, why)
+        raise conflict(resource, old.name, message)
     if options.propagation_policy not in {None, "Orphan", "Background", "Foreground"}:
         raise bad_request(
-            f"propagationPolicy: {options.propagation_policy!r} is not one of Orphan, Background, Foreground"
+            f'DeletionPropagation: Unsupported value: "{options.propagation_policy}":'
+            ' supported values: "Orphan", "Background", "Foreground"'
         )
-    if resource.full == "namespaces" and old.name in _KEPT_SPACES:
+    if resource.group_resource == "namespaces" and old.name in _PERMANENT_NAMESPACES:
         raise forbidden(resource, old.name, "this namespace may not be deleted")
 
 
@@ -113,21 +117,21 @@ def _policy(options: DeleteOptions) -> str:
     return "Orphan" if options.orphan_dependents else "Background"
 
 
-def _grace(resource: Resource, document: Raw, options: DeleteOptions) -> int:
-    """How long something may run on: only what was started on a node needs time to stop."""
-    if resource.full != "pods":
+def _grace_period(resource: Resource, document: Raw, options: DeleteOptions) -> int:
+    """The grace period: only pods that run on a node need time to stop."""
+    if resource.group_resource != "pods":
         return 0
     spec, status = document["spec"], document.get("status") or {}
-    if not spec.get("nodeName") or status.get("phase") in _OVER:
+    if not spec.get("nodeName") or status.get("phase") in _FINISHED:
         return 0
-    asked = options.grace_period_seconds
-    grace = asked if asked is not None else int(spec.get("terminationGracePeriodSeconds") or 0)
-    return max(grace, 0)
+    requested = options.grace_period_seconds
+    seconds = requested if requested is not None else int(spec.get("terminationGracePeriodSeconds") or 0)
+    return max(seconds, 0)
 
 
-def _hold(shelves: Database, old: Stored, document: Raw, policy: str) -> None:
-    """Keep an object until those whom it owns are gone, or have been told that it is not theirs any more."""
-    word = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(policy)
+def _add_finalizer(database: Database, old: Stored, document: Raw, policy: str) -> None:
+    """Block the removal until the garbage collector has deleted or orphaned the dependents."""
+    finalizer = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(policy)
     finalizers = document["metadata"].get("finalizers", [])
-    if word and old.uid in shelves.dependents and word not in finalizers:
-        document["metadata"]["finalizers"] = [*finalizers, word]
+    if finalizer and old.uid in database.dependents and finalizer not in finalizers:
+        document["metadata"]["finalizers"] = [*finalizers, finalizer]

@@ -1,4 +1,7 @@
-"""What follows deletes, done in small steps beside everything else: dependents, namespaces and kinds that go."""
+"""Garbage collector: deletes dependents, the contents of terminating namespaces and the instances of deleted CRDs.
+
+It works through a queue in small batches, so that requests are served in between.
+"""
 
 from __future__ import annotations
 
@@ -8,148 +11,150 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.kinds.crds import DEFINITIONS
-from linkwise.embedded.writes.delete import FOREGROUND, ORPHAN, DeleteOptions, delete, release
+from linkwise.embedded.kinds.crds import CRD_RESOURCE
+from linkwise.embedded.writes.delete import FOREGROUND, ORPHAN, DeleteOptions, delete, remove_finalizer
 
 if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Change, Stored
-    from linkwise.embedded.storage.database import Database, Place
+    from linkwise.embedded.storage.database import Database, ObjectKey
 
-__all__ = ["Collector"]
+__all__ = ["GarbageCollector"]
 
 _CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-_AT_ONCE: Final = 100
+_BATCH_SIZE: Final = 100
 
 
-class Collector:
-    """Cleans up behind deletes; `run` it beside the server, or call `finish`."""
+class GarbageCollector:
+    """Processes what follows a delete; `run` it next to the server, or call `finish`."""
 
-    def __init__(self, shelves: Database) -> None:
-        self._shelves = shelves
-        self._chores: deque[Place] = deque()
-        """objects to look at"""
-        self._news = asyncio.Event()
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queue: deque[ObjectKey] = deque()
+        """keys of the objects to look at"""
+        self._wakeup = asyncio.Event()
         self._waiting: set[str] = set()
-        """UIDs of those who wait for their dependents"""
-        shelves.gone.append(self._lost)
-        for full in ("namespaces", DEFINITIONS):
-            resource = shelves.kinds.named(full)
-            shelves.shelf(resource).listeners.add(partial(self._changed, full))
+        """UIDs of owners in foreground deletion, which wait for their dependents"""
+        database.removal_listeners.append(self._on_removed)
+        for name in ("namespaces", CRD_RESOURCE):
+            resource = database.kinds.by_name(name)
+            database.collection(resource).listeners.add(partial(self._on_change, name))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Process the queue until cancelled."""
         while True:
-            await self._news.wait()
-            for _ in range(_AT_ONCE):
+            await self._wakeup.wait()
+            for _ in range(_BATCH_SIZE):
                 if not self.step():
                     break
             await asyncio.sleep(0)
 
     def finish(self) -> None:
-        """Do all there is to do now."""
+        """Process the queue until it is empty."""
         while self.step():
             pass
 
-    def look_at(self, resource: Resource, stored: Stored) -> None:
-        """Somebody has to look whether this object has to go, or to go on."""
-        self._chores.append((resource.full, *stored.key))
-        self._news.set()
+    def enqueue(self, resource: Resource, stored: Stored) -> None:
+        """Check whether this object must be deleted, or its deletion can proceed."""
+        self._queue.append((resource.group_resource, *stored.key))
+        self._wakeup.set()
 
     def step(self) -> bool:
-        """One object; whether there was one."""
-        if not self._chores:
-            self._news.clear()
+        """Process one object; False if the queue was empty."""
+        if not self._queue:
+            self._wakeup.clear()
             return False
-        full, namespace, name = self._chores.popleft()
+        resource_name, namespace, name = self._queue.popleft()
         try:
-            resource = self._shelves.kinds.named(full)
+            resource = self._database.kinds.by_name(resource_name)
         except ApiError:
             return True
-        stored = self._shelves.find(resource, (namespace, name))
+        stored = self._database.find(resource, (namespace, name))
         if stored is not None:
-            self._tend(resource, stored)
+            self._attempt_to_delete(resource, stored)
         return True
 
-    def _tend(self, resource: Resource, stored: Stored) -> None:
+    def _attempt_to_delete(self, resource: Resource, stored: Stored) -> None:
         document = stored.read()
         meta = document["metadata"]
         if "deletionTimestamp" in meta:
-            self._follow(resource, stored, meta.get("finalizers") or [])
+            self._process_deleting(resource, stored, meta.get("finalizers") or [])
         owners = [owner["uid"] for owner in meta.get("ownerReferences") or ()]
-        lost = bool(owners) and not any(uid in self._shelves.places for uid in owners)
-        led = "deletionTimestamp" not in meta and any(uid in self._waiting for uid in owners)
-        if lost or led:
-            delete(self._shelves, resource, stored, DeleteOptions())
+        orphaned = bool(owners) and not any(uid in self._database.keys_by_uid for uid in owners)
+        owner_waits = "deletionTimestamp" not in meta and any(uid in self._waiting for uid in owners)
+        if orphaned or owner_waits:
+            delete(self._database, resource, stored, DeleteOptions())
 
-    def _follow(self, resource: Resource, stored: Stored, finalizers: list[str]) -> None:
-        """An object is being deleted: see to it that what it waits for happens."""
+    def _process_deleting(self, resource: Resource, stored: Stored, finalizers: list[str]) -> None:
+        """Advance the deletion of an object: orphan or delete its dependents, then remove its finalizer."""
         if ORPHAN in finalizers:
-            for place in tuple(self._shelves.dependents.get(stored.uid, ())):
-                self._orphan(place, stored.uid)
-            release(self._shelves, resource, stored, ORPHAN)
+            for key in tuple(self._database.dependents.get(stored.uid, ())):
+                self._orphan(key, stored.uid)
+            remove_finalizer(self._database, resource, stored, ORPHAN)
         elif FOREGROUND in finalizers:
             self._waiting.add(stored.uid)
-            places = self._shelves.dependents.get(stored.uid, ())
-            self._put(*places)
-            if not places:
-                release(self._shelves, resource, stored, FOREGROUND)
-        elif resource.full == "namespaces":
-            self._empty_space(resource, stored)
+            keys = self._database.dependents.get(stored.uid, ())
+            self._enqueue(*keys)
+            if not keys:
+                remove_finalizer(self._database, resource, stored, FOREGROUND)
+        elif resource.group_resource == "namespaces":
+            self._empty_namespace(resource, stored)
         elif _CLEANUP in finalizers:
-            self._empty_kind(resource, stored)
+            self._empty_custom_resource(resource, stored)
 
-    def _empty_space(self, resource: Resource, stored: Stored) -> None:
-        if not self._shelves.counts.get(stored.name):
-            release(self._shelves, resource, stored, "kubernetes")
+    def _empty_namespace(self, resource: Resource, stored: Stored) -> None:
+        if not self._database.namespace_counts.get(stored.name):
+            remove_finalizer(self._database, resource, stored, "kubernetes")
             return
-        for kind in tuple(self._shelves.kinds):
+        for kind in tuple(self._database.kinds):
             if kind.namespaced:
-                for found in list(self._shelves.shelf(kind).page(stored.name)):
-                    self._delete(kind, found)
-        if not self._shelves.counts.get(stored.name):
-            self.look_at(resource, stored)
+                for dependent in list(self._database.collection(kind).page(stored.name)):
+                    self._delete(kind, dependent)
+        if not self._database.namespace_counts.get(stored.name):
+            self.enqueue(resource, stored)
 
-    def _empty_kind(self, resource: Resource, stored: Stored) -> None:
-        kind = self._shelves.kinds.named(stored.name)
-        for found in list(self._shelves.shelf(kind).page()):
-            self._delete(kind, found)
-        if not self._shelves.shelf(kind).objects:
-            release(self._shelves, resource, stored, _CLEANUP)
-            self._shelves.kinds.drop(stored.name)
-            self._shelves.clear(kind)
+    def _empty_custom_resource(self, resource: Resource, stored: Stored) -> None:
+        kind = self._database.kinds.by_name(stored.name)
+        for instance in list(self._database.collection(kind).page()):
+            self._delete(kind, instance)
+        if not self._database.collection(kind).objects:
+            remove_finalizer(self._database, resource, stored, _CLEANUP)
+            self._database.kinds.unregister(stored.name)
+            self._database.clear(kind)
 
-    def _delete(self, kind: Resource, found: Stored) -> None:
-        if b'"deletionTimestamp"' not in found.data:
-            delete(self._shelves, kind, found, DeleteOptions())
+    def _delete(self, kind: Resource, stored: Stored) -> None:
+        if b'"deletionTimestamp"' not in stored.data:
+            delete(self._database, kind, stored, DeleteOptions())
 
-    def _orphan(self, place: Place, uid: str) -> None:
-        resource = self._shelves.kinds.named(place[0])
-        stored = self._shelves.find(resource, place[1:])
+    def _orphan(self, key: ObjectKey, uid: str) -> None:
+        resource = self._database.kinds.by_name(key[0])
+        stored = self._database.find(resource, key[1:])
         if stored is not None:
             document = stored.read()
             meta = document["metadata"]
-            kept = [owner for owner in meta.pop("ownerReferences") if owner["uid"] != uid]
-            meta |= {"ownerReferences": kept} if kept else {}
-            self._shelves.write(resource, document)
+            remaining = [owner for owner in meta.pop("ownerReferences") if owner["uid"] != uid]
+            meta |= {"ownerReferences": remaining} if remaining else {}
+            self._database.write(resource, document)
 
-    def _lost(self, resource: Resource, last: Stored) -> None:
-        """An object is gone: whom it owned may have to follow, and who waited for it may go on."""
+    def _on_removed(self, resource: Resource, last: Stored) -> None:
+        """Enqueue the dependents of a removed object, and whatever waited for its removal."""
         self._waiting.discard(last.uid)
-        self._put(*self._shelves.dependents.get(last.uid, ()))
-        if last.namespace and last.namespace not in self._shelves.counts:
-            self._put(("namespaces", "", last.namespace))
-        if resource.custom and not self._shelves.shelf(resource).objects:
-            self._put((DEFINITIONS, "", resource.full))
+        self._enqueue(*self._database.dependents.get(last.uid, ()))
+        if last.namespace and last.namespace not in self._database.namespace_counts:
+            self._enqueue(("namespaces", "", last.namespace))
+        if resource.custom and not self._database.collection(resource).objects:
+            self._enqueue((CRD_RESOURCE, "", resource.group_resource))
         if b'"ownerReferences"' in last.data and self._waiting:
             owners = last.read()["metadata"].get("ownerReferences") or ()
-            self._put(*(self._shelves.places[owner["uid"]] for owner in owners if owner["uid"] in self._waiting))
+            self._enqueue(
+                *(self._database.keys_by_uid[owner["uid"]] for owner in owners if owner["uid"] in self._waiting)
+            )
 
-    def _changed(self, full: str, change: Change) -> None:
+    def _on_change(self, group_resource: str, change: Change) -> None:
         if change.type != "DELETED" and b'"deletionTimestamp"' in change.stored.data:
-            self._put((full, *change.stored.key))
+            self._enqueue((group_resource, *change.stored.key))
 
-    def _put(self, *places: Place) -> None:
-        if places:
-            self._chores.extend(places)
-            self._news.set()
+    def _enqueue(self, *keys: ObjectKey) -> None:
+        if keys:
+            self._queue.extend(keys)
+            self._wakeup.set()

@@ -1,4 +1,4 @@
-"""Changes written as differences: JSON patch (RFC 6902), JSON merge patch (RFC 7386), strategic merge patch."""
+"""Patches: JSON Patch (RFC 6902), JSON Merge Patch (RFC 7386) and strategic merge patch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.embedded.api_errors import ApiError, bad_request, unknown_format
-from linkwise.embedded.writes.strategic_merge import strategic
+from linkwise.embedded.writes.strategic_merge import strategic_merge_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["APPLY", "APPLY_CBOR", "JSON_PATCH", "MERGE", "STRATEGIC", "json_patch", "merge", "patched"]
+__all__ = ["APPLY", "APPLY_CBOR", "JSON_PATCH", "MERGE", "STRATEGIC", "apply_patch", "json_patch", "merge_patch"]
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -23,163 +23,165 @@ APPLY: Final = "application/apply-patch+yaml"
 APPLY_CBOR: Final = "application/apply-patch+cbor"
 
 
-def patched(resource: Resource, document: Raw, patch: Any, kind: str) -> Raw:  # noqa: ANN401 - JSON
-    """The object with a patch on it; what was given stays as it was."""
+def apply_patch(resource: Resource, document: Raw, patch: Any, kind: str) -> Raw:  # noqa: ANN401 - JSON
+    """Apply a patch to a copy of an object."""
     if kind == JSON_PATCH:
-        found = json_patch(document, patch)
+        result = json_patch(document, patch)
     elif kind == MERGE:
-        found = merge(document, patch)
+        result = merge_patch(document, patch)
     elif kind == STRATEGIC and not resource.custom:
-        found = _strategic(document, patch)
+        result = _strategic_merge(document, patch)
     else:
-        known = (JSON_PATCH, MERGE, APPLY) if resource.custom else (JSON_PATCH, MERGE, STRATEGIC, APPLY)
-        raise unknown_format(known)
-    if not isinstance(found, dict):
-        raise bad_request("the patch leaves no object")
-    return found
+        supported = (JSON_PATCH, MERGE, APPLY) if resource.custom else (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+        raise unknown_format(supported)
+    if not isinstance(result, dict):
+        raise bad_request("the patched document is not an object")
+    return result
 
 
-def _strategic(document: Raw, patch: Any) -> Any:  # noqa: ANN401 - JSON
+def _strategic_merge(document: Raw, patch: Any) -> Any:  # noqa: ANN401 - JSON
     try:
-        return strategic(document, patch)
-    except TypeError as error:  # a key that tells elements apart is itself a list or a map
-        raise bad_request(f"the strategic merge patch makes no sense: {error}") from error
+        return strategic_merge_patch(document, patch)
+    except TypeError as error:  # the value of a merge key is a list or an object
+        raise bad_request(f"invalid strategic merge patch: {error}") from error
 
 
-def merge(target: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
-    """A merge patch: maps are joined, null takes away, everything else takes the place of what was."""
+def merge_patch(target: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
+    """Apply a JSON merge patch: objects are merged, null removes a field, any other value replaces it."""
     if not isinstance(patch, dict):
         return patch
-    found = dict(target) if isinstance(target, dict) else {}
+    result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
-            found.pop(key, None)
+            result.pop(key, None)
         else:
-            found[key] = merge(found.get(key), value)
-    return found
+            result[key] = merge_patch(result.get(key), value)
+    return result
 
 
 def json_patch(document: Raw, patch: Any) -> Any:  # noqa: ANN401 - JSON
-    """A list of steps, done one after the other on a copy."""
+    """Apply the operations of a JSON patch to a copy, in order."""
     if not isinstance(patch, list):
-        raise bad_request("a JSON patch is a list of operations")
-    found: Any = copy.deepcopy(document)
-    for number, step in enumerate(patch):
-        if not isinstance(step, dict) or not isinstance(step.get("path"), str):
+        raise bad_request("a JSON patch must be a list of operations")
+    result: Any = copy.deepcopy(document)
+    for number, operation in enumerate(patch):
+        if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
             raise bad_request(f"operation {number} of the JSON patch has no path")
-        act = _STEPS.get(str(step.get("op")))
-        if act is None:
-            raise bad_request(f"operation {number} of the JSON patch is {step.get('op')!r}, which is none")
-        found = act(found, step)
-    return found
+        apply = _OPERATIONS.get(str(operation.get("op")))
+        if apply is None:
+            raise bad_request(
+                f"operation {number} of the JSON patch is {operation.get('op')!r}, which is not supported"
+            )
+        result = apply(result, operation)
+    return result
 
 
-def _failed(step: Raw, why: str) -> ApiError:
-    message = f"the server rejected our request due to an error in our request: {step['op']} {step['path']}: {why}"
+def _error(operation: Raw, reason: str) -> ApiError:
+    message = f"the server rejected our request due to an error in our request: {operation['op']} {operation['path']}: {reason}"
     return ApiError(422, "Invalid", message)
 
 
-def _words(path: str) -> list[str]:
+def _parse_pointer(path: str) -> list[str]:
     if path and not path.startswith("/"):
-        raise bad_request(f"a path of a JSON patch begins with /: {path!r}")
-    return [word.replace("~1", "/").replace("~0", "~") for word in path.split("/")[1:]]
+        raise bad_request(f"a JSON patch path must start with '/': {path!r}")
+    return [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
 
 
-def _parent(document: Any, step: Raw, path: str) -> tuple[Any, str]:  # noqa: ANN401 - JSON
-    *way, last = _words(path)
-    for word in way:
-        document = _child(document, word, step)
+def _parent(document: Any, operation: Raw, path: str) -> tuple[Any, str]:  # noqa: ANN401 - JSON
+    *parents, last = _parse_pointer(path)
+    for token in parents:
+        document = _child(document, token, operation)
     return document, last
 
 
-def _child(parent: Any, word: str, step: Raw) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(parent, dict) and word in parent:
-        return parent[word]
+def _child(parent: Any, token: str, operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(parent, dict) and token in parent:
+        return parent[token]
     if isinstance(parent, list):
-        return parent[_index(parent, word, step, len(parent) - 1)]
-    raise _failed(step, f"there is no {word!r}")
+        return parent[_index(parent, token, operation, len(parent) - 1)]
+    raise _error(operation, f"missing value at {token!r}")
 
 
-def _index(parent: list[Any], word: str, step: Raw, most: int) -> int:
-    if not word.isdecimal() or int(word) > most:
-        raise _failed(step, f"{word!r} is no place in a list of {len(parent)}")
-    return int(word)
+def _index(parent: list[Any], token: str, operation: Raw, highest: int) -> int:
+    if not token.isdecimal() or int(token) > highest:
+        raise _error(operation, f"index {token!r} is out of range for a list of {len(parent)}")
+    return int(token)
 
 
-def _value(step: Raw) -> Any:  # noqa: ANN401 - JSON
-    if "value" not in step:
-        raise _failed(step, "it has no value")
-    return copy.deepcopy(step["value"])
+def _value(operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    if "value" not in operation:
+        raise _error(operation, "missing value")
+    return copy.deepcopy(operation["value"])
 
 
-def _add(document: Any, step: Raw) -> Any:  # noqa: ANN401 - JSON
-    return _put(document, step, step["path"], _value(step))
+def _add(document: Any, operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    return _insert(document, operation, operation["path"], _value(operation))
 
 
-def _put(document: Any, step: Raw, path: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+def _insert(document: Any, operation: Raw, path: str, value: Any) -> Any:  # noqa: ANN401 - JSON
     if not path:
         return value
-    parent, last = _parent(document, step, path)
+    parent, last = _parent(document, operation, path)
     if isinstance(parent, list):
-        parent.insert(len(parent) if last == "-" else _index(parent, last, step, len(parent)), value)
+        parent.insert(len(parent) if last == "-" else _index(parent, last, operation, len(parent)), value)
     elif isinstance(parent, dict):
         parent[last] = value
     else:
-        raise _failed(step, "nothing can be put there")
+        raise _error(operation, "the parent is neither an object nor a list")
     return document
 
 
-def _remove(document: Any, step: Raw) -> Any:  # noqa: ANN401 - JSON
-    _take(document, step, step["path"])
+def _remove(document: Any, operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    _pop(document, operation, operation["path"])
     return document
 
 
-def _take(document: Any, step: Raw, path: str) -> Any:  # noqa: ANN401 - JSON
+def _pop(document: Any, operation: Raw, path: str) -> Any:  # noqa: ANN401 - JSON
     if not path:
-        raise _failed(step, "the whole can't be taken away")
-    parent, last = _parent(document, step, path)
-    found = _child(parent, last, step)
+        raise _error(operation, "the document itself can't be removed")
+    parent, last = _parent(document, operation, path)
+    value = _child(parent, last, operation)
     if isinstance(parent, list):
         del parent[int(last)]
     else:
         del parent[last]
-    return found
+    return value
 
 
-def _replace(document: Any, step: Raw) -> Any:  # noqa: ANN401 - JSON
-    if not step["path"]:
-        return _value(step)
-    parent, last = _parent(document, step, step["path"])
-    _child(parent, last, step)
-    parent[int(last) if isinstance(parent, list) else last] = _value(step)
+def _replace(document: Any, operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    if not operation["path"]:
+        return _value(operation)
+    parent, last = _parent(document, operation, operation["path"])
+    _child(parent, last, operation)
+    parent[int(last) if isinstance(parent, list) else last] = _value(operation)
     return document
 
 
-def _from(document: Any, step: Raw) -> Any:  # noqa: ANN401 - JSON
-    found = document
-    for word in _words(str(step.get("from", ""))):
-        found = _child(found, word, step)
-    return found
+def _read_source(document: Any, operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    value = document
+    for token in _parse_pointer(str(operation.get("from", ""))):
+        value = _child(value, token, operation)
+    return value
 
 
-def _move(document: Any, step: Raw) -> Any:  # noqa: ANN401 - JSON
-    return _put(document, step, step["path"], _take(document, step, str(step.get("from", ""))))
+def _move(document: Any, operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    return _insert(document, operation, operation["path"], _pop(document, operation, str(operation.get("from", ""))))
 
 
-def _copy(document: Any, step: Raw) -> Any:  # noqa: ANN401 - JSON
-    return _put(document, step, step["path"], copy.deepcopy(_from(document, step)))
+def _copy(document: Any, operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    return _insert(document, operation, operation["path"], copy.deepcopy(_read_source(document, operation)))
 
 
-def _test(document: Any, step: Raw) -> Any:  # noqa: ANN401 - JSON
-    found = document
-    for word in _words(step["path"]):
-        found = _child(found, word, step)
-    if found != step.get("value"):
-        raise _failed(step, "testing value failed")
+def _test(document: Any, operation: Raw) -> Any:  # noqa: ANN401 - JSON
+    value = document
+    for token in _parse_pointer(operation["path"]):
+        value = _child(value, token, operation)
+    if value != operation.get("value"):
+        raise _error(operation, "testing value failed")
     return document
 
 
-_STEPS: Final[dict[str, Callable[[Any, Raw], Any]]] = {
+_OPERATIONS: Final[dict[str, Callable[[Any, Raw], Any]]] = {
     "add": _add,
     "remove": _remove,
     "replace": _replace,

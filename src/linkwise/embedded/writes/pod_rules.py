@@ -1,4 +1,4 @@
-"""What the server asks of pods: what they must say, what of them may change, and how a gated one is marked."""
+"""Pod validation: the pod spec, the fields that updates may change, and the condition of gated pods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.dialects.pod_resources import quantity
 from linkwise.embedded.api_errors import Cause
-from linkwise.embedded.writes.names import check_labels, label_name, qualified_name
+from linkwise.embedded.writes.names import check_label_name, check_labels, check_qualified_name
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,30 +15,32 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.object_types import Container, PodSpec, Resources
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["check_pod_change", "check_pod_spec", "gated_condition", "with_condition"]
+__all__ = ["check_pod_spec", "check_pod_update", "gated_condition", "with_condition"]
 
-_POLICIES: Final = ("Always", "OnFailure", "Never")
-_NATIVE: Final = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_NATIVE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
 _CHANGEABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_FREE: Final = ("containers", "initContainers", "activeDeadlineSeconds", "tolerations", "schedulingGates")
-_FREE_GATED: Final = (*_FREE, "nodeSelector", "affinity")
+_MUTABLE: Final = ("containers", "initContainers", "activeDeadlineSeconds", "tolerations", "schedulingGates")
+_MUTABLE_GATED: Final = (*_MUTABLE, "nodeSelector", "affinity")
 
 
 def check_pod_spec(spec: PodSpec, place: str = "spec") -> Iterator[Cause]:
-    """What is wrong with what a pod wishes for."""
+    """Validate a pod spec."""
     if not spec.containers:
         yield Cause(f"{place}.containers", "Required value")
     names: set[str] = set()
-    for word, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
-        for number, container in enumerate(containers):
-            yield from _check_container(f"{place}.{word}[{number}]", container, names)
-    if spec.restart_policy not in _POLICIES:
-        known = ", ".join(f'"{word}"' for word in _POLICIES)
-        yield Cause(f"{place}.restartPolicy", f'Unsupported value: "{spec.restart_policy}": supported values: {known}')
+    for key, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for index, container in enumerate(containers):
+            yield from _check_container(f"{place}.{key}[{index}]", container, names)
+    if spec.restart_policy not in _RESTART_POLICIES:
+        supported = ", ".join(f'"{key}"' for key in _RESTART_POLICIES)
+        yield Cause(
+            f"{place}.restartPolicy", f'Unsupported value: "{spec.restart_policy}": supported values: {supported}'
+        )
     if (spec.termination_grace_period_seconds or 0) < 0:
         yield Cause(f"{place}.terminationGracePeriodSeconds", "Invalid value: must be greater than or equal to 0")
     yield from check_labels(f"{place}.nodeSelector", spec.node_selector)
@@ -48,81 +50,88 @@ def check_pod_spec(spec: PodSpec, place: str = "spec") -> Iterator[Cause]:
 def _check_container(place: str, container: Container, names: set[str]) -> Iterator[Cause]:
     if not container.name:
         yield Cause(f"{place}.name", "Required value")
-    elif wrong := label_name(container.name):
-        yield Cause(f"{place}.name", f'Invalid value: "{container.name}": {wrong}')
+    elif message := check_label_name(container.name):
+        yield Cause(f"{place}.name", f'Invalid value: "{container.name}": {message}')
     elif container.name in names:
         yield Cause(f"{place}.name", f'Duplicate value: "{container.name}"')
     names.add(container.name)
     if not container.image:
         yield Cause(f"{place}.image", "Required value")
-    for word, amounts in (("limits", container.resources.limits), ("requests", container.resources.requests)):
-        for name, amount in amounts.items():
-            yield from _check_amount(f"{place}.resources.{word}[{name}]", name, str(amount))
+    for key, quantities in (("limits", container.resources.limits), ("requests", container.resources.requests)):
+        for name, quantity_text in quantities.items():
+            yield from _check_quantity(f"{place}.resources.{key}[{name}]", name, str(quantity_text))
     yield from _check_requests(f"{place}.resources", container.resources)
 
 
 def _check_requests(place: str, resources: Resources) -> Iterator[Cause]:
-    """What can't be shared by chance is promised exactly; of the rest no more may be asked for than is allowed."""
-    for name, amount in resources.requests.items():
-        limit, extended = resources.limits.get(name), "/" in name
+    """Extended resources can't be overcommitted: their request must equal the limit. Others must not exceed it."""
+    for name, request in resources.requests.items():
+        limit, is_extended = resources.limits.get(name), "/" in name
         if limit is None:
-            if extended:
+            if is_extended:
                 yield Cause(f"{place}.limits", "Required value: Limit must be set for non overcommitable resources")
             continue
         try:
-            over, differs = quantity(str(amount)) > quantity(str(limit)), quantity(str(amount)) != quantity(str(limit))
+            exceeds, differs = (
+                quantity(str(request)) > quantity(str(limit)),
+                quantity(str(request)) != quantity(str(limit)),
+            )
         except InputError:
-            continue  # said already
-        if over or (extended and differs):
-            word = "equal to" if extended else "less than or equal to"
-            yield Cause(f"{place}.requests", f'Invalid value: "{amount}": must be {word} {name} limit of {limit}')
+            continue  # _check_quantity reports it
+        if exceeds or (is_extended and differs):
+            relation = "equal to" if is_extended else "less than or equal to"
+            yield Cause(f"{place}.requests", f'Invalid value: "{request}": must be {relation} {name} limit of {limit}')
 
 
-def _check_amount(place: str, name: str, amount: str) -> Iterator[Cause]:
+def _check_quantity(place: str, name: str, amount: str) -> Iterator[Cause]:
     try:
-        number = quantity(amount)
+        value = quantity(amount)
     except InputError:
         expression = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         yield Cause(place, f'Invalid value: "{amount}": quantities must match the regular expression {expression}')
         return
-    if wrong := qualified_name(name):
-        yield Cause(place, f'Invalid value: "{name}": {wrong}')
-    elif "/" not in name and name not in _NATIVE and not name.startswith("hugepages-"):
+    if message := check_qualified_name(name):
+        yield Cause(place, f'Invalid value: "{name}": {message}')
+    elif "/" not in name and name not in _NATIVE_RESOURCES and not name.startswith("hugepages-"):
         yield Cause(place, f'Invalid value: "{name}": must be a standard resource type or fully qualified')
-    if number < 0:
+    if value < 0:
         yield Cause(place, f'Invalid value: "{amount}": must be greater than or equal to 0')
-    elif "/" in name and number != number.to_integral_value():
+    elif "/" in name and value != value.to_integral_value():
         yield Cause(place, f'Invalid value: "{amount}": must be an integer')
 
 
 def _check_gates(spec: PodSpec, place: str) -> Iterator[Cause]:
-    seen: set[str] = set()
-    for number, gate in enumerate(spec.scheduling_gates):
-        if wrong := qualified_name(gate.name):
-            yield Cause(f"{place}.schedulingGates[{number}]", f'Invalid value: "{gate.name}": {wrong}')
-        if gate.name in seen:
-            yield Cause(f"{place}.schedulingGates[{number}]", f'Duplicate value: "{gate.name}"')
-        seen.add(gate.name)
+    names: set[str] = set()
+    for index, gate in enumerate(spec.scheduling_gates):
+        if message := check_qualified_name(gate.name):
+            yield Cause(f"{place}.schedulingGates[{index}]", f'Invalid value: "{gate.name}": {message}')
+        if gate.name in names:
+            yield Cause(f"{place}.schedulingGates[{index}]", f'Duplicate value: "{gate.name}"')
+        names.add(gate.name)
     if spec.scheduling_gates and spec.node_name:
         yield Cause(f"{place}.nodeName", "Forbidden: cannot be set until all schedulingGates have been cleared")
 
 
-def check_pod_change(old: Raw, new: Raw) -> Iterator[Cause]:
-    """What may not be changed in the wishes of a pod that exists."""
+def check_pod_update(old: Raw, new: Raw) -> Iterator[Cause]:
+    """Validate an update of an existing pod's spec."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
     gated = bool(before.get("schedulingGates"))
-    free = _FREE_GATED if gated else _FREE
+    mutable = _MUTABLE_GATED if gated else _MUTABLE
     if gates := {gate.get("name") for gate in after.get("schedulingGates") or ()} - {
         gate.get("name") for gate in before.get("schedulingGates") or ()
     }:
-        told = ", ".join(sorted(map(str, gates)))
+        names = ", ".join(sorted(map(str, gates)))
         yield Cause(
-            "spec.schedulingGates", f"Forbidden: only deletion is allowed, but found new scheduling gate '{told}'"
+            "spec.schedulingGates", f"Forbidden: only deletion is allowed, but found new scheduling gate '{names}'"
         )
     if gated:
         yield from _check_gated(before, after)
-    changed = [key for key in {*before, *after} - set(free) if before.get(key) != after.get(key)]
-    changed += [word for word in ("containers", "initContainers") if _bare(before.get(word)) != _bare(after.get(word))]
+    changed = [key for key in {*before, *after} - set(mutable) if before.get(key) != after.get(key)]
+    changed += [
+        key
+        for key in ("containers", "initContainers")
+        if _without_images(before.get(key)) != _without_images(after.get(key))
+    ]
     if any(toleration not in (after.get("tolerations") or ()) for toleration in before.get("tolerations") or ()):
         changed.append("tolerations")
     deadlines = before.get("activeDeadlineSeconds"), after.get("activeDeadlineSeconds")
@@ -133,38 +142,40 @@ def check_pod_change(old: Raw, new: Raw) -> Iterator[Cause]:
 
 
 def _check_gated(before: Raw, after: Raw) -> Iterator[Cause]:
-    """A gated pod may be told more closely where it belongs, never less."""
-    asked, now = before.get("nodeSelector") or {}, after.get("nodeSelector") or {}
-    if any(now.get(key) != value for key, value in asked.items()):
+    """A gated pod's node constraints may only be tightened."""
+    selector, new_selector = before.get("nodeSelector") or {}, after.get("nodeSelector") or {}
+    if any(new_selector.get(key) != value for key, value in selector.items()):
         yield Cause(
             "spec.nodeSelector",
             "Invalid value: only additions to spec.nodeSelector are allowed (no deletions or mutations)",
         )
-    terms, terms_now = _required(before), _required(after)
-    if terms is not None and not (terms_now and len(terms) == len(terms_now) and all(map(_narrowed, terms, terms_now))):
+    terms, new_terms = _required_terms(before), _required_terms(after)
+    if terms is not None and not (
+        new_terms and len(terms) == len(new_terms) and all(map(_is_narrower, terms, new_terms))
+    ):
         yield Cause(
             "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
             "Invalid value: no additions/deletions to non-empty NodeSelectorTerms list are allowed",
         )
 
 
-def _required(spec: Raw) -> list[Raw] | None:
+def _required_terms(spec: Raw) -> list[Raw] | None:
     node: Raw = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    found = (node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
-    return found if isinstance(found, list) else None
+    terms = (node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
+    return terms if isinstance(terms, list) else None
 
 
-def _narrowed(term: Raw, now: Raw) -> bool:
-    words = ("matchExpressions", "matchFields")
-    return all((now.get(word) or [])[: len(term.get(word) or [])] == (term.get(word) or []) for word in words)
+def _is_narrower(term: Raw, new: Raw) -> bool:
+    keys = ("matchExpressions", "matchFields")
+    return all((new.get(key) or [])[: len(term.get(key) or [])] == (term.get(key) or []) for key in keys)
 
 
-def _bare(containers: Sequence[Raw] | None) -> list[Raw]:
+def _without_images(containers: Sequence[Raw] | None) -> list[Raw]:
     return [{key: value for key, value in container.items() if key != "image"} for container in containers or ()]
 
 
 def gated_condition(spec: Raw, now: str) -> Raw | None:
-    """What a pod that may not be scheduled yet says of itself."""
+    """The PodScheduled condition of a pod with scheduling gates; None without gates."""
     if not spec.get("schedulingGates"):
         return None
     return {
@@ -177,9 +188,9 @@ def gated_condition(spec: Raw, now: str) -> Raw | None:
 
 
 def with_condition(conditions: Any, condition: Raw) -> list[Raw]:  # noqa: ANN401 - JSON
-    """The conditions with this one in the place of another of its type."""
-    kept = [found for found in conditions or () if found.get("type") != condition["type"]]
-    same = next((found for found in conditions or () if found.get("type") == condition["type"]), None)
+    """The conditions with this one added, or replaced if its type is present."""
+    others = [existing for existing in conditions or () if existing.get("type") != condition["type"]]
+    same = next((existing for existing in conditions or () if existing.get("type") == condition["type"]), None)
     if same is not None and same.get("status") == condition["status"]:
         condition = {**condition, "lastTransitionTime": same.get("lastTransitionTime")}
-    return [*kept, condition]
+    return [*others, condition]

@@ -1,4 +1,4 @@
-"""Strategic merge patch: as a merge patch, but lists whose elements have a name are joined element by element."""
+"""Strategic merge patch: like a merge patch, but lists with a merge key are merged element by element."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from linkwise.embedded.api_errors import bad_request
 if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["KEYS", "strategic"]
+__all__ = ["MERGE_KEYS", "strategic_merge_patch"]
 
-KEYS: Final = {
+MERGE_KEYS: Final = {
     "containers": "name",
     "initContainers": "name",
     "ephemeralContainers": "name",
@@ -31,17 +31,17 @@ KEYS: Final = {
     "hostIPs": "ip",
     "topologySpreadConstraints": "topologyKey",
 }
-"""lists that are joined, and what tells their elements apart"""
-_PORTS: Final = ("containerPort", "port")
+"""lists that are merged, and the merge key of their elements"""
+_PORT_KEYS: Final = ("containerPort", "port")
 _SETS: Final = frozenset({"finalizers"})
 _DIRECTIVE: Final = "$patch"
 _ORDER: Final = "$setElementOrder/"
-_LESS: Final = "$deleteFromPrimitiveList/"
-_ONLY: Final = "$retainKeys"
+_DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList/"
+_RETAIN_KEYS: Final = "$retainKeys"
 
 
-def strategic(target: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
-    """The target with the patch on it."""
+def strategic_merge_patch(target: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
+    """Apply a strategic merge patch."""
     if not isinstance(patch, dict):
         return patch
     directive = patch.get(_DIRECTIVE)
@@ -49,56 +49,60 @@ def strategic(target: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
     if directive == "delete":
         return {}
-    found = dict(target) if isinstance(target, dict) else {}
-    if isinstance(only := patch.get(_ONLY), list):
-        found = {key: value for key, value in found.items() if key in only}
+    result = dict(target) if isinstance(target, dict) else {}
+    if isinstance(only := patch.get(_RETAIN_KEYS), list):
+        result = {key: value for key, value in result.items() if key in only}
     for key, value in patch.items():
         if not key.startswith("$"):
-            _put(found, key, value, patch)
+            _put(result, key, value, patch)
     for key, value in patch.items():
-        if key.startswith(_LESS) and isinstance(kept := found.get(key.removeprefix(_LESS)), list):
-            found[key.removeprefix(_LESS)] = [one for one in kept if one not in (value or ())]
-    return found
+        if key.startswith(_DELETE_FROM_LIST) and isinstance(
+            items := result.get(key.removeprefix(_DELETE_FROM_LIST)), list
+        ):
+            result[key.removeprefix(_DELETE_FROM_LIST)] = [one for one in items if one not in (value or ())]
+    return result
 
 
-def _put(found: Raw, key: str, value: Any, patch: Raw) -> None:  # noqa: ANN401 - JSON
+def _put(result: Raw, key: str, value: Any, patch: Raw) -> None:  # noqa: ANN401 - JSON
     if value is None:
-        found.pop(key, None)
+        result.pop(key, None)
     elif isinstance(value, list):
-        found[key] = _joined(key, found.get(key), value, patch.get(_ORDER + key))
+        result[key] = _merge_list(key, result.get(key), value, patch.get(_ORDER + key))
     else:
-        found[key] = strategic(found.get(key), value)
+        result[key] = strategic_merge_patch(result.get(key), value)
 
 
-def _joined(name: str, target: Any, patch: list[Any], order: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    known = list(target) if isinstance(target, list) else []
+def _merge_list(name: str, target: Any, patch: list[Any], order: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    merged = list(target) if isinstance(target, list) else []
     if name in _SETS:
-        return known + [one for one in patch if one not in known]
-    key = _key(name, [*known, *patch])
+        return merged + [element for element in patch if element not in merged]
+    key = _merge_key(name, [*merged, *patch])
     if not key:
         return patch
-    if any(isinstance(one, dict) and one.get(_DIRECTIVE) == "replace" for one in patch):
-        return [one for one in patch if not (isinstance(one, dict) and _DIRECTIVE in one)]
-    for one in patch:
-        known = _join_one(name, key, known, one)
+    if any(isinstance(element, dict) and element.get(_DIRECTIVE) == "replace" for element in patch):
+        return [element for element in patch if not (isinstance(element, dict) and _DIRECTIVE in element)]
+    for element in patch:
+        merged = _merge_element(name, key, merged, element)
     if isinstance(order, list):
-        places = {one.get(key): place for place, one in enumerate(order) if isinstance(one, dict)}
-        known.sort(key=lambda one: places.get(one.get(key), len(places)))
-    return known
+        positions = {element.get(key): position for position, element in enumerate(order) if isinstance(element, dict)}
+        merged.sort(key=lambda element: positions.get(element.get(key), len(positions)))
+    return merged
 
 
-def _join_one(name: str, key: str, known: list[Any], one: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    if not isinstance(one, dict) or key not in one:
-        raise bad_request(f"map: {one} does not contain declared merge key: {key} (in {name})")
-    same = [place for place, found in enumerate(known) if isinstance(found, dict) and found.get(key) == one[key]]
-    if one.get(_DIRECTIVE) == "delete":
-        return [found for place, found in enumerate(known) if place not in same]
+def _merge_element(name: str, key: str, merged: list[Any], element: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    if not isinstance(element, dict) or key not in element:
+        raise bad_request(f"map: {element} does not contain declared merge key: {key} (in {name})")
+    same = [index for index, item in enumerate(merged) if isinstance(item, dict) and item.get(key) == element[key]]
+    if element.get(_DIRECTIVE) == "delete":
+        return [item for index, item in enumerate(merged) if index not in same]
     if not same:
-        return [*known, strategic({}, one)]
-    return [strategic(found, one) if place in same else found for place, found in enumerate(known)]
+        return [*merged, strategic_merge_patch({}, element)]
+    return [strategic_merge_patch(item, element) if index in same else item for index, item in enumerate(merged)]
 
 
-def _key(name: str, elements: list[Any]) -> str:
+def _merge_key(name: str, elements: list[Any]) -> str:
     if name == "ports":
-        return next((key for key in _PORTS if any(isinstance(one, dict) and key in one for one in elements)), "")
-    return KEYS.get(name, "")
+        return next(
+            (key for key in _PORT_KEYS if any(isinstance(element, dict) and key in element for element in elements)), ""
+        )
+    return MERGE_KEYS.get(name, "")

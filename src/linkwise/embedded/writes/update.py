@@ -1,25 +1,25 @@
-"""Changes of objects: what is asked for, without what may not change or is not theirs to write, kept if it differs."""
+"""Updates: merge a request into the stored object, validate it, and write it if it differs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import Cause, bad_request, conflict, invalid
-from linkwise.embedded.kinds.crds import DEFINITIONS, established
-from linkwise.embedded.kinds.fields import known_fields
+from linkwise.embedded.kinds.crds import CRD_RESOURCE, mark_established
+from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
-from linkwise.embedded.writes.defaults import give_defaults
-from linkwise.embedded.writes.validation import check_change, check_kind, check_object
+from linkwise.embedded.writes.defaults import set_defaults
+from linkwise.embedded.writes.validation import check_kind, check_object, check_update
 
 if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
-    from linkwise.embedded.kinds.object_types import Meta
+    from linkwise.embedded.kinds.object_types import ObjectMeta
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.storage.database import Database
 
-__all__ = ["change", "keep", "unguarded"]
+__all__ = ["can_remove", "update", "write_if_changed"]
 
-_KEPT: Final = (
+_IMMUTABLE_METADATA: Final = (
     "name",
     "namespace",
     "uid",
@@ -30,65 +30,65 @@ _KEPT: Final = (
     "generateName",
     "resourceVersion",
 )
-"""of the metadata: what is never written by a change"""
-_BESIDE_STATUS: Final = ("labels", "annotations")
-_TO_NAME: Final = "must be specified for an update"
+"""metadata that updates never change"""
+_STATUS_METADATA: Final = ("labels", "annotations")
+_REQUIRED_MESSAGE: Final = "must be specified for an update"
 
 
-def change(  # noqa: PLR0913 - a request has these parts
-    shelves: Database,
+def update(  # noqa: PLR0913 - a request has these parts
+    database: Database,
     resource: Resource,
     old: Stored,
-    given: Raw,
-    part: str = "",
+    body: Raw,
+    subresource: str = "",
     *,
     patching: bool = False,
-    dry: bool = False,
+    dry_run: bool = False,
 ) -> Stored:
-    """Put an object in the place of what it was; RefusedError if that makes no sense or it was changed meanwhile."""
-    document: Raw = without_nulls(given)
+    """Replace an object; ApiError if the update is invalid or conflicts with another write."""
+    document: Raw = without_nulls(body)
     check_kind(resource, document)
-    document = known_fields(shelves.kinds.told(resource), document)
+    document = drop_unknown_fields(database.kinds.served(resource), document)
     meta = meta_of(document)
-    _check_same(resource, old, meta, patching=patching)
+    _check_identity(resource, old, meta, patching=patching)
     before = old.read()
-    _expect_version(resource, old, meta)
-    document = _parted(resource, before, document, part)
-    about, was = document.setdefault("metadata", {}), before["metadata"]
-    for word in _KEPT:
-        about.pop(word, None)
-    about.pop("managedFields", None)
-    document["metadata"] = {word: was[word] for word in _KEPT if word in was} | about
-    document = _mended(shelves, resource, document)
-    check_object(shelves, resource, document)
-    check_change(resource, before, document)
-    return keep(shelves, resource, old, before, document, dry=dry)
+    _check_version(resource, old, meta)
+    document = _merge_subresource(resource, before, document, subresource)
+    new_meta, old_meta = document.setdefault("metadata", {}), before["metadata"]
+    for key in _IMMUTABLE_METADATA:
+        new_meta.pop(key, None)
+    new_meta.pop("managedFields", None)
+    document["metadata"] = {key: old_meta[key] for key in _IMMUTABLE_METADATA if key in old_meta} | new_meta
+    document = _prepare(database, resource, document)
+    check_object(database, resource, document)
+    check_update(resource, before, document)
+    return write_if_changed(database, resource, old, before, document, dry_run=dry_run)
 
 
-def keep(  # noqa: PLR0913 - a request has these parts
-    shelves: Database, resource: Resource, old: Stored, before: Raw, document: Raw, *, dry: bool = False
+def write_if_changed(  # noqa: PLR0913 - a request has these parts
+    database: Database, resource: Resource, old: Stored, before: Raw, document: Raw, *, dry_run: bool = False
 ) -> Stored:
-    """Write an object that was checked, if it is not as it was; one that is being deleted may go with that."""
+    """Write a validated object if it differs; removes it if its last finalizer is gone."""
     document["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
-    if resource.counted and _wishes(document) != _wishes(before):
+    if resource.has_generation and _generation_fields(document) != _generation_fields(before):
         document["metadata"]["generation"] = document["metadata"].get("generation", 0) + 1
-    if unguarded(document):
-        return shelves.preview(resource, document, old.version) if dry else shelves.remove(resource, document)
+    if can_remove(document):
+        return database.preview(resource, document, old.version) if dry_run else database.remove(resource, document)
     head = {"apiVersion": before["apiVersion"], "kind": before["kind"]}
     if document | head == before:
         return old
-    return shelves.preview(resource, document, old.version) if dry else shelves.write(resource, document)
+    return database.preview(resource, document, old.version) if dry_run else database.write(resource, document)
 
 
-def unguarded(document: Raw) -> bool:
-    """Whether an object is being deleted, and nobody wants it kept any more."""
+def can_remove(document: Raw) -> bool:
+    """Whether an object is being deleted and neither a grace period nor a finalizer blocks its removal."""
     meta = document["metadata"]
-    space = document["kind"] == "Namespace" and (document.get("spec") or {}).get("finalizers")
-    waits = meta.get("deletionGracePeriodSeconds") or meta.get("finalizers") or space
-    return "deletionTimestamp" in meta and not waits
+    namespace_finalizers = document["kind"] == "Namespace" and (document.get("spec") or {}).get("finalizers")
+    blocked = meta.get("deletionGracePeriodSeconds") or meta.get("finalizers") or namespace_finalizers
+    return "deletionTimestamp" in meta and not blocked
 
 
-def _check_same(resource: Resource, old: Stored, meta: Meta, *, patching: bool) -> None:
+def _check_identity(resource: Resource, old: Stored, meta: ObjectMeta, *, patching: bool) -> None:
     if not patching and not meta.name:
         raise bad_request("name must be provided")
     if meta.name and meta.name != old.name:
@@ -100,48 +100,50 @@ def _check_same(resource: Resource, old: Stored, meta: Meta, *, patching: bool) 
             raise invalid(
                 resource, old.name, [Cause("metadata.uid", f'Invalid value: "{meta.uid}": field is immutable')]
             )
-        why = f"Precondition failed: UID in precondition: {meta.uid}, UID in object meta: {old.uid}"
-        raise conflict(resource, old.name, why)
+        message = f"Precondition failed: UID in precondition: {meta.uid}, UID in object meta: {old.uid}"
+        raise conflict(resource, old.name, message)
 
 
-def _expect_version(resource: Resource, old: Stored, meta: Meta) -> None:
+def _check_version(resource: Resource, old: Stored, meta: ObjectMeta) -> None:
     if not meta.resource_version or meta.resource_version == "0":
-        if resource.strict:
-            raise invalid(resource, old.name, [Cause("metadata.resourceVersion", f"Invalid value: 0: {_TO_NAME}")])
+        if resource.requires_resource_version:
+            raise invalid(
+                resource, old.name, [Cause("metadata.resourceVersion", f"Invalid value: 0: {_REQUIRED_MESSAGE}")]
+            )
     elif meta.resource_version != str(old.version):
         raise conflict(resource, old.name)
 
 
-def _parted(resource: Resource, before: Raw, document: Raw, part: str) -> Raw:
-    """What of a change counts: the status has a path of its own, where it has one."""
-    if part == "status":
-        found = {**before, "metadata": dict(before["metadata"])}
-        found.pop("status", None)
+def _merge_subresource(resource: Resource, before: Raw, document: Raw, subresource: str) -> Raw:
+    """Ignore the fields that the addressed path can't write: status has its own subresource."""
+    if subresource == "status":
+        result = {**before, "metadata": dict(before["metadata"])}
+        result.pop("status", None)
         if "status" in document:
-            found["status"] = document["status"]
+            result["status"] = document["status"]
         if not resource.custom:
-            given = document.get("metadata") or {}
-            for word in _BESIDE_STATUS:
-                found["metadata"].pop(word, None)
-                if word in given:
-                    found["metadata"][word] = given[word]
-        return found
-    if "status" in resource.parts:
+            meta = document.get("metadata") or {}
+            for key in _STATUS_METADATA:
+                result["metadata"].pop(key, None)
+                if key in meta:
+                    result["metadata"][key] = meta[key]
+        return result
+    if "status" in resource.subresources:
         document.pop("status", None)
         if "status" in before:
             document["status"] = before["status"]
     return document
 
 
-def _mended(shelves: Database, resource: Resource, document: Raw) -> Raw:
-    give_defaults(resource.full, document)
-    if resource.full == DEFINITIONS and "spec" in document:
-        check_object(shelves, resource, document)
+def _prepare(database: Database, resource: Resource, document: Raw) -> Raw:
+    set_defaults(resource.group_resource, document)
+    if resource.group_resource == CRD_RESOURCE and "spec" in document:
+        check_object(database, resource, document)
         status = document.get("status")
-        established(document, shelves.now)
+        mark_established(document, database.now)
         document["status"] = status or document["status"]
     return document
 
 
-def _wishes(document: Raw) -> Raw:
+def _generation_fields(document: Raw) -> Raw:
     return {key: value for key, value in document.items() if key not in {"metadata", "status", "apiVersion", "kind"}}

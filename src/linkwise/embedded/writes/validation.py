@@ -1,4 +1,4 @@
-"""Whether an object is what it says, and makes sense: asked before anything is written."""
+"""Object validation before a write: apiVersion and kind, metadata, and the rules of each kind."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.embedded.api_errors import Cause, bad_request, invalid
 from linkwise.embedded.kinds.crd_schemas import check_schema
-from linkwise.embedded.kinds.crds import DEFINITIONS, check_definition
-from linkwise.embedded.kinds.object_types import Pod, Workload, check_shape, meta_of
+from linkwise.embedded.kinds.crds import CRD_RESOURCE, check_crd
+from linkwise.embedded.kinds.object_types import Pod, Workload, decode_typed, meta_of
 from linkwise.embedded.storage.selectors import labels_match
 from linkwise.embedded.writes.names import check_labels, check_meta
-from linkwise.embedded.writes.pod_rules import check_pod_change, check_pod_spec
+from linkwise.embedded.writes.pod_rules import check_pod_spec, check_pod_update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,61 +19,61 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.storage.database import Database
 
-__all__ = ["check_change", "check_kind", "check_object"]
+__all__ = ["check_kind", "check_object", "check_update"]
 
-_FIXED: Final = {
+_IMMUTABLE_FIELDS: Final = {
     "deployments.apps": ("selector",),
     "replicasets.apps": ("selector",),
     "daemonsets.apps": ("selector",),
     "statefulsets.apps": ("selector", "serviceName"),
     "jobs.batch": ("selector", "template", "completionMode"),
 }
-"""what of the wishes of a workload can't change"""
+"""spec fields of workloads that can't be changed"""
 
 
 def check_kind(resource: Resource, document: Raw) -> None:
-    """Whether an object is of the kind that belongs there; what it does not say is filled in."""
-    for word, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
-        found = document.setdefault(word, expected)
-        if not isinstance(found, str):
-            raise bad_request(f"couldn't get version/kind; {word} is {found!r}")
-    found, kind = document["apiVersion"], document["kind"]
-    if found != resource.api_version:
+    """Check that apiVersion and kind match the path, and set them if they are missing."""
+    for key, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        value = document.setdefault(key, expected)
+        if not isinstance(value, str):
+            raise bad_request(f"couldn't get version/kind; {key} is {value!r}")
+    value, kind = document["apiVersion"], document["kind"]
+    if value != resource.api_version:
         raise bad_request(
-            f"the API version in the data ({found}) does not match the expected API version ({resource.api_version})"
+            f"the API version in the data ({value}) does not match the expected API version ({resource.api_version})"
         )
     if kind != resource.kind:
         raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
 
 
-def check_object(shelves: Database, resource: Resource, document: Raw) -> None:
-    """Refuse an object that makes no sense."""
-    typed = check_shape(resource, document)
+def check_object(database: Database, resource: Resource, document: Raw) -> None:
+    """Validate an object; ApiError 422 lists all causes."""
+    typed = decode_typed(resource, document)
     causes = [*check_meta(resource, meta_of(document))]
     causes += _causes(resource, document, typed)
-    if resource.custom and (schema := shelves.kinds.told(resource).schema):
+    if resource.custom and (schema := database.kinds.served(resource).schema):
         causes += check_schema(schema, document)
     if causes:
         raise invalid(resource, document["metadata"].get("name", ""), causes)
 
 
-def check_change(resource: Resource, old: Raw, new: Raw) -> None:
-    """Refuse a change of what can't change."""
+def check_update(resource: Resource, old: Raw, new: Raw) -> None:
+    """Reject changes of immutable fields."""
     name = old["metadata"]["name"]
-    causes = [*check_pod_change(old, new)] if resource.full == "pods" else []
+    causes = [*check_pod_update(old, new)] if resource.group_resource == "pods" else []
     before, after = old.get("spec"), new.get("spec")
     if isinstance(before, dict) and isinstance(after, dict):
         causes += [
-            Cause(f"spec.{word}", "Invalid value: field is immutable")
-            for word in _FIXED.get(resource.full, ())
-            if before.get(word) != after.get(word)
+            Cause(f"spec.{key}", "Invalid value: field is immutable")
+            for key in _IMMUTABLE_FIELDS.get(resource.group_resource, ())
+            if before.get(key) != after.get(key)
         ]
-    if resource.full in {"configmaps", "secrets"} and old.get("immutable"):
-        words = ("data", "binaryData", "immutable")
+    if resource.group_resource in {"configmaps", "secrets"} and old.get("immutable"):
+        keys = ("data", "binaryData", "immutable")
         causes += [
-            Cause(word, "Forbidden: field is immutable when `immutable` is set")
-            for word in words
-            if old.get(word) != new.get(word)
+            Cause(key, "Forbidden: field is immutable when `immutable` is set")
+            for key in keys
+            if old.get(key) != new.get(key)
         ]
     if causes:
         raise invalid(resource, name, causes)
@@ -84,8 +84,8 @@ def _causes(resource: Resource, document: Raw, typed: Any) -> Iterator[Cause]:  
         yield from check_pod_spec(typed.spec)
     elif isinstance(typed, Workload):
         yield from _check_workload(resource, document, typed)
-    elif (check := _CHECKS.get(resource.full)) is not None:
-        yield from check(document)
+    elif (validate := _VALIDATORS.get(resource.group_resource)) is not None:
+        yield from validate(document)
 
 
 def _check_workload(resource: Resource, document: Raw, typed: Workload) -> Iterator[Cause]:
@@ -96,32 +96,34 @@ def _check_workload(resource: Resource, document: Raw, typed: Workload) -> Itera
         yield Cause("spec.selector", "Invalid value: empty selector is invalid for " + resource.kind.lower())
     elif not labels_match(document["spec"]["selector"], spec.template.metadata.labels):
         yield Cause("spec.template.metadata.labels", "Invalid value: `selector` does not match template `labels`")
-    for word, number in (
+    for key, number in (
         ("replicas", spec.replicas),
         ("parallelism", spec.parallelism),
         ("completions", spec.completions),
     ):
         if (number or 0) < 0:
-            yield Cause(f"spec.{word}", f"Invalid value: {number}: must be greater than or equal to 0")
+            yield Cause(f"spec.{key}", f"Invalid value: {number}: must be greater than or equal to 0")
     yield from check_labels("spec.template.metadata.labels", spec.template.metadata.labels)
     yield from check_pod_spec(spec.template.spec, "spec.template.spec")
-    allowed = ("OnFailure", "Never") if resource.full == "jobs.batch" else ("Always",)
+    allowed = ("OnFailure", "Never") if resource.group_resource == "jobs.batch" else ("Always",)
     policy = spec.template.spec.restart_policy
     if policy not in allowed:
-        known = ", ".join(f'"{word}"' for word in allowed)
-        told = f'Unsupported value: "{policy}": supported values: {known}'
-        yield Cause("spec.template.spec.restartPolicy", told)
+        supported = ", ".join(f'"{key}"' for key in allowed)
+        message = f'Unsupported value: "{policy}": supported values: {supported}'
+        yield Cause("spec.template.spec.restartPolicy", message)
 
 
 def _check_event(document: Raw) -> Iterator[Cause]:
-    about, namespace = document.get("involvedObject") or {}, document["metadata"].get("namespace")
-    if about.get("namespace", namespace) != namespace and not (not about.get("namespace") and namespace == "default"):
+    involved, namespace = document.get("involvedObject") or {}, document["metadata"].get("namespace")
+    if involved.get("namespace", namespace) != namespace and not (
+        not involved.get("namespace") and namespace == "default"
+    ):
         yield Cause(
-            "involvedObject.namespace", f'Invalid value: "{about.get("namespace")}": does not match event.namespace'
+            "involvedObject.namespace", f'Invalid value: "{involved.get("namespace")}": does not match event.namespace'
         )
 
 
-_CHECKS: Final[dict[str, Callable[[Raw], Iterator[Cause]]]] = {
-    DEFINITIONS: check_definition,
+_VALIDATORS: Final[dict[str, Callable[[Raw], Iterator[Cause]]]] = {
+    CRD_RESOURCE: check_crd,
     "events": _check_event,
 }
