@@ -83,7 +83,9 @@ async def wave(bed: Bed, first: int) -> None:
 def run(story: Callable[[Bed], Coroutine[object, object, None]], fleet: Mapping[str, int]) -> None:
     """Let something happen beside a cluster that keeps few events, so that what is kept is soon full."""
     logging.disable(logging.CRITICAL)
-    settings = replace(QUICK, cleanup=CleanupSettings(orphans=0.1, silent=0.2, look=2.0, events=2000))
+    settings = replace(
+        QUICK, cleanup=CleanupSettings(orphan_delay=0.1, eviction_delay=0.2, event_interval=2.0, max_events=2000)
+    )
     kube = KubeSettings(bind_timeout=2.0, wake_rate=1000.0, wake_burst=1000, event_rate=1000.0, event_burst=1000)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(played(story, EmbeddedService(kube=kube), fleet, settings))

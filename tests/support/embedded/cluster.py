@@ -47,7 +47,7 @@ SECONDS: Final = 60.0
 QUICK: Final = ClusterSettings(
     scheduler=SchedulerSettings(queue=QueueSettings(first=0.02, most=0.2), seconds=30.0),
     simulation=SimulationSettings(start=0.005, stop=0.005, job=0.05, restart=0.05),
-    cleanup=CleanupSettings(orphans=0.1, silent=0.2),
+    cleanup=CleanupSettings(orphan_delay=0.1, eviction_delay=0.2),
 )
 """the same as always, with the pauses of a cluster in a hurry"""
 

@@ -1,1 +1,1 @@
-"""Controllers: Deployments, Jobs, and the clean-up of finished pods."""
+"""Controllers of the controller manager: Deployments, ReplicaSets, Jobs, pod garbage collection and event expiry."""

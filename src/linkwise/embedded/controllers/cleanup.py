@@ -1,4 +1,4 @@
-"""What else a cluster tidies up: pods of nodes that are gone or silent for long, and events that are old."""
+"""Pod garbage collection, taint-based eviction and event expiry."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Cleanup", "CleanupSettings"]
 
-_TAINT: Final = Taint(UNREACHABLE, effect="NoExecute")
+_UNREACHABLE_TAINT: Final = Taint(UNREACHABLE, effect="NoExecute")
 _MARK: Final = UNREACHABLE.encode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupSettings:
-    """After which time, in seconds of the cluster's own time, something goes."""
+    """Delays in seconds of cluster time, and the number of events to keep."""
 
-    orphans: float = 20.0
-    """pods of a node that is gone"""
-    silent: float = 300.0
-    """pods of a node that is not heard of are asked to go"""
-    look: float = 30.0
-    """between two looks at the events"""
-    events: int = 5000
-    """that are kept, the newest; a real cluster keeps those of an hour"""
+    orphan_delay: float = 20.0
+    """until pods of a deleted node are deleted"""
+    eviction_delay: float = 300.0
+    """until pods of an unreachable node are evicted"""
+    event_interval: float = 30.0
+    """between two runs of event expiry"""
+    max_events: int = 5000
+    """the newest are kept; kube-apiserver keeps events for an hour"""
 
 
 class Cleanup:
-    """Tidies up a store as time goes by."""
+    """Deletes orphaned pods, evicts pods from unreachable nodes and expires events."""
 
     def __init__(self, store: Store, timers: Timers, settings: CleanupSettings | None = None) -> None:
         self._store, self._timers = store, timers
@@ -47,36 +47,38 @@ class Cleanup:
         self._nodes = store.database.collection(store.resource("nodes"))
 
     def start(self) -> None:
-        """Begin to look."""
-        self._nodes.listeners.add(self._hear)
-        self._timers.after(self._settings.look, self._look_at_events)
+        """Start watching nodes."""
+        self._nodes.listeners.add(self._on_node)
+        self._timers.after(self._settings.event_interval, self._expire_events)
 
     def stop(self) -> None:
-        """Look no more."""
-        self._nodes.listeners.discard(self._hear)
+        """Stop watching nodes."""
+        self._nodes.listeners.discard(self._on_node)
 
-    def _hear(self, change: Change) -> None:
+    def _on_node(self, change: Change) -> None:
         name = change.stored.name
         if change.type == "DELETED":
-            self._timers.after(self._settings.orphans, partial(self._bury, name))
+            self._timers.after(self._settings.orphan_delay, partial(self._delete_orphans, name))
         elif _MARK in change.stored.data and not (change.before and _MARK in change.before.data):
-            self._timers.after(self._settings.silent, partial(self._evict, name))
+            self._timers.after(self._settings.eviction_delay, partial(self._evict, name))
 
-    def _bury(self, node: str) -> None:
-        """Nobody will ever stop the containers of a node that is gone."""
+    def _delete_orphans(self, node: str) -> None:
+        """Force-delete the pods of a deleted node: no kubelet is left to stop their containers."""
         if self._store.find("nodes", node) is None:
-            for pod in self._on(node):
+            for pod in self._pods_on(node):
                 self._delete(pod, DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=pod.uid)))
 
     def _evict(self, node: str) -> None:
-        found = self._store.find("nodes", node)
-        if found is None or _MARK not in found.data:
+        stored = self._store.find("nodes", node)
+        if stored is None or _MARK not in stored.data:
             return
-        for pod in self._on(node):
-            if b'"deletionTimestamp"' not in pod.data and not tolerates(decode_pod(pod.data).tolerations, _TAINT):
+        for pod in self._pods_on(node):
+            if b'"deletionTimestamp"' not in pod.data and not tolerates(
+                decode_pod(pod.data).tolerations, _UNREACHABLE_TAINT
+            ):
                 self._delete(pod, DeleteOptions(preconditions=Preconditions(uid=pod.uid)))
 
-    def _on(self, node: str) -> list[Stored]:
+    def _pods_on(self, node: str) -> list[Stored]:
         return self._store.list("pods", self._store.select("pods", fields=f"spec.nodeName={node}")).items
 
     def _delete(self, pod: Stored, options: DeleteOptions) -> None:
@@ -85,10 +87,10 @@ class Cleanup:
         except ApiError:
             return
 
-    def _look_at_events(self) -> None:
+    def _expire_events(self) -> None:
         events = self._store.database.collection(self._store.resource("events")).objects
-        surplus = len(events) - self._settings.events
+        surplus = len(events) - self._settings.max_events
         if surplus > 0:
-            for event in sorted(events.values(), key=lambda one: one.version)[:surplus]:
+            for event in sorted(events.values(), key=lambda stored: stored.version)[:surplus]:
                 self._store.delete("events", event.name, event.namespace)
-        self._timers.after(self._settings.look, self._look_at_events)
+        self._timers.after(self._settings.event_interval, self._expire_events)

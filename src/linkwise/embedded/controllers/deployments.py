@@ -1,6 +1,7 @@
-"""Deployments and ReplicaSets: as many pods as are wished for, of the template as it is now.
+"""Deployment and ReplicaSet controllers.
 
-A changed template replaces all pods at once: devices are few, so that old and new pods would only wait for each other.
+A changed template replaces all pods at once: devices are scarce, and in a rolling update new pods would wait for the
+devices of old ones.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import msgspec
 
 from linkwise.embedded.controllers.owned import (
     condition,
+    controller_reference,
+    create_pod,
+    delete_pod,
+    dependents_of,
     is_active,
     is_ready,
-    make_pod,
-    owned,
-    owner_of,
-    remove_pod,
     write_status,
 )
 
@@ -25,91 +26,97 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
 
-__all__ = ["sync_deployment", "sync_replicas"]
+__all__ = ["sync_deployment", "sync_replica_set"]
 
 _HASH: Final = "pod-template-hash"
 _REVISION: Final = "deployment.kubernetes.io/revision"
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def sync_deployment(store: Store, stored: Stored) -> None:
-    """One ReplicaSet has all the pods; those of older templates have none."""
+    """Scale the ReplicaSet of the current template to the desired replicas, and all others to zero."""
     document = stored.read()
-    word, wanted = _hash(document["spec"]["template"]), int(document["spec"].get("replicas", 1))
-    sets = owned(store, stored, "replicasets.apps")
-    current = next((found for found in sets if found.labels.get(_HASH) == word), None)
-    for found in sets:
-        if found is not current:
-            _scale(store, found, 0)
+    template_hash, replicas = _template_hash(document["spec"]["template"]), int(document["spec"].get("replicas", 1))
+    replica_sets = dependents_of(store, stored, "replicasets.apps")
+    current = next(
+        (replica_set for replica_set in replica_sets if replica_set.labels.get(_HASH) == template_hash), None
+    )
+    for replica_set in replica_sets:
+        if replica_set is not current:
+            _scale(store, replica_set, 0)
     if current is None:
-        current = _create_set(store, document, word, len(sets) + 1)
-    _scale(store, current, wanted)
-    _tell_deployment(store, document, current, sets)
+        current = _create_replica_set(store, document, template_hash, len(replica_sets) + 1)
+    _scale(store, current, replicas)
+    _update_status(store, document, current, replica_sets)
 
 
-def sync_replicas(store: Store, stored: Stored) -> None:
-    """Make pods that are missing, and delete those that are too many: first those that do not run, then the youngest."""
+def sync_replica_set(store: Store, stored: Stored) -> None:
+    """Create missing pods and delete surplus ones: first unassigned, then not ready, then the newest."""
     document = stored.read()
-    wanted = int(document["spec"].get("replicas", 1))
-    pods = [pod for pod in owned(store, stored, "pods") if is_active(pod)]
-    for _ in range(wanted - len(pods)):
-        make_pod(store, document, stored.name)
-    surplus = sorted(pods, key=_worth)[: max(0, len(pods) - wanted)]
+    replicas = int(document["spec"].get("replicas", 1))
+    pods = [pod for pod in dependents_of(store, stored, "pods") if is_active(pod)]
+    for _ in range(replicas - len(pods)):
+        create_pod(store, document, stored.name)
+    surplus = sorted(pods, key=_deletion_order)[: max(0, len(pods) - replicas)]
     for pod in surplus:
-        remove_pod(store, pod)
-    left = [pod for pod in owned(store, stored, "pods") if is_active(pod)]
-    ready = sum(is_ready(pod) for pod in left)
-    told = {"replicas": len(left), "fullyLabeledReplicas": len(left), "readyReplicas": ready}
-    told |= {"availableReplicas": ready, "observedGeneration": document["metadata"]["generation"]}
-    write_status(store, "replicasets.apps", document, told)
+        delete_pod(store, pod)
+    remaining = [pod for pod in dependents_of(store, stored, "pods") if is_active(pod)]
+    ready = sum(is_ready(pod) for pod in remaining)
+    status = {"replicas": len(remaining), "fullyLabeledReplicas": len(remaining), "readyReplicas": ready}
+    status |= {"availableReplicas": ready, "observedGeneration": document["metadata"]["generation"]}
+    write_status(store, "replicasets.apps", document, status)
 
 
-def _worth(pod: Stored) -> tuple[bool, bool, int]:
+def _deletion_order(pod: Stored) -> tuple[bool, bool, int]:
     return bool(pod.fields.get("spec.nodeName")), is_ready(pod), -pod.version
 
 
-def _create_set(store: Store, document: Raw, word: str, revision: int) -> Stored:
+def _create_replica_set(store: Store, document: Raw, template_hash: str, revision: int) -> Stored:
     meta, spec = document["metadata"], document["spec"]
     template, selector = msgspec.json.decode(msgspec.json.encode((spec["template"], spec["selector"])))
-    template["metadata"]["labels"] = {**(template["metadata"].get("labels") or {}), _HASH: word}
-    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), _HASH: word}
-    made = {
+    template["metadata"]["labels"] = {**(template["metadata"].get("labels") or {}), _HASH: template_hash}
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), _HASH: template_hash}
+    replica_set = {
         "metadata": {
-            "name": f"{meta['name']}-{word}",
+            "name": f"{meta['name']}-{template_hash}",
             "labels": template["metadata"]["labels"],
             "annotations": {_REVISION: str(revision)},
-            "ownerReferences": [owner_of(document)],
+            "ownerReferences": [controller_reference(document)],
         },
         "spec": {"replicas": 0, "selector": selector, "template": template},
     }
-    return store.create("replicasets.apps", made, meta["namespace"])
+    return store.create("replicasets.apps", replica_set, meta["namespace"])
 
 
-def _scale(store: Store, found: Stored, wanted: int) -> None:
-    if found.read()["spec"].get("replicas") != wanted:
-        store.patch("replicasets.apps", found.name, {"spec": {"replicas": wanted}}, found.namespace)
+def _scale(store: Store, replica_set: Stored, replicas: int) -> None:
+    if replica_set.read()["spec"].get("replicas") != replicas:
+        store.patch("replicasets.apps", replica_set.name, {"spec": {"replicas": replicas}}, replica_set.namespace)
 
 
-def _tell_deployment(store: Store, document: Raw, current: Stored, others: list[Stored]) -> None:
+def _update_status(store: Store, document: Raw, current: Stored, others: list[Stored]) -> None:
     current = store.get("replicasets.apps", current.name, current.namespace)
-    wanted, now = int(document["spec"].get("replicas", 1)), store.database.now
+    replicas, now = int(document["spec"].get("replicas", 1)), store.database.now
     status = current.read().get("status") or {}
-    rest = sum((one.read().get("status") or {}).get("replicas", 0) for one in others if one.name != current.name)
+    old_replicas = sum(
+        (replica_set.read().get("status") or {}).get("replicas", 0)
+        for replica_set in others
+        if replica_set.name != current.name
+    )
     ready = status.get("readyReplicas", 0)
-    available = condition(document, "Available", "True" if ready >= wanted else "False", "MinimumReplicas", now)
+    available = condition(document, "Available", "True" if ready >= replicas else "False", "MinimumReplicas", now)
     progress = condition(document, "Progressing", "True", "NewReplicaSetAvailable", now)
-    told = {
+    new_status = {
         "observedGeneration": document["metadata"]["generation"],
-        "replicas": status.get("replicas", 0) + rest,
+        "replicas": status.get("replicas", 0) + old_replicas,
         "updatedReplicas": status.get("replicas", 0),
         "readyReplicas": ready,
         "availableReplicas": ready,
-        "unavailableReplicas": max(0, wanted - ready),
+        "unavailableReplicas": max(0, replicas - ready),
         "conditions": [available, progress],
     }
-    write_status(store, "deployments.apps", document, told)
+    write_status(store, "deployments.apps", document, new_status)
 
 
-def _hash(template: Raw) -> str:
+def _template_hash(template: Raw) -> str:
     data = msgspec.json.encode(template, order="sorted")
-    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in hashlib.sha256(data).digest()[:10])
+    return "".join(_HASH_ALPHABET[byte % len(_HASH_ALPHABET)] for byte in hashlib.sha256(data).digest()[:10])

@@ -1,4 +1,4 @@
-"""What all controllers do: find what an object owns, make pods from its template, and tell how it stands."""
+"""Helpers shared by the controllers: dependents, pods from a template, status and conditions."""
 
 from __future__ import annotations
 
@@ -10,35 +10,40 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
 
-__all__ = ["condition", "is_active", "is_ready", "make_pod", "owned", "owner_of", "remove_pod", "write_status"]
+__all__ = [
+    "condition",
+    "controller_reference",
+    "create_pod",
+    "delete_pod",
+    "dependents_of",
+    "is_active",
+    "is_ready",
+    "write_status",
+]
 
-_OVER: Final = ("Succeeded", "Failed")
+_FINISHED: Final = ("Succeeded", "Failed")
 
 
-def owned(store: Store, owner: Stored, kind: str) -> list[Stored]:
-    """The objects of a kind that it owns, by name."""
-    places = store.database.dependents.get(owner.uid, ())
-    found = (
-        store.find(kind, name, namespace)
-        for group_resource, namespace, name in sorted(places)
-        if group_resource == kind
-    )
-    return [stored for stored in found if stored is not None]
+def dependents_of(store: Store, owner: Stored, kind: str) -> list[Stored]:
+    """The objects of a kind that `owner` owns, sorted by name."""
+    keys = store.database.dependents.get(owner.uid, ())
+    objects = (store.find(kind, name, namespace) for resource, namespace, name in sorted(keys) if resource == kind)
+    return [stored for stored in objects if stored is not None]
 
 
 def is_active(pod: Stored) -> bool:
-    """Whether a pod runs, or will."""
-    return pod.fields.get("status.phase") not in _OVER and b'"deletionTimestamp"' not in pod.data
+    """Whether a pod is neither finished nor being deleted."""
+    return pod.fields.get("status.phase") not in _FINISHED and b'"deletionTimestamp"' not in pod.data
 
 
 def is_ready(pod: Stored) -> bool:
-    """Whether a pod serves."""
+    """Whether a pod's Ready condition is true."""
     conditions = pod.read()["status"].get("conditions") or ()
-    return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
-def owner_of(owner: Raw) -> Raw:
-    """How what it makes names it."""
+def controller_reference(owner: Raw) -> Raw:
+    """The controller owner reference to an object."""
     meta = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],
@@ -50,24 +55,26 @@ def owner_of(owner: Raw) -> Raw:
     }
 
 
-def make_pod(store: Store, owner: Raw, prefix: str, *, labels: Raw | None = None, notes: Raw | None = None) -> Stored:
-    """A pod from the template."""
+def create_pod(
+    store: Store, owner: Raw, prefix: str, *, labels: Raw | None = None, annotations: Raw | None = None
+) -> Stored:
+    """Create a pod from the owner's template."""
     template = owner["spec"]["template"]
     meta = template.get("metadata") or {}
     document = {
         "metadata": {
             "generateName": f"{prefix}-",
             "labels": {**(meta.get("labels") or {}), **(labels or {})},
-            "annotations": {**(meta.get("annotations") or {}), **(notes or {})},
-            "ownerReferences": [owner_of(owner)],
+            "annotations": {**(meta.get("annotations") or {}), **(annotations or {})},
+            "ownerReferences": [controller_reference(owner)],
         },
         "spec": template["spec"],
     }
     return store.create("pods", document, owner["metadata"]["namespace"])
 
 
-def remove_pod(store: Store, pod: Stored) -> None:
-    """A pod that is not wanted any more."""
+def delete_pod(store: Store, pod: Stored) -> None:
+    """Delete a pod, if it still exists."""
     try:
         store.delete("pods", pod.name, pod.namespace)
     except ApiError:
@@ -75,7 +82,7 @@ def remove_pod(store: Store, pod: Stored) -> None:
 
 
 def write_status(store: Store, kind: str, document: Raw, status: Raw) -> None:
-    """How it stands, if that is not there already."""
+    """Patch the status if it differs."""
     meta = document["metadata"]
     now = {**(document.get("status") or {}), **status}
     if now != document.get("status"):
@@ -83,8 +90,8 @@ def write_status(store: Store, kind: str, document: Raw, status: Raw) -> None:
 
 
 def condition(document: Raw, kind: str, status: str, reason: str, now: str) -> Raw:
-    """A condition, with the time at which it became so."""
-    known = (document.get("status") or {}).get("conditions") or ()
-    same = next((found for found in known if found["type"] == kind and found["status"] == status), None)
-    since = same["lastTransitionTime"] if same else now
+    """A condition; lastTransitionTime changes only with the status."""
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    unchanged = next((entry for entry in conditions if entry["type"] == kind and entry["status"] == status), None)
+    since = unchanged["lastTransitionTime"] if unchanged else now
     return {"type": kind, "status": status, "reason": reason, "lastTransitionTime": since}
