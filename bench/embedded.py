@@ -99,7 +99,7 @@ async def measure(turns: Turns) -> None:
     try:
         bed = Bed(cluster, service)
         await turns.during(
-            "the scheduler reads them", bed.until(lambda: len(cluster.scheduler.hosts.nodes) == NODES, "")
+            "the scheduler reads them", bed.until(lambda: len(cluster.scheduler.node_cache.nodes) == NODES, "")
         )
         await turns.during(START, service.start(cluster.api.kubeconfig(), 60.0))
         await turns.during(START, bed.seen())

@@ -1,72 +1,72 @@
-"""The line of pods that wait for a node: by priority and age, with pauses that double, back when something happens."""
+"""The scheduling queue: order, backoff, and requeueing on cluster changes."""
 
 from __future__ import annotations
 
-from linkwise.embedded.scheduler.queue import Queue, QueueSettings
+from linkwise.embedded.scheduler.queue import QueueSettings, SchedulingQueue
 
 
-def queue(*pods: tuple[str, int, float]) -> Queue:
-    made = Queue(QueueSettings(first=1.0, most=10.0, leftover=300.0))
+def queue(*pods: tuple[str, int, float]) -> SchedulingQueue:
+    made = SchedulingQueue(QueueSettings(initial_backoff=1.0, max_backoff=10.0, max_unschedulable=300.0))
     for uid, priority, created in pods:
-        made.put(uid, priority, created)
+        made.add(uid, priority, created)
     return made
 
 
-def test_the_most_important_is_first_and_of_equals_the_oldest() -> None:
-    line = queue(("young", 0, 2.0), ("old", 0, 1.0), ("high", 5, 3.0))
-    assert [line.pop(0.0) for _ in range(4)] == ["high", "old", "young", None]
+def test_pods_are_popped_by_priority_and_then_by_age() -> None:
+    pods = queue(("young", 0, 2.0), ("old", 0, 1.0), ("high", 5, 3.0))
+    assert [pods.pop(0.0) for _ in range(4)] == ["high", "old", "young", None]
 
 
-def test_a_pod_that_was_refused_waits_until_something_happens() -> None:
-    line = queue(("a", 0, 0.0))
-    line.refused(str(line.pop(0.0)), 0.0)
-    assert line.pop(200.0) is None
-    line.wake_all(200.0)
-    assert line.pop(200.0) == "a"
+def test_an_unschedulable_pod_is_requeued_when_the_cluster_changes() -> None:
+    pods = queue(("a", 0, 0.0))
+    pods.add_unschedulable(str(pods.pop(0.0)), 0.0)
+    assert pods.pop(200.0) is None
+    pods.move_all(200.0)
+    assert pods.pop(200.0) == "a"
 
 
-def test_a_pod_that_was_refused_is_tried_again_after_a_long_time_though_nothing_happened() -> None:
-    line = queue(("a", 0, 0.0))
-    line.refused(str(line.pop(0.0)), 0.0)
-    assert line.due() == 300.0
-    assert line.pop(300.0) == "a"
+def test_an_unschedulable_pod_is_retried_after_a_long_time_without_a_change() -> None:
+    pods = queue(("a", 0, 0.0))
+    pods.add_unschedulable(str(pods.pop(0.0)), 0.0)
+    assert pods.next_deadline() == 300.0
+    assert pods.pop(300.0) == "a"
 
 
-def test_pauses_double_up_to_a_limit() -> None:
-    line, now, pauses = queue(("a", 0, 0.0)), 0.0, list[float]()
+def test_the_backoff_doubles_up_to_a_limit() -> None:
+    pods, now, backoffs = queue(("a", 0, 0.0)), 0.0, list[float]()
     for _ in range(6):
-        line.failed(str(line.pop(now)), now)
-        due = line.due()
-        assert due is not None
-        pauses.append(due - now)
-        now = due
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+        pods.add_backoff(str(pods.pop(now)), now)
+        deadline = pods.next_deadline()
+        assert deadline is not None
+        backoffs.append(deadline - now)
+        now = deadline
+    assert backoffs == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_who_is_woken_early_still_waits_for_its_pause() -> None:
-    line = queue(("a", 0, 0.0))
-    line.refused(str(line.pop(0.0)), 0.0)
-    line.wake("a", 0.5)
-    assert line.pop(0.9) is None
-    assert line.pop(1.0) == "a"
+def test_a_requeued_pod_still_waits_for_the_end_of_its_backoff() -> None:
+    pods = queue(("a", 0, 0.0))
+    pods.add_unschedulable(str(pods.pop(0.0)), 0.0)
+    pods.activate("a", 0.5)
+    assert pods.pop(0.9) is None
+    assert pods.pop(1.0) == "a"
 
 
-def test_what_happens_while_a_pod_is_tried_brings_it_back() -> None:
-    for happen in (Queue.wake_all, lambda line, now: line.wake("a", now)):
-        line = queue(("a", 0, 0.0))
-        uid = str(line.pop(0.0))
-        happen(line, 0.0)
-        line.refused(uid, 0.0)
-        assert line.places() == {"held back": 1}
+def test_a_change_during_a_scheduling_attempt_requeues_the_pod() -> None:
+    for happen in (SchedulingQueue.move_all, lambda pods, now: pods.activate("a", now)):
+        pods = queue(("a", 0, 0.0))
+        uid = str(pods.pop(0.0))
+        happen(pods, 0.0)
+        pods.add_unschedulable(uid, 0.0)
+        assert pods.counts() == {"backoff": 1}
 
 
-def test_a_pod_that_left_is_nowhere() -> None:
-    line = queue(("a", 0, 0.0), ("b", 0, 0.0))
-    line.drop("a")
-    line.wake("a", 0.0)
-    assert (line.pop(0.0), line.pop(0.0), len(line)) == ("b", None, 1)
+def test_a_deleted_pod_is_not_popped() -> None:
+    pods = queue(("a", 0, 0.0), ("b", 0, 0.0))
+    pods.delete("a")
+    pods.activate("a", 0.0)
+    assert (pods.pop(0.0), pods.pop(0.0), len(pods)) == ("b", None, 1)
 
 
-def test_a_pod_that_is_told_of_twice_is_tried_once() -> None:
-    line = queue(("a", 0, 0.0), ("a", 0, 0.0))
-    assert (line.pop(0.0), line.pop(0.0)) == ("a", None)
+def test_a_pod_added_twice_is_popped_once() -> None:
+    pods = queue(("a", 0, 0.0), ("a", 0, 0.0))
+    assert (pods.pop(0.0), pods.pop(0.0)) == ("a", None)

@@ -17,7 +17,9 @@ from support.environment import reserve
 
 GPU: Final = "nvidia.com/gpu"
 CHIP: Final = "huawei.com/Ascend910"
-SLOW: Final = replace(QUICK, scheduler=replace(QUICK.scheduler, queue=QueueSettings(first=60.0, most=60.0)))
+SLOW: Final = replace(
+    QUICK, scheduler=replace(QUICK.scheduler, queue=QueueSettings(initial_backoff=60.0, max_backoff=60.0))
+)
 
 
 def give_priorities(bed: Bed, **values: int) -> None:
@@ -67,7 +69,7 @@ async def test_pods_of_other_schedulers_are_left_alone(bed: Bed) -> None:
     assert bed.bound() == {"ours"}
 
 
-@embedded(settings=replace(QUICK, scheduler=replace(QUICK.scheduler, queue=QueueSettings(first=0.0))))
+@embedded(settings=replace(QUICK, scheduler=replace(QUICK.scheduler, queue=QueueSettings(initial_backoff=0.0))))
 async def test_of_pods_that_wait_the_most_important_is_first(bed: Bed) -> None:
     give_priorities(bed, high=1000)
     await bed.nodes(node("a"))
@@ -75,7 +77,7 @@ async def test_of_pods_that_wait_the_most_important_is_first(bed: Bed) -> None:
     for name, more in (("low", {}), ("high", {"priorityClassName": "high", "preemptionPolicy": "Never"})):
         bed.create(name, {"cpu": 64}, **more)
         await bed.refused(name)
-    await bed.until(lambda: bed.cluster.scheduler.queue.places() == {"waiting": 2}, "both wait")
+    await bed.until(lambda: bed.cluster.scheduler.queue.counts() == {"unschedulable": 2}, "both wait")
     bed.delete("all")
     await bed.placed("high")
     assert "low" not in bed.bound()
@@ -94,7 +96,7 @@ async def test_a_pod_that_is_refused_pauses_though_there_is_room_again(bed: Bed)
     bed.create("next", {GPU: 8})
     await bed.refused("next")
     await bed.gone("all")
-    await bed.until(lambda: bed.cluster.scheduler.queue.places() == {"held back": 1}, "it pauses")
+    await bed.until(lambda: bed.cluster.scheduler.queue.counts() == {"backoff": 1}, "it pauses")
     assert bed.bound() == set()
 
 

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 SECONDS: Final = 60.0
 QUICK: Final = ClusterSettings(
-    scheduler=SchedulerSettings(queue=QueueSettings(first=0.02, most=0.2), seconds=30.0),
+    scheduler=SchedulerSettings(queue=QueueSettings(initial_backoff=0.02, max_backoff=0.2), extender_timeout=30.0),
     simulation=SimulationSettings(start=0.005, stop=0.005, job=0.05, restart=0.05),
     cleanup=CleanupSettings(orphan_delay=0.1, eviction_delay=0.2),
 )
@@ -175,8 +175,8 @@ class Bed:
 
     def _is_at_rest(self) -> bool:
         """Nobody is being tried or bound, started or stopped."""
-        places = set(self.cluster.scheduler.queue.places())
-        return places <= {"waiting"} and all(map(is_at_rest, self.store.list("pods").items))
+        queues = set(self.cluster.scheduler.queue.counts())
+        return queues <= {"unschedulable"} and all(map(is_at_rest, self.store.list("pods").items))
 
     def _has_seen_nodes(self) -> bool:
         known = self.service.broker.state.cluster
@@ -184,7 +184,7 @@ class Bed:
         told = self.store.list("deviceinventories.linkwise.dev").items
         devices = self.store.list("devices.scheduling.koordinator.sh").items
         return (
-            names == set(known.nodes) == set(self.cluster.scheduler.hosts.nodes)
+            names == set(known.nodes) == set(self.cluster.scheduler.node_cache.nodes)
             and all(known.objects.get(one.name, {}).get("DeviceInventory") == one.data for one in told)
             and all(known.objects.get(one.name, {}).get("Device") == one.data for one in devices)
         )

@@ -195,9 +195,9 @@ class Stage:
         return explanation_lines(explanation)
 
     def _is_synced(self) -> bool:
-        cluster, hosts = self.local.broker.state.cluster, self.local.cluster.scheduler.hosts
+        cluster, node_cache = self.local.broker.state.cluster, self.local.cluster.scheduler.node_cache
         names = {node.name for node in self.store.list("nodes").items}
-        return names == set(cluster.nodes) == set(hosts.nodes) and all(
+        return names == set(cluster.nodes) == set(node_cache.nodes) and all(
             cluster.objects.get(inventory.name, {}).get("DeviceInventory") == inventory.data
             for inventory in self.store.list(INVENTORIES).items
         )
@@ -209,7 +209,7 @@ def manifest(file: str) -> str:
 
 
 _FAST: Final = ClusterSettings(
-    scheduler=SchedulerSettings(queue=QueueSettings(first=0.05, most=0.5)),
+    scheduler=SchedulerSettings(queue=QueueSettings(initial_backoff=0.05, max_backoff=0.5)),
     simulation=SimulationSettings(start=0.02, stop=0.02, job=24 * 3600.0, restart=1.0),
 )
 """containers start within milliseconds, and jobs run for longer than anyone watches"""

@@ -1,1 +1,1 @@
-"""The scheduling loop: queue, cache, extender calls and preemption."""
+"""Scheduler: the steps of kube-scheduler with an HTTP extender: queue, cache, filter, score, bind and preemption."""

@@ -1,4 +1,4 @@
-"""What a scheduler asks its extender, and what it makes of the answers."""
+"""HTTP extender client: filter, prioritize, bind and preempt."""
 
 from __future__ import annotations
 
@@ -15,97 +15,101 @@ if TYPE_CHECKING:
 
     from linkwise.net.http_client import Caller
 
-__all__ = ["Extender", "Filtered"]
+__all__ = ["Extender", "FilterResult"]
 
 T = TypeVar("T")
 
 
-class _Go(msgspec.Struct, rename="pascal"):
+class _ExtenderType(msgspec.Struct, rename="pascal"):
     pass
 
 
-class _Filtered(_Go):
+class _FilterResult(_ExtenderType):
     node_names: list[str] | None = None
     failed_nodes: dict[str, str] | None = None
     failed_and_unresolvable_nodes: dict[str, str] | None = None
     error: str = ""
 
 
-class _Ranked(_Go):
+class _HostPriority(_ExtenderType):
     host: str
     score: int
 
 
-class _Victim(msgspec.Struct):
+class _MetaPod(msgspec.Struct):
     uid: str = msgspec.field(name="UID")
 
 
-class _Victims(_Go):
-    pods: list[_Victim] | None = None
+class _MetaVictims(_ExtenderType):
+    pods: list[_MetaPod] | None = None
 
 
-class _Preempted(_Go):
-    node_name_to_meta_victims: dict[str, _Victims] | None = None
+class _PreemptionResult(_ExtenderType):
+    node_name_to_meta_victims: dict[str, _MetaVictims] | None = None
 
 
-_FILTERED: Final = msgspec.json.Decoder(_Filtered)
-_RANKED: Final = msgspec.json.Decoder(list[_Ranked])
-_BOUND: Final = msgspec.json.Decoder(BindResult)
-_PREEMPTED: Final = msgspec.json.Decoder(_Preempted)
+_FILTER_DECODER: Final = msgspec.json.Decoder(_FilterResult)
+_PRIORITIES_DECODER: Final = msgspec.json.Decoder(list[_HostPriority])
+_BIND_DECODER: Final = msgspec.json.Decoder(BindResult)
+_PREEMPTION_DECODER: Final = msgspec.json.Decoder(_PreemptionResult)
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
-    """Which nodes are left, and why the others are not."""
+class FilterResult:
+    """The nodes that passed, and the reasons of the others."""
 
     nodes: list[str]
     failed: Mapping[str, str]
-    final: frozenset[str]
-    """those of the failed for which no eviction helps"""
+    unresolvable: frozenset[str]
+    """failed nodes on which preemption can't help"""
 
 
 class Extender:
-    """The four verbs of a running service; ClusterError if it does not answer, or answers with an error."""
+    """The four extender verbs; ClusterError if the call fails or returns an error."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def filter(self, pod: bytes, names: Sequence[str]) -> Filtered:
-        """Nodes for a pod, which is given as it is stored."""
-        found = _read(_FILTERED, await self._caller.post("filter", _asked(pod, names)))
-        if found.error:
-            raise ClusterError(found.error)
-        final = found.failed_and_unresolvable_nodes or {}
-        return Filtered(found.node_names or [], {**(found.failed_nodes or {}), **final}, frozenset(final))
+    async def filter(self, pod: bytes, names: Sequence[str]) -> FilterResult:
+        """Filter nodes for a pod, given as stored JSON."""
+        result = _decode(_FILTER_DECODER, await self._caller.post("filter", _extender_args(pod, names)))
+        if result.error:
+            raise ClusterError(result.error)
+        unresolvable = result.failed_and_unresolvable_nodes or {}
+        return FilterResult(
+            result.node_names or [], {**(result.failed_nodes or {}), **unresolvable}, frozenset(unresolvable)
+        )
 
     async def prioritize(self, pod: bytes, names: Sequence[str]) -> dict[str, int]:
-        """The rank of each node; whoever fails here has no say."""
+        """The score of each node; as in kube-scheduler, a failing prioritize call is ignored."""
         try:
-            found = _read(_RANKED, await self._caller.post("prioritize", _asked(pod, names)))
+            priorities = _decode(_PRIORITIES_DECODER, await self._caller.post("prioritize", _extender_args(pod, names)))
         except ClusterError:
             return {}
-        return {one.host: one.score for one in found}
+        return {priority.host: priority.score for priority in priorities}
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """Let the service bind a pod."""
-        answer = await self._caller.post("bind", encode(BindArgs(name, namespace, uid, node)))
-        if error := _read(_BOUND, answer).error:
+        """Delegate the binding of a pod."""
+        response = await self._caller.post("bind", encode(BindArgs(name, namespace, uid, node)))
+        if error := _decode(_BIND_DECODER, response).error:
             raise ClusterError(error)
 
     async def preempt(self, pod: bytes, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """On which nodes it would help to evict these pods, given by UID."""
-        told = {node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0} for node, uids in victims.items()}
-        body = b'{"Pod":' + pod + b',"NodeNameToMetaVictims":' + msgspec.json.encode(told) + b"}"
-        found = _read(_PREEMPTED, await self._caller.post("preempt", body)).node_name_to_meta_victims or {}
-        return {node: [pod.uid for pod in kept.pods or ()] for node, kept in found.items()}
+        """The nodes, of the candidates, on which evicting these victims (by UID) helps."""
+        meta_victims = {
+            node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0} for node, uids in victims.items()
+        }
+        body = b'{"Pod":' + pod + b',"NodeNameToMetaVictims":' + msgspec.json.encode(meta_victims) + b"}"
+        result = _decode(_PREEMPTION_DECODER, await self._caller.post("preempt", body)).node_name_to_meta_victims or {}
+        return {node: [pod.uid for pod in victims_left.pods or ()] for node, victims_left in result.items()}
 
 
-def _asked(pod: bytes, names: Sequence[str]) -> bytes:
+def _extender_args(pod: bytes, names: Sequence[str]) -> bytes:
     return b'{"Pod":' + pod + b',"Nodes":null,"NodeNames":' + msgspec.json.encode(names) + b"}"
 
 
-def _read(decoder: msgspec.json.Decoder[T], answer: bytes) -> T:
+def _decode(decoder: msgspec.json.Decoder[T], response: bytes) -> T:
     try:
-        return decoder.decode(answer)
+        return decoder.decode(response)
     except msgspec.DecodeError as error:
-        raise ClusterError(f"the extender's answer can't be read: {error}") from error
+        raise ClusterError(f"invalid response from the extender: {error}") from error

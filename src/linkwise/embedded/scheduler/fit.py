@@ -1,4 +1,4 @@
-"""Which nodes a pod fits on beside its devices, and kube-scheduler's words for why it fits on none."""
+"""Filtering: the nodes a pod fits on apart from its devices, and kube-scheduler's messages for the others."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from linkwise.engine.feasibility import lasting, unfit, unless_first
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.embedded.scheduler.nodes import Host, Hosts, Placed
+    from linkwise.embedded.scheduler.nodes import NodeCache, NodeInfo, PodInfo
     from linkwise.model.demand import Demand, Load
     from linkwise.model.verdict import Reason
 
-__all__ = ["Fit", "fit", "stopped", "told"]
+__all__ = ["Fit", "filter_node", "find_feasible", "fit_error"]
 
-_AT_ONCE: Final = 100
-"""nodes that are looked at before others get their turn"""
-_WORDS: Final = {
+_BATCH_SIZE: Final = 100
+"""nodes filtered before other tasks get the event loop"""
+_MESSAGES: Final = {
     "unschedulable": "node(s) were unschedulable",
     "not ready": "node(s) were not ready",
     "selector": "node(s) didn't match Pod's node affinity/selector",
@@ -37,64 +37,64 @@ _WORDS: Final = {
 
 @dataclass(slots=True)
 class Fit:
-    """Nodes that will do, and of the others why not and whether evictions could help."""
+    """The feasible nodes; for the others the reason, and whether preemption could resolve it."""
 
     nodes: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    helpless: set[str] = field(default_factory=set)
+    unresolvable: set[str] = field(default_factory=set)
 
 
-async def fit(pod: Placed, hosts: Hosts, expected: Mapping[str, Sequence[Placed]]) -> Fit:
-    """Look at all nodes, a few at a time; `expected` are pods for which room is being made on a node."""
-    found = Fit()
-    demand = unless_first(pod.demand, hosts.everybody()) if pod.demand.together else pod.demand
-    for number, (name, host) in enumerate(tuple(hosts.nodes.items())):
-        if number % _AT_ONCE == _AT_ONCE - 1:
+async def find_feasible(pod: PodInfo, node_cache: NodeCache, nominated: Mapping[str, Sequence[PodInfo]]) -> Fit:
+    """Filter all nodes in batches; `nominated` are pods for which preemption frees resources on a node."""
+    fit = Fit()
+    demand = unless_first(pod.demand, node_cache.all_pods()) if pod.demand.together else pod.demand
+    for index, (name, node) in enumerate(tuple(node_cache.nodes.items())):
+        if index % _BATCH_SIZE == _BATCH_SIZE - 1:
             await asyncio.sleep(0)
-        stop = stopped(demand, pod.counts, host, expected.get(name, ()))
-        if stop is None:
-            found.nodes.append(name)
+        failure = filter_node(demand, pod.counts, node, nominated.get(name, ()))
+        if failure is None:
+            fit.nodes.append(name)
         else:
-            found.failed[name] = stop[0]
-            if stop[1]:
-                found.helpless.add(name)
-    return found
+            fit.failed[name] = failure[0]
+            if failure[1]:
+                fit.unresolvable.add(name)
+    return fit
 
 
-def stopped(
-    demand: Demand, counts: Mapping[str, int], host: Host, beside: Sequence[Placed] = ()
+def filter_node(
+    demand: Demand, counts: Mapping[str, int], node: NodeInfo, nominated: Sequence[PodInfo] = ()
 ) -> tuple[str, bool] | None:
-    """What keeps a pod off a node in words, and whether that lasts whatever other pods do; None if nothing does."""
-    load, used = host.load, host.used
-    if beside:
-        load, used = _with(host, beside)
-    reason = unfit(demand, host.view, host.capacity, load, host.neighbours)
+    """Why a pod does not fit a node and whether that is unresolvable by preemption; None if it fits."""
+    load, used = node.load, node.used
+    if nominated:
+        load, used = _with_nominated(node, nominated)
+    reason = unfit(demand, node.view, node.capacity, load, node.neighbours)
     if reason is not None:
-        return _words(reason), lasting(reason)
+        return _message(reason), lasting(reason)
     for name, count in counts.items():
-        if count and count > host.has.get(name, 0) - used.get(name, 0):
-            return f"Insufficient {name}", count > host.has.get(name, 0)
+        if count and count > node.allocatable.get(name, 0) - used.get(name, 0):
+            return f"Insufficient {name}", count > node.allocatable.get(name, 0)
     return None
 
 
-def told(nodes: int, failed: Iterable[str]) -> str:
-    """Why a pod has no node, as kube-scheduler says it: equal texts are counted."""
-    if not nodes:
+def fit_error(node_count: int, failures: Iterable[str]) -> str:
+    """The FailedScheduling message of kube-scheduler: equal reasons are counted."""
+    if not node_count:
         return "no nodes available to schedule pods"
-    counted = sorted(f"{count} {text}" for text, count in Counter(failed).items())
-    return f"0/{nodes} nodes are available: {', '.join(counted)}."
+    counts = sorted(f"{count} {text}" for text, count in Counter(failures).items())
+    return f"0/{node_count} nodes are available: {', '.join(counts)}."
 
 
-def _words(reason: Reason) -> str:
+def _message(reason: Reason) -> str:
     if reason.kind == "taint":
         key, _, value = str(reason.found).rpartition(":")[0].partition("=")
         return f"node(s) had untolerated taint {{{key}: {value}}}"
-    return _WORDS.get(reason.kind, reason.kind)
+    return _MESSAGES.get(reason.kind, reason.kind)
 
 
-def _with(host: Host, beside: Sequence[Placed]) -> tuple[Load, dict[str, int]]:
-    load, used = host.load, dict(host.used)
-    for pod in beside:
+def _with_nominated(node: NodeInfo, nominated: Sequence[PodInfo]) -> tuple[Load, dict[str, int]]:
+    load, used = node.load, dict(node.used)
+    for pod in nominated:
         load = load.plus(pod.demand)
         for name, count in pod.counts.items():
             used[name] = used.get(name, 0) + count

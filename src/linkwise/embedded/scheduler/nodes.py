@@ -1,4 +1,4 @@
-"""Nodes as a scheduler sees them: what each has, and what the pods on it take, those included that it is about to get."""
+"""Node information of the scheduler: allocatable, requested, and the assigned or assumed pods of each node."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Demand
     from linkwise.model.views import PodView
 
-__all__ = ["Host", "Hosts", "Placed", "placed_of"]
+__all__ = ["NodeCache", "NodeInfo", "PodInfo", "pod_info"]
 
-_OWN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+_NATIVE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A pod, and what it takes of its node."""
+class PodInfo:
+    """A pod and what it requests of its node."""
 
     view: PodView
     demand: Demand
     counts: Mapping[str, int]
-    """of resources that Kubernetes only counts"""
+    """extended resources"""
 
 
 @dataclass(slots=True)
-class Host:
-    """One node."""
+class NodeInfo:
+    """One node with its pods."""
 
     view: NodeView
     capacity: Capacity = field(default_factory=Capacity)
-    has: Mapping[str, int] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
     load: Load = field(default_factory=Load)
     used: dict[str, int] = field(default_factory=dict)
-    pods: dict[str, Placed] = field(default_factory=dict)
+    pods: dict[str, PodInfo] = field(default_factory=dict)
 
     def neighbours(self) -> Iterator[Neighbour]:
-        """The pods on it, as conditions on other pods see them."""
+        """Namespace and labels of its pods, for inter-pod affinity."""
         return ((pod.view.namespace, pod.view.labels) for pod in self.pods.values())
 
-    def add(self, pod: Placed) -> None:
-        """A pod more."""
+    def add(self, pod: PodInfo) -> None:
+        """Add a pod."""
         self.pods[pod.view.uid] = pod
         self.load = self.load.plus(pod.demand)
         for name, count in pod.counts.items():
             self.used[name] = self.used.get(name, 0) + count
 
-    def remove(self, uid: str) -> Placed | None:
-        """A pod less."""
+    def remove(self, uid: str) -> PodInfo | None:
+        """Remove a pod."""
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self.load = self.load.minus(pod.demand)
@@ -65,101 +65,107 @@ class Host:
                 self.used[name] -= count
         return pod
 
-    def without(self, pods: Mapping[str, Placed]) -> Host:
-        """The same node, if these pods were not there."""
-        left = Host(self.view, self.capacity, self.has, self.load, dict(self.used), dict(self.pods))
+    def without(self, pods: Mapping[str, PodInfo]) -> NodeInfo:
+        """A copy of the node without these pods."""
+        copy = NodeInfo(self.view, self.capacity, self.allocatable, self.load, dict(self.used), dict(self.pods))
         for uid in pods:
-            left.remove(uid)
-        return left
+            copy.remove(uid)
+        return copy
 
 
-class Hosts:
-    """All nodes, and where each pod is or is about to be."""
+class NodeCache:
+    """All nodes, with the assigned and assumed pods on them."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Host] = {}
-        self._lost: dict[str, Host] = {}
-        """nodes that are gone, or not seen yet, with pods all the same"""
-        self._where: dict[str, str] = {}
+        self.nodes: dict[str, NodeInfo] = {}
+        self._imaginary: dict[str, NodeInfo] = {}
+        """nodes that have pods but are deleted or not observed yet"""
+        self._node_of: dict[str, str] = {}
 
-    def see(self, view: NodeView) -> bool:
-        """A node as it is now; whether that may let somebody in."""
-        known = self.nodes.get(view.name)
-        host = known or self._lost.pop(view.name, None) or Host(view)
-        before = known and (known.view.labels, known.view.taints, known.has, known.capacity, _open(known.view))
-        host.view, host.capacity, host.has = view, capacity_of(view), _counted(view)
-        self.nodes[view.name] = host
-        return before != (view.labels, view.taints, host.has, host.capacity, _open(view))
+    def update_node(self, view: NodeView) -> bool:
+        """Update a node; whether the change may make a pod schedulable."""
+        existing = self.nodes.get(view.name)
+        node = existing or self._imaginary.pop(view.name, None) or NodeInfo(view)
+        before = existing and (
+            existing.view.labels,
+            existing.view.taints,
+            existing.allocatable,
+            existing.capacity,
+            _schedulable(existing.view),
+        )
+        node.view, node.capacity, node.allocatable = view, capacity_of(view), _extended_resources(view)
+        self.nodes[view.name] = node
+        return before != (view.labels, view.taints, node.allocatable, node.capacity, _schedulable(view))
 
-    def lose(self, name: str) -> None:
-        """A node is gone."""
-        host = self.nodes.pop(name, None)
-        if host is not None and host.pods:
-            self._lost[name] = host
+    def remove_node(self, name: str) -> None:
+        """Remove a node."""
+        node = self.nodes.pop(name, None)
+        if node is not None and node.pods:
+            self._imaginary[name] = node
 
-    def where(self, uid: str) -> str:
+    def node_of(self, uid: str) -> str:
         """The node of a pod; empty if it has none."""
-        return self._where.get(uid, "")
+        return self._node_of.get(uid, "")
 
-    def on(self, uid: str) -> Placed | None:
-        """A pod that has a node."""
-        host = self._host(self.where(uid))
-        return host.pods.get(uid) if host else None
+    def get_pod(self, uid: str) -> PodInfo | None:
+        """A pod that is assigned to a node, or None."""
+        node = self._node_info(self.node_of(uid))
+        return node.pods.get(uid) if node else None
 
-    def place(self, pod: Placed, node: str) -> None:
-        """A pod is on a node, or about to be."""
-        self.take_away(pod.view.uid)
-        host = self._host(node)
-        if host is None:
-            host = self._lost[node] = Host(NodeView(node))
-        host.add(pod)
-        self._where[pod.view.uid] = node
+    def assign(self, pod: PodInfo, node: str) -> None:
+        """Assign or assume a pod on a node."""
+        self.remove_pod(pod.view.uid)
+        info = self._node_info(node)
+        if info is None:
+            info = self._imaginary[node] = NodeInfo(NodeView(node))
+        info.add(pod)
+        self._node_of[pod.view.uid] = node
 
-    def take_away(self, uid: str) -> bool:
-        """A pod is nowhere; whether it was somewhere."""
-        node = self._where.pop(uid, "")
-        host = self._host(node)
-        if host is None:
+    def remove_pod(self, uid: str) -> bool:
+        """Remove a pod; whether it was on a node."""
+        node = self._node_of.pop(uid, "")
+        info = self._node_info(node)
+        if info is None:
             return False
-        host.remove(uid)
-        if not host.pods:
-            self._lost.pop(node, None)
+        info.remove(uid)
+        if not info.pods:
+            self._imaginary.pop(node, None)
         return True
 
-    def everybody(self) -> Iterator[Neighbour]:
-        """All pods that have a node."""
-        for host in self.nodes.values():
-            yield from host.neighbours()
+    def all_pods(self) -> Iterator[Neighbour]:
+        """Namespace and labels of all pods on nodes."""
+        for node in self.nodes.values():
+            yield from node.neighbours()
 
-    def _host(self, name: str) -> Host | None:
-        return self.nodes.get(name) or self._lost.get(name)
-
-
-def placed_of(view: PodView) -> Placed:
-    """What a pod takes of its node, wherever that is."""
-    names = {name for found in view.containers for name in (*found.requests, *found.limits)}
-    counts = {name: _count(view, name) for name in names if name not in _OWN and not is_native(name)}
-    return Placed(view, demand_of(view)[0], counts)
+    def _node_info(self, name: str) -> NodeInfo | None:
+        return self.nodes.get(name) or self._imaginary.get(name)
 
 
-def _count(view: PodView, name: str) -> int:
+def pod_info(view: PodView) -> PodInfo:
+    """What a pod requests of its node."""
+    names = {name for container in view.containers for name in (*container.requests, *container.limits)}
+    counts = {name: _request(view, name) for name in names if name not in _NATIVE_RESOURCES and not is_native(name)}
+    return PodInfo(view, demand_of(view)[0], counts)
+
+
+def _request(view: PodView, name: str) -> int:
     try:
         return effective(view, name)
     except InputError:
-        return 0  # the API server refuses such pods
+        return 0  # the API server rejects such pods
 
 
-def _counted(view: NodeView) -> dict[str, int]:
+def _extended_resources(view: NodeView) -> dict[str, int]:
     amounts = {**view.capacity, **view.allocatable}
-    return {name: _number(text) for name, text in amounts.items() if name not in _OWN}
+    return {name: _quantity(text) for name, text in amounts.items() if name not in _NATIVE_RESOURCES}
 
 
-def _number(text: str) -> int:
+def _quantity(text: str) -> int:
     try:
         return whole_quantity(text)
     except InputError:
         return 0
 
 
-def _open(view: NodeView) -> tuple[bool, bool]:
+def _schedulable(view: NodeView) -> tuple[bool, bool]:
     return view.unschedulable, view.ready

@@ -1,49 +1,51 @@
-"""Room for a pod by sending others away: who would have to go from which node, cheapest first."""
+"""Preemption: the victims on each candidate node, and the candidate with the lowest cost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.embedded.scheduler.fit import stopped
+from linkwise.embedded.scheduler.fit import filter_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.embedded.scheduler.nodes import Host, Hosts, Placed
+    from linkwise.embedded.scheduler.nodes import NodeCache, NodeInfo, PodInfo
 
-__all__ = ["cheapest", "victims_on_all"]
+__all__ = ["find_candidates", "select_candidate"]
 
 
-def victims_on_all(pod: Placed, hosts: Hosts, names: Iterable[str]) -> dict[str, list[str]]:
-    """By node, the UIDs of those who would have to go; only nodes on which that lets the pod in by counts."""
-    found = {}
+def find_candidates(pod: PodInfo, node_cache: NodeCache, names: Iterable[str]) -> dict[str, list[str]]:
+    """By node, the UIDs of the victims; only nodes where evicting them makes the pod fit."""
+    candidates = {}
     for name in names:
-        victims = _victims(pod, hosts.nodes[name]) if name in hosts.nodes else None
+        victims = _select_victims(pod, node_cache.nodes[name]) if name in node_cache.nodes else None
         if victims:
-            found[name] = [victim.view.uid for victim in victims]
-    return found
+            candidates[name] = [victim.view.uid for victim in victims]
+    return candidates
 
 
-def cheapest(hosts: Hosts, victims: Mapping[str, Sequence[str]]) -> str:
-    """The node whose dearest victim is the cheapest, then with the fewest of them."""
+def select_candidate(node_cache: NodeCache, candidates: Mapping[str, Sequence[str]]) -> str:
+    """The node with the lowest highest victim priority, then the lowest sum, then the fewest victims."""
 
     def cost(name: str) -> tuple[int, int, int, str]:
-        gone = [hosts.nodes[name].pods[uid].view.priority for uid in victims[name]]
-        return max(gone), sum(gone), len(gone), name
+        priorities = [node_cache.nodes[name].pods[uid].view.priority for uid in candidates[name]]
+        return max(priorities), sum(priorities), len(priorities), name
 
-    return min(victims, key=cost)
+    return min(candidates, key=cost)
 
 
-def _victims(pod: Placed, host: Host) -> list[Placed] | None:
-    """Of all pods of lower priority, those that can't stay if the pod comes: the dearest and oldest may stay first."""
-    lower = {uid: found for uid, found in host.pods.items() if found.view.priority < pod.view.priority}
-    room = host.without(lower)
-    if not lower or stopped(pod.demand, pod.counts, room) is not None:
+def _select_victims(pod: PodInfo, node: NodeInfo) -> list[PodInfo] | None:
+    """Of all pods with lower priority, those that can't stay; pods of higher priority, then older pods, are reprieved first."""
+    lower = {uid: victim for uid, victim in node.pods.items() if victim.view.priority < pod.view.priority}
+    remaining = node.without(lower)
+    if not lower or filter_node(pod.demand, pod.counts, remaining) is not None:
         return None
     victims = []
-    for found in sorted(lower.values(), key=lambda one: (-one.view.priority, one.view.created, one.view.uid)):
-        room.add(found)
-        if stopped(pod.demand, pod.counts, room) is not None:
-            room.remove(found.view.uid)
-            victims.append(found)
+    for victim in sorted(
+        lower.values(), key=lambda candidate: (-candidate.view.priority, candidate.view.created, candidate.view.uid)
+    ):
+        remaining.add(victim)
+        if filter_node(pod.demand, pod.counts, remaining) is not None:
+            remaining.remove(victim.view.uid)
+            victims.append(victim)
     return victims

@@ -1,8 +1,7 @@
-"""The line of pods that wait for a node: who is next, who has to wait after a failure, and who comes back for what.
+"""Scheduling queue: active, backoff and unschedulable pods, as in kube-scheduler.
 
-As in kube-scheduler a pod is in one of three places: next in line (by priority, then by age), held back for a time that
-doubles with each attempt, or waiting for something to happen. Whatever happens while a pod is being tried counts for it
-too, so that nobody waits for news that are over.
+Active pods are sorted by priority, then age. The backoff doubles with each attempt. Unschedulable pods are requeued when
+the cluster changes; a change during a pod's scheduling attempt counts as well, so that no change is missed.
 """
 
 from __future__ import annotations
@@ -12,47 +11,47 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal
 
-__all__ = ["Queue", "QueueSettings"]
+__all__ = ["QueueSettings", "SchedulingQueue"]
 
-Place = Literal["next", "held back", "waiting", "tried"]
+QueueName = Literal["active", "backoff", "unschedulable", "in flight"]
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """How long pods wait."""
+    """Backoff times, named as in KubeSchedulerConfiguration."""
 
-    first: float = 1.0  # seconds
+    initial_backoff: float = 1.0  # seconds
     """after the first failure"""
-    most: float = 10.0  # seconds
-    leftover: float = 300.0  # seconds
-    """after which a pod is tried again, though nothing has happened"""
+    max_backoff: float = 10.0  # seconds
+    max_unschedulable: float = 300.0  # seconds
+    """after which an unschedulable pod is tried again without a cluster change"""
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _QueuedPod:
     uid: str
     priority: int
     age: tuple[float, int]
-    place: Place = "next"
+    queue: QueueName = "active"
     attempts: int = 0
-    ready: float = 0.0
-    """when it has waited long enough after its last failure"""
+    backoff_until: float = 0.0
+    """end of its backoff"""
     token: int = 0
-    """of its entry in a heap; older entries do not count"""
-    seen: int = 0
-    """what had happened when it was last taken out"""
+    """of its current heap entry; older entries are stale"""
+    move_count: int = 0
+    """`_moves` at the start of its last attempt"""
 
 
-class Queue:
-    """Pods by UID."""
+class SchedulingQueue:
+    """Pending pods by UID."""
 
     def __init__(self, settings: QueueSettings | None = None) -> None:
         self._settings = settings or QueueSettings()
-        self._pods: dict[str, _Waiting] = {}
-        self._next: list[tuple[int, tuple[float, int], int, str]] = []
+        self._pods: dict[str, _QueuedPod] = {}
+        self._active: list[tuple[int, tuple[float, int], int, str]] = []
         self._later: list[tuple[float, int, str]] = []
-        self._numbers = count(1)
-        self._happened = 0
+        self._sequence = count(1)
+        self._moves = 0
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
@@ -60,74 +59,74 @@ class Queue:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def places(self) -> dict[str, int]:
-        """How many pods are where."""
-        found: dict[str, int] = {}
+    def counts(self) -> dict[str, int]:
+        """Number of pods per queue."""
+        counts: dict[str, int] = {}
         for pod in self._pods.values():
-            found[pod.place] = found.get(pod.place, 0) + 1
-        return found
+            counts[pod.queue] = counts.get(pod.queue, 0) + 1
+        return counts
 
-    def put(self, uid: str, priority: int, created: float) -> None:
-        """A pod that was not here before."""
+    def add(self, uid: str, priority: int, created: float) -> None:
+        """Add a new pod."""
         if uid not in self._pods:
-            self._pods[uid] = pod = _Waiting(uid, priority, (created, next(self._numbers)))
-            self._to_next(pod)
+            self._pods[uid] = pod = _QueuedPod(uid, priority, (created, next(self._sequence)))
+            self._add_active(pod)
 
-    def drop(self, uid: str) -> None:
-        """The pod has a node, or is gone."""
+    def delete(self, uid: str) -> None:
+        """Remove a pod that was bound or deleted."""
         self._pods.pop(uid, None)
 
     def pop(self, now: float) -> str | None:
-        """Who is to be tried now."""
-        self._bring_back(now)
-        while self._next:
-            _, _, token, uid = heapq.heappop(self._next)
+        """The next pod to schedule, or None."""
+        self._flush(now)
+        while self._active:
+            _, _, token, uid = heapq.heappop(self._active)
             pod = self._pods.get(uid)
-            if pod is not None and pod.place == "next" and pod.token == token:
-                pod.place, pod.seen = "tried", self._happened
+            if pod is not None and pod.queue == "active" and pod.token == token:
+                pod.queue, pod.move_count = "in flight", self._moves
                 pod.attempts += 1
                 return uid
         return None
 
-    def refused(self, uid: str, now: float) -> None:
-        """No node will do: the pod waits for something to happen, or is tried again if that happened meanwhile."""
+    def add_unschedulable(self, uid: str, now: float) -> None:
+        """No node fits: wait for a cluster change, or back off if one happened during the attempt."""
         pod = self._pods.get(uid)
         if pod is None:
             return
-        pod.ready = now + self._pause(pod)
-        if self._happened > pod.seen:
-            self._hold_back(pod)
+        pod.backoff_until = now + self._backoff(pod)
+        if self._moves > pod.move_count:
+            self._add_backoff(pod)
         else:
-            pod.place = "waiting"
-            self._to_later(pod, now + self._settings.leftover)
+            pod.queue = "unschedulable"
+            self._add_later(pod, now + self._settings.max_unschedulable)
 
-    def failed(self, uid: str, now: float) -> None:
-        """Something went wrong that may well go right next time."""
+    def add_backoff(self, uid: str, now: float) -> None:
+        """The attempt failed with an error: retry after the backoff."""
         pod = self._pods.get(uid)
         if pod is not None:
-            pod.ready = now + self._pause(pod)
-            self._hold_back(pod)
+            pod.backoff_until = now + self._backoff(pod)
+            self._add_backoff(pod)
 
-    def wake(self, uid: str, now: float) -> None:
-        """The pod itself has changed."""
+    def activate(self, uid: str, now: float) -> None:
+        """Requeue a pod that was updated."""
         pod = self._pods.get(uid)
         if pod is None:
             return
-        if pod.place == "waiting":
-            self._return(pod, now)
-        elif pod.place == "tried":
-            pod.seen = -1
+        if pod.queue == "unschedulable":
+            self._requeue(pod, now)
+        elif pod.queue == "in flight":
+            pod.move_count = -1
 
-    def wake_all(self, now: float) -> None:
-        """Something has changed that may let anybody in."""
-        self._happened += 1
+    def move_all(self, now: float) -> None:
+        """Requeue all unschedulable pods after a cluster change."""
+        self._moves += 1
         for pod in self._pods.values():
-            if pod.place == "waiting":
-                self._return(pod, now)
+            if pod.queue == "unschedulable":
+                self._requeue(pod, now)
 
-    def due(self) -> float | None:
-        """When somebody may be next, if nothing happens before."""
-        if self._next:
+    def next_deadline(self) -> float | None:
+        """When the next pod may become active without a cluster change; None if never."""
+        if self._active:
             return 0.0
         while self._later:
             when, token, uid = self._later[0]
@@ -137,30 +136,30 @@ class Queue:
             heapq.heappop(self._later)
         return None
 
-    def _bring_back(self, now: float) -> None:
+    def _flush(self, now: float) -> None:
         while self._later and self._later[0][0] <= now:
             _, token, uid = heapq.heappop(self._later)
             pod = self._pods.get(uid)
-            if pod is not None and pod.token == token and pod.place in {"held back", "waiting"}:
-                self._to_next(pod)
+            if pod is not None and pod.token == token and pod.queue in {"backoff", "unschedulable"}:
+                self._add_active(pod)
 
-    def _pause(self, pod: _Waiting) -> float:
-        return min(self._settings.first * 2.0 ** min(pod.attempts - 1, 30), self._settings.most)
+    def _backoff(self, pod: _QueuedPod) -> float:
+        return min(self._settings.initial_backoff * 2.0 ** min(pod.attempts - 1, 30), self._settings.max_backoff)
 
-    def _return(self, pod: _Waiting, now: float) -> None:
-        if pod.ready <= now:
-            self._to_next(pod)
+    def _requeue(self, pod: _QueuedPod, now: float) -> None:
+        if pod.backoff_until <= now:
+            self._add_active(pod)
         else:
-            self._hold_back(pod)
+            self._add_backoff(pod)
 
-    def _to_next(self, pod: _Waiting) -> None:
-        pod.place, pod.token = "next", next(self._numbers)
-        heapq.heappush(self._next, (-pod.priority, pod.age, pod.token, pod.uid))
+    def _add_active(self, pod: _QueuedPod) -> None:
+        pod.queue, pod.token = "active", next(self._sequence)
+        heapq.heappush(self._active, (-pod.priority, pod.age, pod.token, pod.uid))
 
-    def _hold_back(self, pod: _Waiting) -> None:
-        pod.place = "held back"
-        self._to_later(pod, pod.ready)
+    def _add_backoff(self, pod: _QueuedPod) -> None:
+        pod.queue = "backoff"
+        self._add_later(pod, pod.backoff_until)
 
-    def _to_later(self, pod: _Waiting, when: float) -> None:
-        pod.token = next(self._numbers)
+    def _add_later(self, pod: _QueuedPod, when: float) -> None:
+        pod.token = next(self._sequence)
         heapq.heappush(self._later, (when, pod.token, pod.uid))

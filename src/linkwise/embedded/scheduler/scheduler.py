@@ -1,7 +1,8 @@
-"""A scheduler in place of kube-scheduler: the same steps in the same order, one pod after the other, binds side by side.
+"""Scheduler: kube-scheduler's scheduling and binding cycles with Linkwise as HTTP extender.
 
-A pod is tried on all nodes by the engine's feasibility function and by counts, then filter, prioritize and bind of the
-running service decide over its real HTTP routes; pods that ask for no devices are bound here.
+Pods are scheduled one at a time and bound concurrently. Nodes are filtered by the engine's feasibility function and by
+extended resources; then filter, prioritize and bind of the running service decide over HTTP. Pods that request no devices
+are bound directly.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.event_recorder import EventRecorder
 from linkwise.embedded.runtime import Clock, wait_or_timeout
-from linkwise.embedded.scheduler.cache import Known
+from linkwise.embedded.scheduler.cache import SchedulerCache
 from linkwise.embedded.scheduler.extender_client import Extender
-from linkwise.embedded.scheduler.fit import Fit, fit, told
-from linkwise.embedded.scheduler.nodes import placed_of
-from linkwise.embedded.scheduler.preemption import cheapest, victims_on_all
+from linkwise.embedded.scheduler.fit import Fit, find_feasible, fit_error
+from linkwise.embedded.scheduler.nodes import pod_info
+from linkwise.embedded.scheduler.preemption import find_candidates, select_candidate
 from linkwise.embedded.scheduler.queue import QueueSettings
-from linkwise.embedded.scheduler.writes import Writes
+from linkwise.embedded.scheduler.writes import SchedulerWrites
 from linkwise.errors import ClusterError
 from linkwise.net.http_client import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.embedded.scheduler.cache import Waiting
-    from linkwise.embedded.scheduler.nodes import Hosts, Placed
-    from linkwise.embedded.scheduler.queue import Queue
+    from linkwise.embedded.scheduler.cache import PendingPod
+    from linkwise.embedded.scheduler.nodes import NodeCache, PodInfo
+    from linkwise.embedded.scheduler.queue import SchedulingQueue
     from linkwise.embedded.store import Store
 
 __all__ = ["Scheduler", "SchedulerSettings"]
@@ -37,174 +38,177 @@ __all__ = ["Scheduler", "SchedulerSettings"]
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """How pods are scheduled."""
+    """Scheduler settings."""
 
     names: tuple[str, ...] = ("linkwise-scheduler", "default-scheduler")
-    """which pods are served, by spec.schedulerName"""
+    """values of spec.schedulerName that are served"""
     queue: QueueSettings = field(default_factory=QueueSettings)
-    seconds: float = 5.0
-    """for an answer of the service"""
-    binds: int = 64
-    """under way at once"""
+    extender_timeout: float = 5.0
+    """seconds per extender call"""
+    max_concurrent_binds: int = 64
     every_pod: bool = False
-    """whether the service is asked about pods too that ask for no devices"""
+    """whether to call the extender also for pods that request no devices"""
 
 
 class Scheduler:
-    """Schedules the pods of a store; `run` it beside everything else."""
+    """Schedules the pods of a store; `run` it next to the other components."""
 
     def __init__(
         self, store: Store, url: str, settings: SchedulerSettings | None = None, clock: Clock | None = None
     ) -> None:
-        """`url`: of the service; without one all pods are bound here."""
+        """`url` of the extender; without one, all pods are bound directly."""
         self.settings: Final = settings or SchedulerSettings()
         self._store, self._clock = store, clock or Clock()
-        self._known = Known(store, self.settings.names, self.settings.queue, self._clock.now)
-        self._caller = Caller(url, self.settings.seconds) if url else None
+        self._cache = SchedulerCache(store, self.settings.names, self.settings.queue, self._clock.now)
+        self._caller = Caller(url, self.settings.extender_timeout) if url else None
         self._extender = Extender(self._caller) if self._caller else None
-        self._writes = Writes(store, EventRecorder(store, self.settings.names[-1]))
-        self._binds = asyncio.Semaphore(self.settings.binds)
+        self._writes = SchedulerWrites(store, EventRecorder(store, self.settings.names[-1]))
+        self._binds = asyncio.Semaphore(self.settings.max_concurrent_binds)
 
     @property
-    def queue(self) -> Queue:
-        """Those who wait for a node."""
-        return self._known.queue
+    def queue(self) -> SchedulingQueue:
+        """The scheduling queue."""
+        return self._cache.queue
 
     @property
-    def hosts(self) -> Hosts:
-        """The nodes, and who is where."""
-        return self._known.hosts
+    def node_cache(self) -> NodeCache:
+        """The nodes, with the assigned and assumed pods on them."""
+        return self._cache.node_cache
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Schedule until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                self._known.follow(tasks)
-                tasks.create_task(self._cycles(), name="scheduler")
+                self._cache.follow(tasks)
+                tasks.create_task(self._run_cycles(), name="scheduler")
         finally:
             if self._caller is not None:
                 await self._caller.close()
 
-    async def _cycles(self) -> None:
+    async def _run_cycles(self) -> None:
         while True:
-            self._known.wakeup.clear()
+            self._cache.wakeup.clear()
             uid = self.queue.pop(self._clock.now())
             if uid is None:
-                due = self.queue.due()
+                deadline = self.queue.next_deadline()
                 await wait_or_timeout(
-                    self._known.wakeup, self._clock, None if due is None else max(0.0, due - self._clock.now())
+                    self._cache.wakeup,
+                    self._clock,
+                    None if deadline is None else max(0.0, deadline - self._clock.now()),
                 )
                 continue
-            await self._try(uid)
+            await self._schedule_one(uid)
 
-    async def _try(self, uid: str) -> None:
-        pod = self._known.pods.get(uid)
+    async def _schedule_one(self, uid: str) -> None:
+        pod = self._cache.pods.get(uid)
         if pod is None:
-            self.queue.drop(uid)
+            self.queue.delete(uid)
             return
         try:
             await self._schedule(pod)
         except ClusterError as error:
-            self._writes.unscheduled(pod.stored, "SchedulerError", str(error))
-            self.queue.failed(uid, self._clock.now())
+            self._writes.record_unschedulable(pod.stored, "SchedulerError", str(error))
+            self.queue.add_backoff(uid, self._clock.now())
 
-    async def _schedule(self, pod: Waiting) -> None:
-        if lacks := self._writes.missing_claim(pod.stored):
-            sentence = f"0/{len(self.hosts.nodes)} nodes are available: {lacks}."
-            self._writes.unscheduled(pod.stored, "Unschedulable", sentence)
-            self.queue.refused(pod.view.uid, self._clock.now())
+    async def _schedule(self, pod: PendingPod) -> None:
+        if missing := self._writes.missing_claim(pod.stored):
+            message = f"0/{len(self.node_cache.nodes)} nodes are available: {missing}."
+            self._writes.record_unschedulable(pod.stored, "Unschedulable", message)
+            self.queue.add_unschedulable(pod.view.uid, self._clock.now())
             return
-        placed = placed_of(pod.view)
-        found = await fit(placed, self.hosts, self._known.expected(pod.view))
-        asked = self._extender is not None and (self.settings.every_pod or asks_for_devices(pod.view))
-        if found.nodes and asked:
-            await self._ask(pod, found)
-        if pod.view.uid not in self._known.pods:
-            return  # it went, or another one bound it
-        if not found.nodes:
-            await self._refuse(pod, placed, found)
+        info = pod_info(pod.view)
+        fit = await find_feasible(info, self.node_cache, self._cache.nominated_pods(pod.view))
+        use_extender = self._extender is not None and (self.settings.every_pod or asks_for_devices(pod.view))
+        if fit.nodes and use_extender:
+            await self._call_extender(pod, fit)
+        if pod.view.uid not in self._cache.pods:
+            return  # deleted or bound meanwhile
+        if not fit.nodes:
+            await self._handle_unschedulable(pod, info, fit)
             return
-        node = found.nodes[0] if asked else min(found.nodes, key=self._fullness)
-        self.hosts.place(placed, node)
-        self._known.pods.pop(pod.view.uid)
+        node = fit.nodes[0] if use_extender else min(fit.nodes, key=self._allocation_key)
+        self.node_cache.assign(info, node)
+        self._cache.pods.pop(pod.view.uid)
         await self._binds.acquire()
-        self._tasks.create_task(self._bind(pod, node, asked=asked))
+        self._tasks.create_task(self._bind(pod, node, use_extender=use_extender))
 
-    async def _ask(self, pod: Waiting, found: Fit) -> None:
-        """Leave of the nodes found the best one alone, or say why none will do."""
-        assert self._extender is not None  # noqa: S101 - whoever calls has looked
-        left = await self._extender.filter(pod.stored.data, found.nodes)
-        for name in found.nodes:
-            if name in left.failed:
-                found.failed[name] = left.failed[name]
-        if left.nodes:
-            ranks = await self._extender.prioritize(pod.stored.data, left.nodes) if len(left.nodes) > 1 else {}
-            there = [name for name in left.nodes if name in self.hosts.nodes]
-            found.nodes = sorted(there, key=lambda name: (-ranks.get(name, 0), -self._taken(name), name))[:1]
+    async def _call_extender(self, pod: PendingPod, fit: Fit) -> None:
+        """Reduce the feasible nodes to the best one, or record why none passes."""
+        assert self._extender is not None  # noqa: S101 - checked by the caller
+        result = await self._extender.filter(pod.stored.data, fit.nodes)
+        for name in fit.nodes:
+            if name in result.failed:
+                fit.failed[name] = result.failed[name]
+        if result.nodes:
+            scores = await self._extender.prioritize(pod.stored.data, result.nodes) if len(result.nodes) > 1 else {}
+            candidates = [name for name in result.nodes if name in self.node_cache.nodes]
+            fit.nodes = sorted(
+                candidates, key=lambda name: (-scores.get(name, 0), -self._requested_devices(name), name)
+            )[:1]
         else:
-            # What an extender refuses is not in the scheduler's counts: evictions by counts would help nobody.
-            found.helpless.update(found.nodes)
-            found.nodes = []
+            # The extender's reasons are not in the scheduler's own counts, so preemption by counts can't resolve them.
+            fit.unresolvable.update(fit.nodes)
+            fit.nodes = []
 
-    async def _refuse(self, pod: Waiting, placed: Placed, found: Fit) -> None:
-        sentence = told(len(self.hosts.nodes), found.failed.values())
-        self._writes.unscheduled(pod.stored, "Unschedulable", sentence)
-        helpful = [name for name in found.failed if name not in found.helpless]
-        if helpful and b'"preemptionPolicy":"Never"' not in pod.stored.data:
-            await self._make_room(pod, placed, helpful)
-        self.queue.refused(pod.view.uid, self._clock.now())
+    async def _handle_unschedulable(self, pod: PendingPod, info: PodInfo, fit: Fit) -> None:
+        message = fit_error(len(self.node_cache.nodes), fit.failed.values())
+        self._writes.record_unschedulable(pod.stored, "Unschedulable", message)
+        candidates = [name for name in fit.failed if name not in fit.unresolvable]
+        if candidates and b'"preemptionPolicy":"Never"' not in pod.stored.data:
+            await self._preempt(pod, info, candidates)
+        self.queue.add_unschedulable(pod.view.uid, self._clock.now())
 
-    async def _make_room(self, pod: Waiting, placed: Placed, names: Sequence[str]) -> None:
-        """Evict pods of lower priority where that lets this one in, unless those of an earlier try are still going."""
-        _, going = self._known.nominated.get(pod.view.uid, ("", frozenset[str]()))
-        if any(self.hosts.where(uid) for uid in going):
+    async def _preempt(self, pod: PendingPod, info: PodInfo, names: Sequence[str]) -> None:
+        """Evict pods of lower priority where that makes the pod fit, unless earlier victims are still terminating."""
+        _, evicted = self._cache.nominated.get(pod.view.uid, ("", frozenset[str]()))
+        if any(self.node_cache.node_of(uid) for uid in evicted):
             return
-        victims = victims_on_all(placed, self.hosts, names)
-        if victims and self._extender is not None and asks_for_devices(pod.view):
-            kept = await self._extender.preempt(pod.stored.data, victims)
-            victims = {node: uids for node, uids in kept.items() if uids and self._are_there(node, uids)}
-        if victims:
-            node = cheapest(self.hosts, victims)
-            gone = [self.hosts.nodes[node].pods[uid].view for uid in victims[node]]
-            self._known.nominated[pod.view.uid] = (node, frozenset(victims[node]))
-            self._writes.preempt(gone, pod.view.uid, node)
+        candidates = find_candidates(info, self.node_cache, names)
+        if candidates and self._extender is not None and asks_for_devices(pod.view):
+            approved = await self._extender.preempt(pod.stored.data, candidates)
+            candidates = {node: uids for node, uids in approved.items() if uids and self._are_on_node(node, uids)}
+        if candidates:
+            node = select_candidate(self.node_cache, candidates)
+            views = [self.node_cache.nodes[node].pods[uid].view for uid in candidates[node]]
+            self._cache.nominated[pod.view.uid] = (node, frozenset(candidates[node]))
+            self._writes.preempt(views, pod.view.uid, node)
 
-    def _are_there(self, node: str, uids: Sequence[str]) -> bool:
-        return node in self.hosts.nodes and all(uid in self.hosts.nodes[node].pods for uid in uids)
+    def _are_on_node(self, node: str, uids: Sequence[str]) -> bool:
+        return node in self.node_cache.nodes and all(uid in self.node_cache.nodes[node].pods for uid in uids)
 
-    async def _bind(self, pod: Waiting, node: str, *, asked: bool) -> None:
+    async def _bind(self, pod: PendingPod, node: str, *, use_extender: bool) -> None:
         view = pod.view
         try:
-            if asked and self._extender is not None:
+            if use_extender and self._extender is not None:
                 await self._extender.bind(view.namespace, view.name, view.uid, node)
             else:
                 self._writes.bind(view, node)
         except (ClusterError, ApiError) as error:
-            self._unbound(pod, node, f"running Bind plugin: binding rejected: {error}")
+            self._handle_bind_failure(pod, node, f"running Bind plugin: binding rejected: {error}")
         else:
-            self._writes.scheduled(pod.stored, node)
-            self.queue.drop(view.uid)
-            self._known.nominated.pop(view.uid, None)
+            self._writes.record_scheduled(pod.stored, node)
+            self.queue.delete(view.uid)
+            self._cache.nominated.pop(view.uid, None)
         finally:
             self._binds.release()
 
-    def _unbound(self, pod: Waiting, node: str, sentence: str) -> None:
-        """The pod is tried again, unless the watch shows that it is bound all the same."""
+    def _handle_bind_failure(self, pod: PendingPod, node: str, message: str) -> None:
+        """Requeue the pod, unless it turns out to be bound or deleted."""
         uid = pod.view.uid
-        now = self._store.find("pods", pod.view.name, pod.view.namespace)
-        if now is None or now.uid != uid or now.fields.get("spec.nodeName"):
+        current = self._store.find("pods", pod.view.name, pod.view.namespace)
+        if current is None or current.uid != uid or current.fields.get("spec.nodeName"):
             return
-        self._known.take_back(uid, node)
-        self._known.wait(now)
-        self._writes.unscheduled(now, "SchedulerError", sentence)
-        self.queue.failed(uid, self._clock.now())
-        self._known.wakeup.set()
+        self._cache.forget_assumed(uid, node)
+        self._cache.set_pending(current)
+        self._writes.record_unschedulable(current, "SchedulerError", message)
+        self.queue.add_backoff(uid, self._clock.now())
+        self._cache.wakeup.set()
 
-    def _fullness(self, name: str) -> tuple[float, int, str]:
-        host = self.hosts.nodes[name]
-        parts = ((host.load.cpu, host.capacity.cpu), (host.load.memory, host.capacity.memory))
-        return max(used / has if has else 0.0 for used, has in parts), host.load.pods, name
+    def _allocation_key(self, name: str) -> tuple[float, int, str]:
+        node = self.node_cache.nodes[name]
+        resources = ((node.load.cpu, node.capacity.cpu), (node.load.memory, node.capacity.memory))
+        return max(used / capacity if capacity else 0.0 for used, capacity in resources), node.load.pods, name
 
-    def _taken(self, name: str) -> int:
-        return sum(self.hosts.nodes[name].used.values())
+    def _requested_devices(self, name: str) -> int:
+        return sum(self.node_cache.nodes[name].used.values())

@@ -1,4 +1,4 @@
-"""What a scheduler looks up and writes: conditions and events of pods, bindings of those without devices, deletions of victims."""
+"""API writes of the scheduler: bindings, PodScheduled conditions, events, and deletion of preemption victims."""
 
 from __future__ import annotations
 
@@ -17,56 +17,58 @@ if TYPE_CHECKING:
     from linkwise.embedded.store import Store
     from linkwise.model.views import PodView
 
-__all__ = ["Writes"]
+__all__ = ["SchedulerWrites"]
 
 
-class Writes:
-    """Writes for one scheduler; a pod that is gone meanwhile needs nothing written."""
+class SchedulerWrites:
+    """Writes as one scheduler; pods that no longer exist are skipped."""
 
     def __init__(self, store: Store, recorder: EventRecorder) -> None:
         self._store, self._recorder = store, recorder
 
     def bind(self, view: PodView, node: str) -> None:
-        """Give a pod to a node."""
+        """Bind a pod to a node."""
         meta = {"name": view.name, "uid": view.uid}
         self._store.bind(view.name, view.namespace, {"metadata": meta, "target": {"kind": "Node", "name": node}})
 
     def missing_claim(self, pod: Stored) -> str:
-        """A volume that a pod wants and that nobody made, in kube-scheduler's words; empty if there is none."""
+        """kube-scheduler's message for a PersistentVolumeClaim that does not exist; empty if there is none."""
         if b'"persistentVolumeClaim"' not in pod.data:
             return ""
         volumes = pod.read()["spec"].get("volumes") or ()
-        names = [found["persistentVolumeClaim"]["claimName"] for found in volumes if "persistentVolumeClaim" in found]
-        lacks = (name for name in names if self._store.find("persistentvolumeclaims", name, pod.namespace) is None)
-        return next((f'persistentvolumeclaim "{name}" not found' for name in lacks), "")
+        names = [
+            volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume
+        ]
+        missing = (name for name in names if self._store.find("persistentvolumeclaims", name, pod.namespace) is None)
+        return next((f'persistentvolumeclaim "{name}" not found' for name in missing), "")
 
-    def scheduled(self, pod: Stored, node: str) -> None:
-        """Tell that a pod has a node."""
-        sentence = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        self._recorder.record(pod.read(), "Normal", "Scheduled", sentence)
+    def record_scheduled(self, pod: Stored, node: str) -> None:
+        """Record that a pod was assigned."""
+        message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        self._recorder.record(pod.read(), "Normal", "Scheduled", message)
 
-    def unscheduled(self, pod: Stored, reason: str, sentence: str) -> None:
-        """Tell that a pod has none, and why; in its status too, if that is not there already."""
-        now = self._store.find("pods", pod.name, pod.namespace)
-        if now is None or now.uid != pod.uid or now.fields.get("spec.nodeName"):
+    def record_unschedulable(self, pod: Stored, reason: str, message: str) -> None:
+        """Record a scheduling failure as an event and, if it changed, in the PodScheduled condition."""
+        current = self._store.find("pods", pod.name, pod.namespace)
+        if current is None or current.uid != pod.uid or current.fields.get("spec.nodeName"):
             return
-        document = now.read()
-        self._recorder.record(document, "Warning", "FailedScheduling", sentence)
-        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": sentence}
-        if msgspec.json.encode(condition)[1:-1] in now.data:
+        document = current.read()
+        self._recorder.record(document, "Warning", "FailedScheduling", message)
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        if msgspec.json.encode(condition)[1:-1] in current.data:
             return
         condition["lastTransitionTime"] = self._store.database.now
         conditions = with_condition(document["status"].get("conditions"), condition)
         self._store.patch("pods", pod.name, {"status": {"conditions": conditions}}, pod.namespace, "status")
 
     def preempt(self, victims: Iterable[PodView], uid: str, node: str) -> None:
-        """Send pods away for another one."""
+        """Delete the victims of a preemption."""
         for victim in victims:
-            found = self._store.find("pods", victim.name, victim.namespace)
-            if found is None or found.uid != victim.uid:
+            stored = self._store.find("pods", victim.name, victim.namespace)
+            if stored is None or stored.uid != victim.uid:
                 continue
-            sentence = f"Preempted by pod {uid} on node {node}"
-            self._recorder.record(found.read(), "Normal", "Preempted", sentence)
+            message = f"Preempted by pod {uid} on node {node}"
+            self._recorder.record(stored.read(), "Normal", "Preempted", message)
             try:
                 self._store.delete("pods", victim.name, victim.namespace)
             except ApiError:
