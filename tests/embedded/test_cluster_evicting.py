@@ -17,7 +17,7 @@ GPU: Final = "nvidia.com/gpu"
 GANG: Final = "gang.scheduling.koordinator.sh"
 WORDS: Final = {f"{GANG}/name": "pair", f"{GANG}/min-available": "2"}
 ALLOWED: Final = PlacingSettings(group=GroupSettings(evict_half_bound=True))
-SLOW: Final = replace(QUICK, simulation=SimulationSettings(start=3600.0, stop=0.005))
+SLOW: Final = replace(QUICK, simulation=SimulationSettings(start_delay=3600.0, stop_seconds=0.005))
 """containers never begin"""
 LONG: Final = 700.0  # seconds; longer than a gang waits
 REST: Final = 100.0  # seconds; longer than a group rests

@@ -187,7 +187,7 @@ async def test_a_plan_that_nobody_carries_out_ends_and_its_devices_are_somebody_
 async def test_a_member_whose_planned_node_ends_is_planned_anew_beside_those_that_are_bound(bed: Bed, end: str) -> None:
     first = await hold_for_one_who_is_late(bed, {GPU: 8})
     (planned,) = {node for node, _ in holds(bed)} - {first.node}
-    (bed.cluster.nodes.remove if end == "removed" else bed.cluster.nodes.silence)(planned)
+    (bed.cluster.nodes.remove if end == "removed" else bed.cluster.nodes.stop_heartbeat)(planned)
     await bed.told("pair-1", "PlanBroken")
     let_in(bed)
     assert (await bed.placed("pair-1")).node not in {first.node, planned}

@@ -38,7 +38,9 @@ async def fill(bed: Bed, taken: dict[str, list[int]], memory: int) -> None:
 
 
 @pytest.mark.rule("004.binpack", "004.record", "004.one-card")
-@embedded(settings=replace(QUICK, simulation=replace(QUICK.simulation, start=0.5)))  # time to see it before it starts
+@embedded(
+    settings=replace(QUICK, simulation=replace(QUICK.simulation, start_delay=0.5))
+)  # time to see it before it starts
 async def test_of_the_cards_of_figure_three_the_second_is_chosen_and_written_in_all_five_keys(bed: Bed) -> None:
     await bed.nodes(node("n1", {MEMORY: 4 * TOTAL, "aliyun.com/gpu-count": 4}, labels={"gpushare": "true"}))
     await fill(bed, {"n1": [TOTAL - 12207, TOTAL - 8138, TOTAL - 4069, 0]}, TOTAL)

@@ -62,7 +62,7 @@ async def test_a_dead_device_is_given_to_nobody(bed: Bed) -> None:
 async def test_what_is_no_device_is_told_in_an_event_of_the_node(bed: Bed) -> None:
     async with wishes(bed):
         annotate(bed, DEAD, "three")
-        assert "'three' is no position of a device" in await bed.told(NODE, "NotUnderstood")
+        assert "'three' is not a device position" in await bed.told(NODE, "NotUnderstood")
         annotate(bed, DEAD, "3,8")
         assert "has no device 8" in await bed.told(NODE, "NotUnderstood", "8")
         assert dead(bed) == []
@@ -73,8 +73,8 @@ async def test_what_is_no_device_is_told_in_an_event_of_the_node(bed: Bed) -> No
     [
         (SILENT, "banana", f"{SILENT}: expected 'true' or 'false', got 'banana'"),
         (SILENT, "", f"{SILENT}: expected 'true' or 'false', got ''"),
-        (DEAD, "9" * 5000, f"{DEAD}: '{'9' * 40}' is no position of a device; expected such as 3 or 3,5"),
-        ("sim.linkwise.dev/deaf", "3", f"sim.linkwise.dev/deaf: no such annotation; there are {DEAD} and {SILENT}"),
+        (DEAD, "9" * 5000, f"{DEAD}: '{'9' * 40}' is not a device position; use, for example, 3 or 3,5"),
+        ("sim.linkwise.dev/deaf", "3", f"unknown annotation sim.linkwise.dev/deaf; supported: {DEAD}, {SILENT}"),
     ],
 )
 def test_a_wish_that_is_not_understood_is_told_with_key_value_and_what_is_expected(
@@ -93,7 +93,9 @@ def test_a_wish_that_is_not_understood_is_told_with_key_value_and_what_is_expect
 async def test_a_wish_that_is_a_label_is_told(bed: Bed) -> None:
     async with wishes(bed):
         bed.store.patch("nodes", NODE, {"metadata": {"labels": {SILENT: "true"}}})
-        assert await bed.told(NODE, "NotUnderstood") == f"{SILENT}: it is a label; only annotations count"
+        assert (
+            await bed.told(NODE, "NotUnderstood") == f"{SILENT} is set as a label and ignored; set it as an annotation"
+        )
 
 
 @embedded({"p40-share": 1})
@@ -101,13 +103,13 @@ async def test_a_node_that_only_counts_its_devices_has_no_more_of_them_to_die(be
     async with wishes(bed):
         bed.store.patch("nodes", "p40-share-0", {"metadata": {"annotations": {DEAD: "4"}}})
         told = await bed.told("p40-share-0", "NotUnderstood")
-        assert told == f"{DEAD}: node p40-share-0 has no device 4: 0, 1, 2, 3"
+        assert told == f"{DEAD}: node p40-share-0 has no device 4; its devices are 0, 1, 2, 3"
 
 
 @embedded({"dgx1-v100": 1})
 async def test_a_node_falls_silent_and_is_heard_of_again(bed: Bed) -> None:
     async with wishes(bed):
         annotate(bed, SILENT, "true")
-        await bed.until(lambda: bed.cluster.nodes.health.is_silent(NODE), "it is silent")
+        await bed.until(lambda: bed.cluster.nodes.health.is_unreachable(NODE), "it is silent")
         annotate(bed, SILENT, None)
-        await bed.until(lambda: not bed.cluster.nodes.health.is_silent(NODE), "it is heard of")
+        await bed.until(lambda: not bed.cluster.nodes.health.is_unreachable(NODE), "it is heard of")

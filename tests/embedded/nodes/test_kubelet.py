@@ -75,7 +75,7 @@ async def test_devices_of_a_deleted_pod_are_free_after_its_containers_have_stopp
     await bed.refused("new")
     assert set(allocations(bed)) == {"old"}
     bed.store.patch("pods", "old", {"metadata": {"annotations": {"sim.linkwise.dev/stop-seconds": "0"}}}, "default")
-    bed.cluster.nodes.wake(NODE)  # where they stop now
+    bed.cluster.nodes.resume_heartbeat(NODE)  # where they stop now
     assert (await bed.placed("new")).devices == first.devices
     await bed.well()
 
@@ -101,7 +101,7 @@ async def test_a_device_that_dies_takes_its_pod_with_it_and_is_not_given_again(b
     granted = await bed.place("seven", {GPU: 7})
     assert 3 not in granted.positions([f"nvidia-{NODE}-{index}" for index in range(8)])
     await bed.gone("seven")
-    bed.cluster.nodes.mend_device(NODE, 3)
+    bed.cluster.nodes.repair_device(NODE, 3)
     await bed.placed("all")
     await bed.well()
 
@@ -112,7 +112,7 @@ async def test_a_pod_that_is_always_started_again_crashes_until_its_device_works
     await bed.phase("train", "Running")
     bed.cluster.nodes.kill_device(NODE, 0)
     await bed.until(lambda: state(bed.pod("train")) == {"waiting"}, "it crashes")
-    bed.cluster.nodes.mend_device(NODE, 0)
+    bed.cluster.nodes.repair_device(NODE, 0)
     await bed.until(lambda: state(bed.pod("train")) == {"running"}, "it runs again")
 
 
@@ -136,11 +136,11 @@ async def test_devices_die_in_the_words_of_every_system(bed: Bed) -> None:
 async def test_pods_of_a_silent_node_are_asked_to_go_and_do_so_when_it_is_heard_of_again(bed: Bed) -> None:
     granted = await bed.place("train", {GPU: 8}, terminationGracePeriodSeconds=30)
     await bed.phase("train", "Running")
-    bed.cluster.nodes.silence(granted.node)
+    bed.cluster.nodes.stop_heartbeat(granted.node)
     await bed.until(lambda: "deletionTimestamp" in bed.pod("train")["metadata"], "it is asked to go")
     assert (await bed.place("next", {GPU: 8})).node != granted.node
     await bed.well()
-    bed.cluster.nodes.wake(granted.node)
+    bed.cluster.nodes.resume_heartbeat(granted.node)
     await bed.until(lambda: bed.store.find("pods", "train", "default") is None, "it is gone")
     assert (await bed.place("last", {GPU: 8})).node == granted.node
     await bed.well()
@@ -159,7 +159,7 @@ async def test_a_cordoned_node_takes_no_more_pods(bed: Bed) -> None:
     bed.cluster.nodes.cordon(NODE)
     bed.create("train", {GPU: 1})
     assert await bed.refused("train") == "0/1 nodes are available: 1 node(s) were unschedulable."
-    bed.cluster.nodes.cordon(NODE, off=True)
+    bed.cluster.nodes.cordon(NODE, undo=True)
     await bed.placed("train")
 
 
@@ -169,7 +169,7 @@ def test_nodes_of_a_fleet_are_named_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "sentence"), [("dgx9", "machine profile 'dgx9' is not known"), ("dgx1-v100/half", "'half' is no way")]
+    ("machine", "sentence"), [("dgx9", "machine profile 'dgx9' is not known"), ("dgx1-v100/half", "unknown sharing mode 'half'")]
 )
 def test_a_machine_that_is_not_known_is_told_with_those_that_are(machine: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):

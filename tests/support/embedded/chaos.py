@@ -100,9 +100,9 @@ class Chaos:
         self.bed.cluster.api.faults.clear()
         self.bed.service.ahead = 0.0
         for node in sorted(self._silent):
-            self.bed.cluster.nodes.wake(node)
+            self.bed.cluster.nodes.resume_heartbeat(node)
         for node, index in sorted(self._dead):
-            self.bed.cluster.nodes.mend_device(node, index)
+            self.bed.cluster.nodes.repair_device(node, index)
         # What a watch never told is only found when everything is listed anew.
         await self.bed.cluster.api.restart(lose_history=True)
         await self.bed.settled(60.0)
@@ -158,7 +158,7 @@ class Chaos:
         """One dies, or all that died work again."""
         if len(self._dead) > 3:
             for node, index in sorted(self._dead):
-                self.bed.cluster.nodes.mend_device(node, index)
+                self.bed.cluster.nodes.repair_device(node, index)
             self._dead.clear()
             return
         found = self._chance.choice(self.bed.store.list("deviceinventories.linkwise.dev").items)
@@ -168,10 +168,10 @@ class Chaos:
 
     async def _node(self) -> None:
         if self._silent:
-            self.bed.cluster.nodes.wake(self._silent.pop())
+            self.bed.cluster.nodes.resume_heartbeat(self._silent.pop())
             return
         node = self._chance.choice(self.bed.store.list("nodes").items).name
-        self.bed.cluster.nodes.silence(node)
+        self.bed.cluster.nodes.stop_heartbeat(node)
         self._silent.add(node)
 
     async def _restart(self) -> None:

@@ -46,7 +46,7 @@ T = TypeVar("T")
 SECONDS: Final = 60.0
 QUICK: Final = ClusterSettings(
     scheduler=SchedulerSettings(queue=QueueSettings(initial_backoff=0.02, max_backoff=0.2), extender_timeout=30.0),
-    simulation=SimulationSettings(start=0.005, stop=0.005, job=0.05, restart=0.05),
+    simulation=SimulationSettings(start_delay=0.005, stop_seconds=0.005, job_seconds=0.05, restart_delay=0.05),
     cleanup=CleanupSettings(orphan_delay=0.1, eviction_delay=0.2),
 )
 """the same as always, with the pauses of a cluster in a hurry"""

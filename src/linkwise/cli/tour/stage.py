@@ -210,7 +210,7 @@ def manifest(file: str) -> str:
 
 _FAST: Final = ClusterSettings(
     scheduler=SchedulerSettings(queue=QueueSettings(initial_backoff=0.05, max_backoff=0.5)),
-    simulation=SimulationSettings(start=0.02, stop=0.02, job=24 * 3600.0, restart=1.0),
+    simulation=SimulationSettings(start_delay=0.02, stop_seconds=0.02, job_seconds=24 * 3600.0, restart_delay=1.0),
 )
 """containers start within milliseconds, and jobs run for longer than anyone watches"""
 

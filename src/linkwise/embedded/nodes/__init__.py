@@ -1,1 +1,1 @@
-"""Nodes that only play: kubelet, devices, phases of pods and faults."""
+"""Simulated nodes: kubelet, device allocation, pod lifecycle, machine profiles and injected node faults."""

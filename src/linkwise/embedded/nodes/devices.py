@@ -1,4 +1,4 @@
-"""What tells of a node's devices, kept up to date as our agent and other plugins do: who has which, and which are dead."""
+"""Device manager: which pod uses which devices, and which devices are unhealthy, as node agents and device plugins report it."""
 
 from __future__ import annotations
 
@@ -13,126 +13,130 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.store import Store
 
-__all__ = ["Devices"]
+__all__ = ["DeviceManager"]
 
 INVENTORIES: Final = "deviceinventories.linkwise.dev"
 KOORDINATOR: Final = "devices.scheduling.koordinator.sh"
 
 
-class Devices:
-    """The devices of all nodes of a store."""
+class DeviceManager:
+    """The devices of all nodes in a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._holds: dict[str, dict[str, Raw]] = {}
+        self._allocations: dict[str, dict[str, Raw]] = {}
         """by node and pod UID, the allocation as the inventory lists it"""
 
     def of(self, pod: Raw) -> tuple[str, ...]:
-        """The ids that a pod was given; none if nobody chose any."""
-        held = held_by(pod_view(pod))
-        return held.grant.offer.devices if held.grant else ()
+        """The device ids allocated to a pod; empty if none were chosen."""
+        holding = held_by(pod_view(pod))
+        return holding.grant.offer.devices if holding.grant else ()
 
-    def dead_of(self, pod: Raw) -> list[str]:
-        """Those of its devices that do not work."""
-        found = self._store.find(INVENTORIES, pod["spec"]["nodeName"])
-        if found is None:
+    def unhealthy_of(self, pod: Raw) -> list[str]:
+        """The pod's devices that are unhealthy."""
+        inventory = self._store.find(INVENTORIES, pod["spec"]["nodeName"])
+        if inventory is None:
             return []
-        dead = {one["uuid"] for one in found.read()["spec"]["devices"] if not one["healthy"]}
-        return [device for device in self.of(pod) if device in dead]
+        unhealthy = {device["uuid"] for device in inventory.read()["spec"]["devices"] if not device["healthy"]}
+        return [allocated for allocated in self.of(pod) if allocated in unhealthy]
 
-    def take(self, pod: Raw) -> None:
-        """A pod's containers are about to start: tell which devices they have."""
+    def allocate(self, pod: Raw) -> None:
+        """Record the devices of a pod whose containers are about to start."""
         meta, node = pod["metadata"], pod["spec"]["nodeName"]
         if (meta.get("annotations") or {}).get(ASSIGNED) == "false":
             change = {"metadata": {"annotations": {ASSIGNED: "true"}}}
             self._store.patch("pods", meta["name"], change, meta["namespace"])
         devices = self.of(pod)
         if devices:
-            told = {"podUID": meta["uid"], "namespace": meta["namespace"], "name": meta["name"]}
-            self._holds.setdefault(node, {})[meta["uid"]] = {**told, "devices": list(devices)}
-            self._write(node)
+            allocation = {"podUID": meta["uid"], "namespace": meta["namespace"], "name": meta["name"]}
+            self._allocations.setdefault(node, {})[meta["uid"]] = {**allocation, "devices": list(devices)}
+            self._write_allocations(node)
 
-    def give_back(self, node: str, uid: str) -> None:
-        """A pod's containers have stopped."""
-        holds = self._holds.get(node, {})
-        if holds.pop(uid, None) is not None:
-            self._write(node)
-        if not holds:
-            self._holds.pop(node, None)
+    def release(self, node: str, uid: str) -> None:
+        """Release the devices of a pod whose containers have stopped."""
+        allocations = self._allocations.get(node, {})
+        if allocations.pop(uid, None) is not None:
+            self._write_allocations(node)
+        if not allocations:
+            self._allocations.pop(node, None)
 
     def users(self, node: str, index: int) -> list[str]:
-        """UIDs of the pods that have a device."""
-        ids = {f"#{index}"}  # its name where nobody names it
-        for kind, (number, _), word in _PLACES:
-            found = self._store.find(kind, node)
-            ids |= {one[word] for one in found.read()["spec"]["devices"] if one[number] == index} if found else set()
-        return [uid for uid, told in self._holds.get(node, {}).items() if ids & set(told["devices"])]
+        """UIDs of the pods that use a device."""
+        ids = {f"#{index}"}  # the id of a device without one
+        for kind, (index_key, _), id_key in _SOURCES:
+            source = self._store.find(kind, node)
+            devices = source.read()["spec"]["devices"] if source else ()
+            ids |= {device[id_key] for device in devices if device[index_key] == index}
+        return [uid for uid, allocation in self._allocations.get(node, {}).items() if ids & set(allocation["devices"])]
 
     def positions(self, node: str) -> list[int]:
-        """The numbers of a node's devices, as whatever tells of them counts."""
-        for kind, (number, _), _ in _PLACES:
-            if found := self._store.find(kind, node):
-                return [one[number] for one in found.read()["spec"]["devices"]]
+        """The device indexes of a node."""
+        for kind, (index_key, _), _ in _SOURCES:
+            if source := self._store.find(kind, node):
+                return [device[index_key] for device in source.read()["spec"]["devices"]]
         return list(range(int(self._store.get("nodes", node).read()["status"]["capacity"].get(COUNT, 0))))
 
-    def mark(self, node: str, index: int, *, healthy: bool) -> None:
-        """A device dies, or works again: whatever tells of the node's devices says so."""
-        told = [self._mark_in(kind, node, index, words, healthy=healthy) for kind, words, _ in _PLACES]
-        if not any(told):
-            told = [self._mark_share(node, index, healthy=healthy)]
-        if not any(told):
-            raise InputError(f"node {node} has nothing that tells of a device {index}")
+    def set_health(self, node: str, index: int, *, healthy: bool) -> None:
+        """Set the health of a device in every object that reports it."""
+        updated = [self._set_health_in(kind, node, index, keys, healthy=healthy) for kind, keys, _ in _SOURCES]
+        if not any(updated):
+            updated = [self._set_share_health(node, index, healthy=healthy)]
+        if not any(updated):
+            raise InputError(f"node {node}: no object reports device {index}")
 
-    def _mark_in(self, kind: str, node: str, index: int, words: tuple[str, str], *, healthy: bool) -> bool:
-        found = self._store.find(kind, node)
-        if found is None:
+    def _set_health_in(self, kind: str, node: str, index: int, keys: tuple[str, str], *, healthy: bool) -> bool:
+        source = self._store.find(kind, node)
+        if source is None:
             return False
-        number, health = words
-        spec = found.read()["spec"]
-        devices = [{**one, health: healthy} if one[number] == index else one for one in spec["devices"]]
-        if not any(one[number] == index for one in devices):
-            raise InputError(f"node {node} has no device {index}: {', '.join(str(one[number]) for one in devices)}")
-        sound = sum(one[health] for one in devices)
-        counted = {"healthyCount": sound} if kind == INVENTORIES else {}
-        self._store.patch(kind, node, {"spec": {"devices": devices, **counted}})
+        index_key, health_key = keys
+        spec = source.read()["spec"]
+        devices = [
+            {**device, health_key: healthy} if device[index_key] == index else device for device in spec["devices"]
+        ]
+        if not any(device[index_key] == index for device in devices):
+            known = ", ".join(str(device[index_key]) for device in devices)
+            raise InputError(f"node {node} has no device {index}; its devices are {known}")
+        healthy_count = sum(device[health_key] for device in devices)
+        count_field = {"healthyCount": healthy_count} if kind == INVENTORIES else {}
+        self._store.patch(kind, node, {"spec": {"devices": devices, **count_field}})
         if spec.get("mode") != "share":
-            self._count(node, sound, len(devices))
+            self._update_allocatable(node, healthy_count, len(devices))
         return True
 
-    def _count(self, node: str, sound: int, there: int) -> None:
-        """Kubelet counts what works."""
+    def _update_allocatable(self, node: str, healthy: int, total: int) -> None:
+        """Kubelet reports only healthy devices as allocatable."""
         status = self._store.get("nodes", node).read()["status"]
-        left = {
-            name: str(int(amount) // there * sound)
+        allocatable = {
+            name: str(int(amount) // total * healthy)
             for name, amount in status["capacity"].items()
-            if "/" in name and amount.isdecimal() and int(amount) % there == 0
+            if "/" in name and amount.isdecimal() and int(amount) % total == 0
         }
-        self._store.patch("nodes", node, {"status": {"allocatable": left}}, subresource="status")
+        self._store.patch("nodes", node, {"status": {"allocatable": allocatable}}, subresource="status")
 
-    def _mark_share(self, node: str, index: int, *, healthy: bool) -> bool:
-        """As the plugin of GPU sharing tells it."""
+    def _set_share_health(self, node: str, index: int, *, healthy: bool) -> bool:
+        """The ConfigMap of the gpushare device plugin."""
         if "gpushare" not in self._store.get("nodes", node).labels:
             return False
         name = f"unhealthy-gpu-{node}"
-        found = self._store.find("configmaps", name, "kube-system")
-        text = found.read().get("data", {}).get("gpus", "") if found else ""
-        sick = {int(number) for number in text.split(",") if number} - {index} | (set() if healthy else {index})
-        data = {"data": {"gpus": ",".join(map(str, sorted(sick)))}}
-        if found is None:
+        config_map = self._store.find("configmaps", name, "kube-system")
+        text = config_map.read().get("data", {}).get("gpus", "") if config_map else ""
+        unhealthy = {int(number) for number in text.split(",") if number} - {index} | (set() if healthy else {index})
+        data = {"data": {"gpus": ",".join(map(str, sorted(unhealthy)))}}
+        if config_map is None:
             self._store.create("configmaps", {"metadata": {"name": name}, **data}, "kube-system")
         else:
             self._store.patch("configmaps", name, data, "kube-system")
         return True
 
-    def _write(self, node: str) -> None:
+    def _write_allocations(self, node: str) -> None:
         if self._store.find(INVENTORIES, node) is None:
-            return  # nobody tells there who has what
-        change: dict[str, Any] = {"status": {"allocations": list(self._holds.get(node, {}).values())}}
+            return  # no agent reports allocations on this node
+        change: dict[str, Any] = {"status": {"allocations": list(self._allocations.get(node, {}).values())}}
         self._store.patch(INVENTORIES, node, change, subresource="status")
 
 
-_PLACES: Final = (
+_SOURCES: Final = (
     (INVENTORIES, ("index", "healthy"), "uuid"),
     (KOORDINATOR, ("minor", "health"), "id"),
 )
-"""what tells of devices, and its words for their number, their health and their id"""
+"""objects that report devices, with their keys for index, health and id"""

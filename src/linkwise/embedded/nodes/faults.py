@@ -1,12 +1,8 @@
-"""Nodes that are heard of and nodes that are not, as the node controller of Kubernetes writes it.
+"""Node health as the node lifecycle controller writes it, and faults that users inject with node annotations.
 
-What a user of the cluster does to its machines, by annotations of a Node: devices die, and nodes fall silent.
-
-`sim.linkwise.dev/dead: "3,5"` are positions of devices that do not work; `sim.linkwise.dev/silent: "true"` is a node of
-which nothing is heard. Whoever takes the annotation away mends what it broke. What is not understood changes nothing,
-and an event of the node says so.
+`sim.linkwise.dev/dead: "3,5"` makes the devices at these positions unhealthy; `sim.linkwise.dev/silent: "true"` makes the
+node unreachable. Removing the annotation repairs the fault. Invalid values are ignored and reported in an event on the node.
 """
-# Joined from simulated_health, simulated_wishes: one docstring for all.
 
 from __future__ import annotations
 
@@ -23,41 +19,41 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
-__all__ = ["DEAD", "SILENT", "UNREACHABLE", "FaultAnnotations", "Health"]
+__all__ = ["DEAD", "SILENT", "UNREACHABLE", "FaultAnnotations", "NodeHealth"]
 
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
-class Health:
-    """Which nodes of a store are silent."""
+class NodeHealth:
+    """Tracks unreachable nodes and writes their taints and Ready condition."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._silent: set[str] = set()
+        self._unreachable: set[str] = set()
 
-    def is_silent(self, node: str) -> bool:
-        """Whether nobody has heard of it lately."""
-        return node in self._silent
+    def is_unreachable(self, node: str) -> bool:
+        """Whether the node's kubelet stopped posting its status."""
+        return node in self._unreachable
 
-    def silence(self, node: str) -> None:
-        """Nothing is heard of a node any more."""
+    def mark_unreachable(self, node: str) -> None:
+        """Taint the node as unreachable, with Ready unknown."""
         now = self._store.database.now
         taints = [{"key": UNREACHABLE, "effect": effect, "timeAdded": now} for effect in ("NoSchedule", "NoExecute")]
-        told = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
-        self._write(node, [*self._others(node), *taints], told)
-        self._silent.add(node)
+        condition = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+        self._write(node, [*self._other_taints(node), *taints], condition)
+        self._unreachable.add(node)
 
-    def wake(self, node: str) -> None:
-        """It is heard of again."""
-        self._silent.discard(node)
-        self._write(node, self._others(node), ("True", "KubeletReady", "kubelet is posting ready status"))
+    def mark_ready(self, node: str) -> None:
+        """Remove the taints and set Ready."""
+        self._unreachable.discard(node)
+        self._write(node, self._other_taints(node), ("True", "KubeletReady", "kubelet is posting ready status"))
 
-    def _others(self, node: str) -> list[Raw]:
+    def _other_taints(self, node: str) -> list[Raw]:
         taints = self._store.get("nodes", node).read()["spec"].get("taints") or ()
         return [taint for taint in taints if taint["key"] != UNREACHABLE]
 
-    def _write(self, node: str, taints: list[Raw], told: tuple[str, str, str]) -> None:
-        status, reason, message = told
+    def _write(self, node: str, taints: list[Raw], condition: tuple[str, str, str]) -> None:
+        status, reason, message = condition
         now = self._store.database.now
         ready = {"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
         self._store.patch("nodes", node, {"spec": {"taints": taints or None}})
@@ -68,81 +64,83 @@ DEAD: Final = "sim.linkwise.dev/dead"
 SILENT: Final = "sim.linkwise.dev/silent"
 _PREFIX: Final = "sim.linkwise.dev/"
 _MARK: Final = f'"{_PREFIX}'.encode()
-_SILENCE: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 _POSITION: Final = re.compile(r"[0-9]{1,4}")
-_SHOWN: Final = 40  # characters of what is not understood
+_QUOTE_LENGTH: Final = 40  # characters quoted of an invalid value
 
 
 class FaultAnnotations:
-    """Follows the nodes of a store and does to them what they say; `run` it beside everything else."""
+    """Applies the fault annotations of nodes; `run` it next to the other components."""
 
     def __init__(self, store: Store, nodes: SimulatedNodes) -> None:
         self._store, self._nodes = store, nodes
         self._dead: dict[str, frozenset[int]] = {}
-        self._silent: set[str] = set()
+        self._unreachable: set[str] = set()
         self._recorder = EventRecorder(store, "simulation")
 
     async def run(self) -> None:
-        """Until cancelled."""
-        await follow(self._store, "nodes", self._hear)
+        """Watch nodes until cancelled."""
+        await follow(self._store, "nodes", self._on_node)
 
-    def _hear(self, event: WatchEvent) -> None:
+    def _on_node(self, event: WatchEvent) -> None:
         name = event.stored.name
         if event.type == "DELETED":
             self._dead.pop(name, None)
-            self._silent.discard(name)
-        elif _MARK in event.stored.data or name in self._dead or name in self._silent:
+            self._unreachable.discard(name)
+        elif _MARK in event.stored.data or name in self._dead or name in self._unreachable:
             meta = event.object["metadata"]
-            problems = self._grant(name, meta.get("annotations") or {}, meta.get("labels") or {})
-            for sentence in problems:
-                self._recorder.record(event.object, "Warning", "NotUnderstood", sentence)
+            problems = self._apply(name, meta.get("annotations") or {}, meta.get("labels") or {})
+            for message in problems:
+                self._recorder.record(event.object, "Warning", "NotUnderstood", message)
 
-    def _grant(self, name: str, notes: dict[str, str], labels: dict[str, str]) -> list[str]:
-        """Do as the annotations say; what is not understood of them, in sentences."""
+    def _apply(self, name: str, annotations: dict[str, str], labels: dict[str, str]) -> list[str]:
+        """Apply the annotations; returns a message for each invalid one."""
         problems = [
-            f"{key}: it is a label; only annotations count" for key in sorted(labels) if key.startswith(_PREFIX)
+            f"{key} is set as a label and ignored; set it as an annotation"
+            for key in sorted(labels)
+            if key.startswith(_PREFIX)
         ]
-        strange = sorted(key for key in notes if key.startswith(_PREFIX) and key not in {DEAD, SILENT})
-        problems += [f"{key}: no such annotation; there are {DEAD} and {SILENT}" for key in strange]
+        unknown = sorted(key for key in annotations if key.startswith(_PREFIX) and key not in {DEAD, SILENT})
+        problems += [f"unknown annotation {key}; supported: {DEAD}, {SILENT}" for key in unknown]
         try:
-            self._break(name, _positions(notes.get(DEAD, "")))
+            self._set_dead_devices(name, _parse_positions(annotations.get(DEAD, "")))
         except InputError as error:
             problems.append(f"{DEAD}: {error}")
-        silent = notes.get(SILENT, "false")
-        if silent in _SILENCE:
-            self._silence(name, silent=_SILENCE[silent])
+        silent = annotations.get(SILENT, "false")
+        if silent in _BOOLEANS:
+            self._set_silent(name, silent=_BOOLEANS[silent])
         else:
-            problems.append(f"{SILENT}: expected 'true' or 'false', got {silent[:_SHOWN]!r}")
+            problems.append(f"{SILENT}: expected 'true' or 'false', got {silent[:_QUOTE_LENGTH]!r}")
         return problems
 
-    def _break(self, node: str, dead: frozenset[int]) -> None:
+    def _set_dead_devices(self, node: str, dead: frozenset[int]) -> None:
         before = self._dead.get(node, frozenset())
         known = self._nodes.devices.positions(node)
-        if odd := sorted(dead - before - set(known)):  # before any dies: it is all that is said, or nothing
-            raise InputError(f"node {node} has no device {odd[0]}: {', '.join(map(str, known))}")
+        if missing := sorted(dead - before - set(known)):  # checked first: all positions are applied, or none
+            raise InputError(f"node {node} has no device {missing[0]}; its devices are {', '.join(map(str, known))}")
         for index in sorted(before - dead):
-            self._nodes.mend_device(node, index)
-            self._keep(node, self._dead[node] - {index})
+            self._nodes.repair_device(node, index)
+            self._remember(node, self._dead[node] - {index})
         for index in sorted(dead - before):
             self._nodes.kill_device(node, index)
-            self._keep(node, self._dead.get(node, frozenset()) | {index})
+            self._remember(node, self._dead.get(node, frozenset()) | {index})
 
-    def _keep(self, node: str, dead: frozenset[int]) -> None:
+    def _remember(self, node: str, dead: frozenset[int]) -> None:
         self._dead[node] = dead
         if not dead:
             del self._dead[node]
 
-    def _silence(self, node: str, *, silent: bool) -> None:
-        if silent and node not in self._silent:
-            self._silent.add(node)
-            self._nodes.silence(node)
-        elif not silent and node in self._silent:
-            self._silent.discard(node)
-            self._nodes.wake(node)
+    def _set_silent(self, node: str, *, silent: bool) -> None:
+        if silent and node not in self._unreachable:
+            self._unreachable.add(node)
+            self._nodes.stop_heartbeat(node)
+        elif not silent and node in self._unreachable:
+            self._unreachable.discard(node)
+            self._nodes.resume_heartbeat(node)
 
 
-def _positions(text: str) -> frozenset[int]:
-    parts = [subresource.strip() for subresource in text.split(",") if subresource.strip()]
-    if odd := [subresource for subresource in parts if not _POSITION.fullmatch(subresource)]:
-        raise InputError(f"{odd[0][:_SHOWN]!r} is no position of a device; expected such as 3 or 3,5")
+def _parse_positions(text: str) -> frozenset[int]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if invalid := [part for part in parts if not _POSITION.fullmatch(part)]:
+        raise InputError(f"{invalid[0][:_QUOTE_LENGTH]!r} is not a device position; use, for example, 3 or 3,5")
     return frozenset(map(int, parts))

@@ -1,8 +1,7 @@
-"""Nodes of machines that people know by name, as objects for the API server: the Node, and its inventory.
+"""Nodes of well-known machines as API objects: the Node and its DeviceInventory.
 
-A whole fleet at once: of each machine one node is made as the API makes it, and the others are its copies.
+In a fleet one node per machine profile is created through the API; the others are copies of it.
 """
-# Joined from simulated_machines, simulated_fleet: one docstring for all.
 
 from __future__ import annotations
 
@@ -30,29 +29,31 @@ if TYPE_CHECKING:
 
 __all__ = ["addresses_of", "fleet_objects", "machine_objects", "make_fleet", "node_names"]
 
-_MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
-_NAME: Final = "name-of-a-node"
+_SHARING_MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
+_NAME_PLACEHOLDER: Final = "name-of-a-node"
 _READY: Final = ("KubeletReady", "kubelet is posting ready status")
 
 
 def fleet_objects(fleet: Mapping[str, int]) -> Iterator[list[Raw]]:
-    """The objects of all nodes of a fleet, node by node: so many of each machine profile.
+    """The objects of each node of a fleet, given as number of nodes per machine profile.
 
-    A word behind the profile says how its devices are handed out: `dgx1-v100/percent`, `dgx1-v100/share`.
+    A suffix sets the sharing mode of the devices: `dgx1-v100/percent`, `dgx1-v100/share`.
     """
     for machine, count in fleet.items():
-        # Nodes of one machine differ by their name alone: a fleet of thousands is written once and renamed.
-        whole = msgspec.json.encode(machine_objects(machine, _NAME))
+        # Nodes of one profile differ only in their name, so that a fleet of thousands is encoded once.
+        template = msgspec.json.encode(machine_objects(machine, _NAME_PLACEHOLDER))
         for name in node_names(machine, count):
-            made: list[Raw] = msgspec.json.decode(whole.replace(_NAME.encode("ascii"), name.encode("ascii")))
-            made[0]["status"]["addresses"] = addresses_of(name)
-            yield made
+            objects: list[Raw] = msgspec.json.decode(
+                template.replace(_NAME_PLACEHOLDER.encode("ascii"), name.encode("ascii"))
+            )
+            objects[0]["status"]["addresses"] = addresses_of(name)
+            yield objects
 
 
 def node_names(machine: str, count: int) -> list[str]:
-    """What the nodes of a machine profile are called."""
+    """The node names of a machine profile."""
     if count < 0:
-        raise InputError(f"machine profile {machine!r}: {count} nodes are asked for; ask for 0 or more")
+        raise InputError(f"machine profile {machine!r}: invalid number of nodes {count}; must be 0 or more")
     width = len(str(max(count - 1, 0)))
     return [f"{machine.replace('/', '-')}-{number:0{width}}" for number in range(count)]
 
@@ -65,23 +66,25 @@ def machine_objects(
     inventory: bool = True,
     labels: Mapping[str, str] | None = None,
 ) -> list[Raw]:
-    """One node of a machine profile; without an inventory it is what a vendor's device plugin alone tells."""
-    kind, _, word = machine.partition("/")
-    if word not in _MODES:
+    """The objects of one node; without an inventory, only what a vendor's device plugin reports."""
+    kind, _, mode = machine.partition("/")
+    if mode not in _SHARING_MODES:
         raise InputError(
-            f"machine {machine!r}: {word!r} is no way to hand out devices: {', '.join(filter(None, _MODES))}"
+            f"machine {machine!r}: unknown sharing mode {mode!r}; use {', '.join(filter(None, _SHARING_MODES))}"
         )
-    made: list[Raw] = []
-    for sight in fleet_node(profile(kind), name, mode=_MODES[word], sick=sick, inventory=inventory, labels=labels):
-        if isinstance(sight, NodeView):
-            made.append(_told(node_object(sight)))
-        elif isinstance(sight, NodeObject) and isinstance(sight.document, dict):
-            made.append(sight.document)
-    return made
+    objects: list[Raw] = []
+    for event in fleet_node(
+        profile(kind), name, mode=_SHARING_MODES[mode], sick=sick, inventory=inventory, labels=labels
+    ):
+        if isinstance(event, NodeView):
+            objects.append(_with_kubelet_status(node_object(event)))
+        elif isinstance(event, NodeObject) and isinstance(event.document, dict):
+            objects.append(event.document)
+    return objects
 
 
-def _told(node: Raw) -> Raw:
-    """The node with what kubelet tells of itself."""
+def _with_kubelet_status(node: Raw) -> Raw:
+    """The node with the labels and the status that a kubelet sets."""
     name = node["metadata"]["name"]
     reason, message = _READY
     node["metadata"]["labels"] |= {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
@@ -105,7 +108,7 @@ def _told(node: Raw) -> Raw:
 
 
 def addresses_of(name: str) -> list[Raw]:
-    """Where a node is reached, which is nowhere."""
+    """Made-up addresses of a node."""
     number = zlib.crc32(name.encode())
     return [
         {"type": "InternalIP", "address": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"},
@@ -114,22 +117,22 @@ def addresses_of(name: str) -> list[Raw]:
 
 
 def make_fleet(store: Store, nodes: SimulatedNodes, fleet: Mapping[str, int]) -> Iterator[str]:
-    """Make so many nodes of each machine profile, with what tells of their devices; their names, one by one."""
+    """Create the nodes of a fleet with their inventories; yields their names."""
     for machine, count in fleet.items():
         names = node_names(machine, count)
         for first in names[:1]:
             objects = machine_objects(machine, first)
             yield nodes.add_node(objects)
             kinds = [store.database.kinds.for_object(document["apiVersion"], document["kind"]) for document in objects]
-            made = [(kind, store.get(kind, first).data) for kind in kinds if kind]
+            templates = [(kind, store.get(kind, first).data) for kind in kinds if kind]
             for name in names[1:]:
-                for kind, data in made:
+                for kind, data in templates:
                     store.database.write(kind, _copy(data, first, name))
                 yield name
 
 
 def _copy(data: bytes, first: str, name: str) -> Raw:
-    """The same under another name: what was checked of one holds for all."""
+    """The object under another name; it is already validated."""
     document = cast("Raw", msgspec.json.decode(data.replace(first.encode("ascii"), name.encode("ascii"))))
     document["metadata"]["uid"] = str(uuid.uuid4())
     if document["kind"] == "Node":

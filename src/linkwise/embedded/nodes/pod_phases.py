@@ -1,7 +1,7 @@
-"""How a pod that runs, ends or stops looks to everybody, and how long it does each, as its annotations say.
+"""Pod status of a simulated kubelet: running, crashing, finished, killed and rejected pods.
 
-`sim.linkwise.dev/seconds` is how long its containers run; `sim.linkwise.dev/exit-code` how they end;
-`sim.linkwise.dev/stop-seconds` how long they take to stop when they are asked to.
+Annotations control the lifecycle: `sim.linkwise.dev/seconds` is how long the containers run,
+`sim.linkwise.dev/exit-code` their exit code, and `sim.linkwise.dev/stop-seconds` how long they take to terminate.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = [
     "EXIT_CODE",
     "SECONDS",
     "STOP_SECONDS",
-    "Life",
-    "crashing",
-    "ended",
-    "life_of",
-    "rejected",
-    "running",
-    "stopped",
+    "Lifecycle",
+    "crashing_status",
+    "finished_status",
+    "killed_status",
+    "lifecycle_of",
+    "rejected_status",
+    "running_status",
 ]
 
 SECONDS: Final = "sim.linkwise.dev/seconds"
@@ -36,28 +36,28 @@ STOP_SECONDS: Final = "sim.linkwise.dev/stop-seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """What becomes of a pod."""
+class Lifecycle:
+    """The simulated lifecycle of a pod."""
 
-    seconds: float | None
-    """how long its containers run; None for ever"""
-    code: int
-    stop: float | None
-    """how long they take to stop; None for as long as all do"""
+    run_seconds: float | None
+    """None: until deleted"""
+    exit_code: int
+    stop_seconds: float | None
+    """None: the default of the simulation"""
 
 
-def life_of(pod: Raw, job_seconds: float) -> Life:
-    """As the annotations say; pods of Jobs end by themselves, others run for ever. What is no number says nothing."""
-    notes = pod["metadata"].get("annotations") or {}
-    of_a_job = any(owner.get("kind") == "Job" for owner in pod["metadata"].get("ownerReferences") or ())
-    seconds = _number(notes, SECONDS)
-    if seconds is None and of_a_job:
+def lifecycle_of(pod: Raw, job_seconds: float) -> Lifecycle:
+    """Read the annotations; by default pods of Jobs complete and others run until deleted. Invalid numbers are ignored."""
+    annotations = pod["metadata"].get("annotations") or {}
+    owned_by_job = any(owner.get("kind") == "Job" for owner in pod["metadata"].get("ownerReferences") or ())
+    seconds = _number(annotations, SECONDS)
+    if seconds is None and owned_by_job:
         seconds = job_seconds
-    return Life(seconds, int(_number(notes, EXIT_CODE) or 0), _number(notes, STOP_SECONDS))
+    return Lifecycle(seconds, int(_number(annotations, EXIT_CODE) or 0), _number(annotations, STOP_SECONDS))
 
 
-def running(pod: Raw, now: str, restarts: int = 0) -> Raw:
-    """The status of a pod whose containers run."""
+def running_status(pod: Raw, now: str, restarts: int = 0) -> Raw:
+    """Status with running containers."""
     status = pod.get("status") or {}
     number = zlib.crc32(pod["metadata"]["uid"].encode())
     address = f"10.{244 + (number >> 16 & 7)}.{number >> 8 & 255}.{number & 255}"
@@ -70,48 +70,52 @@ def running(pod: Raw, now: str, restarts: int = 0) -> Raw:
         "startTime": status.get("startTime", now),
         "podIP": address,
         "podIPs": [{"ip": address}],
-        "containerStatuses": _containers(pod, {"running": {"startedAt": now}}, restarts, ready=True),
+        "containerStatuses": _container_statuses(pod, {"running": {"startedAt": now}}, restarts, ready=True),
     }
 
 
-def crashing(pod: Raw, now: str, restarts: int) -> Raw:
-    """The status of a pod whose containers end as soon as they are started."""
+def crashing_status(pod: Raw, now: str, restarts: int) -> Raw:
+    """Status with containers in CrashLoopBackOff."""
     conditions = (pod.get("status") or {}).get("conditions")
     for kind in ("Ready", "ContainersReady"):
-        told = {"type": kind, "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": now}
-        conditions = with_condition(conditions, told)
+        condition = {"type": kind, "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": now}
+        conditions = with_condition(conditions, condition)
     state = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}}
-    return {"conditions": conditions, "containerStatuses": _containers(pod, state, restarts, ready=False)}
+    return {"conditions": conditions, "containerStatuses": _container_statuses(pod, state, restarts, ready=False)}
 
 
-def ended(pod: Raw, now: str, code: int) -> Raw:
-    """The status of a pod whose containers have ended by themselves."""
-    return _over(pod, now, "Succeeded" if code == 0 else "Failed", code)
+def finished_status(pod: Raw, now: str, code: int) -> Raw:
+    """Status with containers that exited by themselves."""
+    return _terminated_status(pod, now, "Succeeded" if code == 0 else "Failed", code)
 
 
-def stopped(pod: Raw, now: str) -> Raw:
-    """The status of a pod whose containers were stopped because it is deleted."""
-    return _over(pod, now, "Failed", 137)
+def killed_status(pod: Raw, now: str) -> Raw:
+    """Status with containers that were killed because the pod is being deleted."""
+    return _terminated_status(pod, now, "Failed", 137)
 
 
-def rejected(sentence: str) -> Raw:
-    """The status of a pod that a kubelet does not start."""
-    return {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": f"Pod was rejected: {sentence}"}
+def rejected_status(message: str) -> Raw:
+    """Status of a pod that kubelet admission rejected."""
+    return {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": f"Pod was rejected: {message}"}
 
 
-def _over(pod: Raw, now: str, phase: str, code: int) -> Raw:
-    word = "Completed" if code == 0 else "Error"
-    state = {"terminated": {"exitCode": code, "reason": word, "finishedAt": now}}
+def _terminated_status(pod: Raw, now: str, phase: str, code: int) -> Raw:
+    container_reason = "Completed" if code == 0 else "Error"
+    state = {"terminated": {"exitCode": code, "reason": container_reason, "finishedAt": now}}
     conditions = (pod.get("status") or {}).get("conditions")
     reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     for kind in ("Ready", "ContainersReady"):
-        told = {"type": kind, "status": "False", "reason": reason, "lastTransitionTime": now}
-        conditions = with_condition(conditions, told)
-    return {"phase": phase, "conditions": conditions, "containerStatuses": _containers(pod, state, None, ready=False)}
+        condition = {"type": kind, "status": "False", "reason": reason, "lastTransitionTime": now}
+        conditions = with_condition(conditions, condition)
+    return {
+        "phase": phase,
+        "conditions": conditions,
+        "containerStatuses": _container_statuses(pod, state, None, ready=False),
+    }
 
 
-def _containers(pod: Raw, state: Raw, restarts: int | None, *, ready: bool) -> list[Raw]:
-    before = {found["name"]: found for found in (pod.get("status") or {}).get("containerStatuses") or ()}
+def _container_statuses(pod: Raw, state: Raw, restarts: int | None, *, ready: bool) -> list[Raw]:
+    before = {status["name"]: status for status in (pod.get("status") or {}).get("containerStatuses") or ()}
     return [
         {
             "name": container["name"],
@@ -127,8 +131,8 @@ def _containers(pod: Raw, state: Raw, restarts: int | None, *, ready: bool) -> l
     ]
 
 
-def _number(notes: Mapping[str, str], key: str) -> float | None:
+def _number(annotations: Mapping[str, str], key: str) -> float | None:
     try:
-        return max(0.0, float(notes[key]))
+        return max(0.0, float(annotations[key]))
     except (KeyError, ValueError):
         return None
