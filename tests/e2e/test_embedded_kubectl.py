@@ -102,7 +102,7 @@ class Kubectl:
 @pytest.fixture
 def kubectl(programs: Path, tmp_path: Path, root: Path, request: pytest.FixtureRequest) -> Iterator[Kubectl]:
     recording = Recording()
-    with EmbeddedThread(tls=True, front=recording.before) as thread:
+    with EmbeddedThread(tls=True, middleware=recording.before) as thread:
         (tmp_path / "config").write_text(thread.server.kubeconfig())
         yield Kubectl(programs / "kubectl", tmp_path, thread)
     if os.environ.get("LINKWISE_RECORD"):
@@ -213,7 +213,7 @@ def test_errors_are_those_that_people_know(kubectl: Kubectl) -> None:
     assert "(AlreadyExists)" in kubectl("create -f -", POD, fails=True)
     assert "does not have a host assigned" in kubectl("logs a", fails=True)
     kubectl.bind("a")
-    assert "its node is simulated" in kubectl("logs a", fails=True)
+    assert "containers on simulated nodes do not run" in kubectl("logs a", fails=True)
     assert "may not change fields other than" in kubectl(
         'patch pod a -p {"spec":{"schedulerName":"other"}}', fails=True
     )

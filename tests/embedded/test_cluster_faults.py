@@ -23,7 +23,7 @@ async def crowd(bed: Bed, pods: int = 6, size: int = 2) -> None:
         bed.create(f"p{number}", {GPU: size})
     await bed.until(lambda: len(bed.bound()) == pods, "all have a node", 20.0)
     await bed.settled()
-    assert all(fault["done"] for fault in bed.cluster.api.faults.shown())
+    assert all(fault["done"] for fault in bed.cluster.api.faults.to_list())
 
 
 LANDED: Final = {
@@ -116,7 +116,7 @@ async def test_news_that_a_watch_never_told_are_found_when_everything_is_listed_
     for _ in range(50):
         if "late" in bed.bound():
             break
-        bed.cluster.api.cut_all()
+        bed.cluster.api.abort_connections()
         await bed.pause(0.1)
     await bed.settled()
     assert "late" in bed.bound()
@@ -127,7 +127,7 @@ async def test_news_that_a_watch_never_told_are_found_when_everything_is_listed_
 async def test_a_server_that_restarts_is_followed_again_whatever_it_still_knows(bed: Bed, *, lost: bool) -> None:
     await crowd(bed, pods=4, size=4)
     bed.delete("p0")
-    await bed.cluster.api.restart(lose_history=lost, down=0.2)
+    await bed.cluster.api.restart(lose_history=lost, downtime=0.2)
     bed.delete("p1")
     for number in range(2):
         bed.create(f"late-{number}", {GPU: 4})

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.apiserver.tls import certify
+from linkwise.embedded.apiserver.tls import make_certificate
 from linkwise.embedded.kinds.protobuf import decode_object, messages
-from linkwise.embedded.kubectl.cells import age, at_path, span
+from linkwise.embedded.kubectl.cells import age, at_path, human_duration
 from linkwise.embedded.writes.patch import json_patch, merge_patch
 from linkwise.embedded.writes.strategic_merge import strategic_merge_patch
 
@@ -47,7 +47,7 @@ JSON = st.recursive(
     ],
 )
 def test_ages_are_told_as_kubectl_tells_them(seconds: float, told: str) -> None:
-    assert span(seconds) == told
+    assert human_duration(seconds) == told
 
 
 def test_an_age_of_nothing_is_not_known() -> None:
@@ -60,7 +60,7 @@ def test_paths_lead_through_maps_and_lists() -> None:
 
 
 def test_a_certificate_is_one_to_the_library() -> None:
-    made = certify(["localhost"], ["127.0.0.1"])
+    made = make_certificate(["localhost"], ["127.0.0.1"])
     trust = ssl.create_default_context(cadata=made.text)
     (known,) = trust.get_ca_certs()
     assert known["issuer"] == known["subject"]

@@ -129,7 +129,7 @@ def test_requests_are_slow_as_long_as_they_are_told_to_be() -> None:
         api.faults.add(Fault("delay", seconds=0.1, times=1))
         begin = loop.time()
         await connection.call("GET", "/version")
-        return loop.time() - begin >= 0.1, api.faults.shown()[0]["done"] == 1
+        return loop.time() - begin >= 0.1, api.faults.to_list()[0]["done"] == 1
 
     assert play(story) == (True, True)
 
@@ -201,7 +201,7 @@ def test_chance_is_the_same_for_the_same_seed() -> None:
     def run(seed: int) -> list[bool]:
         faults = Faults(seed)
         faults.add(Fault("reset", chance=0.5, times=0))
-        return [bool(faults.met("GET", "/x")) for _ in range(20)]
+        return [bool(faults.on_request("GET", "/x")) for _ in range(20)]
 
     assert run(1) == run(1)
     assert run(1) != run(2)

@@ -31,7 +31,7 @@ def bind_of(uid: str) -> Bind:
 
 @pytest.fixture
 def served() -> Iterator[EmbeddedThread]:
-    with EmbeddedThread(bookmarks=0.05) as thread:
+    with EmbeddedThread(bookmark_interval=0.05) as thread:
         yield thread
 
 
@@ -179,4 +179,4 @@ def test_logs_are_refused_in_words(space: Space) -> None:
     space.make("pods", pod("a"))
     assert "does not have a host assigned" in space.refused("GET", space.path("pods", "a", "log")).message
     space.bind("a")
-    assert "its node is simulated" in space.refused("GET", space.path("pods", "a", "log")).message
+    assert "containers on simulated nodes do not run" in space.refused("GET", space.path("pods", "a", "log")).message

@@ -169,7 +169,8 @@ def test_nodes_of_a_fleet_are_named_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "sentence"), [("dgx9", "machine profile 'dgx9' is not known"), ("dgx1-v100/half", "unknown sharing mode 'half'")]
+    ("machine", "sentence"),
+    [("dgx9", "machine profile 'dgx9' is not known"), ("dgx1-v100/half", "unknown sharing mode 'half'")],
 )
 def test_a_machine_that_is_not_known_is_told_with_those_that_are(machine: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):

@@ -152,7 +152,7 @@ class Chaos:
         self.bed.cluster.api.faults.add(self._chance.choice(FAULTS))
 
     async def _cut(self) -> None:
-        self.bed.cluster.api.cut_all()
+        self.bed.cluster.api.abort_connections()
 
     async def _device(self) -> None:
         """One dies, or all that died work again."""
@@ -175,7 +175,7 @@ class Chaos:
         self._silent.add(node)
 
     async def _restart(self) -> None:
-        await self.bed.cluster.api.restart(lose_history=self._chance.random() < 0.5, down=0.02)
+        await self.bed.cluster.api.restart(lose_history=self._chance.random() < 0.5, downtime=0.02)
 
     async def _kill(self) -> None:
         self.bed.cluster.api.faults.clear()

@@ -1,1 +1,1 @@
-"""The API server over HTTP: routes, bodies, watches, TLS and injected faults."""
+"""The API server over HTTP: authentication, routing, request bodies, watches, TLS and fault injection."""

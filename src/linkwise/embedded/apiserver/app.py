@@ -1,4 +1,4 @@
-"""The API server as an application: who may ask, what goes wrong on purpose, and everything that is not an object."""
+"""ASGI application of the API server: authentication, fault injection, health, version, discovery and object routes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError, no_such_path, not_allowed, unauthorized
-from linkwise.embedded.apiserver.bodies import JSON, document_of
-from linkwise.embedded.apiserver.faults import said_instead
-from linkwise.embedded.apiserver.request import Exchange, Whole
-from linkwise.embedded.apiserver.routes import BOOKMARKS, Objects, place_of
+from linkwise.embedded.apiserver.bodies import JSON, decode_document
+from linkwise.embedded.apiserver.faults import fault_response
+from linkwise.embedded.apiserver.request import Exchange, FullResponse
+from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL, Objects, parse_path
 from linkwise.embedded.kubectl import discovery, discovery as openapi
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
     from linkwise.embedded.apiserver.faults import Fault, Faults
-    from linkwise.embedded.apiserver.request import Answer, Message, Receive, Send
+    from linkwise.embedded.apiserver.request import Message, Receive, Response, Send
     from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.store import Store
@@ -27,16 +27,16 @@ __all__ = ["Application"]
 
 log = logging.getLogger(__name__)
 
-_OPEN: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
-_HERE: Final = frozenset({"127.0.0.1", "::1"})
+_PUBLIC_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
 _TEXT: Final = "text/plain; charset=utf-8"
-_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_ROOT: Final = {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
-_KNOWN: Final = (JSON, "*/*", "application/*")
+_OPENAPI_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_ROOT_PATHS: Final = {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+_ACCEPTED_TYPES: Final = (JSON, "*/*", "application/*")
 
 
 class Application:
-    """What ASGI servers call."""
+    """The ASGI application."""
 
     def __init__(
         self,
@@ -44,116 +44,124 @@ class Application:
         faults: Faults,
         tokens: Collection[str],
         restart: Callable[[bool], Awaitable[None]] | None = None,
-        bookmarks: float = BOOKMARKS,
+        bookmark_interval: float = BOOKMARK_INTERVAL,
     ) -> None:
-        self.objects = Objects(store, faults, bookmarks)
+        self.objects = Objects(store, faults, bookmark_interval)
         self._store, self._faults, self._restart = store, faults, restart
         self._tokens = [token.encode() for token in tokens]
-        self._chores: set[asyncio.Future[None]] = set()
+        self._restarts: set[asyncio.Future[None]] = set()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             return
         exchange = Exchange(scope, receive, send)
         try:
-            met = self._faults.met(exchange.verb, exchange.path) if not exchange.path.startswith("/faults") else []
-            if met and await self._spoilt(exchange, met, landed=False):
+            faults = (
+                self._faults.on_request(exchange.verb, exchange.path) if not exchange.path.startswith("/faults") else []
+            )
+            if faults and await self._inject(exchange, faults, landed=False):
                 return
-            answer = await self._answer(exchange)
-            if met and await self._spoilt(exchange, met, landed=True):
+            response = await self._respond(exchange)
+            if faults and await self._inject(exchange, faults, landed=True):
                 return
-            await answer.tell(exchange)
+            await response.send_to(exchange)
         except ConnectionError:
-            await exchange.cut()
+            await exchange.abort()
 
-    async def _spoilt(self, exchange: Exchange, met: list[Fault], *, landed: bool) -> bool:
-        """Let go wrong what has to; whether there is nothing more to say."""
-        for fault in met:
+    async def _inject(self, exchange: Exchange, faults: list[Fault], *, landed: bool) -> bool:
+        """Inject faults; whether the request is finished by that."""
+        for fault in faults:
             if fault.do == "delay":
                 if not landed:
                     await asyncio.sleep(fault.seconds)
             elif fault.landed is landed:
                 if fault.do == "answer":
-                    await _refused(said_instead(fault)).tell(exchange)
+                    await _error_response(fault_response(fault)).send_to(exchange)
                 elif fault.do == "hang":
-                    await exchange.gone()
+                    await exchange.wait_for_disconnect()
                 else:
-                    await exchange.cut()
+                    await exchange.abort()
                 return True
         return False
 
-    async def _answer(self, exchange: Exchange) -> Answer:
+    async def _respond(self, exchange: Exchange) -> Response:
         try:
-            return await self._said(exchange)
+            return await self._route(exchange)
         except ApiError as error:
-            return _refused(error)
+            return _error_response(error)
         except ConnectionError:
             raise
         except Exception as error:
             log.exception("%s %s failed", exchange.method, exchange.path)
-            told = f"Internal error occurred: {type(error).__name__}: {error}"
-            return _refused(ApiError(500, "InternalError", told))
+            message = f"Internal error occurred: {type(error).__name__}: {error}"
+            return _error_response(ApiError(500, "InternalError", message))
 
-    async def _said(self, exchange: Exchange) -> Answer:
+    async def _route(self, exchange: Exchange) -> Response:
         path = exchange.path.rstrip("/") or "/"
-        if path not in _OPEN and not self._is_known(exchange):
+        if path not in _PUBLIC_PATHS and not self._is_authenticated(exchange):
             raise unauthorized()
         if path.startswith("/faults"):
-            return await self._said_of_faults(exchange, path)
-        words = path.split("/")[1:]
-        if words[0] in {"api", "apis"} and len(words) > (2 if words[0] == "api" else 3):
-            _check_accepted(exchange)
-            return await self.objects.answer(exchange, place_of(self._store.database.kinds, exchange.path))
+            return await self._handle_faults(exchange, path)
+        segments = path.split("/")[1:]
+        if segments[0] in {"api", "apis"} and len(segments) > (2 if segments[0] == "api" else 3):
+            _check_accept(exchange)
+            return await self.objects.handle(exchange, parse_path(self._store.database.kinds, exchange.path))
         if exchange.method not in {"GET", "HEAD"}:
             raise not_allowed()
         if path == "/version":
-            return Whole.of(discovery.version())
+            return FullResponse.of(discovery.version())
         if path.split("/")[1] in {"healthz", "livez", "readyz"}:
-            return Whole(b"ok", kind=_TEXT)
-        return self._discovered(exchange, words)
+            return FullResponse(b"ok", media_type=_TEXT)
+        return self._discover(exchange, segments)
 
-    def _discovered(self, exchange: Exchange, words: list[str]) -> Answer:
+    def _discover(self, exchange: Exchange, segments: list[str]) -> Response:
         kinds, accept = self._store.database.kinds, exchange.headers.get("accept", "")
-        if words in (["api"], ["apis"]) and "as=APIGroupDiscoveryList" in accept:
-            return Whole.of(discovery.aggregated(kinds, core=words == ["api"]), kind=discovery.AGGREGATED)
-        if words == ["openapi", "v2"] and "protobuf" in accept:
-            return Whole(openapi.V2_PROTOBUF, kind=_PROTOBUF)
-        found = _documented(kinds, words[1:]) if words[0] == "openapi" else _told(kinds, words, exchange)
-        if found is None:
+        if segments in (["api"], ["apis"]) and "as=APIGroupDiscoveryList" in accept:
+            return FullResponse.of(
+                discovery.aggregated(kinds, core=segments == ["api"]), media_type=discovery.AGGREGATED
+            )
+        if segments == ["openapi", "v2"] and "protobuf" in accept:
+            return FullResponse(openapi.V2_PROTOBUF, media_type=_OPENAPI_PROTOBUF)
+        document = (
+            _openapi_document(kinds, segments[1:])
+            if segments[0] == "openapi"
+            else _discovery_document(kinds, segments, exchange)
+        )
+        if document is None:
             raise no_such_path()
-        return Whole.of(found)
+        return FullResponse.of(document)
 
-    async def _said_of_faults(self, exchange: Exchange, path: str) -> Answer:
-        if exchange.client not in _HERE:
+    async def _handle_faults(self, exchange: Exchange, path: str) -> Response:
+        if exchange.client not in _LOOPBACK:
             raise no_such_path()
         if path == "/faults/restart" and exchange.method == "POST" and self._restart is not None:
             body = await exchange.body()
-            wanted = document_of(body, JSON) if body else {}
-            lost = isinstance(wanted, dict) and bool(wanted.get("loseHistory"))
-            # The answer goes out first: a restart ends all connections.
-            chore = asyncio.ensure_future(_soon(self._restart, lost))
-            self._chores.add(chore)
-            chore.add_done_callback(self._chores.discard)
+            options = decode_document(body, JSON) if body else {}
+            lose_history = isinstance(options, dict) and bool(options.get("loseHistory"))
+            # Respond first: a restart closes all connections.
+            task = asyncio.ensure_future(_restart_soon(self._restart, lose_history))
+            self._restarts.add(task)
+            task.add_done_callback(self._restarts.discard)
         elif path != "/faults":
             raise no_such_path()
         elif exchange.method == "POST":
-            self._faults.read(document_of(await exchange.body(), JSON))
+            self._faults.add_from_request(decode_document(await exchange.body(), JSON))
         elif exchange.method == "DELETE":
             self._faults.clear()
         elif exchange.method != "GET":
             raise not_allowed()
-        return Whole.of({"faults": self._faults.shown()})
+        return FullResponse.of({"faults": self._faults.to_list()})
 
-    def _is_known(self, exchange: Exchange) -> bool:
+    def _is_authenticated(self, exchange: Exchange) -> bool:
         scheme, _, token = exchange.headers.get("authorization", "").partition(" ")
-        given = token.strip().encode("latin-1", "replace")
-        return scheme.lower() == "bearer" and any(hmac.compare_digest(given, known) for known in self._tokens)
+        presented = token.strip().encode("latin-1", "replace")
+        return scheme.lower() == "bearer" and any(hmac.compare_digest(presented, known) for known in self._tokens)
 
 
-def _told(kinds: Kinds, words: list[str], exchange: Exchange) -> Raw | None:
-    """What there is, told group by group."""
-    match words:
+def _discovery_document(kinds: Kinds, segments: list[str], exchange: Exchange) -> Raw | None:
+    """A document of unaggregated discovery."""
+    match segments:
         case ["api"]:
             return discovery.core_versions(exchange.headers.get("host", ""))
         case ["apis"]:
@@ -164,11 +172,11 @@ def _told(kinds: Kinds, words: list[str], exchange: Exchange) -> Raw | None:
             return discovery.group(kinds, group)
         case ["apis", group, version]:
             return discovery.resources(kinds, group, version)
-    return _ROOT if words == [""] else None
+    return _ROOT_PATHS if segments == [""] else None
 
 
-def _documented(kinds: Kinds, words: list[str]) -> Raw | None:
-    match words:
+def _openapi_document(kinds: Kinds, segments: list[str]) -> Raw | None:
+    match segments:
         case ["v2"]:
             return openapi.v2()
         case ["v3"]:
@@ -180,18 +188,18 @@ def _documented(kinds: Kinds, words: list[str]) -> Raw | None:
     return None
 
 
-async def _soon(restart: Callable[[bool], Awaitable[None]], lost: bool) -> None:  # noqa: FBT001 - passed on
+async def _restart_soon(restart: Callable[[bool], Awaitable[None]], lose_history: bool) -> None:  # noqa: FBT001 - passed on
     await asyncio.sleep(0.05)
-    await restart(lost)
+    await restart(lose_history)
 
 
-def _refused(error: ApiError) -> Whole:
-    return Whole.of(error.status(), error.code, retry_after=int(error.details.get("retryAfterSeconds", 0)))
+def _error_response(error: ApiError) -> FullResponse:
+    return FullResponse.of(error.status(), error.code, retry_after=int(error.details.get("retryAfterSeconds", 0)))
 
 
-def _check_accepted(exchange: Exchange) -> None:
+def _check_accept(exchange: Exchange) -> None:
     accept = exchange.headers.get("accept", "")
     kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")] if accept else []
-    if kinds and not any(kind in _KNOWN for kind in kinds):
-        told = f"only the following media types are accepted: {JSON}"
-        raise ApiError(406, "NotAcceptable", told)
+    if kinds and not any(kind in _ACCEPTED_TYPES for kind in kinds):
+        message = f"only the following media types are accepted: {JSON}"
+        raise ApiError(406, "NotAcceptable", message)

@@ -1,4 +1,4 @@
-"""Bodies of requests: read whole, no longer than any object may be, as JSON or YAML; what is broken is said with its place."""
+"""Request bodies: read up to the size limit and decode JSON, YAML or protobuf; syntax errors name line and column."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from linkwise.embedded.kinds.protobuf import PROTOBUF, decode_object
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
-__all__ = ["JSON", "LARGEST", "YAML", "document_of", "object_of", "read_body"]
+__all__ = ["JSON", "MAX_BODY_BYTES", "YAML", "decode_body", "decode_document", "read_body"]
 
-LARGEST: Final = 3 << 20
+MAX_BODY_BYTES: Final = 3 << 20
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
-_DEEPEST: Final = 200
-_MOST: Final = 500_000
-"""values in one object"""
+_MAX_DEPTH: Final = 200
+_MAX_VALUES: Final = 500_000
+"""per document"""
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: what looks like a time is a text."""
+    """YAML as Kubernetes reads it: timestamps stay strings."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -35,91 +35,91 @@ _Loader.yaml_implicit_resolvers = {
 
 
 async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], length: str) -> bytes:
-    """The whole body; RefusedError if it is too long."""
-    if length.isdecimal() and int(length) > LARGEST:
-        raise too_large(LARGEST)
-    parts, size = [], 0
+    """The complete body; ApiError 413 if it is too large."""
+    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
+        raise too_large(MAX_BODY_BYTES)
+    chunks, size = [], 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise ConnectionError("the client is gone")
-        parts.append(part := message.get("body", b""))
-        size += len(part)
-        if size > LARGEST:
-            raise too_large(LARGEST)
+        chunks.append(chunk := message.get("body", b""))
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise too_large(MAX_BODY_BYTES)
         if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def document_of(body: bytes, kind: str) -> Any:  # noqa: ANN401 - JSON
-    """What a body says; RefusedError with line and column if it says nothing."""
-    if kind == PROTOBUF:
+def decode_document(body: bytes, media_type: str) -> Any:  # noqa: ANN401 - JSON
+    """Decode a body; ApiError 400 with line and column if it is malformed."""
+    if media_type == PROTOBUF:
         return decode_object(body)
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise bad_request(f"the body is no UTF-8: byte {error.start}") from error
-    plain = kind == YAML or kind.endswith("+yaml")
-    if not plain and kind != JSON and not kind.endswith("+json"):
+        raise bad_request(f"the body is not valid UTF-8: byte {error.start}") from error
+    is_yaml = media_type == YAML or media_type.endswith("+yaml")
+    if not is_yaml and media_type != JSON and not media_type.endswith("+json"):
         raise unknown_format((JSON, YAML, PROTOBUF))
-    return _yaml(text) if plain and body.lstrip()[:1] not in {b"{", b"["} else _json(body, text)
+    return _decode_yaml(text) if is_yaml and body.lstrip()[:1] not in {b"{", b"["} else _decode_json(body, text)
 
 
-def object_of(body: bytes, kind: str) -> dict[str, Any]:
-    """The object in a body."""
-    found = document_of(body, kind or JSON)
-    if not isinstance(found, dict):
-        raise bad_request(f"couldn't get version/kind; the body is no object but {type(found).__name__}")
-    return found
+def decode_body(body: bytes, media_type: str) -> dict[str, Any]:
+    """Decode a body that must be an object."""
+    document = decode_document(body, media_type or JSON)
+    if not isinstance(document, dict):
+        raise bad_request(f"couldn't get version/kind; the body must be an object, not {type(document).__name__}")
+    return document
 
 
-def _json(body: bytes, text: str) -> Any:  # noqa: ANN401 - JSON
+def _decode_json(body: bytes, text: str) -> Any:  # noqa: ANN401 - JSON
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        line, column, said = _place(text, error)
+        line, column, problem = _locate_error(text, error)
         raise bad_request(
-            f"couldn't get version/kind; json parse error: line {line}, column {column}: {said}"
+            f"couldn't get version/kind; json parse error: line {line}, column {column}: {problem}"
         ) from error
 
 
-def _place(text: str, error: Exception) -> tuple[int, int, str]:
-    """Where JSON breaks off: msgspec counts bytes only, the standard library tells lines and columns."""
+def _locate_error(text: str, error: Exception) -> tuple[int, int, str]:
+    """Line and column of a JSON syntax error; msgspec only reports the byte offset."""
     try:
         json.loads(text)
-    except json.JSONDecodeError as found:
-        return found.lineno, found.colno, found.msg
+    except json.JSONDecodeError as json_error:
+        return json_error.lineno, json_error.colno, json_error.msg
     except RecursionError:
         return 1, 1, "nested too deeply"
     return 1, 1, str(error)
 
 
-def _yaml(text: str) -> Any:  # noqa: ANN401 - JSON
+def _decode_yaml(text: str) -> Any:  # noqa: ANN401 - JSON
     try:
-        found = yaml.load(text, _Loader)  # noqa: S506 - a safe loader, with fewer kinds of values
-        _check_values(found)
+        document = yaml.load(text, _Loader)  # noqa: S506 - a safe loader, with fewer types
+        _check_values(document)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise bad_request(f"yaml: {place}{error.problem or error.context}") from error
+        position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise bad_request(f"yaml: {position}{error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise bad_request(f"yaml: {error}") from error
-    return found
+    return document
 
 
-def _check_values(found: object) -> None:
-    """Only what JSON has; aliases may not make a small text a large object."""
-    waiting, count = [(found, 0)], 0
-    while waiting:
-        value, depth = waiting.pop()
+def _check_values(document: object) -> None:
+    """Accept only JSON values, and reject alias bombs."""
+    stack, count = [(document, 0)], 0
+    while stack:
+        value, depth = stack.pop()
         count += 1
-        if depth > _DEEPEST or count > _MOST:
-            raise ValueError("nested too deeply, or too much of it")
+        if depth > _MAX_DEPTH or count > _MAX_VALUES:
+            raise ValueError("the document is nested too deeply or too large")
         if isinstance(value, dict):
-            if strange := [key for key in value if not isinstance(key, str)]:
-                raise ValueError(f"the key {strange[0]!r} is no text")
-            waiting += [(inner, depth + 1) for inner in value.values()]
+            if invalid := [key for key in value if not isinstance(key, str)]:
+                raise ValueError(f"the key {invalid[0]!r} is not a string")
+            stack += [(inner, depth + 1) for inner in value.values()]
         elif isinstance(value, list):
-            waiting += [(inner, depth + 1) for inner in value]
+            stack += [(inner, depth + 1) for inner in value]
         elif value is not None and not isinstance(value, (str, int, float)):
-            raise ValueError(f"{value!r} can't be written as JSON")
+            raise ValueError(f"{value!r} is not a JSON value")

@@ -1,9 +1,9 @@
-"""Faults on demand: what goes wrong with which requests, how often, and what the server did before it went wrong.
+"""Fault injection: which requests fail, how, how often, and whether the server handled them first.
 
 faults.add(Fault("delay", seconds=0.5))                         every request is slow
 faults.add(Fault("answer", on="POST", path="/binding$", code=409, times=3))
-faults.add(Fault("reset", on="POST", path="/binding$", landed=True))   written, but nobody is told
-faults.add(Fault("drop", on="WATCH", path="/pods$", times=5))   five changes that watches never tell
+faults.add(Fault("reset", on="POST", path="/binding$", landed=True))   written, but the client gets no response
+faults.add(Fault("drop", on="WATCH", path="/pods$", times=5))   five events are missing from watches
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from linkwise.embedded.api_errors import ApiError, bad_request
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Fault", "Faults", "said_instead"]
+__all__ = ["Fault", "Faults", "fault_response"]
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_TOLD: Final = frozenset({"drop", "repeat", "cut", "expire"})
-"""faults of single changes that a watch tells"""
+_EVENT_FAULTS: Final = frozenset({"drop", "repeat", "cut", "expire"})
+"""faults of single watch events"""
 _REASONS: Final = {
     408: "Timeout",
     409: "Conflict",
@@ -37,102 +37,101 @@ _REASONS: Final = {
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something that goes wrong.
+    """An injected fault.
 
-    `delay` waits before anything is done; `answer` gives `code` instead of what the server would say; `reset` ends the
-    connection without an answer; `hang` never answers. With `landed` the request is carried out before that. For changes
-    that a watch tells: `drop` leaves one out, `repeat` tells it twice, `cut` ends the connection before it, `expire` ends
-    the watch with 410 before it.
+    `delay` waits before the request is handled; `answer` responds with `code`; `reset` closes the connection without a
+    response; `hang` never responds. With `landed` the request is handled first. For watch events: `drop` omits an event,
+    `repeat` sends it twice, `cut` closes the connection before it, `expire` ends the watch with 410 before it.
     """
 
     do: Literal["delay", "answer", "reset", "hang", "drop", "repeat", "cut", "expire"]
     on: str = "*"
-    """a method, WATCH, WRITE for all that change something, or * for all"""
+    """a method, WATCH, WRITE for all writes, or * for all requests"""
     path: str = ""
-    """an expression that is looked for in the path; empty for all"""
+    """a regular expression searched in the path; empty for all"""
     seconds: float = 0.0
     code: int = 500
     landed: bool = False
     times: int = 1
-    """how often; 0 for as long as it stays"""
+    """how often; 0 for unlimited"""
     chance: float = 1.0
     skip: int = 0
-    """how many go well before that"""
+    """matching requests that succeed first"""
     retry_after: int = 0
-    """seconds that an answer asks for"""
+    """seconds, sent as Retry-After"""
 
-    def concerns(self, verb: str, path: str) -> bool:
-        """Whether a request is one of those."""
+    def matches(self, verb: str, path: str) -> bool:
+        """Whether the fault applies to a request."""
         same = self.on in {"*", verb} or (self.on == "WRITE" and verb in _WRITES)
         return same and re.search(self.path, path) is not None
 
 
 @dataclass(slots=True)
-class _Set:
+class _ActiveFault:
     fault: Fault
-    met: int = 0
+    matched: int = 0
     done: int = 0
 
 
 @dataclass(slots=True)
 class Faults:
-    """All that goes wrong now."""
+    """The active faults."""
 
     seed: int = 0
-    _set: list[_Set] = field(default_factory=list)
-    _chance: random.Random = field(init=False)
+    _active: list[_ActiveFault] = field(default_factory=list)
+    _random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
-        self._chance = random.Random(self.seed)  # noqa: S311 - the same faults for the same seed
+        self._random = random.Random(self.seed)  # noqa: S311 - the same faults for the same seed
 
     def add(self, *faults: Fault) -> None:
-        """Let these happen too."""
+        """Add faults."""
         for fault in faults:
             re.compile(fault.path)
-            self._set.append(_Set(fault))
+            self._active.append(_ActiveFault(fault))
 
     def clear(self) -> None:
-        """Let all go well."""
-        self._set.clear()
+        """Remove all faults."""
+        self._active.clear()
 
-    def met(self, verb: str, path: str) -> list[Fault]:
-        """What goes wrong with a request; each counts as done with that."""
-        return self._met(verb, path, told=False) if self._set else []
+    def on_request(self, verb: str, path: str) -> list[Fault]:
+        """The faults of a request; counts them as done."""
+        return self._fire(verb, path, on_event=False) if self._active else []
 
-    def told(self, path: str) -> Fault | None:
-        """What goes wrong with a change that a watch is about to tell."""
-        return next(iter(self._met("WATCH", path, told=True)), None) if self._set else None
+    def on_event(self, path: str) -> Fault | None:
+        """The fault of a watch event, if any."""
+        return next(iter(self._fire("WATCH", path, on_event=True)), None) if self._active else None
 
-    def shown(self) -> list[dict[str, Any]]:
-        """All faults, and how often they happened."""
-        return [{**msgspec.to_builtins(found.fault), "done": found.done} for found in self._set]
+    def to_list(self) -> list[dict[str, Any]]:
+        """All faults, and how often each was injected."""
+        return [{**msgspec.to_builtins(active.fault), "done": active.done} for active in self._active]
 
-    def read(self, given: object) -> None:
-        """Add what a request says: one fault or a list of them."""
+    def add_from_request(self, body: object) -> None:
+        """Add one fault, or a list of faults, from a request body."""
         try:
-            wanted: Iterable[Fault] = msgspec.convert(given if isinstance(given, list) else [given], list[Fault])
-            self.add(*wanted)
+            faults: Iterable[Fault] = msgspec.convert(body if isinstance(body, list) else [body], list[Fault])
+            self.add(*faults)
         except (msgspec.ValidationError, re.error) as error:
-            raise bad_request(f"no such fault: {error}") from error
+            raise bad_request(f"invalid fault: {error}") from error
 
-    def _met(self, verb: str, path: str, *, told: bool) -> list[Fault]:
-        found = []
-        for one in tuple(self._set):
-            fault = one.fault
-            if (fault.do in _TOLD) is not told or not fault.concerns(verb, path):
+    def _fire(self, verb: str, path: str, *, on_event: bool) -> list[Fault]:
+        fired = []
+        for active in tuple(self._active):
+            fault = active.fault
+            if (fault.do in _EVENT_FAULTS) is not on_event or not fault.matches(verb, path):
                 continue
-            one.met += 1
-            over = fault.times and one.done >= fault.times
-            if over or one.met <= fault.skip or self._chance.random() >= fault.chance:
+            active.matched += 1
+            exhausted = fault.times and active.done >= fault.times
+            if exhausted or active.matched <= fault.skip or self._random.random() >= fault.chance:
                 continue
-            one.done += 1
-            found.append(fault)
-        return found
+            active.done += 1
+            fired.append(fault)
+        return fired
 
 
-def said_instead(fault: Fault) -> ApiError:
-    """The answer of a fault."""
-    words = {409: "the object has been modified; please apply your changes to the latest version and try again"}
-    told = words.get(fault.code, "the server fails because it was told to")
+def fault_response(fault: Fault) -> ApiError:
+    """The Status that a fault responds with."""
+    messages = {409: "the object has been modified; please apply your changes to the latest version and try again"}
+    message = messages.get(fault.code, "injected fault")
     details = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else {}
-    return ApiError(fault.code, _REASONS.get(fault.code, "Unknown"), told, details)
+    return ApiError(fault.code, _REASONS.get(fault.code, "Unknown"), message, details)

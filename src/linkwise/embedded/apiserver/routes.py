@@ -1,8 +1,4 @@
-"""Requests for objects: what the path and the method mean, and how the answer is written for this client.
-
-Paths of the API taken apart: which kind, in which namespace, which object, which part of it.
-"""
-# Joined from routes, paths: one docstring for all.
+"""Object routes: from path and method to a store call, and the response as the client accepts it."""
 
 from __future__ import annotations
 
@@ -14,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from linkwise.embedded.api_errors import ApiError, bad_request, no_such_path, not_allowed, success
-from linkwise.embedded.apiserver.bodies import JSON, object_of
-from linkwise.embedded.apiserver.request import Listed, Whole
-from linkwise.embedded.apiserver.subresources import part_answer
-from linkwise.embedded.apiserver.watch_responses import Failed, Watched
-from linkwise.embedded.apiserver.write_requests import given_object, patch, written
+from linkwise.embedded.apiserver.bodies import JSON, decode_body
+from linkwise.embedded.apiserver.request import FullResponse, ListResponse
+from linkwise.embedded.apiserver.subresources import handle_subresource
+from linkwise.embedded.apiserver.watch_responses import FailedWatch, WatchResponse
+from linkwise.embedded.apiserver.write_requests import object_response, patch, read_object
 from linkwise.embedded.kubectl.tables import Table
 from linkwise.embedded.storage.collection import encode
 from linkwise.embedded.storage.lists import ListOptions, version_of
@@ -26,7 +22,7 @@ from linkwise.embedded.writes.delete import DeleteOptions
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.faults import Faults
-    from linkwise.embedded.apiserver.request import Answer, Exchange
+    from linkwise.embedded.apiserver.request import Exchange, Response
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Stored
@@ -34,172 +30,174 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
-__all__ = ["Objects", "Place", "place_of"]
+__all__ = ["Objects", "RequestPath", "parse_path"]
 
-BOOKMARKS: Final = 60.0  # seconds
-_LONGEST: Final = (1800.0, 3600.0)
-"""of a watch that does not say how long it wants to be"""
-_AT_ONCE: Final = 100
+BOOKMARK_INTERVAL: Final = 60.0  # seconds
+_DEFAULT_TIMEOUT: Final = (1800.0, 3600.0)
+"""range of the random timeout, in seconds, of watches without timeoutSeconds"""
+_BATCH_SIZE: Final = 100
 
 
 class Objects:
-    """Answers requests for objects."""
+    """Handles requests for objects."""
 
-    def __init__(self, store: Store, faults: Faults, bookmarks: float = BOOKMARKS) -> None:
-        self.ending = asyncio.Event()
-        """set when watches have to end"""
-        self._store, self._faults, self._bookmarks = store, faults, bookmarks
+    def __init__(self, store: Store, faults: Faults, bookmark_interval: float = BOOKMARK_INTERVAL) -> None:
+        self.shutdown = asyncio.Event()
+        """set when watches must end"""
+        self._store, self._faults, self._bookmark_interval = store, faults, bookmark_interval
 
-    async def answer(self, exchange: Exchange, place: Place) -> Answer:
-        """What to say."""
-        if place.subresource:
-            return await part_answer(self._store, exchange, place)
-        if place.name:
-            return await self._one(exchange, place)
-        return await self._many(exchange, place)
+    async def handle(self, exchange: Exchange, request_path: RequestPath) -> Response:
+        """Handle a request for an object, a collection or a subresource."""
+        if request_path.subresource:
+            return await handle_subresource(self._store, exchange, request_path)
+        if request_path.name:
+            return await self._handle_object(exchange, request_path)
+        return await self._handle_collection(exchange, request_path)
 
-    async def _many(self, exchange: Exchange, place: Place) -> Answer:
-        resource, namespace = place.resource, place.namespace
+    async def _handle_collection(self, exchange: Exchange, request_path: RequestPath) -> Response:
+        resource, namespace = request_path.resource, request_path.namespace
         if exchange.method == "POST" and bool(namespace) == resource.namespaced:
-            document = await given_object(self._store, exchange, place)
-            stored = self._store.create(resource, document, namespace, dry_run=is_dry(exchange))
-            return self._shown(exchange, resource, stored, 201)
+            document = await read_object(self._store, exchange, request_path)
+            stored = self._store.create(resource, document, namespace, dry_run=is_dry_run(exchange))
+            return self._object_response(exchange, resource, stored, 201)
         if exchange.method not in {"GET", "HEAD", "DELETE"}:
             raise not_allowed()
-        words = exchange.query.get("labelSelector", ""), exchange.query.get("fieldSelector", "")
-        selector = self._store.select(resource, namespace, *words)
+        selectors = exchange.query.get("labelSelector", ""), exchange.query.get("fieldSelector", "")
+        selector = self._store.select(resource, namespace, *selectors)
         if exchange.method == "DELETE":
-            return await self._delete_many(exchange, place, selector)
-        if exchange.watching:
-            return self._watched(exchange, resource, selector)
-        return await self._listed(exchange, resource, selector)
+            return await self._delete_collection(exchange, request_path, selector)
+        if exchange.is_watch:
+            return self._watch(exchange, resource, selector)
+        return await self._list(exchange, resource, selector)
 
-    async def _one(self, exchange: Exchange, place: Place) -> Answer:
-        store, resource, name, namespace = self._store, place.resource, place.name, place.namespace
+    async def _handle_object(self, exchange: Exchange, request_path: RequestPath) -> Response:
+        store, resource, name, namespace = self._store, request_path.resource, request_path.name, request_path.namespace
         match exchange.method:
             case "GET" | "HEAD":
-                if exchange.watching:
+                if exchange.is_watch:
                     selector = store.select(resource, namespace, "", f"metadata.name={name}")
-                    return self._watched(exchange, resource, selector)
+                    return self._watch(exchange, resource, selector)
                 stored = store.get(resource, name, namespace)
             case "PUT":
-                document = await given_object(store, exchange, place)
-                stored = store.replace(resource, name, namespace, document, dry_run=is_dry(exchange))
+                document = await read_object(store, exchange, request_path)
+                stored = store.replace(resource, name, namespace, document, dry_run=is_dry_run(exchange))
             case "PATCH":
-                stored, new = await patch(store, exchange, place)
-                return self._shown(exchange, resource, stored, 201 if new else 200)
+                stored, created = await patch(store, exchange, request_path)
+                return self._object_response(exchange, resource, stored, 201 if created else 200)
             case "DELETE":
-                options = await _options(exchange)
-                stored, gone = store.delete(resource, name, namespace, options)
-                if gone and not resource.returns_deleted_object:
-                    return Whole.of(success(resource, name, stored.uid))
+                options = await _delete_options(exchange)
+                stored, removed = store.delete(resource, name, namespace, options)
+                if removed and not resource.returns_deleted_object:
+                    return FullResponse.of(success(resource, name, stored.uid))
             case _:
                 raise not_allowed()
-        return self._shown(exchange, resource, stored)
+        return self._object_response(exchange, resource, stored)
 
-    async def _listed(self, exchange: Exchange, resource: Resource, selector: Selector) -> Answer:
+    async def _list(self, exchange: Exchange, resource: Resource, selector: Selector) -> Response:
         query = exchange.query
         limit = query.get("limit") or "0"
         if not limit.isdecimal():
             raise bad_request(f'limit: Invalid value: "{limit}"')
-        asked = ListOptions(
+        options = ListOptions(
             int(limit),
             query.get("continue", ""),
             query.get("resourceVersion", ""),
             query.get("resourceVersionMatch", ""),
         )
-        page = self._store.list(resource, selector, asked)
+        page = self._store.list(resource, selector, options)
         if wants_table(exchange):
-            return await self._tabled(exchange, resource, page.items, page.version, page.continue_token)
+            return await self._list_table(exchange, resource, page.items, page.version, page.continue_token)
         meta = {"resourceVersion": str(page.version)} | (
             {"continue": page.continue_token} if page.continue_token else {}
         )
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta}
-        begin = encode(head)[:-1] + b',"items":['
-        return Listed(
-            begin, page.items, lambda items: b",".join(self._store.convert(resource, one).data for one in items)
+        prefix = encode(head)[:-1] + b',"items":['
+        return ListResponse(
+            prefix, page.items, lambda items: b",".join(self._store.convert(resource, stored).data for stored in items)
         )
 
-    async def _tabled(
-        self, exchange: Exchange, resource: Resource, items: list[Stored], version: int, rest: str
-    ) -> Answer:
+    async def _list_table(
+        self, exchange: Exchange, resource: Resource, items: list[Stored], version: int, continue_token: str
+    ) -> Response:
         table = self._table(exchange, resource)
-        parts = []
-        for start in range(0, len(items), _AT_ONCE):
-            parts.append(encode(table.rows(items[start : start + _AT_ONCE]))[1:-1])
+        rows = []
+        for start in range(0, len(items), _BATCH_SIZE):
+            rows.append(encode(table.rows(items[start : start + _BATCH_SIZE]))[1:-1])
             await asyncio.sleep(0)
-        head = table.whole((), version, rest)
-        return Whole(encode(head).removesuffix(b"[]}") + b"[" + b",".join(parts) + b"]}")
+        head = table.document((), version, continue_token)
+        return FullResponse(encode(head).removesuffix(b"[]}") + b"[" + b",".join(rows) + b"]}")
 
-    def _watched(self, exchange: Exchange, resource: Resource, selector: Selector) -> Answer:
+    def _watch(self, exchange: Exchange, resource: Resource, selector: Selector) -> Response:
         query = exchange.query
-        initial = exchange.flag("sendInitialEvents")
+        send_initial_end = exchange.flag("sendInitialEvents")
         version = version_of(query.get("resourceVersion", ""))
         try:
-            watch = self._store.watch(resource, selector, version if version and not initial else None)
+            watch = self._store.watch(resource, selector, version if version and not send_initial_end else None)
         except ApiError as error:
-            return Failed(error)
+            return FailedWatch(error)
         if query.get("sendInitialEvents") == "false" and not version:
             watch.skip_initial()
-        seconds = query.get("timeoutSeconds", "")
-        return Watched(
+        timeout = query.get("timeoutSeconds", "")
+        return WatchResponse(
             resource=resource,
             watch=watch,
             faults=self._faults,
-            line=self._line(exchange, resource),
-            seconds=float(seconds) if seconds.isdecimal() and int(seconds) else random.uniform(*_LONGEST),  # noqa: S311 - no secret
-            bookmarks=self._bookmarks if exchange.flag("allowWatchBookmarks") else 0.0,
+            encode_event=self._event_encoder(exchange, resource),
+            timeout=float(timeout) if timeout.isdecimal() and int(timeout) else random.uniform(*_DEFAULT_TIMEOUT),  # noqa: S311 - no secret
+            bookmark_interval=self._bookmark_interval if exchange.flag("allowWatchBookmarks") else 0.0,
             version=lambda: self._store.version,
-            ending=self.ending,
-            initial=initial,
+            shutdown=self.shutdown,
+            send_initial_end=send_initial_end,
         )
 
-    def _line(self, exchange: Exchange, resource: Resource) -> Any:  # noqa: ANN401 - a function
-        store, kept = self._store, self._store.database.kinds.storage_version(resource) == resource
+    def _event_encoder(self, exchange: Exchange, resource: Resource) -> Any:  # noqa: ANN401 - a function
+        store, is_storage_version = self._store, self._store.database.kinds.storage_version(resource) == resource
         if not wants_table(exchange):
 
-            def plain(event: WatchEvent) -> bytes:
-                if event.line and kept:
+            def encode_object(event: WatchEvent) -> bytes:
+                if event.line and is_storage_version:
                     return event.line
                 return b'{"type":"%s","object":%s}\n' % (
                     event.type.encode(),
                     store.convert(resource, event.stored).data,
                 )
 
-            return plain
-        table, told = self._table(exchange, resource), False
+            return encode_object
+        table, columns_sent = self._table(exchange, resource), False
 
-        def tabled(event: WatchEvent) -> bytes:
-            nonlocal told
-            whole = table.whole([event.stored], event.stored.version, columns=not told)
-            told = True
-            return encode({"type": event.type, "object": whole}) + b"\n"
+        def encode_table(event: WatchEvent) -> bytes:
+            nonlocal columns_sent
+            document = table.document([event.stored], event.stored.version, columns=not columns_sent)
+            columns_sent = True
+            return encode({"type": event.type, "object": document}) + b"\n"
 
-        return tabled
+        return encode_table
 
-    async def _delete_many(self, exchange: Exchange, place: Place, selector: Selector) -> Answer:
-        options = await _options(exchange)
-        resource, deleted = place.resource, []
+    async def _delete_collection(self, exchange: Exchange, request_path: RequestPath, selector: Selector) -> Response:
+        options = await _delete_options(exchange)
+        resource, deleted = request_path.resource, []
         for number, stored in enumerate(self._store.list(resource, selector).items, 1):
             try:
                 deleted.append(self._store.delete(resource, stored.name, stored.namespace, options)[0])
             except ApiError as error:
                 if error.code not in {403, 404}:
                     raise
-            if number % _AT_ONCE == 0:
+            if number % _BATCH_SIZE == 0:
                 await asyncio.sleep(0)
         head = {
             "kind": f"{resource.kind}List",
             "apiVersion": resource.api_version,
             "metadata": {"resourceVersion": str(self._store.version)},
         }
-        begin = encode(head)[:-1] + b',"items":['
-        return Listed(begin, deleted, lambda items: b",".join(self._store.convert(resource, one).data for one in items))
+        prefix = encode(head)[:-1] + b',"items":['
+        return ListResponse(
+            prefix, deleted, lambda items: b",".join(self._store.convert(resource, stored).data for stored in items)
+        )
 
-    def _shown(self, exchange: Exchange, resource: Resource, stored: Stored, code: int = 200) -> Answer:
+    def _object_response(self, exchange: Exchange, resource: Resource, stored: Stored, code: int = 200) -> Response:
         if wants_table(exchange):
-            return Whole.of(self._table(exchange, resource).whole([stored], stored.version), code)
-        return written(self._store, resource, stored, code)
+            return FullResponse.of(self._table(exchange, resource).document([stored], stored.version), code)
+        return object_response(self._store, resource, stored, code)
 
     def _table(self, exchange: Exchange, resource: Resource) -> Table:
         served = self._store.database.kinds.served(resource)
@@ -207,39 +205,41 @@ class Objects:
 
 
 def wants_table(exchange: Exchange) -> bool:
-    """Whether the client would rather have a table."""
+    """Whether the client prefers a Table."""
     first = exchange.headers.get("accept", "").partition(",")[0]
     return "as=Table" in first and "v=v1beta1" not in first
 
 
-def is_dry(exchange: Exchange) -> bool:
-    """Whether nothing is to be written."""
-    word = exchange.query.get("dryRun", "")
-    if word not in {"", "All"}:
-        raise bad_request(f'dryRun: Unsupported value: "{word}": supported values: "All"')
-    return word == "All"
+def is_dry_run(exchange: Exchange) -> bool:
+    """Whether the request is a dry run."""
+    value = exchange.query.get("dryRun", "")
+    if value not in {"", "All"}:
+        raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+    return value == "All"
 
 
-async def _options(exchange: Exchange) -> DeleteOptions:
+async def _delete_options(exchange: Exchange) -> DeleteOptions:
     body, query = await exchange.body(), exchange.query
     try:
-        given = object_of(body, exchange.content or JSON) if body else {}
-        options = msgspec.convert({key: value for key, value in given.items() if value is not None}, DeleteOptions)
+        body_options = decode_body(body, exchange.content_type or JSON) if body else {}
+        options = msgspec.convert(
+            {key: value for key, value in body_options.items() if value is not None}, DeleteOptions
+        )
     except msgspec.ValidationError as error:
         raise bad_request(f"DeleteOptions: {error}") from error
     if (grace := query.get("gracePeriodSeconds", "")).isdecimal():
         options.grace_period_seconds = int(grace)
     options.propagation_policy = query.get("propagationPolicy") or options.propagation_policy
-    options.dry_run = ["All"] if is_dry(exchange) else options.dry_run
+    options.dry_run = ["All"] if is_dry_run(exchange) else options.dry_run
     return options
 
 
-_OF_SPACES = ("status", "finalize")
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What a path means."""
+class RequestPath:
+    """Resource, namespace, name and subresource of a path."""
 
     resource: Resource
     namespace: str = ""
@@ -247,17 +247,21 @@ class Place:
     subresource: str = ""
 
 
-def place_of(kinds: Kinds, path: str) -> Place:
-    """What a path below /api or /apis means; RefusedError if it means nothing."""
-    words = path.strip("/").split("/")
-    if words[0] == "api" and len(words) > 2:
-        group, version, rest = "", words[1], words[2:]
-    elif words[0] == "apis" and len(words) > 3:
-        group, version, rest = words[1], words[2], words[3:]
+def parse_path(kinds: Kinds, path: str) -> RequestPath:
+    """Parse a path below /api or /apis; ApiError 404 if nothing is served there."""
+    segments = path.strip("/").split("/")
+    if segments[0] == "api" and len(segments) > 2:
+        group, version, rest = "", segments[1], segments[2:]
+    elif segments[0] == "apis" and len(segments) > 3:
+        group, version, rest = segments[1], segments[2], segments[3:]
     else:
         raise no_such_path()
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and not (not group and len(rest) == 3 and rest[2] in _OF_SPACES):
+    if (
+        rest[0] == "namespaces"
+        and len(rest) > 2
+        and not (not group and len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES)
+    ):
         namespace, rest = rest[1], rest[2:]
     if len(rest) > 3 or not all(rest):
         raise no_such_path()
@@ -265,4 +269,4 @@ def place_of(kinds: Kinds, path: str) -> Place:
     resource = kinds.by_path(group, version, plural)
     if (namespace and not resource.namespaced) or (name and resource.namespaced and not namespace):
         raise no_such_path()
-    return Place(resource, namespace, name, subresource)
+    return RequestPath(resource, namespace, name, subresource)

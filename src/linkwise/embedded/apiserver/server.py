@@ -1,4 +1,4 @@
-"""The API server on a socket: `async with EmbeddedApi() as api`, and a kubeconfig by which everybody reaches it."""
+"""HTTPS server of the embedded API server: `async with EmbeddedApi() as api`, with a kubeconfig for its clients."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from uvicorn.server import ServerState
 from linkwise.embedded.apiserver.app import Application
 from linkwise.embedded.apiserver.faults import Faults
 from linkwise.embedded.apiserver.request import ABORT
-from linkwise.embedded.apiserver.routes import BOOKMARKS
-from linkwise.embedded.apiserver.tls import certify
+from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL
+from linkwise.embedded.apiserver.tls import make_certificate
 from linkwise.embedded.store import Store
 from linkwise.errors import InputError
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedApi"]
 
-KEEP_ALIVE: Final = 90  # seconds; longer than Go's clients keep an idle connection, so that they end it and not we
+KEEP_ALIVE: Final = 90  # seconds; longer than the idle timeout of Go clients, so that the client closes the connection
 BACKLOG: Final = 512
-_PATIENCE: Final = 2.0  # seconds that requests under way have when the server ends
+_DRAIN_SECONDS: Final = 2.0  # seconds for requests in flight to complete at shutdown
 
 
 class _Protocol(HttpToolsProtocol):
-    """Tells the application how to end a connection without an answer, for those faults."""
+    """Lets fault injection close a connection without a response."""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -46,7 +46,7 @@ class _Protocol(HttpToolsProtocol):
 
 
 class EmbeddedApi:
-    """An API server in memory; it serves as long as the `async with` lasts."""
+    """An in-memory API server; it listens while the `async with` lasts."""
 
     def __init__(  # noqa: PLR0913 - a builder: everything has a default
         self,
@@ -57,50 +57,50 @@ class EmbeddedApi:
         tls: bool = True,
         store: Store | None = None,
         faults: Faults | None = None,
-        bookmarks: float = BOOKMARKS,
+        bookmark_interval: float = BOOKMARK_INTERVAL,
         more_tokens: tuple[str, ...] = (),
-        front: Callable[[Application], Asgi] | None = None,
+        middleware: Callable[[Application], Asgi] | None = None,
     ) -> None:
-        """A server that does not listen yet.
+        """Create a server that does not listen yet.
 
         Args:
-            token: what clients show; a new one if it is empty.
-            port: 0 for any that is free.
-            host: where it listens.
-            tls: kubectl sends its token to nobody else; without it, tests start faster.
-            store: what it serves; a new cluster if there is none.
-            faults: what goes wrong.
-            bookmarks: seconds between those of a watch.
-            more_tokens: are known as well.
-            front: what stands before the application, such as something that notes all requests.
+            token: bearer token of clients; generated if empty.
+            port: 0 for any free port.
+            host: address to listen on.
+            tls: kubectl sends its token only over TLS; without TLS, tests start faster.
+            store: the objects to serve; by default a new, empty cluster.
+            faults: injected faults.
+            bookmark_interval: seconds between watch bookmarks.
+            more_tokens: further accepted tokens.
+            middleware: wraps the ASGI application, for example to record requests.
         """
         self.token: Final = token or secrets.token_urlsafe(24)
         self.store: Final = store or Store()
         self.faults: Final = faults or Faults()
         self.host, self.port = host, port
         names = (["localhost"], list(dict.fromkeys(["127.0.0.1", "::1", host])))
-        self._certificate = certify(*names) if tls else None
+        self._certificate = make_certificate(*names) if tls else None
         self._context: ssl.SSLContext | None = self._certificate.context() if self._certificate else None
         self._tokens = (self.token, *more_tokens)
-        self._bookmarks, self._front = bookmarks, front
+        self._bookmark_interval, self._middleware = bookmark_interval, middleware
         self._state = ServerState()
-        self._application = self._made()
+        self._application = self._create_application()
         self._server: asyncio.Server | None = None
-        self._collecting: asyncio.Task[None] | None = None
+        self._gc_task: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The server's URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self._certificate else 'http'}://{host}:{self.port}"
 
     @property
     def certificate(self) -> str:
-        """What clients have to trust, as PEM; empty without TLS."""
+        """The CA certificate as PEM; empty without TLS."""
         return self._certificate.text if self._certificate else ""
 
     def kubeconfig(self, namespace: str = "default") -> str:
-        """The text of a file by which kubectl and Linkwise reach it."""
+        """A kubeconfig for kubectl and Linkwise."""
         trust = {"certificate-authority-data": _base64(self.certificate)} if self._certificate else {}
         document = {
             "apiVersion": "v1",
@@ -116,38 +116,38 @@ class EmbeddedApi:
 
     async def __aenter__(self) -> Self:
         await self._listen()
-        self._collecting = asyncio.create_task(self.store.garbage_collector.run(), name="collector")
+        self._gc_task = asyncio.create_task(self.store.garbage_collector.run(), name="collector")
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._collecting is not None:
-            self._collecting.cancel()
-            await asyncio.gather(self._collecting, return_exceptions=True)
+        if self._gc_task is not None:
+            self._gc_task.cancel()
+            await asyncio.gather(self._gc_task, return_exceptions=True)
         await self._stop(abruptly=False)
 
-    async def restart(self, *, lose_history: bool = False, down: float = 0.0) -> None:
-        """End all connections at once, and serve again under the same address; no watch can go on if history is lost."""
+    async def restart(self, *, lose_history: bool = False, downtime: float = 0.0) -> None:
+        """Close all connections and listen again at the same address; without history, watches get 410 Expired."""
         await self._stop(abruptly=True)
         if lose_history:
             self.store.database.forget_history()
-        await asyncio.sleep(down)
-        self._application = self._made()
+        await asyncio.sleep(downtime)
+        self._application = self._create_application()
         await self._listen()
 
-    def cut_all(self) -> None:
-        """End every connection without a word; new ones are served."""
+    def abort_connections(self) -> None:
+        """Close all connections without a response; new ones are accepted."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
 
-    def _made(self) -> Application:
-        async def restart(lost: bool) -> None:  # noqa: FBT001 - a seam of one word
-            await self.restart(lose_history=lost)
+    def _create_application(self) -> Application:
+        async def restart(lose_history: bool) -> None:  # noqa: FBT001 - one flag
+            await self.restart(lose_history=lose_history)
 
-        return Application(self.store, self.faults, self._tokens, restart, self._bookmarks)
+        return Application(self.store, self.faults, self._tokens, restart, self._bookmark_interval)
 
     async def _listen(self) -> None:
         config = uvicorn.Config(
-            self._front(self._application) if self._front else self._application,
+            self._middleware(self._application) if self._middleware else self._application,
             http=_Protocol,
             ws="none",
             lifespan="off",
@@ -159,7 +159,7 @@ class EmbeddedApi:
         self._state = ServerState()
         self._server = await asyncio.get_running_loop().create_server(
             lambda: _Protocol(config, self._state, {}),
-            sock=_door(self.host, self.port),
+            sock=_bind_socket(self.host, self.port),
             ssl=self._context,
             backlog=BACKLOG,
         )
@@ -169,36 +169,36 @@ class EmbeddedApi:
         if self._server is None:
             return
         self._server.close()
-        self._application.objects.ending.set()
+        self._application.objects.shutdown.set()
         if not abruptly:
             for connection in tuple(self._state.connections):
                 connection.shutdown()
             await asyncio.sleep(0)
             if tasks := tuple(self._state.tasks):
-                await asyncio.wait(tasks, timeout=_PATIENCE)
-        self.cut_all()
-        me = asyncio.current_task()
-        tasks = tuple(task for task in self._state.tasks if task is not me)
+                await asyncio.wait(tasks, timeout=_DRAIN_SECONDS)
+        self.abort_connections()
+        current = asyncio.current_task()
+        tasks = tuple(task for task in self._state.tasks if task is not current)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_DRAIN_SECONDS):
                 await self._server.wait_closed()
         self._server = None
 
 
-def _door(host: str, port: int) -> socket.socket:
+def _bind_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named because asyncio lets small answers out at once only where it knows that it is TCP.
-    door = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # IPPROTO_TCP is explicit because asyncio sets TCP_NODELAY only on sockets with it.
+    server_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        door.bind((host, port))
+        server_socket.bind((host, port))
     except OSError as error:
-        door.close()
+        server_socket.close()
         raise InputError(f"{host}:{port}: {error.strerror}; choose another port") from error
-    return door
+    return server_socket
 
 
 def _base64(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Parts of objects that have paths of their own: status, scale, binding, eviction, logs."""
+"""Subresources: status, scale, binding, eviction, log and finalize."""
 
 from __future__ import annotations
 
@@ -7,77 +7,83 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from linkwise.embedded.api_errors import ApiError, Cause, bad_request, conflict, invalid, no_such_path, not_allowed
-from linkwise.embedded.apiserver.bodies import JSON, object_of
-from linkwise.embedded.apiserver.request import Whole
-from linkwise.embedded.apiserver.write_requests import given_object, patch, written
+from linkwise.embedded.apiserver.bodies import JSON, decode_body
+from linkwise.embedded.apiserver.request import FullResponse
+from linkwise.embedded.apiserver.write_requests import object_response, patch, read_object
 from linkwise.embedded.kubectl.cells import at_path
 from linkwise.embedded.writes.patch import merge_patch
 
 if TYPE_CHECKING:
-    from linkwise.embedded.apiserver.request import Answer, Exchange
-    from linkwise.embedded.apiserver.routes import Place
+    from linkwise.embedded.apiserver.request import Exchange, Response
+    from linkwise.embedded.apiserver.routes import RequestPath
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
 
-__all__ = ["part_answer"]
+__all__ = ["handle_subresource"]
 
-_DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-async def part_answer(store: Store, exchange: Exchange, place: Place) -> Answer:
-    """What to say to a request for a part of an object."""
-    resource, subresource = place.resource, place.subresource
+async def handle_subresource(store: Store, exchange: Exchange, request_path: RequestPath) -> Response:
+    """Handle a request for a subresource."""
+    resource, subresource = request_path.resource, request_path.subresource
     if resource.group_resource == "namespaces" and subresource == "finalize" and exchange.method == "PUT":
-        return await _finalize(store, exchange, place)
+        return await _finalize(store, exchange, request_path)
     if subresource not in resource.subresources:
         raise no_such_path()
     match subresource:
         case "binding" | "eviction":
-            return await _sent(store, exchange, place)
+            return await _bind_or_evict(store, exchange, request_path)
         case "log":
-            return _log(store, place)
+            return _log(store, request_path)
         case "scale":
-            return await _scale(store, exchange, place)
+            return await _scale(store, exchange, request_path)
     match exchange.method:
         case "GET":
-            stored = store.get(resource, place.name, place.namespace)
+            stored = store.get(resource, request_path.name, request_path.namespace)
         case "PUT" if subresource == "status":
-            document = await given_object(store, exchange, place)
-            dry = exchange.query.get("dryRun") == "All"
-            stored = store.replace(resource, place.name, place.namespace, document, subresource, dry_run=dry)
+            document = await read_object(store, exchange, request_path)
+            dry_run = exchange.query.get("dryRun") == "All"
+            stored = store.replace(
+                resource, request_path.name, request_path.namespace, document, subresource, dry_run=dry_run
+            )
         case "PATCH" if subresource == "status":
-            stored, _ = await patch(store, exchange, place)
+            stored, _ = await patch(store, exchange, request_path)
         case _:
             raise not_allowed()
-    return written(store, resource, stored)
+    return object_response(store, resource, stored)
 
 
-async def _sent(store: Store, exchange: Exchange, place: Place) -> Answer:
-    """A pod is given to a node, or sent away."""
+async def _bind_or_evict(store: Store, exchange: Exchange, request_path: RequestPath) -> Response:
+    """POST to the binding or eviction subresource of a pod."""
     if exchange.method != "POST":
         raise not_allowed()
-    document = object_of(await exchange.body(), exchange.content or JSON)
-    if place.subresource == "binding":
-        store.bind(place.name, place.namespace, document, dry_run=exchange.query.get("dryRun") == "All")
+    document = decode_body(await exchange.body(), exchange.content_type or JSON)
+    if request_path.subresource == "binding":
+        store.bind(request_path.name, request_path.namespace, document, dry_run=exchange.query.get("dryRun") == "All")
     else:
-        store.evict(place.name, place.namespace, document)
-    return Whole.of(_DONE, 201)
+        store.evict(request_path.name, request_path.namespace, document)
+    return FullResponse.of(_CREATED, 201)
 
 
-def _log(store: Store, place: Place) -> Answer:
-    pod = store.get(place.resource, place.name, place.namespace).read()
+def _log(store: Store, request_path: RequestPath) -> Response:
+    pod = store.get(request_path.resource, request_path.name, request_path.namespace).read()
     if not pod["spec"].get("nodeName"):
-        raise bad_request(f"pod {place.name} does not have a host assigned")
+        raise bad_request(f"pod {request_path.name} does not have a host assigned")
     container = pod["spec"]["containers"][0]["name"]
-    raise bad_request(f'container "{container}" in pod "{place.name}" has no logs: its node is simulated')
+    raise bad_request(
+        f'container "{container}" in pod "{request_path.name}" has no logs: containers on simulated nodes do not run'
+    )
 
 
-async def _finalize(store: Store, exchange: Exchange, place: Place) -> Answer:
-    document = object_of(await exchange.body(), exchange.content or JSON)
-    return written(store, place.resource, store.replace(place.resource, place.name, "", document))
+async def _finalize(store: Store, exchange: Exchange, request_path: RequestPath) -> Response:
+    document = decode_body(await exchange.body(), exchange.content_type or JSON)
+    return object_response(
+        store, request_path.resource, store.replace(request_path.resource, request_path.name, "", document)
+    )
 
 
-class _Wanted(msgspec.Struct):
+class _ScaleSpec(msgspec.Struct):
     replicas: int = 0
 
 
@@ -86,42 +92,44 @@ class _ScaleMeta(msgspec.Struct, rename="camel"):
 
 
 class _Scale(msgspec.Struct):
-    spec: _Wanted = msgspec.field(default_factory=_Wanted)
+    spec: _ScaleSpec = msgspec.field(default_factory=_ScaleSpec)
     metadata: _ScaleMeta = msgspec.field(default_factory=_ScaleMeta)
 
 
-async def _scale(store: Store, exchange: Exchange, place: Place) -> Answer:
-    """How many are wished for, in the same words for all kinds."""
-    old = store.get(place.resource, place.name, place.namespace)
+async def _scale(store: Store, exchange: Exchange, request_path: RequestPath) -> Response:
+    """Read or write the replicas of a workload as a Scale object."""
+    old = store.get(request_path.resource, request_path.name, request_path.namespace)
     if exchange.method == "GET":
-        return Whole.of(_scale_of(old))
-    given: Any = object_of(await exchange.body(), JSON)
+        return FullResponse.of(_scale_of(old))
+    body: Any = decode_body(await exchange.body(), JSON)
     if exchange.method == "PATCH":
-        given = merge_patch(_scale_of(old), given)
+        body = merge_patch(_scale_of(old), body)
     elif exchange.method != "PUT":
         raise not_allowed()
     try:
-        wanted = msgspec.convert(given, _Scale)
+        scale = msgspec.convert(body, _Scale)
     except msgspec.ValidationError as error:
         raise ApiError(400, "BadRequest", f"Scale: {error}") from error
-    if wanted.spec.replicas < 0:
-        cause = Cause("spec.replicas", f"Invalid value: {wanted.spec.replicas}: must be greater than or equal to 0")
-        raise invalid(place.resource, place.name, [cause])
-    if wanted.metadata.resource_version not in {None, "", str(old.version)}:
-        raise conflict(place.resource, place.name)
-    change = {"spec": {"replicas": wanted.spec.replicas}}
-    return Whole.of(_scale_of(store.patch(place.resource, place.name, change, place.namespace)))
+    if scale.spec.replicas < 0:
+        cause = Cause("spec.replicas", f"Invalid value: {scale.spec.replicas}: must be greater than or equal to 0")
+        raise invalid(request_path.resource, request_path.name, [cause])
+    if scale.metadata.resource_version not in {None, "", str(old.version)}:
+        raise conflict(request_path.resource, request_path.name)
+    change = {"spec": {"replicas": scale.spec.replicas}}
+    return FullResponse.of(
+        _scale_of(store.patch(request_path.resource, request_path.name, change, request_path.namespace))
+    )
 
 
 def _scale_of(stored: Stored) -> Raw:
     document = stored.read()
-    words = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     labels = at_path(document, ".spec.selector.matchLabels") or {}
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {word: document["metadata"][word] for word in words if word in document["metadata"]},
-        "spec": {"replicas": wanted} if (wanted := at_path(document, ".spec.replicas")) else {},
+        "metadata": {key: document["metadata"][key] for key in keys if key in document["metadata"]},
+        "spec": {"replicas": replicas} if (replicas := at_path(document, ".spec.replicas")) else {},
         "status": {
             "replicas": at_path(document, ".status.replicas") or 0,
             "selector": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),

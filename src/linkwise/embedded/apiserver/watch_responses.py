@@ -1,4 +1,4 @@
-"""Watches over HTTP: one line a change, bookmarks now and then, and an end when the time is over."""
+"""Watch responses: one JSON line per event, bookmarks, and an end at the timeout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.embedded.api_errors import ApiError, expired
 from linkwise.embedded.apiserver.bodies import JSON
-from linkwise.embedded.apiserver.request import Answer
+from linkwise.embedded.apiserver.request import Response
 from linkwise.embedded.storage.collection import encode
 
 if TYPE_CHECKING:
@@ -19,105 +19,111 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.watches import Watch, WatchEvent
 
-__all__ = ["Failed", "Watched"]
+__all__ = ["FailedWatch", "WatchResponse"]
 
-_AT_ONCE: Final = 256
-_HEAD: Final = [(b"content-type", JSON.encode()), (b"cache-control", b"no-cache, private")]
+_BATCH_SIZE: Final = 256
+_HEADERS: Final = [(b"content-type", JSON.encode()), (b"cache-control", b"no-cache, private")]
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(Answer):
-    """A watch that begins with its end: clients look for the reason in the stream."""
+class FailedWatch(Response):
+    """A watch that fails at once: clients expect the Status as an ERROR event in the stream."""
 
     error: ApiError
 
-    async def tell(self, exchange: Exchange) -> None:
-        """One line."""
-        await exchange.begin(200, list(_HEAD))
-        await exchange.more(_error_line(self.error), last=True)
+    async def send_to(self, exchange: Exchange) -> None:
+        """Send the ERROR event."""
+        await exchange.start(200, list(_HEADERS))
+        await exchange.write(_error_line(self.error), last=True)
 
 
 @dataclass(slots=True, kw_only=True)
-class Watched(Answer):
-    """A watch, told as long as the client listens."""
+class WatchResponse(Response):
+    """A watch, streamed until it times out or either side closes it."""
 
     resource: Resource
     watch: Watch
     faults: Faults
-    line: Callable[[WatchEvent], bytes]
-    """a change as this client wants it"""
-    seconds: float
-    bookmarks: float
-    """seconds between two; 0 for none"""
+    encode_event: Callable[[WatchEvent], bytes]
+    """the event in the format that the client accepts"""
+    timeout: float
+    bookmark_interval: float
+    """seconds between bookmarks; 0 for none"""
     version: Callable[[], int]
-    """of the last write of any kind"""
-    ending: asyncio.Event | None = None
-    """set when the server ends"""
-    initial: bool = False
-    """whether the end of what was there at the beginning is marked"""
+    """the current resourceVersion"""
+    shutdown: asyncio.Event | None = None
+    """set when the server shuts down"""
+    send_initial_end: bool = False
+    """whether a bookmark marks the end of the initial events"""
 
-    async def tell(self, exchange: Exchange) -> None:
-        """Line by line."""
-        left = asyncio.ensure_future(self._until_over(exchange))
+    async def send_to(self, exchange: Exchange) -> None:
+        """Stream the events."""
+        closer = asyncio.ensure_future(self._close_on_end(exchange))
         try:
-            await exchange.begin(200, list(_HEAD))
-            await exchange.more(b"")
-            await self._tell(exchange)
+            await exchange.start(200, list(_HEADERS))
+            await exchange.write(b"")
+            await self._send_all(exchange)
         finally:
-            left.cancel()
+            closer.cancel()
             self.watch.close()
 
-    async def _tell(self, exchange: Exchange) -> None:
+    async def _send_all(self, exchange: Exchange) -> None:
         loop = asyncio.get_running_loop()
-        end, marked, marks = loop.time() + self.seconds, loop.time() + self.bookmarks, self.initial
+        end, next_bookmark, initial_pending = (
+            loop.time() + self.timeout,
+            loop.time() + self.bookmark_interval,
+            self.send_initial_end,
+        )
         while True:
-            if not await self._tell_news(exchange):
+            if not await self._send_events(exchange):
                 return
-            if marks and not self.watch.has_events:
-                marks = False
-                await exchange.more(self._bookmark(initial=True))
+            if initial_pending and not self.watch.has_events:
+                initial_pending = False
+                await exchange.write(self._bookmark(initial_end=True))
             now = loop.time()
             if self.watch.closed or now >= end:
                 break
-            if self.bookmarks and now >= marked:
-                await exchange.more(self._bookmark())
-                marked = now + self.bookmarks
-            await self._pause(min(end, marked if self.bookmarks else end) - now)
-        if self.bookmarks and now >= end:
-            await exchange.more(self._bookmark())
-        await exchange.more(b"", last=True)
+            if self.bookmark_interval and now >= next_bookmark:
+                await exchange.write(self._bookmark())
+                next_bookmark = now + self.bookmark_interval
+            await self._wait(min(end, next_bookmark if self.bookmark_interval else end) - now)
+        if self.bookmark_interval and now >= end:
+            await exchange.write(self._bookmark())
+        await exchange.write(b"", last=True)
 
-    async def _pause(self, seconds: float) -> None:
+    async def _wait(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(max(seconds, 0.0)):
                 await self.watch.wait()
         except TimeoutError:
             pass
 
-    async def _tell_news(self, exchange: Exchange) -> bool:
-        """All that is there to tell; whether the watch goes on."""
+    async def _send_events(self, exchange: Exchange) -> bool:
+        """Send all unread events; False if the watch ended."""
         while self.watch.has_events:
             lines: list[bytes] = []
-            for event in self.watch.take(_AT_ONCE):
-                fault = self.faults.told(exchange.path)
-                word = fault.do if fault else ""
-                if word in {"cut", "expire"}:
-                    last = _error_line(expired("too old resource version")) if word == "expire" else b""
-                    await exchange.more(b"".join(lines) + last, last=word == "expire")
-                    if word == "cut":
-                        await exchange.cut()
+            for event in self.watch.take(_BATCH_SIZE):
+                fault = self.faults.on_event(exchange.path)
+                action = fault.do if fault else ""
+                if action in {"cut", "expire"}:
+                    last = _error_line(expired("too old resource version")) if action == "expire" else b""
+                    await exchange.write(b"".join(lines) + last, last=action == "expire")
+                    if action == "cut":
+                        await exchange.abort()
                     return False
-                line = self.line(event)
-                lines += [] if word == "drop" else [line, line] if word == "repeat" else [line]
-            await exchange.more(b"".join(lines))
+                encode_event = self.encode_event(event)
+                lines += (
+                    [] if action == "drop" else [encode_event, encode_event] if action == "repeat" else [encode_event]
+                )
+            await exchange.write(b"".join(lines))
             await asyncio.sleep(0)
         return True
 
-    async def _until_over(self, exchange: Exchange) -> None:
-        """Close the watch when the client is gone or the server ends."""
-        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(exchange.gone())]
-        if self.ending is not None:
-            waiting.append(asyncio.ensure_future(self.ending.wait()))
+    async def _close_on_end(self, exchange: Exchange) -> None:
+        """Close the watch when the client disconnects or the server shuts down."""
+        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(exchange.wait_for_disconnect())]
+        if self.shutdown is not None:
+            waiting.append(asyncio.ensure_future(self.shutdown.wait()))
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -125,12 +131,12 @@ class Watched(Answer):
                 task.cancel()
         self.watch.close()
 
-    def _bookmark(self, *, initial: bool = False) -> bytes:
+    def _bookmark(self, *, initial_end: bool = False) -> bytes:
         meta: dict[str, object] = {"resourceVersion": str(self.version()), "creationTimestamp": None}
-        if initial:
+        if initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-        told = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
-        return encode({"type": "BOOKMARK", "object": told}) + b"\n"
+        document = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
+        return encode({"type": "BOOKMARK", "object": document}) + b"\n"
 
 
 def _error_line(error: ApiError) -> bytes:

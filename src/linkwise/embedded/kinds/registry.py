@@ -22,7 +22,7 @@ class Column:
     """An additional printer column of a custom resource."""
 
     name: str
-    kind: str
+    type: str
     path: str
     wide: bool = False
     """whether only `-o wide` prints it"""

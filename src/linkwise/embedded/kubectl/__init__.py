@@ -1,1 +1,1 @@
-"""What kubectl and Go clients want beside the API: discovery and tables."""
+"""Server-side support for kubectl and client libraries: discovery, OpenAPI and Table output."""

@@ -1,4 +1,4 @@
-"""What stands in a column: ages, counts, and the one word that says how a pod or a node is."""
+"""Cell values of Tables: ages, counts, and the status column of pods and nodes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 __all__ = [
     "age",
     "at_path",
+    "human_duration",
     "images",
-    "moment",
     "names",
     "node_roles",
     "node_status",
+    "parse_time",
     "pod_ready",
     "pod_restarts",
     "pod_status",
-    "span",
 ]
 
 NONE: Final = "<none>"
@@ -30,101 +30,101 @@ _ROLE: Final = "node-role.kubernetes.io/"
 
 
 def age(text: object, now: float) -> str:
-    """How long ago a time is, as kubectl says it."""
+    """The time since a timestamp, as kubectl prints it."""
     try:
-        return span(now - moment(str(text)))
+        return human_duration(now - parse_time(str(text)))
     except ValueError:
         return UNKNOWN
 
 
-def moment(text: str) -> float:
-    """A time as seconds since the epoch."""
+def parse_time(text: str) -> float:
+    """A timestamp as seconds since the epoch."""
     return datetime.fromisoformat(text).timestamp()
 
 
-def span(seconds: float) -> str:
-    """A length of time in at most two units, coarser the longer it is."""
-    whole = int(seconds)
-    if whole < 0:
-        return "0s" if whole >= -1 else "<invalid>"
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    for below, unit, more in (
-        (whole < 120, f"{whole}s", ""),
-        (minutes < 10, f"{minutes}m", f"{whole % 60}s" if whole % 60 else ""),
+def human_duration(seconds: float) -> str:
+    """A duration in at most two units, as kubectl's HumanDuration."""
+    total = int(seconds)
+    if total < 0:
+        return "0s" if total >= -1 else "<invalid>"
+    minutes, hours, days = total // 60, total // 3600, total // 86400
+    for applies, coarse, fine in (
+        (total < 120, f"{total}s", ""),
+        (minutes < 10, f"{minutes}m", f"{total % 60}s" if total % 60 else ""),
         (minutes < 180, f"{minutes}m", ""),
         (hours < 8, f"{hours}h", f"{minutes % 60}m" if minutes % 60 else ""),
         (hours < 48, f"{hours}h", ""),
         (hours < 192, f"{days}d", f"{hours % 24}h" if hours % 24 else ""),
         (days < 730, f"{days}d", ""),
     ):
-        if below:
-            return unit + more
+        if applies:
+            return coarse + fine
     return f"{days // 365}y" + (f"{days % 365}d" if days < 365 * 8 and days % 365 else "")
 
 
 def at_path(document: Any, path: str) -> Any:  # noqa: ANN401 - JSON
-    """What lies under a simple JSON path, such as .status.phase or .spec.a[0].b; None if nothing does."""
-    found = document
-    for word, number in _STEP.findall(path):
-        if number:
-            found = found[int(number)] if isinstance(found, list) and int(number) < len(found) else None
+    """The value at a simple JSON path, such as .status.phase or .spec.a[0].b; None if there is none."""
+    value = document
+    for key, index in _STEP.findall(path):
+        if index:
+            value = value[int(index)] if isinstance(value, list) and int(index) < len(value) else None
         else:
-            found = found.get(word) if isinstance(found, dict) else None
-    return found
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def names(found: Any, key: str = "name") -> str:  # noqa: ANN401 - JSON
-    """The names of some things in a list."""
-    return ",".join(str(one.get(key, "")) for one in found or ()) or NONE
+def names(items: Any, key: str = "name") -> str:  # noqa: ANN401 - JSON
+    """The names of list items, separated by commas."""
+    return ",".join(str(item.get(key, "")) for item in items or ()) or NONE
 
 
 def images(spec: Raw) -> str:
-    """What the containers of a template run."""
+    """The container images of a pod template."""
     return names(((spec.get("template") or {}).get("spec") or {}).get("containers"), "image")
 
 
 def pod_ready(pod: Raw) -> str:
-    """How many containers are ready."""
+    """Ready containers of all containers."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return f"{sum(bool(found.get('ready')) for found in statuses)}/{len(pod['spec'].get('containers') or ())}"
+    return f"{sum(bool(status.get('ready')) for status in statuses)}/{len(pod['spec'].get('containers') or ())}"
 
 
 def pod_restarts(pod: Raw) -> str:
-    """How often containers were started again."""
+    """The number of container restarts."""
     return str(
-        sum(int(found.get("restartCount") or 0) for found in (pod.get("status") or {}).get("containerStatuses") or ())
+        sum(int(status.get("restartCount") or 0) for status in (pod.get("status") or {}).get("containerStatuses") or ())
     )
 
 
 def pod_status(pod: Raw) -> str:
-    """The one word."""
+    """The STATUS column of a pod."""
     status = pod.get("status") or {}
-    word = str(status.get("reason") or status.get("phase") or "")
+    summary = str(status.get("reason") or status.get("phase") or "")
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
-            word = "SchedulingGated"
-    for found in reversed(status.get("containerStatuses") or ()):
-        state = found.get("state") or {}
+            summary = "SchedulingGated"
+    for container in reversed(status.get("containerStatuses") or ()):
+        state = container.get("state") or {}
         if (waiting := state.get("waiting") or {}).get("reason"):
-            word = waiting["reason"]
-        elif (ended := state.get("terminated")) is not None:
-            word = ended.get("reason") or f"ExitCode:{ended.get('exitCode', 0)}"
+            summary = waiting["reason"]
+        elif (terminated := state.get("terminated")) is not None:
+            summary = terminated.get("reason") or f"ExitCode:{terminated.get('exitCode', 0)}"
     if "deletionTimestamp" in pod["metadata"]:
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
-    return word
+    return summary
 
 
 def node_status(node: Raw) -> str:
-    """Whether a node is ready, and takes pods."""
+    """The STATUS column of a node."""
     conditions = (node.get("status") or {}).get("conditions") or ()
-    ready = next((found.get("status") for found in conditions if found.get("type") == "Ready"), None)
-    words = ["Ready" if ready == "True" else "NotReady" if ready else "Unknown"]
+    ready = next((condition.get("status") for condition in conditions if condition.get("type") == "Ready"), None)
+    states = ["Ready" if ready == "True" else "NotReady" if ready else "Unknown"]
     if (node.get("spec") or {}).get("unschedulable"):
-        words.append("SchedulingDisabled")
-    return ",".join(words)
+        states.append("SchedulingDisabled")
+    return ",".join(states)
 
 
 def node_roles(node: Raw) -> str:
-    """What a node is for."""
+    """The ROLES column of a node."""
     labels = node["metadata"].get("labels") or {}
     return ",".join(sorted(key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE))) or NONE

@@ -1,8 +1,7 @@
-"""What the server has, told to clients: in one document to those who ask so, group by group to the others.
+"""API discovery, aggregated and unaggregated, and the minimal OpenAPI documents that clients require.
 
-As much of OpenAPI as clients need to go on: which kinds there are, and that the server itself looks at fields.
+The OpenAPI documents list the served kinds and tell kubectl that the server validates fields itself.
 """
-# Joined from discovery, openapi: one docstring for all.
 
 from __future__ import annotations
 
@@ -30,22 +29,22 @@ __all__ = [
 ]
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_CHANGED: Final = ("get", "patch", "update")
-_PARTS: Final = {
-    "status": ("", _CHANGED),
-    "scale": ("Scale", _CHANGED),
+_READ_WRITE: Final = ("get", "patch", "update")
+_SUBRESOURCES: Final = {
+    "status": ("", _READ_WRITE),
+    "scale": ("Scale", _READ_WRITE),
     "binding": ("Binding", ("create",)),
     "eviction": ("Eviction", ("create",)),
     "log": ("Pod", ("get",)),
-    "ephemeralcontainers": ("Pod", _CHANGED),
-    "resize": ("Pod", _CHANGED),
+    "ephemeralcontainers": ("Pod", _READ_WRITE),
+    "resize": ("Pod", _READ_WRITE),
 }
-"""the kind that a subresource has, if it is another one, and what may be done with it"""
+"""kind of each subresource, if it differs from its parent's, and its verbs"""
 _OTHER_GROUP: Final = {"Scale": ("autoscaling", "v1"), "Eviction": ("policy", "v1")}
 
 
 def version() -> Raw:
-    """Which Kubernetes this looks like."""
+    """The reported Kubernetes version."""
     return {
         "major": "1",
         "minor": "36",
@@ -60,35 +59,35 @@ def version() -> Raw:
 
 
 def core_versions(host: str) -> Raw:
-    """The versions of the core."""
+    """The versions of the core API."""
     address = {"clientCIDR": "0.0.0.0/0", "serverAddress": host}
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
 
 
 def groups(kinds: Kinds) -> Raw:
-    """All groups but the core."""
-    found = [_group(name, versions) for name, versions in kinds.groups().items()]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
+    """All API groups except the core."""
+    api_groups = [_group(name, versions) for name, versions in kinds.groups().items()]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": api_groups}
 
 
 def group(kinds: Kinds, name: str) -> Raw | None:
-    """One group; None if it is not served."""
+    """One API group; None if it is not served."""
     versions = kinds.groups().get(name)
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
 
 
 def resources(kinds: Kinds, name: str, version: str) -> Raw | None:
-    """The kinds of one version; None if it is not served."""
-    found = kinds.in_version(name, version)
-    if not found:
+    """The resources of an API version; None if it is not served."""
+    served = kinds.in_version(name, version)
+    if not served:
         return None
-    place = f"{name}/{version}" if name else version
-    told = [one for resource in found for one in _resource(resource)]
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": place, "resources": told}
+    group_version = f"{name}/{version}" if name else version
+    api_resources = [api_resource for resource in served for api_resource in _resource(resource)]
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": api_resources}
 
 
 def aggregated(kinds: Kinds, *, core: bool) -> Raw:
-    """The core, or all other groups, in one document."""
+    """Aggregated discovery of the core, or of all other groups."""
     names = {"": ["v1"]} if core else kinds.groups()
     items = [
         {
@@ -101,21 +100,21 @@ def aggregated(kinds: Kinds, *, core: bool) -> Raw:
 
 
 def _group(name: str, versions: list[str]) -> Raw:
-    told = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-    return {"name": name, "versions": told, "preferredVersion": told[0]}
+    group_versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": group_versions, "preferredVersion": group_versions[0]}
 
 
 def _resource(resource: Resource) -> Iterable[Raw]:
-    one: Raw = {
+    api_resource: Raw = {
         "name": resource.plural,
         "singularName": resource.singular_name,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": list(resource.verbs),
     }
-    yield one | _words(resource)
+    yield api_resource | _aliases(resource)
     for subresource in resource.subresources:
-        kind, verbs = _PARTS[subresource]
+        kind, verbs = _SUBRESOURCES[subresource]
         yield {
             "name": f"{resource.plural}/{subresource}",
             "singularName": "",
@@ -125,13 +124,13 @@ def _resource(resource: Resource) -> Iterable[Raw]:
         } | (dict(zip(("group", "version"), _OTHER_GROUP[kind], strict=True)) if kind in _OTHER_GROUP else {})
 
 
-def _words(resource: Resource) -> Raw:
-    found: Raw = {"shortNames": list(resource.short_names)} if resource.short_names else {}
-    return found | ({"categories": list(resource.categories)} if resource.categories else {})
+def _aliases(resource: Resource) -> Raw:
+    aliases: Raw = {"shortNames": list(resource.short_names)} if resource.short_names else {}
+    return aliases | ({"categories": list(resource.categories)} if resource.categories else {})
 
 
-def _aggregated_version(version: str, found: list[Resource]) -> Raw:
-    return {"version": version, "freshness": "Current", "resources": [_aggregated(resource) for resource in found]}
+def _aggregated_version(version: str, served: list[Resource]) -> Raw:
+    return {"version": version, "freshness": "Current", "resources": [_aggregated(resource) for resource in served]}
 
 
 def _aggregated(resource: Resource) -> Raw:
@@ -141,53 +140,53 @@ def _aggregated(resource: Resource) -> Raw:
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular_name,
         "verbs": list(resource.verbs),
-        "subresources": [_aggregated_part(resource, subresource) for subresource in resource.subresources],
-    } | _words(resource)
+        "subresources": [_aggregated_subresource(resource, subresource) for subresource in resource.subresources],
+    } | _aliases(resource)
 
 
-def _aggregated_part(resource: Resource, subresource: str) -> Raw:
-    kind, verbs = _PARTS[subresource]
+def _aggregated_subresource(resource: Resource, subresource: str) -> Raw:
+    kind, verbs = _SUBRESOURCES[subresource]
     group_name, version = _OTHER_GROUP.get(kind, (resource.group, resource.version))
-    shown = {"group": group_name, "version": version, "kind": kind or resource.kind}
-    return {"subresource": subresource, "responseKind": shown, "verbs": list(verbs)}
+    response_kind = {"group": group_name, "version": version, "kind": kind or resource.kind}
+    return {"subresource": subresource, "responseKind": response_kind, "verbs": list(verbs)}
 
 
 _INFO: Final = {"title": "Linkwise embedded", "version": "v1.36.0"}
 _JSON_PATCHES: Final = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 V2_PROTOBUF: Final = bytes.fromhex("0a03322e30") + b"\x12\x0b\x0a\x01L\x12\x06v1.36."
-"""an OpenAPI v2 document that says nothing, as protobuf: version, then title and version of who says it"""
+"""an empty OpenAPI v2 document as protobuf: swagger version, and title and version of the server"""
 
 
 def v2() -> Raw:
-    """An OpenAPI v2 document that says nothing."""
+    """An empty OpenAPI v2 document."""
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
 
 
 def index(kinds: Kinds) -> Raw:
-    """Where the documents of all versions are."""
-    places = dict.fromkeys(resource.path for resource in kinds)
-    return {"paths": {place[1:]: {"serverRelativeURL": f"/openapi/v3{place}"} for place in places}}
+    """The paths of the OpenAPI v3 documents."""
+    paths = dict.fromkeys(resource.path for resource in kinds)
+    return {"paths": {path[1:]: {"serverRelativeURL": f"/openapi/v3{path}"} for path in paths}}
 
 
 def version_document(kinds: Kinds, group: str, version: str) -> Raw | None:
-    """The document of one version; None if it is not served."""
-    found = kinds.in_version(group, version)
-    if not found:
+    """The OpenAPI v3 document of an API version; None if it is not served."""
+    served = kinds.in_version(group, version)
+    if not served:
         return None
     paths: Raw = {}
     schemas: Raw = {}
-    for resource in found:
+    for resource in served:
         kind = {"group": group, "version": version, "kind": resource.kind}
-        inside = "/namespaces/{namespace}" if resource.namespaced else ""
+        namespace_segment = "/namespaces/{namespace}" if resource.namespaced else ""
         parameter = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
         patch = {
             "x-kubernetes-action": "patch",
             "x-kubernetes-group-version-kind": kind,
             "parameters": [parameter],
-            "requestBody": {"content": {word: {} for word in _JSON_PATCHES}},
+            "requestBody": {"content": {media_type: {} for media_type in _JSON_PATCHES}},
             "responses": {"200": {"description": "OK"}},
         }
-        paths[f"{resource.path}{inside}/{resource.plural}/{{name}}"] = {"patch": patch}
+        paths[f"{resource.path}{namespace_segment}/{resource.plural}/{{name}}"] = {"patch": patch}
         schemas[_name(group, version, resource.kind)] = {
             **_schema(kinds.served(resource).schema),
             "x-kubernetes-group-version-kind": [kind],
