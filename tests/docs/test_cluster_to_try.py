@@ -37,7 +37,7 @@ def printed(cluster: TriedCluster, command: str) -> str:
     """What a command prints; of kubectl, which differs by its version, only that it works."""
     if command == "linkwise up":
         said = cluster.printed.replace(str(cluster.kubeconfig), "...")
-        said = re.sub(r"(?<=127\.0\.0\.1:)\d+", "...", re.sub(r"in \d+\.\d s", "in 0.3 s", said))
+        said = re.sub(r"(?<=127\.0\.0\.1:)\d+", "...", re.sub(r"after \d+\.\d s", "after 0.3 s", said))
     elif command.startswith("kubectl"):
         said = ""
         if shutil.which("kubectl"):

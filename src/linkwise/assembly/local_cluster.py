@@ -1,8 +1,8 @@
-"""An embedded cluster and the service beside it, as `linkwise up` and the demo start them: real HTTP on free ports.
+"""Local cluster: an embedded cluster and the service next to it, connected by HTTP on free ports.
 
-A folder for as long as something runs, and those that others left behind when they were killed.
+`linkwise up` and the demo start one. Its kubeconfig lives in a scratch directory, which is removed at the end; directories
+of killed processes are removed at the next start.
 """
-# Joined from local_cluster, scratch: one docstring for all.
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
     from linkwise.embedded.cluster import ClusterSettings
 
-__all__ = ["LocalCluster", "scratch"]
+__all__ = ["LocalCluster", "scratch_directory"]
 
-LOOK: Final = 0.005  # seconds between two looks at whether the service answers
+POLL_INTERVAL: Final = 0.005  # seconds between readiness checks of the service
 
 
 class LocalCluster:
-    """Both together for as long as the `async with` lasts; nothing of them is left behind.
+    """The cluster and the service while the `async with` lasts; leaves no files behind.
 
     Args:
-        fleet: so many nodes of each machine profile.
-        service: settings of the service; its host and port as well.
-        cluster: how the parts of the cluster behave.
-        api_port: of the API server, 0 for any that is free.
+        fleet: number of nodes per machine profile.
+        service: settings of the service, including host and port.
+        cluster: settings of the cluster's components.
+        api_port: port of the API server, 0 for any free one.
     """
 
     def __init__(
@@ -56,96 +56,100 @@ class LocalCluster:
     ) -> None:
         self.service: Final = service or ServeSettings()
         self._fleet, self._settings, self._api_port = fleet, cluster, api_port
-        self._made = 0  # nodes
+        self._created_nodes = 0  # nodes
         self._open = contextlib.AsyncExitStack()
         self.cluster: EmbeddedCluster
         self.kubeconfig: Path
-        """the file that names the cluster"""
+        """the kubeconfig file of the cluster"""
         self._serving: Serving
-        self._task: asyncio.Task[None]
-        self._wishes: asyncio.Task[None]
-        self._door: socket.socket
+        self._service_task: asyncio.Task[None]
+        self._faults_task: asyncio.Task[None]
+        self._socket: socket.socket
 
     @property
     def url(self) -> str:
-        """Where the service answers."""
-        host, port = self._door.getsockname()[:2]
+        """The URL of the service."""
+        host, port = self._socket.getsockname()[:2]
         return f"http://{host}:{port}"
 
     @property
     def broker(self) -> Broker:
-        """What the service knows and decides."""
+        """The service's broker."""
         return self._serving.broker
 
     @property
-    def share(self) -> float:
-        """How much of its start is done, from 0 to 1."""
-        known = len(self.broker.state.cluster.nodes) if hasattr(self, "_serving") else 0
-        return (self._made + known) / (2 * max(1, sum(self._fleet.values())))
+    def progress(self) -> float:
+        """Progress of the start, from 0 to 1."""
+        observed = len(self.broker.state.cluster.nodes) if hasattr(self, "_serving") else 0
+        return (self._created_nodes + observed) / (2 * max(1, sum(self._fleet.values())))
 
     async def __aenter__(self) -> Self:
-        async with contextlib.AsyncExitStack() as opened:
+        async with contextlib.AsyncExitStack() as stack:
             http = self.service.http
-            self._door = opened.enter_context(contextlib.closing(listen(http.host, http.port)))
+            self._socket = stack.enter_context(contextlib.closing(listen(http.host, http.port)))
             api = EmbeddedApi(port=self._api_port)
             self.cluster = EmbeddedCluster(None, self.url, api=api, settings=self._settings)
             for _ in make_fleet(api.store, self.cluster.nodes, self._fleet):
-                self._made += 1
+                self._created_nodes += 1
                 await asyncio.sleep(0)
-            await opened.enter_async_context(self.cluster)
-            self._wishes = asyncio.create_task(FaultAnnotations(api.store, self.cluster.nodes).run(), name="wishes")
-            opened.push_async_callback(self._stop_wishing)
-            self.kubeconfig = _private(opened.enter_context(scratch()) / "kubeconfig", api.kubeconfig())
+            await stack.enter_async_context(self.cluster)
+            self._faults_task = asyncio.create_task(
+                FaultAnnotations(api.store, self.cluster.nodes).run(), name="fault annotations"
+            )
+            stack.push_async_callback(self._stop_faults)
+            self.kubeconfig = _write_private(stack.enter_context(scratch_directory()) / "kubeconfig", api.kubeconfig())
             self._serving = Serving(self.service, connect(self.kubeconfig, environ={}))
-            self._task = asyncio.create_task(self._serving.run(self._door), name="service")
-            opened.push_async_callback(self._end)
+            self._service_task = asyncio.create_task(self._serving.run(self._socket), name="service")
+            stack.push_async_callback(self._stop_service)
             while not self._serving.ready:
-                if self._task.done():
-                    await self._task
-                await asyncio.sleep(LOOK)
-            self._open = opened.pop_all()
+                if self._service_task.done():
+                    await self._service_task
+                await asyncio.sleep(POLL_INTERVAL)
+            self._open = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._open.aclose()
 
     async def failed(self) -> None:
-        """Wait until a part of it ends by itself, which none should; what that raised is raised on leaving."""
-        part = asyncio.create_task(self.cluster.failed.wait())
+        """Wait until a component stops unexpectedly; its exception is raised on exit."""
+        cluster_failed = asyncio.create_task(self.cluster.failed.wait())
         try:
-            await asyncio.wait({self._task, self._wishes, part}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {self._service_task, self._faults_task, cluster_failed}, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
-            part.cancel()
+            cluster_failed.cancel()
 
-    async def _end(self) -> None:
+    async def _stop_service(self) -> None:
         self._serving.stop()
-        await self._task
+        await self._service_task
 
-    async def _stop_wishing(self) -> None:
-        self._wishes.cancel()
+    async def _stop_faults(self) -> None:
+        self._faults_task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await self._wishes
+            await self._faults_task
 
 
-def _private(path: Path, text: str) -> Path:
-    """A file that only its owner reads: it holds a token."""
+def _write_private(path: Path, text: str) -> Path:
+    """Write a file with mode 0600, as it holds a token."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     return path
 
 
-_PREFIX: Final = "linkwise-up-"
-_LOCK: Final = "lock"
-_YOUNG: Final = 60.0  # seconds in which a folder may not be locked yet
+_SCRATCH_PREFIX: Final = "linkwise-up-"
+_LOCK_FILE: Final = "lock"
+_MIN_AGE: Final = 60.0  # seconds; a new directory may not be locked yet
 
 
 @contextlib.contextmanager
-def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """A folder of our own, removed at the end; such folders of processes that are no more are removed first."""
+def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+    """A temporary directory; stale ones of killed processes are removed first."""
     parent = parent or Path(tempfile.gettempdir())
-    _clear(parent, time.time())
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as name:
-        lock = os.open(Path(name) / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    _remove_stale(parent, time.time())
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX, dir=parent) as name:
+        lock = os.open(Path(name) / _LOCK_FILE, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield Path(name)
@@ -153,18 +157,18 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
             os.close(lock)
 
 
-def _clear(parent: Path, now: float) -> None:
-    """Remove what nobody holds any more; what can't be looked into is somebody else's."""
-    for folder in parent.glob(f"{_PREFIX}*"):
+def _remove_stale(parent: Path, now: float) -> None:
+    """Remove directories that no process holds; directories of other users are skipped."""
+    for folder in parent.glob(f"{_SCRATCH_PREFIX}*"):
         with contextlib.suppress(OSError):
-            told = folder.lstat()
-            if told.st_uid == os.getuid() and now - told.st_mtime > _YOUNG and _is_left(folder):
+            status = folder.lstat()
+            if status.st_uid == os.getuid() and now - status.st_mtime > _MIN_AGE and _is_stale(folder):
                 shutil.rmtree(folder)
 
 
-def _is_left(folder: Path) -> bool:
-    """Whether its process has ended: locks end with those who hold them."""
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+def _is_stale(folder: Path) -> bool:
+    """Whether the owning process has ended: it would hold a lock."""
+    lock = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -152,7 +152,7 @@ def test_the_kubeconfig_of_one_that_runs_is_not_taken_from_it(tmp_path: Path, li
         before = cluster.kubeconfig.read_text("utf-8")
         shown = linkwise("up", "--kubeconfig", "trial")
         assert shown.returncode == 2
-        assert shown.stderr.startswith("linkwise: trial is that of another `linkwise up`, which still runs")
+        assert shown.stderr.startswith("linkwise: trial belongs to another `linkwise up` that is still running")
         assert cluster.kubeconfig.read_text("utf-8") == before
 
 
@@ -197,9 +197,9 @@ def test_ports_settings_and_logs_are_as_they_are_told(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (["--fleet", "dgx1-v10=2"], "dgx1-v10: unknown machine profile; did you mean dgx1-v100?"),
-        (["--nodes", "20001"], "20001 nodes are more than 20000, the maximum"),
+        (["--nodes", "20001"], "20001 exceeds the maximum of 20000 nodes"),
         (["--port", "8080", "--api-port", "8080"], "--port and --api-port are both 8080"),
-        (["--speed", "nan"], "nan is no number"),
+        (["--speed", "nan"], "nan is not a number"),
         (["--fleet", "/dev/zero"], "/dev/zero: it is larger than 1 MiB"),
         (["--log", "no/such/file"], "no/such/file: No such file or directory"),
     ],

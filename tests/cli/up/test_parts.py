@@ -12,13 +12,13 @@ import pytest
 import yaml
 from rich.console import Console
 
-from linkwise.assembly.local_cluster import LocalCluster, scratch
+from linkwise.assembly.local_cluster import LocalCluster, scratch_directory
 from linkwise.cli.commands.up import command
 from linkwise.cli.examples import example
 from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread
-from linkwise.cli.up.kubeconfig import MARK, check, kept
-from linkwise.cli.up.messages import next_steps, reaching, welcome
-from linkwise.cli.up.running import Up, until_it_ends
+from linkwise.cli.up.kubeconfig import MARK, check, written_kubeconfig
+from linkwise.cli.up.messages import next_steps, path_hint, welcome
+from linkwise.cli.up.running import Up, run_cluster
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.errors import ClusterError, InputError
 from linkwise.vendors.machines import PROFILES
@@ -163,24 +163,24 @@ def test_no_name_is_cut_in_a_narrow_terminal(width: int) -> None:
 
 
 def test_a_program_that_nobody_finds_by_himself_is_reached_by_its_folder(tmp_path: Path) -> None:
-    hidden = reaching(str(tmp_path / "it's" / "linkwise"), None)
+    hidden = path_hint(str(tmp_path / "it's" / "linkwise"), None)
     assert hidden == [f"""export PATH='{tmp_path}/it'"'"'s':"$PATH\""""]
-    assert reaching(str(tmp_path / "linkwise"), "/usr/bin/linkwise") == []
-    assert reaching("/lib/linkwise/__main__.py", None) == []
+    assert path_hint(str(tmp_path / "linkwise"), "/usr/bin/linkwise") == []
+    assert path_hint("/lib/linkwise/__main__.py", None) == []
 
 
 # the files it writes
 
 
 def test_a_kubeconfig_is_there_for_as_long_as_it_is_wanted(tmp_path: Path) -> None:
-    with kept(file := tmp_path / "config", "{}"):
+    with written_kubeconfig(file := tmp_path / "config", "{}"):
         assert file.read_text("utf-8") == f"{MARK}{{}}"
         assert file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_kubeconfig_that_took_its_place_meanwhile_stays(tmp_path: Path) -> None:
-    with kept(file := tmp_path / "config", "one"), kept(file, "two", force=True):
+    with written_kubeconfig(file := tmp_path / "config", "one"), written_kubeconfig(file, "two", force=True):
         file.write_text("another", "utf-8")
     assert file.read_text("utf-8") == "another"
 
@@ -190,38 +190,38 @@ def test_only_what_is_ours_or_is_told_to_be_overwritten_is_overwritten(tmp_path:
     (theirs := tmp_path / "theirs").write_text("clusters: []", "utf-8")
     check(ours, force=False)
     check(theirs, force=True)
-    with pytest.raises(InputError, match="theirs is there, and `linkwise up` did not write it"):
+    with pytest.raises(InputError, match="theirs already exists and was not written by `linkwise up`"):
         check(theirs, force=False)
-    with pytest.raises(InputError, match="it is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         check(tmp_path, force=True)
 
 
 def test_a_file_that_somebody_keeps_is_only_taken_by_force(tmp_path: Path) -> None:
-    with kept(file := tmp_path / "config", "one"):
-        with pytest.raises(InputError, match="config is that of another `linkwise up`, which still runs"):
+    with written_kubeconfig(file := tmp_path / "config", "one"):
+        with pytest.raises(InputError, match="config belongs to another `linkwise up` that is still running"):
             check(file, force=False)
-        with pytest.raises(InputError, match="which still runs"), kept(file, "two"):
+        with pytest.raises(InputError, match="still running"), written_kubeconfig(file, "two"):
             pass
         assert file.read_text("utf-8") == f"{MARK}one"
-        with kept(file, "three", force=True):
+        with written_kubeconfig(file, "three", force=True):
             assert file.read_text("utf-8") == f"{MARK}three"
 
 
 def test_a_link_that_leads_nowhere_is_somebody_elses(tmp_path: Path) -> None:
     (link := tmp_path / "config").symlink_to(tmp_path / "not mounted")
-    with pytest.raises(InputError, match="config is there, and `linkwise up` did not write it"):
+    with pytest.raises(InputError, match="config already exists and was not written by `linkwise up`"):
         check(link, force=False)
 
 
 def test_what_is_no_ordinary_file_is_never_overwritten(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "config")
-    with pytest.raises(InputError, match="it is no ordinary file"):
+    with pytest.raises(InputError, match="is not a regular file"):
         check(pipe, force=True)
 
 
 def left_behind(parent: Path, *, age: float) -> Path:
     """The folder of a process that was killed."""
-    with scratch(parent) as folder:
+    with scratch_directory(parent) as folder:
         found = parent / f"{folder.name}-left"
         shutil.copytree(folder, found)
     os.utime(found, (found.stat().st_atime, found.stat().st_mtime - age))
@@ -230,15 +230,15 @@ def left_behind(parent: Path, *, age: float) -> Path:
 
 def test_folders_of_processes_that_were_killed_are_removed_by_the_next(tmp_path: Path) -> None:
     old, young = left_behind(tmp_path, age=100), left_behind(tmp_path, age=0)
-    with scratch(tmp_path):
+    with scratch_directory(tmp_path):
         assert not old.exists()
         assert young.exists()
 
 
 def test_the_folder_of_a_process_that_runs_stays(tmp_path: Path) -> None:
-    with scratch(tmp_path) as running:
+    with scratch_directory(tmp_path) as running:
         os.utime(running, (0, 0))
-        with scratch(tmp_path):
+        with scratch_directory(tmp_path):
             assert running.exists()
 
 
@@ -263,18 +263,18 @@ class Failed(LocalCluster):
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        (Ended, "a part of the cluster ended by itself"),
-        (Failed, "a part of the cluster failed: OSError: no more memory"),
+        (Ended, "a component of the cluster stopped unexpectedly"),
+        (Failed, "a component of the cluster failed: OSError: no more memory"),
     ],
 )
 def test_a_part_that_fails_ends_it_with_the_error(kind: type[LocalCluster], sentence: str) -> None:
     up = Up({"dgx1-v100": 1}, SETTINGS)
     with pytest.raises(ClusterError) as error:
-        asyncio.run(until_it_ends(up, kind(up.fleet, up.service)))
+        asyncio.run(run_cluster(up, kind(up.fleet, up.service)))
     assert str(error.value) == sentence
 
 
 def test_a_kubeconfig_that_can_not_be_written_is_a_mistake_of_the_input(tmp_path: Path) -> None:
     up = Up({"dgx1-v100": 1}, SETTINGS, kubeconfig=tmp_path / "none" / "config")
-    with pytest.raises(InputError, match="there is no folder"):
-        asyncio.run(until_it_ends(up, LocalCluster(up.fleet, up.service)))
+    with pytest.raises(InputError, match="does not exist"):
+        asyncio.run(run_cluster(up, LocalCluster(up.fleet, up.service)))

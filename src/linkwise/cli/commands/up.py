@@ -1,4 +1,4 @@
-"""`linkwise up`: a cluster to try, with the service beside it, on this machine alone."""
+"""`linkwise up`: a simulated cluster and the service on the local machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 _EPILOG: Final = """\b
 Examples:
-  linkwise up                                     # ten nodes, five systems
-  linkwise up --nodes 5000                        # 20,000 is the most
+  linkwise up                                     # ten nodes of five kinds
+  linkwise up --nodes 5000                        # up to 20,000
   linkwise up --fleet dgx1-v100=8,atlas-800=2     # machines of your choice
   linkwise up --fleet fleet.yaml --nodes 100
   linkwise up --kubeconfig trial.kubeconfig &     # for scripts
 
-A fleet is PROFILE=COUNT,... or a YAML file with `nodes:` and a line `PROFILE: COUNT` for each; a profile alone is one
+A fleet is PROFILE=COUNT,... or a YAML file with a map `nodes:` of PROFILE: COUNT; a profile without a count is one
 node.
 
 \b
@@ -28,21 +28,21 @@ Profiles:
   {profiles}
 
 \b
-A word behind an NVIDIA profile says how its devices are handed out:
-  dgx1-v100/whole     each to one pod (nvidia.com/gpu), as without a word
-  dgx1-v100/share     by GiB of memory (aliyun.com/gpu-mem)
-  dgx1-v100/percent   by percent of a card (koordinator.sh/gpu)
+A suffix sets the sharing mode of an NVIDIA profile:
+  dgx1-v100/whole     whole devices (nvidia.com/gpu), the default
+  dgx1-v100/share     GiB of device memory (aliyun.com/gpu-mem)
+  dgx1-v100/percent   percent of a device (koordinator.sh/gpu)
 
---nodes keeps the proportions of the fleet, and at least one node of each profile if it is enough
-for that. Nodes are called after their profile: dgx1-v100-0, dgx1-v100-percent-1. The file
-of --kubeconfig is there when everything answers.
+--nodes keeps the proportions of the fleet, with at least one node per profile if possible. Nodes are named
+after their profile: dgx1-v100-0, dgx1-v100-percent-1. The --kubeconfig file is written once the cluster
+is ready.
 
-The API server is one of ours that kubectl understands; scheduler, kubelets and controllers run
-beside it, and pods run without containers. Nothing of it reaches beyond 127.0.0.1, and nothing
-is left behind: Ctrl-C ends it all, a second one at once.
+kubectl works with the built-in API server. Scheduler, kubelets and controllers run next to it; no
+containers are started. Everything listens on 127.0.0.1 only, and all files are removed at the end.
+Ctrl-C stops the cluster, a second Ctrl-C immediately.
 
-Exit codes: 0 ended by Ctrl-C or SIGTERM; 1 a part of it failed; 2 a word or a file makes no sense,
-a port is taken or a file can't be written; 130 ended by a second Ctrl-C.
+Exit codes: 0 stopped by Ctrl-C or SIGTERM; 1 a component failed; 2 invalid arguments or file, port in
+use, or file not writable; 130 stopped by a second Ctrl-C.
 """
 _PROFILES: Final = """\
 dgx1-v100, dgx1-v100-measured, v100-pcie, a100-bridged, dgx-a100,
@@ -52,79 +52,85 @@ _PORT: Final = click.IntRange(0, 65535)
 
 
 @click.command("up", epilog=_EPILOG.replace("{profiles}", _PROFILES))
-@click.option("--nodes", type=click.IntRange(1), help="So many nodes in all, in the proportions of the fleet.")
-@click.option("--fleet", metavar="PROFILE=COUNT,...|FILE", help="Which machines; - is a file on standard input.")
+@click.option("--nodes", type=click.IntRange(1), help="Total number of nodes, in the proportions of the fleet.")
+@click.option(
+    "--fleet",
+    metavar="PROFILE=COUNT,...|FILE",
+    help="Machine profiles and their counts; - reads a YAML file from standard input.",
+)
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path),
-    help="Write the kubeconfig there, until the end; else it is in a temporary folder.",
+    help="File to write the kubeconfig to, removed at the end (default: in a temporary directory).",
 )
 @click.option(
-    "--force", is_flag=True, help="Overwrite that file, whoever wrote it and still needs it; what it held is gone."
+    "--force", is_flag=True, help="Overwrite an existing --kubeconfig file, even if it is in use; its content is lost."
 )
-@click.option("--port", type=_PORT, default=0, help="The port of the service; a free one if not given.")
-@click.option("--api-port", type=_PORT, default=0, help="The port of the API server; a free one if not given.")
-@click.option("--config", type=click.Path(path_type=Path), help="A YAML file with settings, as `linkwise serve` has.")
+@click.option("--port", type=_PORT, default=0, help="Port of the service (default: any free port).")
+@click.option("--api-port", type=_PORT, default=0, help="Port of the API server (default: any free port).")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="Settings file of the service, as for `linkwise serve`."
+)
 @click.option(
     "--speed",
     type=click.FloatRange(0.01, 1000),
     default=1.0,
-    help="How many times as fast as on the wall time passes for pods that run.",
+    help="Speed-up factor for simulated pod run time.",
 )
-@click.option("--log", type=click.Path(path_type=Path), help="Append what the service says to this file.")
-@click.option("-v", "--verbose", is_flag=True, help="Show what the service says on standard error.")
-def command(**words: Any) -> None:  # noqa: ANN401 - one a flag, as they are above
-    """Start a cluster to try on this machine: no Kubernetes, no GPU, nothing to install.
+@click.option("--log", type=click.Path(path_type=Path), help="Append the log of the service to this file.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the log of the service to standard error.")
+def command(**options: Any) -> None:  # noqa: ANN401 - one per flag above
+    """Start a cluster to try on this machine: no Kubernetes and no GPU needed.
 
-    An API server, a scheduler and simulated machines run in this process, with the scheduler service beside them as it
-    runs beside any cluster. It stays up until Ctrl-C.
+    An API server, a scheduler and simulated nodes run in this process, next to the scheduler service, which runs as on any
+    other cluster. Press Ctrl-C to stop it.
     """
-    from linkwise.cli.up.signals import ENDED, end_at_once  # noqa: PLC0415 - nobody else needs it
+    from linkwise.cli.up.signals import STOPPED, exit_immediately  # noqa: PLC0415 - only needed here
 
-    end_at_once(ENDED)  # until something is there that has to be cleared up
+    exit_immediately(STOPPED)  # until there is something to clean up
     from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread  # noqa: PLC0415 - brings yaml
 
-    fleet = fleet_of(words["fleet"]) if words["fleet"] is not None else dict(DEFAULT)
-    if (nodes := words["nodes"]) is not None:
+    fleet = fleet_of(options["fleet"]) if options["fleet"] is not None else dict(DEFAULT)
+    if (nodes := options["nodes"]) is not None:
         if nodes > MAX_NODES:
-            raise click.BadParameter(f"{nodes} nodes are more than {MAX_NODES}, the maximum", param_hint="--nodes")
+            raise click.BadParameter(f"{nodes} exceeds the maximum of {MAX_NODES} nodes", param_hint="--nodes")
         fleet = spread(fleet, nodes)
-    if words["port"] and words["port"] == words["api_port"]:
-        raise click.UsageError(f"--port and --api-port are both {words['port']}; they must differ")
-    if math.isnan(words["speed"]):
-        raise click.BadParameter("nan is no number", param_hint="--speed")
-    from linkwise.cli.up.kubeconfig import check  # noqa: PLC0415 - no other command needs it
+    if options["port"] and options["port"] == options["api_port"]:
+        raise click.UsageError(f"--port and --api-port are both {options['port']}; they must differ")
+    if math.isnan(options["speed"]):
+        raise click.BadParameter("nan is not a number", param_hint="--speed")
+    from linkwise.cli.up.kubeconfig import check  # noqa: PLC0415 - only needed here
 
-    if words["kubeconfig"]:
-        check(words["kubeconfig"], force=words["force"])
-    settings = _settings(words["config"], words["port"])
-    _start_logging(settings.log, words["log"], verbose=words["verbose"])
-    from linkwise.cli.up.running import Up, stay_up  # noqa: PLC0415 - brings the cluster, the server and all policies
+    if options["kubeconfig"]:
+        check(options["kubeconfig"], force=options["force"])
+    settings = _settings(options["config"], options["port"])
+    _start_logging(settings.log, options["log"], verbose=options["verbose"])
+    from linkwise.cli.up.running import Up, run  # noqa: PLC0415 - brings the cluster, the server and all policies
 
-    stay_up(Up(fleet, settings, words["api_port"], words["speed"], words["kubeconfig"], words["force"]))
+    run(Up(fleet, settings, options["api_port"], options["speed"], options["kubeconfig"], options["force"]))
 
 
 def _settings(config: Path | None, port: int) -> ServeSettings:
-    """As of the service, but where it listens is said by flags alone: what a file says is meant for another cluster."""
+    """The service's settings, except that only the flags set where it listens: a file is written for another cluster."""
     from linkwise.config.loading import load  # noqa: PLC0415 - brings PyYAML
 
     return load(config, os.environ, {"http.host": "127.0.0.1", "http.port": port})
 
 
 def _start_logging(settings: LogSettings, file: Path | None, *, verbose: bool) -> None:
-    """To a file, the terminal, both or neither."""
+    """Log to a file, the terminal, both or neither."""
     import logging  # noqa: PLC0415 - --help needs none of it
 
     from linkwise.errors import InputError  # noqa: PLC0415 - same
     from linkwise.serve.logs import lines_for  # noqa: PLC0415 - same
 
-    kept: list[logging.Handler] = [logging.StreamHandler()] if verbose else []
+    handlers: list[logging.Handler] = [logging.StreamHandler()] if verbose else []
     if file:
         try:
-            kept.append(logging.FileHandler(file, encoding="utf-8"))
+            handlers.append(logging.FileHandler(file, encoding="utf-8"))
         except OSError as error:
             raise InputError(f"{file}: {error.strerror or error}") from error
-    for handler in kept:
+    for handler in handlers:
         handler.setFormatter(lines_for(settings.format))
-    logging.basicConfig(level=settings.level.upper(), handlers=kept or [logging.NullHandler()], force=True)
+    logging.basicConfig(level=settings.level.upper(), handlers=handlers or [logging.NullHandler()], force=True)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

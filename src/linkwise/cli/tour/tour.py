@@ -16,7 +16,7 @@ from rich.text import Text
 from linkwise.cli.tour.page import Page, check_mark
 from linkwise.cli.tour.scorecard import RULE, Result, print_score_card
 from linkwise.cli.tour.stage import open_stage
-from linkwise.cli.up.messages import reaching
+from linkwise.cli.up.messages import path_hint
 from linkwise.embedded.api_errors import ApiError
 from linkwise.errors import LinkwiseError
 
@@ -139,7 +139,7 @@ def _print_next_steps(page: Page) -> None:
     table.add_column(style="bold cyan", no_wrap=True)
     for command, purpose in _NEXT.items():
         table.add_row(Text(command), Text(purpose))
-    for line in reaching(sys.argv[0], which("linkwise")):
+    for line in path_hint(sys.argv[0], which("linkwise")):
         page.console.print()
         page.console.print(Text(f"  {line}", "bold cyan"), soft_wrap=True)
     page.show(table)
@@ -150,7 +150,7 @@ def _print_commands(stage: Stage, page: Page) -> None:
     page.say(f"The cluster is still running, and pod {PENDING} is pending. Ask why, in another terminal:")
     page.console.print()
     for line in (
-        *reaching(sys.argv[0], which("linkwise")),
+        *path_hint(sys.argv[0], which("linkwise")),
         f"export KUBECONFIG={stage.local.kubeconfig}",
         "linkwise get nodes",
         f"linkwise explain pod/{PENDING}",

@@ -1,1 +1,1 @@
-"""Running, announcing and leaving the cluster of `linkwise up`."""
+"""`linkwise up`: start the cluster, print its welcome message, write its kubeconfig and handle signals."""

@@ -1,4 +1,4 @@
-"""A kubeconfig where the user wants it: written for its owner alone, and removed at the end; never over another's."""
+"""The kubeconfig of `linkwise up --kubeconfig`: private to its owner, removed at the end, and never written over another file."""
 
 from __future__ import annotations
 
@@ -15,33 +15,37 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-__all__ = ["MARK", "check", "forget", "kept"]
+__all__ = ["MARK", "check", "remove_kubeconfig", "written_kubeconfig"]
 
 MARK: Final = "# Written by `linkwise up`, which removes it when it ends.\n"
 
 
 def check(path: Path, *, force: bool) -> None:
-    """InputError if nothing can be written there, or if something is there that is not ours."""
+    """InputError if the file can't be written, or if it exists and belongs to another program or a running cluster."""
     if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}")
+        raise InputError(f"{path}: directory {path.parent} does not exist")
     if path.is_dir():
-        raise InputError(f"{path}: it is a folder; name a file")
+        raise InputError(f"{path} is a directory; specify a file")
     if not os.access(path.parent, os.W_OK):
-        raise InputError(f"{path}: nothing can be written in {path.parent}")
+        raise InputError(f"{path}: directory {path.parent} is not writable")
     if path.exists() and not path.is_file():
-        raise InputError(f"{path}: it is no ordinary file; name another")
+        raise InputError(f"{path} is not a regular file; specify another")
     if force or not os.path.lexists(path):
         return
     if not _is_ours(path):
-        raise InputError(f"{path} is there, and `linkwise up` did not write it; name another, or say --force")
-    if _is_held(path):
-        raise InputError(f"{path} is that of another `linkwise up`, which still runs; name another, or say --force")
+        raise InputError(
+            f"{path} already exists and was not written by `linkwise up`; specify another file or use --force"
+        )
+    if _is_in_use(path):
+        raise InputError(
+            f"{path} belongs to another `linkwise up` that is still running; specify another file or use --force"
+        )
 
 
 @contextlib.contextmanager
-def kept(path: Path, text: str, *, force: bool = False) -> Iterator[None]:
-    """The file for as long as the `with` lasts; another one that took its place meanwhile stays."""
-    check(path, force=force)  # again: it took a while to have something to write
+def written_kubeconfig(path: Path, text: str, *, force: bool = False) -> Iterator[None]:
+    """Write the file, and remove it when the `with` ends unless it was replaced."""
+    check(path, force=force)  # again: the start of the cluster took a while
     try:
         file = _write(path, MARK + text)
     except OSError as error:
@@ -50,18 +54,18 @@ def kept(path: Path, text: str, *, force: bool = False) -> Iterator[None]:
         try:
             yield
         finally:
-            forget(path, text)
+            remove_kubeconfig(path, text)
 
 
-def forget(path: Path, text: str) -> None:
-    """Remove the file, if it still is what was written."""
+def remove_kubeconfig(path: Path, text: str) -> None:
+    """Remove the file if its content is unchanged."""
     with contextlib.suppress(OSError):
         if path.read_text("utf-8", errors="replace") == MARK + text:
             path.unlink()
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether `linkwise up` wrote it; a link that leads nowhere is somebody else's."""
+    """Whether `linkwise up` wrote the file; a dangling link is never ours."""
     if not path.is_file():
         return False
     try:
@@ -71,20 +75,20 @@ def _is_ours(path: Path) -> bool:
         raise InputError(f"{path}: {error.strerror or error}") from error
 
 
-def _is_held(path: Path) -> bool:
-    """Whether who wrote it still runs: locks end with those who hold them."""
+def _is_in_use(path: Path) -> bool:
+    """Whether the writing process is still running: it holds a lock on the file."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no locks there
+    except OSError:  # the file system has no locks
         return False
     return False
 
 
 def _write(path: Path, text: str) -> IO[str]:
-    """At once or not at all; only the owner reads it, because it holds a token. It is locked while it is open."""
+    """Write the file atomically with mode 0600, as it holds a token; it is locked while open."""
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     file = os.fdopen(number, "w", encoding="utf-8")
     try:
@@ -92,10 +96,10 @@ def _write(path: Path, text: str) -> IO[str]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.write(text)
         file.flush()
-        os.replace(name, path)  # noqa: PTH105 - a name that mkstemp gave
+        os.replace(name, path)  # noqa: PTH105 - mkstemp returns a string
     except BaseException:
         os.unlink(name)  # noqa: PTH108 - same
-        with contextlib.suppress(OSError):  # what could not be written can't be at its end either
+        with contextlib.suppress(OSError):  # closing flushes, which fails again
             file.close()
         raise
     return file

@@ -1,8 +1,4 @@
-"""What `linkwise up` says once everything runs: what there is, where, and what to type next.
-
-How a reader calls this program in another terminal.
-"""
-# Joined from up_words, reaching: one docstring for all.
+"""The welcome message of `linkwise up`: the nodes, the addresses, and commands to type next."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-__all__ = ["next_steps", "reaching", "welcome"]
+__all__ = ["next_steps", "path_hint", "welcome"]
 
 FIRST: Final = {
     "link-pair": "pod/link-pair",
@@ -38,47 +34,47 @@ FIRST: Final = {
     "amd-four": "pod/amd-four",
     "group": "group/group",
 }
-"""examples that a newcomer may begin with, and what to ask about then"""
+"""examples to start with, and what to explain afterwards"""
 _INDENT: Final = (0, 0, 0, 2)
 _GAP: Final = 2  # columns between two columns
-_HOST: Final = frozenset({"cpu", "memory", "pods", "aliyun.com/gpu-count"})
+_HOST_RESOURCES: Final = frozenset({"cpu", "memory", "pods", "aliyun.com/gpu-count"})
 
 
 def welcome(
-    fleet: Mapping[str, int], places: Mapping[str, str], kubeconfig: Path, seconds: float, width: int
+    fleet: Mapping[str, int], addresses: Mapping[str, str], kubeconfig: Path, seconds: float, width: int
 ) -> RenderableType:
-    """All of it, for so many columns; places are what runs, with its address."""
+    """The complete message for a terminal of `width` columns; `addresses` maps components to their URLs."""
     nodes = sum(fleet.values())
     return Group(
         Text.assemble(
             (f"A cluster of {nodes:,} {'node' if nodes == 1 else 'nodes'} is up", "bold green"),
-            f", in {seconds:.1f} s.",
+            f" after {seconds:.1f} s.",
         ),
-        "Machines and containers are simulated; the API and the decisions are real.\n",
+        "Machines and containers are simulated; the API and the scheduling decisions are real.\n",
         Padding(_machines(fleet, width - _INDENT[3]), _INDENT, expand=False),
         "",
-        Padding(_rows(places), _INDENT, expand=False),
+        Padding(_address_table(addresses), _INDENT, expand=False),
         "\nIn another terminal:\n",
         *(
-            Text(f"  {line}", "bold cyan", no_wrap=True, overflow="ignore")  # to be copied: a break would be copied too
+            Text(f"  {line}", "bold cyan", no_wrap=True, overflow="ignore")  # meant to be copied, so never wrapped
             for line in (
-                *reaching(sys.argv[0], which("linkwise")),
+                *path_hint(sys.argv[0], which("linkwise")),
                 f"export KUBECONFIG={quote(str(kubeconfig))}",
                 *next_steps(fleet),
             )
         ),
-        "\nkubectl works too, and `linkwise example` lists more to try. Ctrl-C ends it all.",
+        "\nkubectl works too; `linkwise example` lists more manifests. Press Ctrl-C to stop the cluster.",
     )
 
 
 def next_steps(fleet: Mapping[str, int]) -> list[str]:
-    """Three commands that work on a cluster with this fleet: see, do, ask why."""
-    for name, what in FIRST.items():
+    """Three commands that work on this fleet: look, apply, explain."""
+    for name, target in FIRST.items():
         if _fits(name, fleet):
             return [
                 "linkwise get nodes",
                 f"linkwise example {name} | linkwise apply -f -",
-                f"linkwise explain {what}",
+                f"linkwise explain {target}",
             ]
     machine, count = next(iter(fleet.items()))
     node = node_names(machine, count)[0]
@@ -86,33 +82,36 @@ def next_steps(fleet: Mapping[str, int]) -> list[str]:
 
 
 def _fits(name: str, fleet: Mapping[str, int]) -> bool:
-    """Whether a machine of the fleet has what the pods of an example ask for."""
-    containers = [one for pod in yaml.safe_load_all(example(name)) for one in pod["spec"]["containers"]]
-    asked = {resource: amount for one in containers for resource, amount in one["resources"]["limits"].items()}
+    """Whether a machine of the fleet has the resources that an example requests."""
+    containers = [container for pod in yaml.safe_load_all(example(name)) for container in pod["spec"]["containers"]]
+    requests = {
+        resource: amount for container in containers for resource, amount in container["resources"]["limits"].items()
+    }
     return any(
-        all(amount <= has.get(resource, 0) for resource, amount in asked.items()) for has in map(_resources, fleet)
+        all(amount <= allocatable.get(resource, 0) for resource, amount in requests.items())
+        for allocatable in map(_resources, fleet)
     )
 
 
 def _resources(machine: str) -> dict[str, int]:
-    """What a node of a machine hands out, without what every host has."""
+    """The device resources of a machine."""
     capacity = machine_objects(machine, "node")[0]["status"]["capacity"]
-    beside = {NVIDIA} if PERCENT in capacity else set()  # counted there as well, but not handed out
-    return {name: int(amount) for name, amount in capacity.items() if name not in _HOST | beside}
+    hidden = {NVIDIA} if PERCENT in capacity else set()  # reported as well, but not allocated to pods
+    return {name: int(amount) for name, amount in capacity.items() if name not in _HOST_RESOURCES | hidden}
 
 
 def _machines(fleet: Mapping[str, int], width: int) -> Table:
-    """A row a machine; where that is too wide, what it has stands below its name."""
+    """One row per machine; on a narrow terminal its details are printed below its name."""
     rows = [
         (f"{count:,}", machine, _models(machine), ", ".join(_resources(machine))) for machine, count in fleet.items()
     ]
-    wide = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True)) - _GAP <= width
+    one_line = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True)) - _GAP <= width
     table = Table.grid(padding=(0, _GAP))
     table.add_column(justify="right")
-    for _ in range(3 if wide else 1):
+    for _ in range(3 if one_line else 1):
         table.add_column(overflow="fold")
     for count, *cells in rows:
-        table.add_row(count, *(cells if wide else ["\n".join(cells)]))
+        table.add_row(count, *(cells if one_line else ["\n".join(cells)]))
     return table
 
 
@@ -121,21 +120,21 @@ def _models(machine: str) -> str:
     return f"{kind.devices} x {kind.model.removeprefix('NVIDIA ').removeprefix('AMD ')}"
 
 
-def _rows(places: Mapping[str, str]) -> Table:
+def _address_table(addresses: Mapping[str, str]) -> Table:
     table = Table.grid(padding=(0, _GAP))
     for _ in range(2):
         table.add_column(overflow="fold")
-    for what, where in places.items():
-        table.add_row(what, where)
+    for component, address in addresses.items():
+        table.add_row(component, address)
     return table
 
 
-def reaching(own: str, found: str | None) -> list[str]:
-    """What to type first: nothing, unless `linkwise` is in a folder that nobody looks into by himself.
+def path_hint(program: str, on_path: str | None) -> list[str]:
+    """The `export PATH` line, if the shell would not find `linkwise`.
 
     Args:
-        own: how this one was called.
-        found: where a shell finds `linkwise`, if it does.
+        program: how this process was called.
+        on_path: the `linkwise` that a shell finds, if any.
     """
-    hidden = Path(own).name == "linkwise" and not found
-    return [f'export PATH={quote(str(Path(own).absolute().parent))}:"$PATH"'] if hidden else []
+    hidden = Path(program).name == "linkwise" and not on_path
+    return [f'export PATH={quote(str(Path(program).absolute().parent))}:"$PATH"'] if hidden else []

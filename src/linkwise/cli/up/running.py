@@ -1,4 +1,4 @@
-"""An embedded cluster that runs until somebody ends it, and what is told meanwhile."""
+"""Run the cluster of `linkwise up` until a signal, with a progress bar and the welcome message."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from linkwise.assembly.local_cluster import LocalCluster
-from linkwise.cli.up.kubeconfig import forget, kept
+from linkwise.cli.up.kubeconfig import remove_kubeconfig, written_kubeconfig
 from linkwise.cli.up.messages import welcome
-from linkwise.cli.up.signals import AT_ONCE, end_at_once, heard
+from linkwise.cli.up.signals import SECOND_SIGNAL, exit_immediately, handled_signals
 from linkwise.embedded.cluster import ClusterSettings
 from linkwise.errors import ClusterError, InputError, LinkwiseError
 
@@ -31,69 +31,71 @@ if TYPE_CHECKING:
 
     from linkwise.config.settings import ServeSettings
 
-__all__ = ["Up", "stay_up", "until_it_ends"]
+__all__ = ["Up", "run", "run_cluster"]
 
 log: Final = logging.getLogger("linkwise.up")
 
-LARGE: Final = 500
-"""nodes from which on a start takes long enough to be watched"""
-_LOOK: Final = 0.1  # seconds between two looks at how far it is
+PROGRESS_NODES: Final = 500
+"""number of nodes from which a progress bar is shown"""
+_PROGRESS_INTERVAL: Final = 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """What is to run."""
+    """The settings of one run."""
 
     fleet: Mapping[str, int]
     service: ServeSettings
     api_port: int = 0
     speed: float = 1.0
     kubeconfig: Path | None = None
-    """where the user wants it besides"""
+    """an additional place to write it to"""
     force: bool = False
-    """whether it goes there whatever is there"""
+    """whether to overwrite an existing file there"""
 
 
-def stay_up(up: Up) -> None:
-    """Run it until a signal; InputError if it can't start as it is wanted, ClusterError if a part fails."""
-    _look_for_room(up.api_port)
-    gc.disable()  # until everything was made: nothing of that is garbage
+def run(up: Up) -> None:
+    """Run until a signal; InputError if the settings can't be used, ClusterError if a component fails."""
+    _check_port(up.api_port)
+    gc.disable()  # the objects created during the start are not garbage
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_until_a_signal(up))
-    end_at_once(AT_ONCE)  # all is cleared up; what is left is for Python to forget
+        runner.run(_run_until_signal(up))
+    exit_immediately(SECOND_SIGNAL)  # everything is cleaned up; only the interpreter's exit is left
 
 
-async def _until_a_signal(up: Up) -> None:
+async def _run_until_signal(up: Up) -> None:
     cluster = LocalCluster(up.fleet, up.service, ClusterSettings(speed=up.speed), up.api_port)
-    work = asyncio.create_task(until_it_ends(up, cluster), name="up")
-    told = False
+    task = asyncio.create_task(run_cluster(up, cluster), name="up")
+    stopping = False
 
-    def end() -> None:
-        nonlocal told
-        if told:
-            _clear_up(up, cluster)
-            os._exit(AT_ONCE)
-        told = True
-        work.cancel()
+    def stop() -> None:
+        nonlocal stopping
+        if stopping:
+            _clean_up(up, cluster)
+            os._exit(SECOND_SIGNAL)
+        stopping = True
+        task.cancel()
 
-    for number in heard():
-        asyncio.get_running_loop().add_signal_handler(number, end)
+    for number in handled_signals():
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     with contextlib.suppress(asyncio.CancelledError):
-        await work
-    if told and sys.stdout.isatty():
-        sys.stdout.write("\nEnded; nothing is left behind.\n")
+        await task
+    if stopping and sys.stdout.isatty():
+        sys.stdout.write("\nThe cluster is stopped; all its files are removed.\n")
 
 
-async def until_it_ends(up: Up, cluster: LocalCluster) -> None:
-    """Start it, say so, and wait until it is cancelled or a part of it fails."""
+async def run_cluster(up: Up, cluster: LocalCluster) -> None:
+    """Start the cluster, print the welcome message, and wait until it is cancelled or a component fails."""
     began, started = time.monotonic(), False
     try:
         async with _start(cluster, sum(up.fleet.values())):
             gc.enable()
             gc.freeze()
-            with contextlib.ExitStack() as opened:
+            with contextlib.ExitStack() as stack:
                 if up.kubeconfig:
-                    opened.enter_context(kept(up.kubeconfig, cluster.kubeconfig.read_text("utf-8"), force=up.force))
+                    stack.enter_context(
+                        written_kubeconfig(up.kubeconfig, cluster.kubeconfig.read_text("utf-8"), force=up.force)
+                    )
                 _welcome(up, cluster, time.monotonic() - began)
                 started = True
                 await cluster.failed()
@@ -102,46 +104,46 @@ async def until_it_ends(up: Up, cluster: LocalCluster) -> None:
     except Exception as error:
         if isinstance(error, LinkwiseError) and (isinstance(error, ClusterError) or not started):
             raise
-        log.exception("a part of the cluster failed")
-        raise ClusterError(f"a part of the cluster failed: {_said(error)}") from error
-    raise ClusterError("a part of the cluster ended by itself")
+        log.exception("a component of the cluster failed")
+        raise ClusterError(f"a component of the cluster failed: {_describe(error)}") from error
+    raise ClusterError("a component of the cluster stopped unexpectedly")
 
 
 @contextlib.asynccontextmanager
 async def _start(cluster: LocalCluster, nodes: int) -> AsyncIterator[None]:
-    """The cluster; a terminal sees how far a large one is."""
+    """Start the cluster, with a progress bar for large fleets on a terminal."""
     console = Console(stderr=True)
-    if nodes < LARGE or not console.is_terminal:
+    if nodes < PROGRESS_NODES or not console.is_terminal:
         async with cluster:
             yield
         return
-    columns = (TextColumn("starting {task.total:,.0f} nodes"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
+    columns = (TextColumn("starting {task.total:,.0f} nodes"), BarColumn(), TextColumn("{task.percentage:3.0f}%"))
     progress = Progress(*columns, console=console, transient=True, auto_refresh=False)
     progress.start()
-    shown = asyncio.create_task(_show(progress, cluster, nodes), name="progress")
+    updates = asyncio.create_task(_update_progress(progress, cluster, nodes), name="progress")
     try:
         async with cluster:
-            shown.cancel()
+            updates.cancel()
             progress.stop()
             yield
     finally:
-        shown.cancel()
+        updates.cancel()
         progress.stop()
 
 
-async def _show(progress: Progress, cluster: LocalCluster, nodes: int) -> None:
+async def _update_progress(progress: Progress, cluster: LocalCluster, nodes: int) -> None:
     bar = progress.add_task("", total=nodes)
     while True:
-        progress.update(bar, completed=cluster.share * nodes, refresh=True)
-        await asyncio.sleep(_LOOK)
+        progress.update(bar, completed=cluster.progress * nodes, refresh=True)
+        await asyncio.sleep(_PROGRESS_INTERVAL)
 
 
 def _welcome(up: Up, cluster: LocalCluster, seconds: float) -> None:
-    places = {"API server": cluster.cluster.api.url, "service": cluster.url}
+    addresses = {"API server": cluster.cluster.api.url, "service": cluster.url}
     console = Console(highlight=False, markup=False)
-    said = welcome(up.fleet, places, (up.kubeconfig or cluster.kubeconfig).absolute(), seconds, console.width)
+    message = welcome(up.fleet, addresses, (up.kubeconfig or cluster.kubeconfig).absolute(), seconds, console.width)
     try:
-        console.print(said, crop=False)
+        console.print(message, crop=False)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -149,25 +151,25 @@ def _welcome(up: Up, cluster: LocalCluster, seconds: float) -> None:
         raise InputError(f"standard output: {error.strerror or error}") from error
 
 
-def _clear_up(up: Up, cluster: LocalCluster) -> None:
-    """Remove the files, which alone would be left behind; what is still under way ends with the process."""
+def _clean_up(up: Up, cluster: LocalCluster) -> None:
+    """Remove the files; everything else ends with the process."""
     if hasattr(cluster, "kubeconfig"):
         if up.kubeconfig:
-            forget(up.kubeconfig, cluster.kubeconfig.read_text("utf-8"))
+            remove_kubeconfig(up.kubeconfig, cluster.kubeconfig.read_text("utf-8"))
         shutil.rmtree(cluster.kubeconfig.parent, ignore_errors=True)
 
 
-def _look_for_room(port: int) -> None:
-    """Whether the API server can listen there, told before thousands of nodes are made in vain."""
-    with socket.socket() as door:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _check_port(port: int) -> None:
+    """Check the API server's port before thousands of nodes are created in vain."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            door.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise InputError(f"127.0.0.1:{port}: {error.strerror}; choose another with --api-port") from error
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,4 +1,4 @@
-"""The signals that end `linkwise up`, and what they do while there is nothing to clear up."""
+"""Signals that stop `linkwise up`, and their handling while there is nothing to clean up."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import os
 import signal
 from typing import Final
 
-__all__ = ["AT_ONCE", "ENDED", "end_at_once", "heard"]
+__all__ = ["SECOND_SIGNAL", "STOPPED", "exit_immediately", "handled_signals"]
 
-ENDED: Final = 0
-"""how it ends when it is told to"""
-AT_ONCE: Final = 130
-"""how it ends when it is told to for the second time"""
+STOPPED: Final = 0
+"""exit code after a signal"""
+SECOND_SIGNAL: Final = 130
+"""exit code after a second signal"""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def heard() -> list[signal.Signals]:
-    """Those that end it; a terminal that closes does not where nohup started it."""
+def handled_signals() -> list[signal.Signals]:
+    """The signals that stop the cluster; SIGHUP is excluded if nohup ignores it."""
     return [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) is not signal.SIG_IGN]
 
 
-def end_at_once(code: int) -> None:
-    """Let them end the process without a word, also where an exception would be told of: within imports, at its end."""
-    for number in heard():
+def exit_immediately(code: int) -> None:
+    """Exit silently on a signal, where Python would print a traceback: during imports and at the end."""
+    for number in handled_signals():
         signal.signal(number, lambda *_: os._exit(code))
