@@ -1,4 +1,4 @@
-"""Every command of the tutorial on `linkwise up` is run, on such a cluster, and prints what the page says."""
+"""Every command of the `linkwise up` tutorial is run on such a cluster and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from linkwise.cli.inputs.fleet import MAX_NODES, MODES, fleet_of
 from linkwise.cli.program import main
-from linkwise.embedded.nodes import faults as simulated_wishes, pod_phases as simulated_pods
+from linkwise.embedded.nodes import faults, pod_phases
 from support.doc_examples import blocks, examples
 from support.embedded.up_process import TriedCluster
 
@@ -113,6 +113,6 @@ def test_the_fleet_of_the_page_is_one(tmp_path: Path) -> None:
 
 def test_every_mode_limit_and_annotation_of_a_simulation_is_told() -> None:
     words = [f"`dgx1-v100/{mode}`" for mode in MODES]
-    words += [f"`{key}`" for key in (simulated_pods.SECONDS, simulated_pods.EXIT_CODE, simulated_pods.STOP_SECONDS)]
-    words += [f"`{key}`" for key in (simulated_wishes.DEAD, simulated_wishes.SILENT)]
-    assert [word for word in [*words, f"{MAX_NODES:,} is the most"] if word not in HOW_TO] == []
+    words += [f"`{key}`" for key in (pod_phases.SECONDS, pod_phases.EXIT_CODE, pod_phases.STOP_SECONDS)]
+    words += [f"`{key}`" for key in (faults.DEAD, faults.SILENT)]
+    assert [word for word in [*words, f"The maximum is {MAX_NODES:,} nodes"] if word not in HOW_TO] == []

@@ -1,18 +1,18 @@
-"""What the tests that every API server has to pass are written with: a namespace of one's own, and short ways to ask.
+"""Helpers of the conformance tests, which every API server must pass: a namespace per test and short request methods.
 
-What the embedded server does otherwise than a real one, so that no such test says it:
+Known differences between the embedded server and kube-apiserver, which no conformance test covers:
 
-- Watches and lists know the last ten thousand changes of each kind, a real server about five minutes.
-- Bookmarks come every minute exactly, and before the end of a watch that has one.
-- Where an object leaves a selector, the DELETED line of a watch shows it as it is now, not as it was before.
-- A list of a version that does not exist yet is refused at once, not after three seconds.
-- A Binding without a node is invalid (422); a real server answers 500. The same holds for versions that are no numbers, and
-  for objects that are made with a version.
-- managedFields are not kept: server-side apply never conflicts, and only removes what the same manager applied before.
-- Nobody is forbidden anything: a token is known or it is not.
-- Fields of wrong types are refused with another text, and numbers are not written anew (1000m stays 1000m).
-- Versions of a custom kind differ in their names only; webhooks, CEL rules and defaults of schemas do nothing.
-- Kinds without behaviour keep what they are given: Services have no address, quotas count nothing.
+- Watches and lists can use the last ten thousand changes of each resource; kube-apiserver keeps about five minutes.
+- Bookmarks are sent exactly once a minute, and before a watch that allows them times out.
+- When an object stops matching a selector, the DELETED event has its new state, not the previous one.
+- A list at a future resourceVersion fails immediately, not after three seconds.
+- A Binding without a node is invalid (422); kube-apiserver returns 500. The same holds for non-numeric resourceVersions, and
+  for creating objects with a resourceVersion.
+- managedFields are not tracked: server-side apply never conflicts, and only removes fields that the same manager applied.
+- There is no authorization: a token is either valid or not.
+- Type errors in fields have another message, and quantities are not normalized (1000m stays 1000m).
+- Versions of a custom resource differ only in their name; webhooks, CEL rules and schema defaults have no effect.
+- Resources without a controller stay as written: Services get no address, quotas count nothing.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def welcome(
             (f"A cluster of {nodes:,} {'node' if nodes == 1 else 'nodes'} is up", "bold green"),
             f" after {seconds:.1f} s.",
         ),
-        "Machines and containers are simulated; the API and the scheduling decisions are real.\n",
+        "Machines and containers are simulated; the API and the scheduling are real.\n",
         Padding(_machines(fleet, width - _INDENT[3]), _INDENT, expand=False),
         "",
         Padding(_address_table(addresses), _INDENT, expand=False),
@@ -63,7 +63,7 @@ def welcome(
                 *next_steps(fleet),
             )
         ),
-        "\nkubectl works too; `linkwise example` lists more manifests. Press Ctrl-C to stop the cluster.",
+        "\nkubectl works too; `linkwise example` lists more manifests. Ctrl-C to stop.",
     )
 
 
