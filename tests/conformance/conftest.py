@@ -1,4 +1,4 @@
-"""The embedded API server for the tests of this folder; tests/e2e/test_conformance.py runs them against a real one."""
+"""The embedded API server for the tests of this directory; tests/e2e/test_conformance.py runs them against a real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds: those of definitions, workloads, namespaces, owners, and what the server says that it has."""
+"""CRDs, workloads, namespaces, owner references and discovery."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def workload(replicas: int = 0, **spec: object) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": wished}
 
 
-def test_the_status_of_a_custom_object_has_a_path_of_its_own(space: Space) -> None:
+def test_the_status_of_a_custom_resource_is_a_subresource(space: Space) -> None:
     made = space.call("POST", INVENTORIES, {**inventory(space), "status": {"conditions": []}})
     assert "status" not in made
     path = f"{INVENTORIES}/{made['metadata']['name']}"
@@ -37,14 +37,14 @@ def test_the_status_of_a_custom_object_has_a_path_of_its_own(space: Space) -> No
     assert found["metadata"]["generation"] == 1
 
 
-def test_only_wishes_are_counted(space: Space) -> None:
+def test_only_spec_changes_increment_the_generation(space: Space) -> None:
     made = space.call("POST", INVENTORIES, inventory(space))
     path = f"{INVENTORIES}/{made['metadata']['name']}"
     assert space.call("PATCH", path, {"metadata": {"labels": {"x": "y"}}}, MERGE)["metadata"]["generation"] == 1
     assert space.call("PATCH", path, {"spec": {"mode": "share"}}, MERGE)["metadata"]["generation"] == 2
 
 
-def test_a_custom_object_is_as_its_schema_says(space: Space) -> None:
+def test_a_custom_resource_is_validated_against_its_schema(space: Space) -> None:
     for spec, sentence in (
         ({"mode": "strange"}, 'spec.mode: Unsupported value: "strange"'),
         ({"devices": "none"}, "spec.devices: Invalid value"),
@@ -56,23 +56,23 @@ def test_a_custom_object_is_as_its_schema_says(space: Space) -> None:
         assert sentence in error.message
 
 
-def test_what_a_schema_does_not_know_is_dropped(space: Space) -> None:
+def test_fields_outside_of_the_schema_are_pruned(space: Space) -> None:
     assert "surprise" not in space.call("POST", INVENTORIES, inventory(space, surprise="x"))["spec"]
 
 
-def test_an_update_of_a_custom_object_names_its_version(space: Space) -> None:
+def test_an_update_of_a_custom_resource_requires_a_resource_version(space: Space) -> None:
     space.call("POST", INVENTORIES, inventory(space))
     error = space.refused("PUT", f"{INVENTORIES}/{space.name}-n", inventory(space))
     assert error.status == 422
     assert "metadata.resourceVersion" in error.message
 
 
-def test_a_custom_object_takes_no_strategic_patch(space: Space) -> None:
+def test_a_custom_resource_rejects_strategic_merge_patches(space: Space) -> None:
     space.call("POST", INVENTORIES, inventory(space))
     assert space.refused("PATCH", f"{INVENTORIES}/{space.name}-n", {}, STRATEGIC).status == 415
 
 
-def test_a_definition_is_served_as_long_as_it_is_there(space: Space) -> None:
+def test_a_custom_resource_is_served_while_its_crd_exists(space: Space) -> None:
     group = f"{space.name}.example.com"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -93,7 +93,7 @@ def test_a_definition_is_served_as_long_as_it_is_there(space: Space) -> None:
     space.until(lambda: space.api.raw("GET", path)[0] == 404, "the definition is gone")
 
 
-def test_discovery_tells_of_our_kind(space: Space) -> None:
+def test_discovery_lists_our_custom_resource(space: Space) -> None:
     group = space.call("GET", "/apis/linkwise.dev")
     assert group["preferredVersion"] == {"groupVersion": "linkwise.dev/v1alpha1", "version": "v1alpha1"}
     found = {one["name"]: one for one in space.call("GET", "/apis/linkwise.dev/v1alpha1")["resources"]}
@@ -103,7 +103,7 @@ def test_discovery_tells_of_our_kind(space: Space) -> None:
     assert "deviceinventories/status" in found
 
 
-def test_discovery_tells_what_pods_can_do(space: Space) -> None:
+def test_discovery_lists_the_verbs_and_subresources_of_pods(space: Space) -> None:
     found = {one["name"]: one for one in space.call("GET", "/api/v1")["resources"]}
     assert {"pods", "pods/binding", "pods/eviction", "pods/status", "pods/log"} <= set(found)
     assert set(found["pods"]["verbs"]) >= {"create", "delete", "deletecollection", "get", "list", "patch", "watch"}
@@ -113,13 +113,13 @@ def test_an_unknown_group_is_not_found(space: Space) -> None:
     assert space.api.raw("GET", "/apis/nobody.example.com")[0] == 404
 
 
-def test_the_server_says_its_version_and_that_it_is_well(space: Space) -> None:
+def test_the_server_reports_its_version_and_health(space: Space) -> None:
     assert space.call("GET", "/version")["gitVersion"].startswith("v1.")
     for path in ("/healthz", "/livez", "/readyz"):
         assert space.api.raw("GET", path) == (200, b"ok")
 
 
-def test_a_workload_is_given_what_it_does_not_say(space: Space) -> None:
+def test_a_workload_gets_defaults(space: Space) -> None:
     made = space.make("deployments", workload(), "apps/v1")
     assert made["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": "25%"}
     assert made["spec"]["template"]["spec"]["restartPolicy"] == "Always"
@@ -133,13 +133,13 @@ def test_a_workload_is_given_what_it_does_not_say(space: Space) -> None:
         ({"replicas": -1}, "spec.replicas: Invalid value: -1: must be greater than or equal to 0"),
     ],
 )
-def test_a_workload_that_makes_no_sense_is_invalid(space: Space, spec: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_workload_is_rejected(space: Space, spec: dict[str, Any], sentence: str) -> None:
     error = space.refused("POST", space.path("deployments", group="apps/v1"), workload(**spec))
     assert error.status == 422
     assert sentence in error.message
 
 
-def test_the_selector_of_a_workload_stays(space: Space) -> None:
+def test_the_selector_of_a_workload_is_immutable(space: Space) -> None:
     space.make("deployments", workload(), "apps/v1")
     labels = {"app": "x", "more": "y"}
     change = {"spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}}
@@ -148,7 +148,7 @@ def test_the_selector_of_a_workload_stays(space: Space) -> None:
     assert "field is immutable" in error.message
 
 
-def test_workloads_are_scaled_in_the_same_words(space: Space) -> None:
+def test_workloads_have_a_scale_subresource(space: Space) -> None:
     space.make("deployments", workload(), "apps/v1")
     path = space.path("deployments", "a", "scale", "apps/v1")
     assert space.call("GET", path)["spec"] == {}
@@ -160,7 +160,7 @@ def test_workloads_are_scaled_in_the_same_words(space: Space) -> None:
     space.call("DELETE", space.path("deployments", "a", group="apps/v1"))
 
 
-def test_a_job_knows_its_pods_by_its_uid(space: Space) -> None:
+def test_a_job_selects_its_pods_by_its_uid(space: Space) -> None:
     template = {"spec": {**pod("x")["spec"], "restartPolicy": "Never"}}
     made = space.make("jobs", {"metadata": {"name": "a"}, "spec": {"template": template, "suspend": True}}, "batch/v1")
     uid, key = made["metadata"]["uid"], "batch.kubernetes.io/controller-uid"
@@ -176,7 +176,7 @@ def test_a_job_whose_pods_always_restart_is_invalid(space: Space) -> None:
     assert "spec.template.spec.restartPolicy" in error.message
 
 
-def test_a_node_is_made_with_its_status_and_keeps_it(space: Space) -> None:
+def test_a_node_is_created_with_its_status(space: Space) -> None:
     name = f"{space.name}-node"
     ready = {"type": "Ready", "status": "True"}
     status = {"capacity": {"cpu": "4", "nvidia.com/gpu": "8"}, "conditions": [ready]}
@@ -189,7 +189,7 @@ def test_a_node_is_made_with_its_status_and_keeps_it(space: Space) -> None:
     space.call("DELETE", f"/api/v1/nodes/{name}")
 
 
-def test_a_namespace_that_is_deleted_takes_everything_with_it(space: Space) -> None:
+def test_deleting_a_namespace_deletes_its_contents(space: Space) -> None:
     name = f"{space.name}-x"
     made = space.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     assert made["status"] == {"phase": "Active"}
@@ -205,27 +205,27 @@ def owned(space: Space, name: str, owner: dict[str, Any]) -> None:
     space.make("configmaps", {"metadata": {"name": name, "ownerReferences": [reference]}})
 
 
-def test_what_an_object_owns_goes_with_it(space: Space) -> None:
+def test_dependents_are_deleted_with_their_owner(space: Space) -> None:
     owned(space, "a", space.config("owner"))
     space.call("DELETE", f"{space.path('configmaps', 'owner')}?propagationPolicy=Background")
     space.until(lambda: space.is_gone("configmaps", "a"), "the dependent is gone")
 
 
-def test_what_an_object_owned_may_stay(space: Space) -> None:
+def test_dependents_can_be_orphaned(space: Space) -> None:
     owned(space, "a", space.config("owner"))
     space.call("DELETE", f"{space.path('configmaps', 'owner')}?propagationPolicy=Orphan")
     space.until(lambda: space.is_gone("configmaps", "owner"), "the owner is gone")
     assert "ownerReferences" not in space.get("configmaps", "a")["metadata"]
 
 
-def test_an_owner_may_wait_for_what_it_owns(space: Space) -> None:
+def test_foreground_deletion_waits_for_dependents(space: Space) -> None:
     owned(space, "a", space.config("owner"))
     space.call("DELETE", f"{space.path('configmaps', 'owner')}?propagationPolicy=Foreground")
     space.until(lambda: space.is_gone("configmaps", "owner"), "the owner is gone")
     assert space.is_gone("configmaps", "a")
 
 
-def test_an_event_is_counted_up(space: Space) -> None:
+def test_the_count_of_an_event_can_be_patched(space: Space) -> None:
     about = {"kind": "Pod", "name": "a", "namespace": space.name}
     space.make("events", {"metadata": {"name": "a.1"}, "involvedObject": about, "count": 1})
     assert space.patch("events", "a.1", {"count": 2})["count"] == 2

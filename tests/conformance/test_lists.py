@@ -1,4 +1,4 @@
-"""Lists: in order, chosen by labels and fields, page by page, as of a version."""
+"""Lists: order, label and field selectors, pagination and resourceVersions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def listed(space: Space, query: str = "") -> dict[str, object]:
     return space.call("GET", f"{space.path('configmaps')}?{OURS}{query}")
 
 
-def test_a_list_is_in_the_order_of_names(space: Space) -> None:
+def test_a_list_is_sorted_by_name(space: Space) -> None:
     for name in ("b", "c", "a"):
         space.config(name)
     assert space.names("configmaps", OURS) == ["a", "b", "c"]
 
 
-def test_a_list_says_what_it_is_and_its_version(space: Space) -> None:
+def test_a_list_has_a_kind_and_a_resource_version(space: Space) -> None:
     made = space.config("a")
     found = space.call("GET", f"{space.path('configmaps')}?{OURS}")
     assert (found["kind"], found["apiVersion"]) == ("ConfigMapList", "v1")
     assert int(found["metadata"]["resourceVersion"]) >= int(made["metadata"]["resourceVersion"])
 
 
-def test_a_list_of_all_namespaces_has_what_is_in_each(space: Space) -> None:
+def test_a_list_across_namespaces_has_all_objects(space: Space) -> None:
     space.config("a")
     found = space.call("GET", f"/api/v1/configmaps?{OURS}")["items"]
     assert (space.name, "a") in {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in found}
@@ -53,7 +53,7 @@ def test_a_list_of_all_namespaces_has_what_is_in_each(space: Space) -> None:
         ("zone=", []),
     ],
 )
-def test_labels_choose(space: Space, selector: str, names: list[str]) -> None:
+def test_label_selectors_filter_lists(space: Space, selector: str, names: list[str]) -> None:
     space.config("a", {"tier": "web"})
     space.config("b", {"tier": "db", "zone": "1"})
     space.config("c", {"zone": "1"})
@@ -61,7 +61,7 @@ def test_labels_choose(space: Space, selector: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("selector", ["a in", "=x", "a in (b", "a=b=c", "(a)"])
-def test_a_label_selector_that_means_nothing_is_a_bad_request(space: Space, selector: str) -> None:
+def test_an_invalid_label_selector_is_a_bad_request(space: Space, selector: str) -> None:
     error = space.refused("GET", f"{space.path('configmaps')}?labelSelector={quote(selector)}")
     assert (error.status, error.reason) == (400, "BadRequest")
 
@@ -78,14 +78,14 @@ def test_a_label_selector_that_means_nothing_is_a_bad_request(space: Space, sele
         ("spec.schedulerName=ours", ["c"]),
     ],
 )
-def test_fields_choose_pods(space: Space, selector: str, names: list[str]) -> None:
+def test_field_selectors_filter_pods(space: Space, selector: str, names: list[str]) -> None:
     space.make("pods", pod("a", nodeName="n1"))
     space.make("pods", pod("b"))
     space.make("pods", pod("c", schedulerName="ours"))
     assert space.names("pods", f"fieldSelector={quote(selector)}") == names
 
 
-def test_fields_choose_events(space: Space) -> None:
+def test_field_selectors_filter_events(space: Space) -> None:
     for name in ("a", "b"):
         about = {"kind": "Pod", "name": name, "namespace": space.name}
         event = {"metadata": {"name": f"{name}.1"}, "involvedObject": about, "reason": "Told", "type": "Normal"}
@@ -93,13 +93,13 @@ def test_fields_choose_events(space: Space) -> None:
     assert space.names("events", f"fieldSelector={quote('involvedObject.name=a,involvedObject.kind=Pod')}") == ["a.1"]
 
 
-def test_a_field_that_can_not_choose_is_a_bad_request(space: Space) -> None:
+def test_an_unsupported_field_selector_is_a_bad_request(space: Space) -> None:
     error = space.refused("GET", f"{space.path('pods')}?fieldSelector=spec.hostname%3Dx")
     assert error.status == 400
     assert "field label not supported: spec.hostname" in error.message
 
 
-def test_a_list_comes_in_pages(space: Space) -> None:
+def test_a_list_is_paginated(space: Space) -> None:
     for name in "abcde":
         space.config(name)
     names, rest, pages = [], "", 0
@@ -110,7 +110,7 @@ def test_a_list_comes_in_pages(space: Space) -> None:
     assert (names, pages) == (list("abcde"), 3)
 
 
-def test_all_pages_show_the_state_of_the_first(space: Space) -> None:
+def test_all_pages_have_the_resource_version_of_the_first(space: Space) -> None:
     for name in "abcd":
         space.config(name, x="old")
     first = space.call("GET", f"{space.path('configmaps')}?{OURS}&limit=2")
@@ -126,11 +126,11 @@ def test_all_pages_show_the_state_of_the_first(space: Space) -> None:
     assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-def test_a_token_that_the_server_did_not_make_is_a_bad_request(space: Space) -> None:
+def test_an_invalid_continue_token_is_a_bad_request(space: Space) -> None:
     assert space.refused("GET", f"{space.path('configmaps')}?limit=1&continue=nonsense").status == 400
 
 
-def test_a_list_shows_the_version_that_is_asked_for_exactly(space: Space) -> None:
+def test_a_list_at_an_exact_resource_version_has_the_objects_of_that_version(space: Space) -> None:
     space.config("a")
     version = space.call("GET", f"{space.path('configmaps')}?{OURS}")["metadata"]["resourceVersion"]
     space.config("b")
@@ -138,15 +138,15 @@ def test_a_list_shows_the_version_that_is_asked_for_exactly(space: Space) -> Non
     assert space.names("configmaps", query) == ["a"]
 
 
-def test_a_list_of_any_version_is_answered(space: Space) -> None:
+def test_a_list_at_resource_version_zero_is_served(space: Space) -> None:
     space.config("a")
     assert space.call("GET", f"{space.path('configmaps')}?resourceVersion=0")["kind"] == "ConfigMapList"
 
 
-def test_a_list_no_older_than_a_version_has_what_was_written_then(space: Space) -> None:
+def test_a_list_not_older_than_a_resource_version_has_the_writes_up_to_it(space: Space) -> None:
     version = space.config("a")["metadata"]["resourceVersion"]
     assert space.names("configmaps", f"{OURS}&resourceVersion={version}") == ["a"]
 
 
-def test_a_version_that_is_no_number_is_refused(space: Space) -> None:
+def test_a_non_numeric_resource_version_is_rejected(space: Space) -> None:
     assert space.refused("GET", f"{space.path('configmaps')}?resourceVersion=yesterday").status in {400, 422}

@@ -1,4 +1,4 @@
-"""Objects are created, read, changed and deleted, and what makes no sense is refused in words that kubectl users know."""
+"""Create, get, update and delete of objects, and the errors that kubectl users know."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from support.embedded.conformance import Space
 
 
-def test_a_new_object_is_given_a_uid_a_time_and_a_version(space: Space) -> None:
+def test_a_new_object_gets_a_uid_a_timestamp_and_a_resource_version(space: Space) -> None:
     meta = space.config("a", x="1")["metadata"]
     assert meta["namespace"] == space.name
     assert len(meta["uid"]) == 36
@@ -34,27 +34,27 @@ def test_a_second_object_of_the_same_name_is_refused(space: Space) -> None:
         space.config("a")
 
 
-def test_what_is_not_there_is_not_found(space: Space) -> None:
+def test_a_missing_object_is_not_found(space: Space) -> None:
     found = space.status("GET", space.path("pods", "nope"))
     assert (found["code"], found["reason"]) == (404, "NotFound")
     assert found["message"] == 'pods "nope" not found'
     assert found["details"] == {"name": "nope", "kind": "pods"}
 
 
-def test_the_group_is_told_of_what_is_not_found(space: Space) -> None:
+def test_not_found_names_the_api_group(space: Space) -> None:
     found = space.status("GET", space.path("deployments", "nope", group="apps/v1"))
     assert found["message"] == 'deployments.apps "nope" not found'
     assert found["details"] == {"name": "nope", "group": "apps", "kind": "deployments"}
 
 
-def test_names_are_made_from_their_beginning(space: Space) -> None:
+def test_names_are_generated_from_generate_name(space: Space) -> None:
     about = {"metadata": {"generateName": "job-"}}
     names = {space.make("configmaps", about)["metadata"]["name"] for _ in range(3)}
     assert len(names) == 3
     assert all(name.startswith("job-") and len(name) == 9 for name in names)
 
 
-def test_uid_and_time_are_not_the_clients_to_choose(space: Space) -> None:
+def test_clients_can_not_set_uid_and_creation_timestamp(space: Space) -> None:
     about = {"name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z"}
     made = space.make("configmaps", {"metadata": about})["metadata"]
     assert made["uid"] != "mine"
@@ -62,7 +62,7 @@ def test_uid_and_time_are_not_the_clients_to_choose(space: Space) -> None:
 
 
 @pytest.mark.parametrize("name", ["Upper", "under_score", "-dash", "a" * 254, "a..b"])
-def test_strange_names_are_invalid(space: Space, name: str) -> None:
+def test_malformed_names_are_invalid(space: Space, name: str) -> None:
     error = space.refused("POST", space.path("configmaps"), {"metadata": {"name": name}})
     assert (error.status, error.reason) == (422, "Invalid")
     assert "metadata.name: Invalid value" in error.message
@@ -75,19 +75,19 @@ def test_an_object_without_a_name_is_invalid(space: Space) -> None:
 
 
 @pytest.mark.parametrize("labels", [{"a b": "c"}, {"a": "b c"}, {"/x": "y"}, {"a": "b" * 64}, {"x.y/z/w": "1"}])
-def test_strange_labels_are_invalid(space: Space, labels: dict[str, str]) -> None:
+def test_malformed_labels_are_invalid(space: Space, labels: dict[str, str]) -> None:
     error = space.refused("POST", space.path("configmaps"), {"metadata": {"name": "a", "labels": labels}})
     assert error.status == 422
     assert "metadata.labels: Invalid value" in error.message
 
 
-def test_everything_that_is_wrong_is_said_at_once(space: Space) -> None:
+def test_all_validation_errors_are_reported_together(space: Space) -> None:
     document = {"metadata": {"name": "A", "labels": {"a b": "c"}}}
     causes = space.status("POST", space.path("configmaps"), document)["details"]["causes"]
     assert {cause["field"] for cause in causes} == {"metadata.name", "metadata.labels"}
 
 
-def test_nothing_is_made_in_a_namespace_that_is_not_there(space: Space) -> None:
+def test_objects_can_not_be_created_in_a_missing_namespace(space: Space) -> None:
     error = space.refused("POST", "/api/v1/namespaces/nowhere/configmaps", {"metadata": {"name": "a"}})
     assert error.status == 404
     assert error.message == 'namespaces "nowhere" not found'
@@ -100,13 +100,13 @@ def test_the_namespace_of_object_and_path_must_agree(space: Space) -> None:
     assert "does not match the namespace sent on the request" in error.message
 
 
-def test_another_version_than_that_of_the_path_is_refused(space: Space) -> None:
+def test_an_api_version_that_differs_from_the_path_is_rejected(space: Space) -> None:
     document = {"apiVersion": "apps/v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     error = space.refused("POST", space.path("configmaps"), document)
     assert (error.status, error.reason) == (400, "BadRequest")
 
 
-def test_another_kind_than_that_of_the_path_is_refused(space: Space) -> None:
+def test_a_kind_that_differs_from_the_path_is_rejected(space: Space) -> None:
     document = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}
     error = space.refused("POST", space.path("configmaps"), document)
     assert error.status == 400
@@ -118,7 +118,7 @@ def test_an_unknown_kind_is_not_found(space: Space) -> None:
     assert space.api.raw("GET", "/apis/nobody.example.com/v1/things")[0] == 404
 
 
-def test_a_method_that_means_nothing_is_not_allowed(space: Space) -> None:
+def test_an_unsupported_method_is_not_allowed(space: Space) -> None:
     space.config("a")
     assert space.refused("POST", space.path("configmaps", "a"), {}).status == 405
     assert space.refused("PUT", space.path("configmaps"), {}).status == 405
@@ -154,7 +154,7 @@ def test_a_body_in_an_unknown_format_is_refused(space: Space) -> None:
     assert space.refused("POST", space.path("configmaps"), {}, "text/csv").status == 415
 
 
-def test_nobody_gets_in_without_a_token(space: Space) -> None:
+def test_requests_without_a_token_are_unauthorized(space: Space) -> None:
     stranger = space.api.another("wrong")
     with pytest.raises(Exception, match="401 Unauthorized: Unauthorized"):
         stranger.get(space.path("configmaps"))
@@ -166,32 +166,32 @@ def test_unknown_fields_are_dropped(space: Space) -> None:
     assert "surprise" not in made["spec"]
 
 
-def test_unknown_fields_are_refused_where_that_is_asked_for(space: Space) -> None:
+def test_unknown_fields_are_rejected_with_strict_validation(space: Space) -> None:
     error = space.refused("POST", f"{space.path('pods')}?fieldValidation=Strict", pod("a", surprise="x"))
     assert error.status == 400
     assert 'strict decoding error: unknown field "spec.surprise"' in error.message
 
 
-def test_a_field_of_another_type_is_a_bad_request(space: Space) -> None:
+def test_a_field_of_the_wrong_type_is_a_bad_request(space: Space) -> None:
     error = space.refused("POST", space.path("configmaps"), {"metadata": {"name": "a", "labels": {"a": 1}}})
     assert (error.status, error.reason) == (400, "BadRequest")
     assert space.refused("POST", space.path("pods"), pod("a", containers="none")).status == 400
 
 
-def test_nothing_stays_of_a_dry_run(space: Space) -> None:
+def test_a_dry_run_writes_nothing(space: Space) -> None:
     made = space.make("configmaps", {"metadata": {"name": "a"}}, query="?dryRun=All")
     assert made["metadata"]["uid"]
     assert space.is_gone("configmaps", "a")
 
 
-def test_an_update_makes_a_new_version(space: Space) -> None:
+def test_an_update_increments_the_resource_version(space: Space) -> None:
     made = space.config("a", x="1")
     found = space.call("PUT", space.path("configmaps", "a"), {**made, "data": {"x": "2"}})
     assert found["data"] == {"x": "2"}
     assert int(found["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
 
 
-def test_an_update_of_an_old_version_is_a_conflict(space: Space) -> None:
+def test_an_update_with_an_old_resource_version_is_a_conflict(space: Space) -> None:
     made = space.config("a", x="1")
     space.call("PUT", space.path("configmaps", "a"), {**made, "data": {"x": "2"}})
     error = space.refused("PUT", space.path("configmaps", "a"), {**made, "data": {"x": "3"}})
@@ -199,13 +199,13 @@ def test_an_update_of_an_old_version_is_a_conflict(space: Space) -> None:
     assert "the object has been modified; please apply your changes to the latest version" in error.message
 
 
-def test_an_update_without_a_version_wins(space: Space) -> None:
+def test_an_update_without_a_resource_version_is_unconditional(space: Space) -> None:
     space.config("a", x="1")
     found = space.call("PUT", space.path("configmaps", "a"), {"metadata": {"name": "a"}, "data": {"x": "2"}})
     assert found["data"] == {"x": "2"}
 
 
-def test_some_kinds_want_the_version_that_is_changed(space: Space) -> None:
+def test_some_kinds_require_a_resource_version_in_updates(space: Space) -> None:
     document = {"metadata": {"name": "a"}, "spec": {}}
     space.make("leases", document, "coordination.k8s.io/v1")
     error = space.refused("PUT", space.path("leases", "a", group="coordination.k8s.io/v1"), document)
@@ -214,24 +214,24 @@ def test_some_kinds_want_the_version_that_is_changed(space: Space) -> None:
     assert "must be specified for an update" in error.message
 
 
-def test_an_update_that_changes_nothing_makes_no_version(space: Space) -> None:
+def test_a_no_op_update_keeps_the_resource_version(space: Space) -> None:
     made = space.config("a", x="1")
     found = space.call("PUT", space.path("configmaps", "a"), made)
     assert found["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
-def test_an_update_of_what_is_not_there_is_not_found(space: Space) -> None:
+def test_an_update_of_a_missing_object_is_not_found(space: Space) -> None:
     assert space.refused("PUT", space.path("configmaps", "a"), {"metadata": {"name": "a"}}).status == 404
 
 
-def test_an_update_of_another_one_of_the_same_name_is_a_conflict(space: Space) -> None:
+def test_an_update_with_another_uid_is_a_conflict(space: Space) -> None:
     space.config("a")
     error = space.refused("PUT", space.path("configmaps", "a"), {"metadata": {"name": "a", "uid": "other"}})
     assert error.status == 409
     assert "UID in precondition: other" in error.message
 
 
-def test_a_patch_of_another_one_of_the_same_name_is_invalid(space: Space) -> None:
+def test_a_patch_with_another_uid_is_invalid(space: Space) -> None:
     space.config("a")
     error = space.refused("PATCH", space.path("configmaps", "a"), {"metadata": {"uid": "other"}}, MERGE)
     assert (error.status, error.reason) == (422, "Invalid")
@@ -244,7 +244,7 @@ def test_a_name_can_not_be_changed(space: Space) -> None:
     assert space.refused("PUT", space.path("configmaps", "a"), other).status == 400
 
 
-def test_the_time_of_creation_stays(space: Space) -> None:
+def test_the_creation_timestamp_is_immutable(space: Space) -> None:
     made = space.config("a")
     found = space.patch("configmaps", "a", {"metadata": {"labels": {"x": "y"}, "creationTimestamp": None}}, STRATEGIC)
     assert found["metadata"]["creationTimestamp"] == made["metadata"]["creationTimestamp"]
@@ -258,7 +258,7 @@ def test_a_deleted_object_is_gone(space: Space) -> None:
     assert space.is_gone("configmaps", "a")
 
 
-def test_only_the_object_that_is_meant_is_deleted(space: Space) -> None:
+def test_delete_preconditions_are_checked(space: Space) -> None:
     made = space.config("a")
     path = space.path("configmaps", "a")
     assert space.refused("DELETE", path, {"preconditions": {"uid": "other"}}).status == 409
@@ -267,14 +267,14 @@ def test_only_the_object_that_is_meant_is_deleted(space: Space) -> None:
     assert space.is_gone("configmaps", "a")
 
 
-def test_a_whole_collection_is_deleted_by_its_labels(space: Space) -> None:
+def test_a_collection_is_deleted_by_label_selector(space: Space) -> None:
     for name, word in (("a", "x"), ("b", "x"), ("c", "y")):
         space.config(name, {"kind": word})
     space.call("DELETE", f"{space.path('configmaps')}?labelSelector=kind%3Dx")
     assert space.names("configmaps", "labelSelector=ours") == ["c"]
 
 
-def test_finalizers_keep_an_object_until_they_are_gone(space: Space) -> None:
+def test_finalizers_block_the_removal_of_an_object(space: Space) -> None:
     space.make("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})
     space.call("DELETE", space.path("configmaps", "a"))
     assert space.get("configmaps", "a")["metadata"]["deletionTimestamp"]

@@ -1,4 +1,4 @@
-"""Pods: what they are given, what may change, how they get a node, and how they go."""
+"""Pods: defaults, validation, immutable fields, binding, deletion and eviction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from support.embedded.conformance import Space
 
 
-def test_a_new_pod_has_what_it_did_not_say(space: Space) -> None:
+def test_a_new_pod_gets_defaults(space: Space) -> None:
     made = space.make("pods", pod("a"))
     usual = {
         "restartPolicy": "Always",
@@ -26,12 +26,12 @@ def test_a_new_pod_has_what_it_did_not_say(space: Space) -> None:
     assert made["metadata"]["generation"] == 1
 
 
-def test_requests_follow_from_limits(space: Space) -> None:
+def test_requests_default_to_limits(space: Space) -> None:
     made = space.make("pods", pod("a", limits={"nvidia.com/gpu": 2, "cpu": "1"}))
     assert made["spec"]["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": "2", "cpu": "1"}
 
 
-def test_a_pod_does_not_tell_its_own_status(space: Space) -> None:
+def test_a_new_pod_can_not_set_its_status(space: Space) -> None:
     made = space.make("pods", {**pod("a"), "status": {"phase": "Running", "podIP": "10.0.0.1"}})
     assert made["status"]["phase"] == "Pending"
     assert "podIP" not in made["status"]
@@ -50,7 +50,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("sentence", "spec"), WRONG, ids=[sentence for sentence, _ in WRONG])
-def test_a_pod_that_makes_no_sense_is_invalid(space: Space, sentence: str, spec: dict[str, Any]) -> None:
+def test_an_invalid_pod_is_rejected(space: Space, sentence: str, spec: dict[str, Any]) -> None:
     error = space.refused("POST", space.path("pods"), pod("a", **spec))
     assert (error.status, error.reason) == (422, "Invalid")
     assert sentence in error.message
@@ -67,7 +67,7 @@ def test_a_pod_that_makes_no_sense_is_invalid(space: Space, sentence: str, spec:
         {"limits": {"cpu": "-1"}},
     ],
 )
-def test_amounts_that_make_no_sense_are_invalid(space: Space, resources: dict[str, Any]) -> None:
+def test_invalid_quantities_are_rejected(space: Space, resources: dict[str, Any]) -> None:
     container = {"name": "main", "image": "x", "resources": resources}
     assert space.refused("POST", space.path("pods"), pod("a", containers=[container])).status == 422
 
@@ -132,31 +132,31 @@ def test_another_pod_of_the_same_name_is_not_bound(space: Space) -> None:
         space.bind("a", uid="other")
 
 
-def test_a_bind_of_what_is_not_there_is_not_found(space: Space) -> None:
+def test_a_binding_of_a_missing_pod_is_not_found(space: Space) -> None:
     with pytest.raises(Exception, match='404 NotFound: pods "a" not found'):
         space.bind("a")
 
 
-def test_a_bind_without_a_node_is_refused(space: Space) -> None:
+def test_a_binding_without_a_node_is_rejected(space: Space) -> None:
     space.make("pods", pod("a"))
     with pytest.raises(Exception, match=r"target\.name: Required value"):
         space.bind("a", "")
     assert "nodeName" not in space.get("pods", "a")["spec"]
 
 
-def test_a_bind_ends_a_nomination(space: Space) -> None:
+def test_a_binding_clears_the_nominated_node(space: Space) -> None:
     space.make("pods", pod("a"))
     space.patch("pods", "a", {"status": {"nominatedNodeName": "n2"}}, part="status")
     space.bind("a", "n1")
     assert "nominatedNodeName" not in space.get("pods", "a")["status"]
 
 
-def test_a_gated_pod_says_that_it_waits(space: Space) -> None:
+def test_a_gated_pod_has_a_scheduling_gated_condition(space: Space) -> None:
     (condition,) = space.make("pods", gated("a"))["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
 
 
-def test_gates_are_only_removed(space: Space) -> None:
+def test_scheduling_gates_can_only_be_removed(space: Space) -> None:
     space.make("pods", gated("a", "x.y/one", "x.y/two"))
     more = {"spec": {"schedulingGates": [{"name": "x.y/three"}]}}
     error = space.refused("PATCH", space.path("pods", "a"), more, STRATEGIC)
@@ -166,7 +166,7 @@ def test_gates_are_only_removed(space: Space) -> None:
     assert "schedulingGates" not in space.patch("pods", "a", {"spec": {"schedulingGates": None}})["spec"]
 
 
-def test_a_gated_pod_may_be_told_more_closely_where_it_belongs(space: Space) -> None:
+def test_the_node_constraints_of_a_gated_pod_can_be_tightened(space: Space) -> None:
     space.make("pods", {**gated("a")})
     space.patch("pods", "a", {"spec": {"nodeSelector": {"zone": "1"}}})
     error = space.refused(
@@ -176,7 +176,7 @@ def test_a_gated_pod_may_be_told_more_closely_where_it_belongs(space: Space) -> 
     assert space.get("pods", "a")["spec"]["nodeSelector"] == {"zone": "1"}
 
 
-def test_a_pod_that_is_not_gated_keeps_its_node_selector(space: Space) -> None:
+def test_the_node_selector_of_an_ungated_pod_is_immutable(space: Space) -> None:
     space.make("pods", pod("a"))
     change = {"spec": {"nodeSelector": {"zone": "1"}}}
     error = space.refused("PATCH", space.path("pods", "a"), change, "application/merge-patch+json")
@@ -194,20 +194,20 @@ def test_a_pod_that_is_not_gated_keeps_its_node_selector(space: Space) -> None:
         {"containers": [{"name": "more", "image": "x"}]},
     ],
 )
-def test_the_wishes_of_a_pod_do_not_change(space: Space, change: dict[str, Any]) -> None:
+def test_the_spec_of_a_pod_is_immutable(space: Space, change: dict[str, Any]) -> None:
     space.make("pods", pod("a"))
     error = space.refused("PATCH", space.path("pods", "a"), {"spec": change}, STRATEGIC)
     assert (error.status, error.reason) == (422, "Invalid")
 
 
-def test_an_image_may_change(space: Space) -> None:
+def test_the_image_of_a_container_can_be_changed(space: Space) -> None:
     space.make("pods", pod("a"))
     found = space.patch("pods", "a", {"spec": {"containers": [{"name": "main", "image": "x:2"}]}}, STRATEGIC)
     assert found["spec"]["containers"][0]["image"] == "x:2"
     assert found["metadata"]["generation"] == 2
 
 
-def test_tolerations_are_only_added(space: Space) -> None:
+def test_tolerations_can_only_be_added(space: Space) -> None:
     own = {"key": "a", "operator": "Exists"}
     made = space.make("pods", pod("a", tolerations=[own]))
     more = [*made["spec"]["tolerations"], {"key": "b", "operator": "Exists"}]
@@ -218,7 +218,7 @@ def test_tolerations_are_only_added(space: Space) -> None:
     assert error.status == 422
 
 
-def test_a_change_of_the_status_changes_nothing_else(space: Space) -> None:
+def test_a_status_update_changes_only_the_status(space: Space) -> None:
     made = space.make("pods", pod("a"))
     wanted = {**made, "status": {"phase": "Running"}, "spec": {**made["spec"], "restartPolicy": "Never"}}
     found = space.call("PUT", space.path("pods", "a", "status"), wanted)
@@ -227,14 +227,14 @@ def test_a_change_of_the_status_changes_nothing_else(space: Space) -> None:
     assert found["metadata"]["generation"] == 1
 
 
-def test_a_change_of_the_pod_does_not_change_its_status(space: Space) -> None:
+def test_a_pod_update_does_not_change_the_status(space: Space) -> None:
     made = space.make("pods", pod("a"))
     wanted = {**made, "status": {"phase": "Running"}, "metadata": {**made["metadata"], "labels": {"x": "y"}}}
     found = space.call("PUT", space.path("pods", "a"), wanted)
     assert (found["status"]["phase"], found["metadata"]["labels"]) == ("Pending", {"x": "y"})
 
 
-def test_conditions_are_joined_by_their_type(space: Space) -> None:
+def test_conditions_are_merged_by_type(space: Space) -> None:
     space.make("pods", pod("a"))
     for kind in ("Ready", "Initialized", "Ready"):
         change = {"status": {"conditions": [{"type": kind, "status": "True"}]}}
@@ -243,14 +243,14 @@ def test_conditions_are_joined_by_their_type(space: Space) -> None:
     assert sorted(found for found in types if found != "PodScheduled") == ["Initialized", "Ready"]  # a scheduler's own
 
 
-def test_a_pod_without_a_node_goes_at_once(space: Space) -> None:
+def test_a_pod_without_a_node_is_removed_immediately(space: Space) -> None:
     space.make("pods", pod("a"))
     found = space.call("DELETE", space.path("pods", "a"))
     assert (found["kind"], found["metadata"]["name"]) == ("Pod", "a")
     assert space.is_gone("pods", "a")
 
 
-def test_a_pod_on_a_node_has_time_to_stop(space: Space) -> None:
+def test_a_pod_on_a_node_gets_its_grace_period(space: Space) -> None:
     space.make("pods", pod("a", terminationGracePeriodSeconds=20))
     space.bind("a")
     space.call("DELETE", space.path("pods", "a"))
@@ -261,7 +261,7 @@ def test_a_pod_on_a_node_has_time_to_stop(space: Space) -> None:
     assert space.is_gone("pods", "a")
 
 
-def test_time_to_stop_is_only_ever_shortened(space: Space) -> None:
+def test_the_grace_period_can_only_be_shortened(space: Space) -> None:
     space.make("pods", pod("a"))
     space.bind("a")
     for grace, left in ((10, 10), (60, 10), (5, 5)):
@@ -270,7 +270,7 @@ def test_time_to_stop_is_only_ever_shortened(space: Space) -> None:
     space.call("DELETE", f"{space.path('pods', 'a')}?gracePeriodSeconds=0")
 
 
-def test_a_pod_that_is_over_goes_at_once(space: Space) -> None:
+def test_a_finished_pod_is_removed_immediately(space: Space) -> None:
     space.make("pods", pod("a"))
     space.bind("a")
     space.patch("pods", "a", {"status": {"phase": "Succeeded"}}, part="status")
@@ -278,14 +278,14 @@ def test_a_pod_that_is_over_goes_at_once(space: Space) -> None:
     assert space.is_gone("pods", "a")
 
 
-def test_an_evicted_pod_goes(space: Space) -> None:
+def test_an_evicted_pod_is_deleted(space: Space) -> None:
     space.make("pods", pod("a"))
     about = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
     assert space.call("POST", space.path("pods", "a", "eviction"), about)["status"] == "Success"
     assert space.is_gone("pods", "a")
 
 
-def test_a_budget_without_room_forbids_an_eviction(space: Space) -> None:
+def test_an_exhausted_disruption_budget_rejects_an_eviction(space: Space) -> None:
     space.make("pods", pod("a", labels={"app": "x"}))
     space.bind("a")
     space.patch("pods", "a", {"status": {"phase": "Running"}}, part="status")

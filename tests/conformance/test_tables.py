@@ -1,4 +1,4 @@
-"""Tables: what kubectl get shows."""
+"""Tables, as kubectl get prints them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def table(space: Space, path: str) -> dict[str, Any]:
         ("/apis/linkwise.dev/v1alpha1/deviceinventories", ["Name", "Mode", "Devices", "Healthy", "Enforced", "Age"]),
     ],
 )
-def test_a_table_has_the_columns_that_people_know(space: Space, path: str, names: list[str]) -> None:
+def test_a_table_has_the_columns_of_kubectl(space: Space, path: str, names: list[str]) -> None:
     columns = table(space, path)["columnDefinitions"]
     assert [column["name"] for column in columns if column["priority"] == 0] == names
 
 
-def test_a_row_tells_how_a_pod_is(space: Space) -> None:
+def test_a_row_has_the_status_of_the_pod(space: Space) -> None:
     space.make("pods", pod("a", nodeName="n1"))
     space.make("pods", gated("b"))
     rows = table(space, space.path("pods"))["rows"]
@@ -50,13 +50,13 @@ def test_a_row_tells_how_a_pod_is(space: Space) -> None:
     assert rows[0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-def test_one_object_is_a_table_as_well(space: Space) -> None:
+def test_a_single_object_can_be_a_table(space: Space) -> None:
     space.config("a", x="1")
     (row,) = table(space, space.path("configmaps", "a"))["rows"]
     assert row["cells"][:2] == ["a", 1]
 
 
-def test_a_watch_tells_in_rows(space: Space) -> None:
+def test_a_watch_can_send_tables(space: Space) -> None:
     space.config("a")
     path = f"{space.path('configmaps')}?watch=1&labelSelector=ours"
     with space.watch_all(path, TABLE) as lines:

@@ -1,4 +1,4 @@
-"""Watches: what is there or what happened since, then what happens, for those whom it concerns."""
+"""Watches: initial objects, resumption from a resourceVersion, live events and selectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def version(space: Space) -> str:
     return str(space.call("GET", space.path("configmaps"))["metadata"]["resourceVersion"])
 
 
-def test_a_watch_begins_with_all_that_is_there(space: Space) -> None:
+def test_a_watch_starts_with_existing_objects(space: Space) -> None:
     space.config("a")
     space.config("b")
     with space.watch_all(watched(space, "labelSelector=ours")) as lines:
@@ -36,14 +36,14 @@ def test_a_watch_begins_with_all_that_is_there(space: Space) -> None:
         assert told(lines, 1) == [("ADDED", "c")]
 
 
-def test_a_watch_of_any_version_begins_with_all_that_is_there(space: Space) -> None:
+def test_a_watch_at_resource_version_zero_starts_with_existing_objects(space: Space) -> None:
     space.config("a")
     version(space)
     with space.watch_all(watched(space, "labelSelector=ours&resourceVersion=0")) as lines:
         assert told(lines, 1) == [("ADDED", "a")]
 
 
-def test_a_watch_goes_on_from_a_version(space: Space) -> None:
+def test_a_watch_resumes_from_a_resource_version(space: Space) -> None:
     space.config("a")
     begin = version(space)
     space.patch("configmaps", "a", {"data": {"x": "1"}})
@@ -53,7 +53,7 @@ def test_a_watch_goes_on_from_a_version(space: Space) -> None:
         assert told(lines, 3) == [("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
 
 
-def test_a_deletion_has_a_version_of_its_own(space: Space) -> None:
+def test_a_delete_increments_the_resource_version(space: Space) -> None:
     made = space.config("a", x="1")
     begin = version(space)
     space.call("DELETE", space.path("configmaps", "a"))
@@ -63,7 +63,7 @@ def test_a_deletion_has_a_version_of_its_own(space: Space) -> None:
     assert int(last["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
 
 
-def test_who_changes_into_a_selection_is_new_and_who_leaves_it_is_gone(space: Space) -> None:
+def test_objects_that_start_or_stop_matching_are_added_and_deleted(space: Space) -> None:
     space.config("a", {"tier": "web"})
     space.config("b")
     with space.api.watch(watched(space, f"labelSelector=tier%3Dweb&resourceVersion={version(space)}")) as lines:
@@ -74,7 +74,7 @@ def test_who_changes_into_a_selection_is_new_and_who_leaves_it_is_gone(space: Sp
         assert told(lines, 3) == [("ADDED", "b"), ("DELETED", "a"), ("MODIFIED", "b")]
 
 
-def test_a_bound_pod_is_new_to_who_watches_its_node(space: Space) -> None:
+def test_a_bound_pod_is_added_to_watches_of_its_node(space: Space) -> None:
     space.make("pods", pod("a"))
     begin = space.call("GET", space.path("pods"))["metadata"]["resourceVersion"]
     query = f"?watch=1&fieldSelector=spec.nodeName%3Dn1&resourceVersion={begin}"
@@ -83,7 +83,7 @@ def test_a_bound_pod_is_new_to_who_watches_its_node(space: Space) -> None:
         assert told(lines, 1) == [("ADDED", "a")]
 
 
-def test_a_watch_of_one_object_tells_of_no_other(space: Space) -> None:
+def test_a_watch_of_one_object_sends_no_other(space: Space) -> None:
     query = f"fieldSelector=metadata.name%3Db&resourceVersion={version(space)}"
     with space.api.watch(watched(space, query)) as lines:
         space.config("a")
@@ -91,13 +91,13 @@ def test_a_watch_of_one_object_tells_of_no_other(space: Space) -> None:
         assert told(lines, 1) == [("ADDED", "b")]
 
 
-def test_a_watch_ends_when_its_time_is_over(space: Space) -> None:
+def test_a_watch_ends_at_its_timeout(space: Space) -> None:
     query = f"labelSelector=ours&timeoutSeconds=1&resourceVersion={version(space)}"
     with space.api.watch(watched(space, query)) as lines:
         assert told(lines, 1) == []
 
 
-def test_an_update_that_changes_nothing_is_not_told(space: Space) -> None:
+def test_a_no_op_update_sends_no_event(space: Space) -> None:
     made = space.config("a", x="1")
     with space.api.watch(watched(space, f"labelSelector=ours&resourceVersion={version(space)}")) as lines:
         space.call("PUT", space.path("configmaps", "a"), made)

@@ -1,4 +1,4 @@
-"""What tests on an embedded API server share; each module has a `served` of its own."""
+"""Fixtures of tests on an embedded API server; each module has its own `served`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods in the words of each of the five systems run in a cluster in one process, under the keys of their own system."""
+"""Pods of all five supported systems run on the embedded cluster, under the keys of their own system."""
 
 from __future__ import annotations
 

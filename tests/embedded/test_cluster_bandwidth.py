@@ -1,4 +1,4 @@
-"""Pods in Koordinator's words get the cards with the widest bottleneck, or a part of one, on the embedded cluster."""
+"""Koordinator pods get the GPUs with the widest bottleneck, or a share of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gangs that are stuck halfway in the embedded cluster: bound members that never ran are evicted, where that is set."""
+"""Partially bound gangs: bound members that never ran are evicted, if that is enabled."""
 
 from __future__ import annotations
 

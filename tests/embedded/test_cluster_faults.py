@@ -1,4 +1,4 @@
-"""The service beside an API server that fails: whatever goes wrong, no device is given twice and nobody is forgotten."""
+"""The service with a failing API server: no device is allocated twice and no pod is forgotten."""
 
 from __future__ import annotations
 

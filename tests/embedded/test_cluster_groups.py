@@ -1,4 +1,4 @@
-"""Pods that belong together go through the embedded cluster: planned as one, and gangs whole or not at all."""
+"""Pod groups on the embedded cluster: planned together, and gangs completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chips of Ascend 910 machines are given ring by ring, on the embedded cluster."""
+"""Ascend 910 chips are allocated ring by ring on the embedded cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that ask for memory of a card share cards as the GPU share design says, on the embedded cluster."""
+"""Pods that request GPU memory share GPUs on the embedded cluster."""
 
 from __future__ import annotations
 

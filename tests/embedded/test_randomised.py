@@ -1,4 +1,4 @@
-"""Some hundred pods under everything that can go wrong: nothing is sold twice, and in the end nobody is forgotten."""
+"""Hundreds of pods under random faults: nothing is allocated twice, and no pod is forgotten."""
 
 from __future__ import annotations
 

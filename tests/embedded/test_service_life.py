@@ -1,4 +1,4 @@
-"""How the service begins where there is no cluster to read yet, and how it ends."""
+"""Start of the service without a readable cluster, and its shutdown."""
 
 from __future__ import annotations
 

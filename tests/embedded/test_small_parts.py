@@ -1,4 +1,4 @@
-"""Small parts by themselves: ages, selectors, certificates, protobuf, strategic patches."""
+"""Ages, JSON paths, certificates, protobuf and strategic merge patches."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ JSON = st.recursive(
         (-5, "<invalid>"),
     ],
 )
-def test_ages_are_told_as_kubectl_tells_them(seconds: float, told: str) -> None:
+def test_ages_are_formatted_as_in_kubectl(seconds: float, told: str) -> None:
     assert human_duration(seconds) == told
 
 
-def test_an_age_of_nothing_is_not_known() -> None:
+def test_a_missing_timestamp_has_an_unknown_age() -> None:
     assert age(None, 5.0) == "<unknown>"
 
 
-def test_paths_lead_through_maps_and_lists() -> None:
+def test_json_paths_traverse_maps_and_lists() -> None:
     document = {"a": [{"b": 1}, {"b": 2}]}
     assert (at_path(document, ".a[1].b"), at_path(document, ".a[5].b"), at_path(document, ".x.y")) == (2, None, None)
 
 
-def test_a_certificate_is_one_to_the_library() -> None:
+def test_the_certificate_is_accepted_by_the_ssl_module() -> None:
     made = make_certificate(["localhost"], ["127.0.0.1"])
     trust = ssl.create_default_context(cadata=made.text)
     (known,) = trust.get_ca_certs()
@@ -67,7 +67,7 @@ def test_a_certificate_is_one_to_the_library() -> None:
     assert made.context().get_ciphers()
 
 
-def test_protobuf_is_read_as_the_json_that_it_would_be(root: Path) -> None:
+def test_protobuf_is_decoded_to_the_equivalent_json(root: Path) -> None:
     requests = json.loads((root / "tests/embedded/recorded/create_label_annotate_patch_and_scale.json").read_text())
     sent = {found["path"]: decode_object(base64.b64decode(found["base64"])) for found in requests if "base64" in found}
     deployment = next(found for found in sent.values() if found["kind"] == "Deployment")
@@ -78,7 +78,7 @@ def test_protobuf_is_read_as_the_json_that_it_would_be(root: Path) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_broken_protobuf_is_a_bad_request(data: bytes) -> None:
+def test_malformed_protobuf_is_a_bad_request(data: bytes) -> None:
     kind = b"\x0a\x0f\x0a\x02v1\x12\x09Namespace\x12" + bytes([len(data) % 128]) + data
     for body in (data, b"k8s\x00" + data, b"k8s\x00" + kind):
         try:
@@ -87,7 +87,7 @@ def test_broken_protobuf_is_a_bad_request(data: bytes) -> None:
             assert error.code == 400  # noqa: PT017 - most are refused, some happen to be objects
 
 
-def test_every_message_of_the_table_names_types_that_are_known() -> None:
+def test_every_message_of_the_table_uses_known_types() -> None:
     scalars = {"s", "i", "b", "y", "d", "Time", "MicroTime", "Quantity", "IntOrString", "FieldsV1", "RawExtension"}
     for name, fields in messages().items():
         for _, kind in fields.values():
@@ -95,7 +95,7 @@ def test_every_message_of_the_table_names_types_that_are_known() -> None:
 
 
 @given(JSON, JSON)
-def test_a_merge_patch_once_more_changes_nothing(document: object, patch: object) -> None:
+def test_a_merge_patch_is_idempotent(document: object, patch: object) -> None:
     once = merge_patch(document, patch)
     assert merge_patch(once, patch) == once
 
@@ -107,7 +107,7 @@ def test_an_empty_patch_changes_nothing(document: object) -> None:
     assert json_patch(whole, []) == whole
 
 
-def test_the_order_of_a_list_may_be_told() -> None:
+def test_a_patch_can_set_the_element_order() -> None:
     before = {"containers": [{"name": "a"}, {"name": "b"}]}
     patch = {
         "$setElementOrder/containers": [{"name": "b"}, {"name": "c"}, {"name": "a"}],
@@ -116,12 +116,12 @@ def test_the_order_of_a_list_may_be_told() -> None:
     assert [found["name"] for found in strategic_merge_patch(before, patch)["containers"]] == ["b", "c", "a"]
 
 
-def test_an_element_without_its_key_is_refused() -> None:
+def test_an_element_without_its_merge_key_is_rejected() -> None:
     with pytest.raises(ApiError, match="does not contain declared merge key: name"):
         strategic_merge_patch({"containers": []}, {"containers": [{"image": "x"}]})
 
 
-def test_ports_are_told_apart_by_what_they_have() -> None:
+def test_ports_are_merged_by_the_key_that_they_have() -> None:
     before = {"ports": [{"containerPort": 80}, {"containerPort": 90, "name": "x"}]}
     found = strategic_merge_patch(before, {"ports": [{"containerPort": 90, "name": "y"}]})
     assert found["ports"] == [{"containerPort": 80}, {"containerPort": 90, "name": "y"}]

@@ -1,4 +1,4 @@
-"""The store as those use it who run beside the server."""
+"""The store, as components in the same process use it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from support.embedded.conformance import pod
 NOW = DeleteOptions(grace_period_seconds=0)
 
 
-def test_what_is_read_is_ones_own() -> None:
+def test_readers_get_private_copies() -> None:
     store = Store()
     store.create("pods", pod("a"), "default")
     store.get("pods", "a", "default").read()["spec"].clear()
     assert store.get("pods", "a", "default").read()["spec"]["containers"]
 
 
-def test_what_is_read_can_be_changed_and_handed_back() -> None:
+def test_a_read_object_can_be_modified_and_written_back() -> None:
     store = Store()
     mine = store.create("pods", pod("a"), "default").read()
     mine["metadata"]["labels"] = {"x": "y"}
@@ -32,7 +32,7 @@ def test_what_is_read_can_be_changed_and_handed_back() -> None:
     assert store.get("pods", "a", "default").labels == {"x": "y"}
 
 
-def test_what_another_one_changed_meanwhile_is_a_conflict() -> None:
+def test_a_concurrent_update_is_a_conflict() -> None:
     store = Store()
     mine = store.create("pods", pod("a"), "default").read()
     store.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}}, "default")
@@ -40,17 +40,17 @@ def test_what_another_one_changed_meanwhile_is_a_conflict() -> None:
         store.update("pods", mine | {"metadata": mine["metadata"] | {"labels": {"x": "z"}}})
 
 
-def test_the_same_seed_makes_the_same_names() -> None:
+def test_the_same_seed_generates_the_same_names() -> None:
     names = [Store(seed=7).create("configmaps", {"metadata": {"generateName": "x-"}}, "default").name for _ in "ab"]
     assert names[0] == names[1]
 
 
-def test_the_clock_is_a_given_one() -> None:
+def test_timestamps_use_the_given_clock() -> None:
     made = Store(clock=lambda: 0.0).create("configmaps", {"metadata": {"name": "a"}}, "default")
     assert made.read()["metadata"]["creationTimestamp"] == "1970-01-01T00:00:00Z"
 
 
-def test_a_watch_begins_with_what_is_there_and_goes_on() -> None:
+def test_a_watch_starts_with_existing_objects_and_continues() -> None:
     async def story() -> list[tuple[str, str]]:
         store, told = Store(), list[tuple[str, str]]()
         store.create("pods", pod("a"), "default")
@@ -66,7 +66,7 @@ def test_a_watch_begins_with_what_is_there_and_goes_on() -> None:
     assert asyncio.run(story()) == [("ADDED", ""), ("MODIFIED", "n1"), ("DELETED", "n1")]
 
 
-def test_a_watch_sees_only_what_was_chosen() -> None:
+def test_a_watch_sends_only_selected_objects() -> None:
     async def story() -> list[str]:
         store = Store()
         watch = store.watch("pods", store.select("pods", fields="spec.nodeName="))
@@ -78,7 +78,7 @@ def test_a_watch_sees_only_what_was_chosen() -> None:
     assert asyncio.run(story()) == ["free"]
 
 
-def test_a_reader_that_is_too_slow_loses_its_watch() -> None:
+def test_the_watch_of_a_slow_reader_is_closed() -> None:
     async def story() -> bool:
         store = Store()
         watch = store.watch("configmaps")
@@ -90,7 +90,7 @@ def test_a_reader_that_is_too_slow_loses_its_watch() -> None:
     assert asyncio.run(story())
 
 
-def test_versions_that_fell_out_of_the_log_are_gone() -> None:
+def test_resource_versions_older_than_the_history_are_expired() -> None:
     store = Store(history=3)
     begin = store.version
     for number in range(4):
@@ -101,7 +101,7 @@ def test_versions_that_fell_out_of_the_log_are_gone() -> None:
     assert len(store.watch("configmaps", version=begin + 1).take()) == 3
 
 
-def test_a_page_of_a_version_that_is_forgotten_is_gone() -> None:
+def test_a_page_of_an_expired_resource_version_is_expired() -> None:
     store = Store(history=3)
     for number in range(3):
         store.create("configmaps", {"metadata": {"name": f"a{number}"}}, "default")
@@ -113,7 +113,7 @@ def test_a_page_of_a_version_that_is_forgotten_is_gone() -> None:
     assert caught.value.code == 410
 
 
-def test_nothing_is_left_of_what_is_deleted() -> None:
+def test_deleted_objects_leave_no_index_entries() -> None:
     store = Store(history=50)
     before = dict(store.database.keys_by_uid), dict(store.database.namespace_counts)
     owner = store.create("jobs.batch", job("j"), "default")
@@ -136,7 +136,7 @@ def job(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"template": {"spec": {**pod("x")["spec"], "restartPolicy": "Never"}}}}
 
 
-def test_who_is_made_for_an_owner_that_is_gone_goes_too() -> None:
+def test_an_object_created_for_a_deleted_owner_is_deleted() -> None:
     store = Store()
     document = pod("a")
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "gone"}
@@ -146,7 +146,7 @@ def test_who_is_made_for_an_owner_that_is_gone_goes_too() -> None:
     assert store.find("pods", "a", "default") is None
 
 
-def test_nothing_new_comes_into_a_namespace_that_goes() -> None:
+def test_nothing_can_be_created_in_a_terminating_namespace() -> None:
     store = Store()
     store.create("namespaces", {"metadata": {"name": "x"}})
     store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["e.x/wait"]}}, "x")
@@ -159,7 +159,7 @@ def test_nothing_new_comes_into_a_namespace_that_goes() -> None:
     assert store.find("namespaces", "x") is None
 
 
-def test_another_version_of_a_kind_shows_the_same_objects() -> None:
+def test_all_versions_of_a_custom_resource_serve_the_same_objects() -> None:
     store = Store()
     versions = [{"name": name, "served": True, "storage": name == "v2"} for name in ("v1", "v2")]
     spec = {"group": "e.x", "scope": "Cluster", "names": {"kind": "Thing", "plural": "things"}, "versions": versions}
@@ -171,7 +171,7 @@ def test_another_version_of_a_kind_shows_the_same_objects() -> None:
     assert store.convert(first, stored).read()["apiVersion"] == "e.x/v1"
 
 
-def test_a_namespace_that_somebody_holds_waits_for_that_alone() -> None:
+def test_a_terminating_namespace_waits_only_for_its_finalizer() -> None:
     store = Store()
     store.create("namespaces", {"metadata": {"name": "x", "finalizers": ["e.x/wait"]}})
     store.delete("namespaces", "x")
@@ -196,7 +196,7 @@ def test_a_namespace_that_somebody_holds_waits_for_that_alone() -> None:
         ("priorityclasses.scheduling.k8s.io", {"metadata": {"name": "x"}, "value": True}, "value"),
     ],
 )
-def test_a_field_of_another_type_is_told_with_its_place(kind: str, document: dict[str, Any], place: str) -> None:
+def test_a_field_of_the_wrong_type_is_reported_with_its_path(kind: str, document: dict[str, Any], place: str) -> None:
     store = Store()
     with pytest.raises(ApiError, match=re.escape(f"into field {place} of type")) as caught:
         store.create(kind, document, "default")

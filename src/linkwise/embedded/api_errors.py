@@ -54,7 +54,9 @@ class Cause:
     @property
     def reason(self) -> str:
         """The machine-readable reason of the error type."""
-        return next((word for begin, word in _REASONS.items() if self.message.startswith(begin)), "FieldValueInvalid")
+        return next(
+            (reason for prefix, reason in _REASONS.items() if self.message.startswith(prefix)), "FieldValueInvalid"
+        )
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""The parts of `linkwise up` one by one: fleets, what to type next, the files it writes, and how it fails."""
+"""The parts of `linkwise up`: fleets, suggested commands, files, and failures."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ SETTINGS = ServeSettings(http=HttpSettings(port=0))
 # fleets
 
 
-def test_a_fleet_is_read_from_words_and_from_a_file_alike(tmp_path: Path) -> None:
+def test_a_fleet_is_read_from_the_flag_and_from_a_file_alike(tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text("nodes:\n  dgx1-v100: 3\n  dgx1-v100/percent: 1\n", "utf-8")
     found = fleet_of(str(tmp_path / "fleet.yaml"))
     assert found == fleet_of("dgx1-v100=3, dgx1-v100/percent=1") == {"dgx1-v100": 3, "dgx1-v100/percent": 1}
 
 
 @pytest.mark.parametrize("machine", [*PROFILES, *MODES])
-def test_every_profile_and_every_way_to_hand_out_is_a_fleet_and_told_in_the_help(machine: str) -> None:
+def test_every_profile_and_sharing_mode_is_accepted_and_listed_in_the_help(machine: str) -> None:
     assert fleet_of(f"{machine}=1") == {machine: 1}
     assert machine.partition("/")[0] in (command.epilog or "")
 
 
-def test_a_profile_alone_is_one_node() -> None:
+def test_a_profile_without_a_count_is_one_node() -> None:
     assert fleet_of("dgx1-v100/share,p40-share=2") == {"dgx1-v100/share": 1, "p40-share": 2}
 
 
@@ -70,7 +70,7 @@ def test_a_profile_alone_is_one_node() -> None:
         ("DGX1-V100=1,hgxh100=2", "2 things are wrong:\n  --fleet: DGX1-V100: unknown machine profile"),
     ],
 )
-def test_a_fleet_that_makes_no_sense_is_told(text: str, sentence: str) -> None:
+def test_an_invalid_fleet_is_rejected_with_a_message(text: str, sentence: str) -> None:
     with pytest.raises(InputError) as error:
         fleet_of(text)
     assert sentence in str(error.value)
@@ -92,9 +92,7 @@ def test_a_fleet_that_makes_no_sense_is_told(text: str, sentence: str) -> None:
         ("nodes: [", ":1:9", "no YAML"),
     ],
 )
-def test_a_mistake_in_a_fleet_file_is_told_with_line_and_column(
-    tmp_path: Path, text: str, place: str, sentence: str
-) -> None:
+def test_errors_in_a_fleet_file_have_line_and_column(tmp_path: Path, text: str, place: str, sentence: str) -> None:
     (file := tmp_path / "fleet.yaml").write_text(text, "utf-8")
     with pytest.raises(InputError) as error:
         fleet_of(str(file))
@@ -113,9 +111,7 @@ def test_a_mistake_in_a_fleet_file_is_told_with_line_and_column(
         ({"dgx1-v100": 1, "p40-share": 1, "mi300": 1}, 4, {"dgx1-v100": 2, "p40-share": 1, "mi300": 1}),
     ],
 )
-def test_so_many_nodes_keep_the_proportions_of_a_fleet(
-    fleet: dict[str, int], nodes: int, found: dict[str, int]
-) -> None:
+def test_nodes_keep_the_proportions_of_the_fleet(fleet: dict[str, int], nodes: int, found: dict[str, int]) -> None:
     assert spread(fleet, nodes) == found
 
 
@@ -123,7 +119,7 @@ def test_so_many_nodes_keep_the_proportions_of_a_fleet(
 
 
 @pytest.mark.parametrize("machine", [*PROFILES, *MODES])
-def test_the_example_that_is_named_is_placed_on_such_a_cluster(machine: str) -> None:
+def test_the_suggested_example_fits_on_the_cluster(machine: str) -> None:
     looked, applied, asked = next_steps({machine: 1})
     assert looked == "linkwise get nodes"
     if not applied.startswith("linkwise example "):
@@ -141,7 +137,7 @@ def test_the_example_that_is_named_is_placed_on_such_a_cluster(machine: str) -> 
     placed()
 
 
-def test_a_mixed_cluster_is_shown_a_pair_first() -> None:
+def test_a_mixed_cluster_suggests_a_pair_first() -> None:
     assert next_steps({"p40-share": 1, "dgx1-v100": 1})[1:] == [
         "linkwise example link-pair | linkwise apply -f -",
         "linkwise explain pod/link-pair",
@@ -149,7 +145,7 @@ def test_a_mixed_cluster_is_shown_a_pair_first() -> None:
 
 
 @pytest.mark.parametrize("width", [25, 40, 72, 120])
-def test_no_name_is_cut_in_a_narrow_terminal(width: int) -> None:
+def test_no_name_is_truncated_in_a_narrow_terminal(width: int) -> None:
     console = Console(width=width, file=StringIO())
     with console.capture() as shown:
         console.print(welcome(DEFAULT, {"service": "http://127.0.0.1:1"}, Path("config"), 0.1, width), crop=False)
@@ -162,7 +158,7 @@ def test_no_name_is_cut_in_a_narrow_terminal(width: int) -> None:
 # how it is reached
 
 
-def test_a_program_that_nobody_finds_by_himself_is_reached_by_its_folder(tmp_path: Path) -> None:
+def test_a_program_outside_of_path_gets_a_path_hint(tmp_path: Path) -> None:
     hidden = path_hint(str(tmp_path / "it's" / "linkwise"), None)
     assert hidden == [f"""export PATH='{tmp_path}/it'"'"'s':"$PATH\""""]
     assert path_hint(str(tmp_path / "linkwise"), "/usr/bin/linkwise") == []
@@ -172,20 +168,20 @@ def test_a_program_that_nobody_finds_by_himself_is_reached_by_its_folder(tmp_pat
 # the files it writes
 
 
-def test_a_kubeconfig_is_there_for_as_long_as_it_is_wanted(tmp_path: Path) -> None:
+def test_a_kubeconfig_exists_while_the_cluster_runs(tmp_path: Path) -> None:
     with written_kubeconfig(file := tmp_path / "config", "{}"):
         assert file.read_text("utf-8") == f"{MARK}{{}}"
         assert file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_kubeconfig_that_took_its_place_meanwhile_stays(tmp_path: Path) -> None:
+def test_a_kubeconfig_that_replaced_it_is_not_removed(tmp_path: Path) -> None:
     with written_kubeconfig(file := tmp_path / "config", "one"), written_kubeconfig(file, "two", force=True):
         file.write_text("another", "utf-8")
     assert file.read_text("utf-8") == "another"
 
 
-def test_only_what_is_ours_or_is_told_to_be_overwritten_is_overwritten(tmp_path: Path) -> None:
+def test_a_foreign_file_is_overwritten_only_with_force(tmp_path: Path) -> None:
     (ours := tmp_path / "ours").write_text(f"{MARK}old", "utf-8")
     (theirs := tmp_path / "theirs").write_text("clusters: []", "utf-8")
     check(ours, force=False)
@@ -196,7 +192,7 @@ def test_only_what_is_ours_or_is_told_to_be_overwritten_is_overwritten(tmp_path:
         check(tmp_path, force=True)
 
 
-def test_a_file_that_somebody_keeps_is_only_taken_by_force(tmp_path: Path) -> None:
+def test_a_file_in_use_is_overwritten_only_with_force(tmp_path: Path) -> None:
     with written_kubeconfig(file := tmp_path / "config", "one"):
         with pytest.raises(InputError, match="config belongs to another `linkwise up` that is still running"):
             check(file, force=False)
@@ -207,13 +203,13 @@ def test_a_file_that_somebody_keeps_is_only_taken_by_force(tmp_path: Path) -> No
             assert file.read_text("utf-8") == f"{MARK}three"
 
 
-def test_a_link_that_leads_nowhere_is_somebody_elses(tmp_path: Path) -> None:
+def test_a_dangling_link_is_not_overwritten(tmp_path: Path) -> None:
     (link := tmp_path / "config").symlink_to(tmp_path / "not mounted")
     with pytest.raises(InputError, match="config already exists and was not written by `linkwise up`"):
         check(link, force=False)
 
 
-def test_what_is_no_ordinary_file_is_never_overwritten(tmp_path: Path) -> None:
+def test_a_special_file_is_never_overwritten(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "config")
     with pytest.raises(InputError, match="is not a regular file"):
         check(pipe, force=True)
@@ -228,14 +224,14 @@ def left_behind(parent: Path, *, age: float) -> Path:
     return found
 
 
-def test_folders_of_processes_that_were_killed_are_removed_by_the_next(tmp_path: Path) -> None:
+def test_directories_of_killed_processes_are_removed_at_the_next_start(tmp_path: Path) -> None:
     old, young = left_behind(tmp_path, age=100), left_behind(tmp_path, age=0)
     with scratch_directory(tmp_path):
         assert not old.exists()
         assert young.exists()
 
 
-def test_the_folder_of_a_process_that_runs_stays(tmp_path: Path) -> None:
+def test_the_directory_of_a_running_process_is_not_removed(tmp_path: Path) -> None:
     with scratch_directory(tmp_path) as running:
         os.utime(running, (0, 0))
         with scratch_directory(tmp_path):
@@ -267,14 +263,14 @@ class Failed(LocalCluster):
         (Failed, "a component of the cluster failed: OSError: no more memory"),
     ],
 )
-def test_a_part_that_fails_ends_it_with_the_error(kind: type[LocalCluster], sentence: str) -> None:
+def test_a_failing_component_stops_the_cluster_with_its_error(kind: type[LocalCluster], sentence: str) -> None:
     up = Up({"dgx1-v100": 1}, SETTINGS)
     with pytest.raises(ClusterError) as error:
         asyncio.run(run_cluster(up, kind(up.fleet, up.service)))
     assert str(error.value) == sentence
 
 
-def test_a_kubeconfig_that_can_not_be_written_is_a_mistake_of_the_input(tmp_path: Path) -> None:
+def test_an_unwritable_kubeconfig_is_an_input_error(tmp_path: Path) -> None:
     up = Up({"dgx1-v100": 1}, SETTINGS, kubeconfig=tmp_path / "none" / "config")
     with pytest.raises(InputError, match="does not exist"):
         asyncio.run(run_cluster(up, LocalCluster(up.fleet, up.service)))

@@ -1,4 +1,4 @@
-"""Faults on demand: what goes wrong, what was written all the same, and what goes well again."""
+"""Fault injection: which requests fail, what was written nevertheless, and recovery."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_an_outcome_that_nobody_tells_stays_unknown_until_it_is_read() -> None:
     assert play(story) == ("unknown", "written")
 
 
-def test_requests_are_slow_as_long_as_they_are_told_to_be() -> None:
+def test_a_delay_slows_the_given_number_of_requests() -> None:
     async def story(api: EmbeddedApi, connection: Connection) -> tuple[bool, bool]:
         loop = asyncio.get_running_loop()
         api.faults.add(Fault("delay", seconds=0.1, times=1))
@@ -137,7 +137,9 @@ def test_requests_are_slow_as_long_as_they_are_told_to_be() -> None:
 @pytest.mark.parametrize(
     ("code", "reason"), [(409, "Conflict"), (410, "Expired"), (500, "InternalError"), (429, "TooManyRequests")]
 )
-def test_an_answer_is_given_instead_so_many_times(space: Space, served: EmbeddedThread, code: int, reason: str) -> None:
+def test_an_answer_fault_replaces_the_given_number_of_responses(
+    space: Space, served: EmbeddedThread, code: int, reason: str
+) -> None:
     served.do(lambda server: server.faults.add(Fault("answer", on="PATCH", code=code, times=2)))
     space.config("a")
     for _ in range(2):
@@ -163,25 +165,25 @@ def told(space: Space, served: EmbeddedThread, *faults: Fault) -> list[str]:
         return found
 
 
-def test_a_watch_may_drop_a_change(space: Space, served: EmbeddedThread) -> None:
+def test_a_watch_can_drop_an_event(space: Space, served: EmbeddedThread) -> None:
     assert told(space, served, Fault("drop", skip=1)) == ["a", "c"]
 
 
-def test_a_watch_may_repeat_a_change(space: Space, served: EmbeddedThread) -> None:
+def test_a_watch_can_repeat_an_event(space: Space, served: EmbeddedThread) -> None:
     assert told(space, served, Fault("repeat", skip=1)) == ["a", "b", "b", "c"]
 
 
-def test_a_watch_may_be_cut(space: Space, served: EmbeddedThread) -> None:
+def test_a_watch_can_be_cut(space: Space, served: EmbeddedThread) -> None:
     found = told(space, served, Fault("cut", skip=1))
     assert found[0] == "a"
     assert "c" not in found
 
 
-def test_a_watch_may_end_as_expired(space: Space, served: EmbeddedThread) -> None:
+def test_a_watch_can_end_with_expired(space: Space, served: EmbeddedThread) -> None:
     assert told(space, served, Fault("expire", skip=2)) == ["a", "b", "Expired"]
 
 
-def test_faults_are_set_and_taken_back_over_http(space: Space) -> None:
+def test_faults_are_added_and_removed_over_http(space: Space) -> None:
     fault = {"do": "answer", "on": "GET", "path": "/configmaps", "code": 503, "times": 0}
     found = space.call("POST", "/faults", fault)["faults"]
     assert [(one["do"], one["done"]) for one in found] == [("answer", 0)]
@@ -191,7 +193,7 @@ def test_faults_are_set_and_taken_back_over_http(space: Space) -> None:
     assert space.api.raw("GET", space.path("configmaps"))[0] == 200
 
 
-def test_a_fault_that_is_none_is_said(space: Space) -> None:
+def test_an_invalid_fault_is_rejected(space: Space) -> None:
     assert space.refused("POST", "/faults", {"do": "explode"}).status == 400
     assert space.refused("POST", "/faults", {"do": "reset", "path": "("}).status == 400
     assert space.refused("POST", "/faults", [{"do": "reset", "often": 3}]).status == 400
@@ -207,7 +209,7 @@ def test_chance_is_the_same_for_the_same_seed() -> None:
     assert run(1) != run(2)
 
 
-def test_after_a_restart_the_same_objects_are_there_under_the_same_address() -> None:
+def test_a_restart_keeps_objects_and_address() -> None:
     async def story(api: EmbeddedApi, connection: Connection) -> tuple[int, bool]:
         api.store.create("configmaps", {"metadata": {"name": "a"}}, "default")
         before = api.url
@@ -230,7 +232,7 @@ async def _lines(connection: Connection, path: str) -> bytes:
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_watch_goes_on_after_a_restart_unless_history_is_lost(*, lost: bool) -> None:
+def test_a_watch_resumes_after_a_restart_unless_history_is_lost(*, lost: bool) -> None:
     async def story(api: EmbeddedApi, connection: Connection) -> bytes:
         version = api.store.version
         api.store.create("configmaps", {"metadata": {"name": "a"}}, "default")
@@ -242,7 +244,7 @@ def test_a_watch_goes_on_after_a_restart_unless_history_is_lost(*, lost: bool) -
     assert (b'"ADDED"' in first) is not lost
 
 
-def test_a_restart_is_asked_for_over_http(space: Space) -> None:
+def test_a_restart_can_be_requested_over_http(space: Space) -> None:
     version = space.config("a")["metadata"]["resourceVersion"]
     space.config("b")
     space.call("POST", "/faults/restart", {"loseHistory": True})
@@ -257,6 +259,6 @@ def test_a_restart_is_asked_for_over_http(space: Space) -> None:
     space.until(expired, "history is lost")
 
 
-def test_a_fault_with_a_broken_expression_is_refused_in_python_too() -> None:
+def test_a_fault_with_an_invalid_expression_is_rejected_in_python_too() -> None:
     with pytest.raises(re.error):
         Faults().add(Fault("reset", path="("))

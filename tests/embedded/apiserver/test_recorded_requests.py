@@ -1,4 +1,4 @@
-"""What kubectl asks is answered as when it was recorded, without kubectl."""
+"""Recorded kubectl requests get the recorded responses, without kubectl."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILES = sorted((Path(__file__).parents[1] / "recorded").glob("*.json"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_recorded_requests_are_answered_as_before(file: Path) -> None:
+def test_recorded_requests_get_the_recorded_responses(file: Path) -> None:
     with EmbeddedThread() as thread:
         api = thread.api()
         for note in json.loads(file.read_text()):

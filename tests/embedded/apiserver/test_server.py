@@ -1,4 +1,4 @@
-"""The server on a socket: who gets in, what it says beside objects, how it ends, and how our own client finds it."""
+"""The HTTPS server: authentication, health, discovery, bookmarks, shutdown, and our own client against it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_our_own_client_binds_and_follows_through_a_kubeconfig(tmp_path: Path) -
     assert lists >= 10
 
 
-def test_a_certificate_is_shown_that_the_kubeconfig_trusts(tmp_path: Path) -> None:
+def test_the_kubeconfig_trusts_the_certificate(tmp_path: Path) -> None:
     async def story() -> tuple[int, str]:
         async with EmbeddedApi() as api:
             (tmp_path / "config").write_text(api.kubeconfig())
@@ -74,7 +74,7 @@ def test_a_certificate_is_shown_that_the_kubeconfig_trusts(tmp_path: Path) -> No
     assert url.startswith("https://127.0.0.1:")
 
 
-def test_a_port_that_is_taken_is_said() -> None:
+def test_a_port_in_use_is_reported() -> None:
     async def story() -> None:
         async with EmbeddedApi(tls=False) as api, EmbeddedApi(tls=False, port=api.port):
             pass
@@ -83,7 +83,7 @@ def test_a_port_that_is_taken_is_said() -> None:
         asyncio.run(story())
 
 
-def test_it_ends_at_once_though_somebody_watches() -> None:
+def test_the_server_stops_promptly_with_open_watches() -> None:
     async def story() -> float:
         loop = asyncio.get_running_loop()
         async with EmbeddedApi(tls=False) as api:
@@ -98,21 +98,21 @@ def test_it_ends_at_once_though_somebody_watches() -> None:
     assert run_idle(story()) < 1.5
 
 
-def test_strangers_may_only_ask_how_it_is(space: Space) -> None:
+def test_health_and_version_need_no_token(space: Space) -> None:
     stranger = space.api.another("wrong")
     paths = ("/healthz", "/readyz", "/version", "/api", "/api/v1/pods", "/faults", "/openapi/v2")
     assert [stranger.raw("GET", path)[0] for path in paths] == [200, 200, 200, 401, 401, 401, 401]
     stranger.close()
 
 
-def test_bookmarks_tell_the_version_to_those_who_want_them(space: Space) -> None:
+def test_bookmarks_are_sent_to_clients_that_allow_them(space: Space) -> None:
     with space.api.watch("/api/v1/nodes?watch=1&allowWatchBookmarks=true") as lines:
         version = int(space.config("a")["metadata"]["resourceVersion"])
         marks = (line["object"]["metadata"]["resourceVersion"] for line in lines if line["type"] == "BOOKMARK")
         assert any(int(mark) >= version for mark in marks)
 
 
-def test_the_end_of_what_was_there_is_marked_where_that_is_asked_for(space: Space) -> None:
+def test_the_end_of_the_initial_events_is_marked_on_request(space: Space) -> None:
     space.config("a")
     query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     with space.api.watch(f"{space.path('configmaps')}?{query}") as lines:
@@ -121,7 +121,7 @@ def test_the_end_of_what_was_there_is_marked_where_that_is_asked_for(space: Spac
     assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-def test_a_watch_of_a_forgotten_version_ends_as_expired(space: Space) -> None:
+def test_a_watch_of_an_expired_resource_version_ends_with_410(space: Space) -> None:
     with space.api.watch(f"{space.path('configmaps')}?watch=1&resourceVersion=1") as lines:
         last = next(lines)
     assert last["type"] == "ERROR"
@@ -136,25 +136,25 @@ def test_a_watch_of_a_forgotten_version_ends_as_expired(space: Space) -> None:
         (b"metadata: {name: a\n", "application/yaml", "line 2, column 1"),
     ],
 )
-def test_half_written_texts_are_told_with_line_and_column(space: Space, body: bytes, kind: str, place: str) -> None:
+def test_syntax_errors_have_line_and_column(space: Space, body: bytes, kind: str, place: str) -> None:
     found = space.status("POST", space.path("configmaps"), body, kind)
     assert found["code"] == 400
     assert place in found["message"]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"3", b'"text"', b"null", b"\xff\xfe", b"[" * 5000])
-def test_what_is_no_object_is_a_bad_request(space: Space, body: bytes) -> None:
+def test_a_body_that_is_not_an_object_is_a_bad_request(space: Space, body: bytes) -> None:
     assert space.status("POST", space.path("configmaps"), body)["code"] == 400
 
 
 @pytest.mark.parametrize(
     "text", [b"a: &a [1,2]\nb: &b [*a,*a,*a,*a]\nc: [*b]\n" + b"1: x\n", b"- &a [*a]\n", b"!!python/x 1"]
 )
-def test_yaml_that_json_can_not_hold_is_a_bad_request(space: Space, text: bytes) -> None:
+def test_yaml_without_a_json_equivalent_is_a_bad_request(space: Space, text: bytes) -> None:
     assert space.status("POST", space.path("configmaps"), text, "application/yaml")["code"] == 400
 
 
-def test_discovery_comes_in_one_document_for_those_who_ask(space: Space) -> None:
+def test_aggregated_discovery_is_served_on_request(space: Space) -> None:
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
     found = json.loads(space.api.raw("GET", "/apis", accept=accept)[1])
     groups = {group["metadata"]["name"]: group for group in found["items"]}
@@ -171,11 +171,11 @@ def test_openapi_has_a_document_for_every_version(space: Space) -> None:
         assert all("x-kubernetes-group-version-kind" in one for one in found["components"]["schemas"].values())
 
 
-def test_an_answer_that_the_client_can_not_read_is_not_given(space: Space) -> None:
+def test_an_unsupported_accept_header_is_not_acceptable(space: Space) -> None:
     assert space.api.raw("GET", "/api/v1/pods", accept="text/html")[0] == 406
 
 
-def test_logs_are_refused_in_words(space: Space) -> None:
+def test_a_log_request_is_rejected_with_a_message(space: Space) -> None:
     space.make("pods", pod("a"))
     assert "does not have a host assigned" in space.refused("GET", space.path("pods", "a", "log")).message
     space.bind("a")

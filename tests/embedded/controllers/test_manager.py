@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets and Jobs make pods, and what they make goes with them."""
+"""Deployments, ReplicaSets and Jobs create pods and delete them again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def ready(bed: Bed, count: int) -> None:
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_deployment_runs_as_many_pods_as_it_says(bed: Bed) -> None:
+async def test_a_deployment_runs_its_replicas(bed: Bed) -> None:
     deploy(bed, 3)
     await ready(bed, 3)
     told = status(bed, "deployments.apps", "web")
@@ -76,7 +76,7 @@ async def test_a_changed_template_replaces_all_pods(bed: Bed) -> None:
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_pod_of_a_deployment_that_goes_is_made_again(bed: Bed) -> None:
+async def test_a_deleted_pod_of_a_deployment_is_recreated(bed: Bed) -> None:
     deploy(bed, 1)
     await ready(bed, 1)
     (first,) = bed.pods()
@@ -86,7 +86,7 @@ async def test_a_pod_of_a_deployment_that_goes_is_made_again(bed: Bed) -> None:
 
 
 @embedded({"dgx1-v100": 1})
-async def test_with_a_deployment_all_that_it_made_goes_and_its_devices_are_free(bed: Bed) -> None:
+async def test_deleting_a_deployment_deletes_its_pods_and_frees_their_devices(bed: Bed) -> None:
     deploy(bed, 4)
     await ready(bed, 4)
     bed.store.delete("deployments.apps", "web", "default")
@@ -97,7 +97,7 @@ async def test_with_a_deployment_all_that_it_made_goes_and_its_devices_are_free(
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_job_runs_its_pods_to_their_end(bed: Bed) -> None:
+async def test_a_job_runs_its_pods_to_completion(bed: Bed) -> None:
     start(bed, completions=4, parallelism=2)
     await bed.until(lambda: status(bed, "jobs.batch", "job").get("completionTime"), "it is complete")
     told = status(bed, "jobs.batch", "job")
@@ -125,7 +125,7 @@ async def test_a_job_whose_pods_fail_too_often_fails(bed: Bed) -> None:
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_volcano_job_is_kept_and_does_nothing(bed: Bed) -> None:
+async def test_a_volcano_job_is_stored_without_effect(bed: Bed) -> None:
     bed.store.create("jobs.batch.volcano.sh", {"metadata": {"name": "job"}, "spec": {"minAvailable": 1}}, "default")
     deploy(bed, 1)
     await ready(bed, 1)

@@ -1,4 +1,4 @@
-"""What a user does to simulated machines by annotations of their nodes."""
+"""Faults that users inject with node annotations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def dead(bed: Bed) -> list[int]:
 
 
 @embedded({"dgx1-v100": 1})
-async def test_devices_die_as_the_annotation_says_and_work_again_when_it_is_gone(bed: Bed) -> None:
+async def test_the_dead_annotation_breaks_devices_until_it_is_removed(bed: Bed) -> None:
     async with wishes(bed):
         annotate(bed, DEAD, "3, 5")
         await bed.until(lambda: dead(bed) == [3, 5], "two are dead")
@@ -49,7 +49,7 @@ async def test_devices_die_as_the_annotation_says_and_work_again_when_it_is_gone
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_dead_device_is_given_to_nobody(bed: Bed) -> None:
+async def test_a_dead_device_is_not_allocated(bed: Bed) -> None:
     async with wishes(bed):
         annotate(bed, DEAD, "0")
         await bed.until(lambda: dead(bed) == [0], "it is dead")
@@ -59,7 +59,7 @@ async def test_a_dead_device_is_given_to_nobody(bed: Bed) -> None:
 
 
 @embedded({"dgx1-v100": 1})
-async def test_what_is_no_device_is_told_in_an_event_of_the_node(bed: Bed) -> None:
+async def test_an_invalid_device_is_reported_in_an_event_on_the_node(bed: Bed) -> None:
     async with wishes(bed):
         annotate(bed, DEAD, "three")
         assert "'three' is not a device position" in await bed.told(NODE, "NotUnderstood")
@@ -77,9 +77,7 @@ async def test_what_is_no_device_is_told_in_an_event_of_the_node(bed: Bed) -> No
         ("sim.linkwise.dev/deaf", "3", f"unknown annotation sim.linkwise.dev/deaf; supported: {DEAD}, {SILENT}"),
     ],
 )
-def test_a_wish_that_is_not_understood_is_told_with_key_value_and_what_is_expected(
-    key: str, value: str, sentence: str
-) -> None:
+def test_an_invalid_annotation_is_reported_with_key_value_and_expectation(key: str, value: str, sentence: str) -> None:
     @embedded({"dgx1-v100": 1})
     async def told(bed: Bed) -> None:
         async with wishes(bed):
@@ -90,7 +88,7 @@ def test_a_wish_that_is_not_understood_is_told_with_key_value_and_what_is_expect
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_wish_that_is_a_label_is_told(bed: Bed) -> None:
+async def test_a_fault_set_as_a_label_is_reported(bed: Bed) -> None:
     async with wishes(bed):
         bed.store.patch("nodes", NODE, {"metadata": {"labels": {SILENT: "true"}}})
         assert (
@@ -99,7 +97,7 @@ async def test_a_wish_that_is_a_label_is_told(bed: Bed) -> None:
 
 
 @embedded({"p40-share": 1})
-async def test_a_node_that_only_counts_its_devices_has_no_more_of_them_to_die(bed: Bed) -> None:
+async def test_a_node_without_inventory_accepts_only_counted_devices(bed: Bed) -> None:
     async with wishes(bed):
         bed.store.patch("nodes", "p40-share-0", {"metadata": {"annotations": {DEAD: "4"}}})
         told = await bed.told("p40-share-0", "NotUnderstood")
@@ -107,7 +105,7 @@ async def test_a_node_that_only_counts_its_devices_has_no_more_of_them_to_die(be
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_node_falls_silent_and_is_heard_of_again(bed: Bed) -> None:
+async def test_a_silent_node_becomes_unreachable_and_recovers(bed: Bed) -> None:
     async with wishes(bed):
         annotate(bed, SILENT, "true")
         await bed.until(lambda: bed.cluster.nodes.health.is_unreachable(NODE), "it is silent")

@@ -1,4 +1,4 @@
-"""Nodes without machines: they run pods, let them end, stop them with grace, and lose devices and themselves."""
+"""Simulated kubelets: running, finishing and terminating pods, and failing devices and nodes."""
 
 from __future__ import annotations
 

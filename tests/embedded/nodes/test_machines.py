@@ -1,4 +1,4 @@
-"""A fleet that is made at once is the fleet that is made node by node."""
+"""A fleet created at once equals the fleet created node by node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduling loop in place of kube-scheduler: who is served, who fits where, and the words for who does not."""
+"""The embedded scheduler: which pods it serves, where they fit, and kube-scheduler's messages for those that do not."""
 
 from __future__ import annotations
 

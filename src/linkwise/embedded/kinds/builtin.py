@@ -80,7 +80,7 @@ _POD_FIELDS: Final = _field_paths(
 )
 _REFERENCE_FIELDS: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS: Final = _field_paths(
-    *(f"involvedObject.{word}" for word in _REFERENCE_FIELDS),
+    *(f"involvedObject.{key}" for key in _REFERENCE_FIELDS),
     "reason",
     "type",
     "reportingComponent",

@@ -19,10 +19,10 @@ __all__ = ["EVERYTHING", "Selector", "labels_match", "parse_label_selector", "pa
 
 _REQUIREMENT: Final = re.compile(
     r"\s*(?:(?P<absent>!)\s*(?P<without>[^\s,=!()<>]+)"
-    r"|(?P<key>[^\s,=!()<>]+)(?:\s*(?P<word>==|=|!=|>|<)\s*(?P<value>[^\s,=!()<>]*)"
+    r"|(?P<key>[^\s,=!()<>]+)(?:\s*(?P<operator>==|=|!=|>|<)\s*(?P<value>[^\s,=!()<>]*)"
     r"|\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
 )
-_FIELD: Final = re.compile(r"(?P<name>[^=!,]+)(?P<word>==|=|!=)(?P<value>(?:\\.|[^\\,=])*)(?:,|$)")
+_FIELD: Final = re.compile(r"(?P<name>[^=!,]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^\\,=])*)(?:,|$)")
 _META: Final = ("metadata.name", "metadata.namespace")
 
 
@@ -130,7 +130,7 @@ def parse_label_selector(text: str) -> tuple[Requirement | NumericRequirement, .
 def _requirement(match: re.Match[str]) -> Requirement | NumericRequirement:
     if match["absent"]:
         return Requirement(match["without"], None, included=False)
-    key, operator = match["key"], match["word"]
+    key, operator = match["key"], match["operator"]
     if match["set"]:
         values = frozenset(value.strip() for value in match["values"].split(","))
         return Requirement(key, values, match["set"] == "in")
@@ -151,6 +151,6 @@ def _parse_field_selector(resource: Resource, text: str) -> tuple[tuple[str, str
         name = match["name"].strip()
         if name not in _META and name not in (resource.selectable_fields or ()):
             raise bad_request(f"field label not supported: {name}")
-        terms.append((name, re.sub(r"\\(.)", r"\1", match["value"]), match["word"] != "!="))
+        terms.append((name, re.sub(r"\\(.)", r"\1", match["value"]), match["operator"] != "!="))
         at = match.end()
     return tuple(terms)
