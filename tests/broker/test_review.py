@@ -10,6 +10,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeGone, NodeObject, PodDeleted, PodListComplete
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
@@ -47,7 +48,7 @@ def test_what_is_left_to_hand_out_is_due_at_once() -> None:
     broker.filter(pod("first", 8), ["a"], NOW)
     broker.observe([pod("first", 8), pod("waits", 8)], NOW)
     broker.filter(pod("waits", 8), ["a"], NOW)
-    broker.inspect(None, NOW + 3)
+    inspect_nodes(broker, None, NOW + 3)
     assert broker.next_deadline() == 0.0
     assert [effect.uid for effect in broker.step(NOW + 3) if isinstance(effect, Wake)] == ["uid-waits"]
     assert broker.next_deadline() is None

@@ -6,7 +6,7 @@ import re
 from dataclasses import MISSING, Field, fields, is_dataclass
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import pytest
 
@@ -14,12 +14,20 @@ from linkwise.broker import answers, effects, watch_events as sights
 from linkwise.broker.broker import Broker
 from linkwise.engine.drift import Drift, DriftKind, drift_text
 from linkwise.explain import inspect as inspecting
+from linkwise.explain.group import explain_group
+from linkwise.explain.inspect import inspect_nodes
+from linkwise.explain.node import explain_node
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.reports import node as node_explanation, pod as explanation
 from linkwise.model.settings import BandwidthSettings, PlacingSettings, ShareSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs/reference/broker.md").read_text("utf-8")
 VERBS: Final = [name for name in vars(Broker) if not name.startswith("_")]
+EXPLAINING: Final = (explain_pod, explain_group, explain_node, inspect_nodes)
 ANSWERS: Final = (
     *(answers.Admission, answers.BindAnswer, answers.DryRun, answers.FilterAnswer),
     *(explanation.Explanation, inspecting.NodeInspection, node_explanation.NodeExplanation),
@@ -60,11 +68,11 @@ def missing(value: type[Any], told: str) -> list[str]:
     return [field.name for field in fields(value) if f"`{field.name}`" not in told]
 
 
-def called(name: str) -> str:
+def called(function: Callable[..., object]) -> str:
     """A verb with its arguments, as one would call it."""
-    found = signature(getattr(Broker, name))
+    found = signature(function)
     kept = [part.replace(annotation=Parameter.empty) for part in found.parameters.values() if part.name != "self"]
-    return f"{name}{found.replace(parameters=kept, return_annotation=Parameter.empty)}"
+    return f"{function.__name__}{found.replace(parameters=kept, return_annotation=Parameter.empty)}"
 
 
 def default(field: Field[object]) -> str:
@@ -74,7 +82,13 @@ def default(field: Field[object]) -> str:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_in_the_reference_with_its_arguments(verb: str) -> None:
-    assert f"\n| `{called(verb)}` | " in section("## Verbs")
+    assert f"\n| `{called(getattr(Broker, verb))}` | " in section("## Verbs")
+
+
+@pytest.mark.parametrize("function", EXPLAINING, ids=lambda function: function.__name__)
+def test_every_function_that_explains_is_in_the_reference_with_its_arguments(function: Callable[..., object]) -> None:
+    module = function.__module__.rpartition(".")[2]
+    assert f"\n| `{called(function)}` | `{module}` | " in section("## Explaining")
 
 
 @pytest.mark.parametrize("value", ANSWERS)

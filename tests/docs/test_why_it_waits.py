@@ -10,7 +10,8 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
-from linkwise.explain.pod import explanation_lines
+from linkwise.explain.node import explain_node
+from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.sim.replay import Runner
 from linkwise.vendors.machines import profile
@@ -33,7 +34,7 @@ def cluster(**machines: str) -> Runner:
 
 
 def explained(runner: Runner, uid: str) -> str:
-    found = runner.broker.explain(uid, runner.now)
+    found = explain_pod(runner.broker, uid, runner.now)
     assert found is not None
     return "\n".join(explanation_lines(found)) + "\n"
 
@@ -88,7 +89,7 @@ def story() -> str:
 
 
 def a_node() -> str:
-    found = rings().broker.explain_node("npu", 0.0)
+    found = explain_node(rings().broker, "npu", 0.0)
     assert found is not None
     return "\n".join(explanation_lines(found)) + "\n"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.explain.node import explain_node
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import BandwidthSettings, PlacingSettings
 from linkwise.vendors.machines import profile
@@ -116,7 +117,7 @@ async def test_a_bad_sample_is_told_at_its_node_and_the_kind_of_the_link_counts_
     await bed.nodes(node, inventory)
     granted = await bed.place("train", {"nvidia.com/gpu": 2}, annotations={"linkwise.dev/policy": "bandwidth"})
     assert granted.positions(device_ids("a", "dgx1-v100")) == (0, 3)
-    told = bed.service.broker.explain_node("a", bed.service.now())
+    told = explain_node(bed.service.broker, "a", bed.service.now())
     assert told is not None
     sentence = "between devices 0 and 3: 5 GB/s one way and 400 the other; a bad sample, 96.25 is counted"
     assert sentence in explanation_lines(told)

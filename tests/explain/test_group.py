@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.explain.pod import explanation_lines
+from linkwise.explain.group import explain_group
+from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
@@ -62,7 +63,7 @@ def tried(broker: Broker, pods: list[PodView], now: float = 0.0) -> None:
 
 
 def explained(broker: Broker, key: str, now: float = 0.0) -> GroupExplanation:
-    found = broker.explain_group(key, now)
+    found = explain_group(broker, key, now)
     assert found is not None
     json.dumps(asdict(found), allow_nan=False)
     return found
@@ -288,7 +289,7 @@ def test_what_is_wrong_with_the_words_of_members_is_told_once() -> None:
 def test_a_member_refers_to_its_group() -> None:
     broker = cluster(a="dgx1-v100")
     broker.observe(group("g", 2, 1, total=2), 0.0)
-    told = broker.explain("g-0", 0.0)
+    told = explain_pod(broker, "g-0", 0.0)
     assert told is not None
     assert (told.state, told.group) == ("grouped", "team/g/2")
     assert explanation_lines(told) == [
@@ -301,7 +302,7 @@ def test_a_member_refers_to_its_group() -> None:
 def test_a_member_that_is_planned_or_left_out_says_so() -> None:
     broker = cluster(a="dgx1-v100")
     tried(broker, group("g", 4, 3))
-    planned, left = broker.explain("g-0", 0.0), broker.explain("g-2", 0.0)
+    planned, left = explain_pod(broker, "g-0", 0.0), explain_pod(broker, "g-2", 0.0)
     assert planned is not None
     assert left is not None
     assert explanation_lines(planned) == [
@@ -328,10 +329,10 @@ def test_asking_why_changes_nothing() -> None:
     broker.observe(group("g", 8, 2, minimum=2), 0.0)
     broker.observe(group("h", 2, 1, total=2), 0.0)
     before, first = broker.snapshot(0.0), dict(broker.state.groups.first_seen)
-    told = [broker.explain_group(key, 0.0) for key in ("g-0", "h-0")]
-    assert told == [broker.explain_group(key, 0.0) for key in ("g-0", "h-0")]
+    told = [explain_group(broker, key, 0.0) for key in ("g-0", "h-0")]
+    assert told == [explain_group(broker, key, 0.0) for key in ("g-0", "h-0")]
     assert (broker.snapshot(0.0), broker.state.groups.first_seen) == (before, first)
 
 
 def test_nobody_knows_a_group_that_is_not_there() -> None:
-    assert cluster(a="dgx1-v100").explain_group("team/none", 0.0) is None
+    assert explain_group(cluster(a="dgx1-v100"), "team/none", 0.0) is None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.sim.replay import Runner
 from linkwise.vendors.machines import profile
@@ -33,7 +34,7 @@ def shared(name: str = "a", *pods: PodView) -> Runner:
 
 
 def inspected(runner: Runner, name: str = "a") -> NodeInspection:
-    (found,) = runner.broker.inspect(name, runner.now)
+    (found,) = inspect_nodes(runner.broker, name, runner.now)
     return found
 
 
@@ -103,9 +104,9 @@ def test_a_switch_of_mode_is_no_debt_of_the_pods_that_are_there() -> None:
 def test_all_nodes_with_devices_are_told_by_name_and_others_only_when_asked_for() -> None:
     runner = shared("z")
     runner.show(*fleet_node(profile("dgx-a100"), "b"), NodeView("plain"))
-    assert [found.name for found in runner.broker.inspect(None, 0.0)] == ["b", "z"]
+    assert [found.name for found in inspect_nodes(runner.broker, None, 0.0)] == ["b", "z"]
     assert inspected(runner, "plain").devices == ()
-    assert runner.broker.inspect("nobody", 0.0) == ()
+    assert inspect_nodes(runner.broker, "nobody", 0.0) == ()
 
 
 def test_an_inspection_is_data_that_json_can_hold() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.explain.pod import explanation_lines
+from linkwise.explain.group import explain_group
+from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.testing.cluster import ASCEND, FakeNode, broker_of, device_pod, in_gang, in_group, place
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def pair(devices: int = 2) -> list[PodView]:
 
 
 def lines(broker: Broker, uid: str, *, plan: bool = True) -> list[str]:
-    told = broker.explain(uid, 0.0, plan=plan)
+    told = explain_pod(broker, uid, 0.0, plan=plan)
     assert told is not None
     return explanation_lines(told)
 
@@ -62,7 +63,7 @@ def test_a_member_that_nobody_has_seen_reads_so() -> None:
 
 def test_what_a_member_reads_is_what_its_group_says() -> None:
     broker = cluster(*pair(), solo="n0")
-    group = broker.explain_group("uid-a", 0.0)
+    group = explain_group(broker, "uid-a", 0.0)
     assert group is not None
     said = {line.replace("group default/g ", "its group ") for line in explanation_lines(group)}
     assert {

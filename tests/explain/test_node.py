@@ -11,6 +11,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject, PodDeleted
+from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings, ShareSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
@@ -37,7 +38,7 @@ def one_node(machine: str, *pods: PodView, mode: Mode = "any", settings: Placing
 
 
 def explained(runner: Runner) -> NodeExplanation:
-    found = runner.broker.explain_node("a", runner.now)
+    found = explain_node(runner.broker, "a", runner.now)
     assert found is not None
     return found
 
@@ -164,7 +165,7 @@ def test_what_is_wrong_with_a_nodes_own_words_is_told() -> None:
 
 def test_a_node_that_was_never_seen_is_not_explained_and_the_others_are_data() -> None:
     runner = one_node("dgx-a100", pod("train", GPU, 2))
-    assert runner.broker.explain_node("b", 0.0) is None
+    assert explain_node(runner.broker, "b", 0.0) is None
     data = json.loads(json.dumps(asdict(explained(runner))))
     assert (data["decided"], data["devices"]["idle"], data["sizes"]) == ("node", 6, [1, 2, 3, 4, 5, 6])
 

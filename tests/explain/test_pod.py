@@ -7,6 +7,7 @@ from dataclasses import replace
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.ledger_entry import Entry
 from linkwise.model.verdict import Grant, Offer, Part
@@ -38,7 +39,7 @@ def test_a_pod_without_devices_reads_that_it_is_no_concern_of_ours() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("web", cpu="1"))
     assert lines(runner, "web") == ["pod team/web asks for no device: nothing here keeps it waiting"]
-    assert runner.broker.explain("nobody", 0.0) is None
+    assert explain_pod(runner.broker, "nobody", 0.0) is None
 
 
 def test_a_pod_that_ended_holds_nothing() -> None:
@@ -147,7 +148,7 @@ def test_a_pod_whose_device_died_is_told_that_others_could_take_it_now() -> None
     broker = broker_of(box, FakeNode("b", count=4))
     place(broker, device_pod("p", 2), "a")
     broker.observe(replace(box, sick=frozenset({0})).sights(), 1.0)
-    told = broker.explain("uid-p", 1.0)
+    told = explain_pod(broker, "uid-p", 1.0)
     assert told is not None
     said = explanation_lines(told)
     assert "1 other node could take it now" in said

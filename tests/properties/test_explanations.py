@@ -11,7 +11,9 @@ from hypothesis import given, settings, strategies as st
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
-from linkwise.explain.pod import explanation_lines
+from linkwise.explain.inspect import inspect_nodes
+from linkwise.explain.node import explain_node
+from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
 from linkwise.vendors.machines import profile
@@ -75,7 +77,7 @@ def would_help(runner: Runner, told: Explanation, remedy: Remedy) -> bool:
 def test_what_is_said_to_help_does(machines: list[str], pods: list[tuple[tuple[str, int], int, str]]) -> None:
     runner = world(machines, pods)
     for view in runner.waiting():
-        told = runner.broker.explain(view.uid, runner.now)
+        told = explain_pod(runner.broker, view.uid, runner.now)
         assert told is not None
         assert (told.state == "fits") == bool(runner.broker.dry_run(view, runner.now).ranking)
         assert [remedy for remedy in told.remedies if not would_help(runner, told, remedy)] == []
@@ -88,15 +90,15 @@ def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]
     for call in made:
         caller.make(call)
     broker, now = caller.broker, caller.now
-    broker.explain_node("n0", now)
+    explain_node(broker, "n0", now)
     before = broker.snapshot(now)
-    told = [broker.explain(uid, now) for uid in (*broker.state.cluster.pods, *broker.state.asked)]
-    nodes = [broker.explain_node(name, now) for name in broker.state.cluster.nodes]
+    told = [explain_pod(broker, uid, now) for uid in (*broker.state.cluster.pods, *broker.state.asked)]
+    nodes = [explain_node(broker, name, now) for name in broker.state.cluster.nodes]
     for found in (*told, *nodes):
         assert found is not None
         assert all(explanation_lines(found))
         json.dumps(asdict(found))
-    assert told == [broker.explain(uid, now) for uid in (*broker.state.cluster.pods, *broker.state.asked)]
+    assert told == [explain_pod(broker, uid, now) for uid in (*broker.state.cluster.pods, *broker.state.asked)]
     assert broker.snapshot(now) == before
 
 
@@ -106,7 +108,7 @@ def test_what_is_inspected_adds_up_to_what_is_taken(made: list[Call]) -> None:
     caller = Caller(Broker())
     for call in made:
         caller.make(call)
-    for found in caller.broker.inspect(None, caller.now):
+    for found in inspect_nodes(caller.broker, None, caller.now):
         for device in found.devices:
             assert device.share == sum(pod.share for pod in device.pods)
             assert device.whole == any(pod.whole for pod in device.pods)

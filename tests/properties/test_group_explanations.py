@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.explain.group import explain_group
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
@@ -78,7 +79,7 @@ def broker_of(world: World, but: Collection[str] = ()) -> Broker:
 
 
 def explained(world: World, but: Collection[str] = ()) -> GroupExplanation:
-    found = broker_of(world, but).explain_group("g-0", 0.0)
+    found = explain_group(broker_of(world, but), "g-0", 0.0)
     assert found is not None
     return found
 
@@ -109,9 +110,9 @@ def test_what_is_said_to_help_a_group_does(world: World) -> None:
 @given(WORLDS)
 def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
     broker = broker_of(world)
-    told = broker.explain_group("g-0", 0.0)
+    told = explain_group(broker, "g-0", 0.0)
     answer = broker.filter(gang(world.size, world.members)[0], list(broker.state.cluster.nodes), 0.0)
-    held = broker.explain_group("g-0", 0.0)
+    held = explain_group(broker, "g-0", 0.0)
     assert told is not None
     assert held is not None
     assert (told.stage == "fits", held.stage) == (bool(answer.nodes), "held" if answer.nodes else "short")
@@ -123,9 +124,9 @@ def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
 def test_a_group_can_be_explained_and_asking_changes_nothing(world: World) -> None:
     broker = broker_of(world)
     before = broker.snapshot(0.0)
-    told = broker.explain_group("g-0", 0.0)
+    told = explain_group(broker, "g-0", 0.0)
     assert told is not None
     assert all(explanation_lines(told))
     json.dumps(asdict(told), allow_nan=False)
-    assert told == broker.explain_group("g-0", 0.0)
+    assert told == explain_group(broker, "g-0", 0.0)
     assert broker.snapshot(0.0) == before

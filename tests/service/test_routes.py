@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from linkwise import __version__
 from linkwise.broker.broker import Broker
 from linkwise.errors import NotNowError
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.health import health_routes
 from linkwise.serve.metrics import Counting
@@ -73,7 +74,7 @@ def test_a_snapshot_of_the_running_service_can_be_restored() -> None:
     place(broker, device_pod("p", 1), "a")
     with Served(broker) as served:
         snapshot = decode_snapshot(served.get("/debug/snapshot").body)
-    assert Broker.restore(snapshot).inspect("a", 100.0) == broker.inspect("a", 100.0)
+    assert inspect_nodes(Broker.restore(snapshot), "a", 100.0) == inspect_nodes(broker, "a", 100.0)
 
 
 def test_an_explanation_is_told_for_pods_nodes_and_nobody() -> None:

@@ -18,10 +18,6 @@ from linkwise.broker.scheduling.queries import admit, dry_plan, dry_run, preempt
 from linkwise.broker.snapshot import restore, take
 from linkwise.broker.state import State
 from linkwise.broker.unobserved import unanswered
-from linkwise.explain.group import explain_group
-from linkwise.explain.inspect import inspect
-from linkwise.explain.node import explain_node
-from linkwise.explain.pod import explain
 from linkwise.model.settings import PlacingSettings
 
 if TYPE_CHECKING:
@@ -33,10 +29,6 @@ if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.planning.plan import Plan
-    from linkwise.explain.inspect import NodeInspection
-    from linkwise.explain.reports.group import GroupExplanation
-    from linkwise.explain.reports.node import NodeExplanation
-    from linkwise.explain.reports.pod import Explanation
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.views import PodView
 
@@ -104,25 +96,13 @@ class Broker:
         self.state.quiet_turn(now)
         return dry_run(self.state, pod, names)
 
-    def explain(self, uid: str, now: float, *, plan: bool = True) -> Explanation | None:
-        """Why the pod waits, or has these devices; None if it is not known. With `plan` its group is planned to tell."""
-        self.state.quiet_turn(now)
-        return explain(self.state, uid, now, plan=plan)
+    def state_at(self, now: float) -> State:
+        """The state, reconciled; for `linkwise.explain`, which reads it and changes nothing.
 
-    def explain_group(self, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
-        """Where a group stands, by its key or the UID of a member; None if there is none. With `most` in short, and faster."""
+        Effects of the reconciliation are returned by the next verb that returns effects.
+        """
         self.state.quiet_turn(now)
-        return explain_group(self.state, key, now, most=most)
-
-    def explain_node(self, name: str, now: float) -> NodeExplanation | None:
-        """What the node has, who has it and what it could still take; None if it is not known."""
-        self.state.quiet_turn(now)
-        return explain_node(self.state, name)
-
-    def inspect(self, node: str | None, now: float) -> tuple[NodeInspection, ...]:
-        """One node device by device, or all that have devices."""
-        self.state.quiet_turn(now)
-        return inspect(self.state, node)
+        return self.state
 
     def dry_plan(self, pods: Sequence[PodView], now: float) -> Plan | None:
         """Where these pods would go as one group; None if too few of them fit."""

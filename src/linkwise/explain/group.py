@@ -30,6 +30,7 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from linkwise.broker.broker import Broker
     from linkwise.broker.groups.registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
@@ -38,18 +39,23 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Part
     from linkwise.model.views import PodView
 
-__all__ = ["explain_group", "group_stage", "hosts_of", "told_members"]
+__all__ = ["explain_group", "group_explanation", "group_stage", "hosts_of", "told_members"]
 
 TRIED: Final = 8
 """nodes of a plan that are left out, one at a time, to find the second best"""
 TOO_LONG: Final = "to look at every other way would take too long"
 
 
-def explain_group(state: State, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
-    """The group of that key, or of the pod with that UID; None if there is none.
+def explain_group(broker: Broker, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
+    """The stage of a group, found by its key or by the UID of a member, and its plan; None if there is no such group.
 
-    Whoever wants so many things `most` that would help is told faster, and not what came second.
+    `most` limits the number of remedies and leaves out the runner-up, which is faster.
     """
+    return group_explanation(broker.state_at(now), key, now, most=most)
+
+
+def group_explanation(state: State, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
+    """The same for a caller that has the state already."""
     key = state.groups.key_of(key) or key
     found = gathered(state, key)
     if found is None:

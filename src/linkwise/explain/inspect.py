@@ -11,13 +11,14 @@ from linkwise.model.node import FREE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from linkwise.broker.broker import Broker
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry, State as LedgerState
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Mode, Node, Use
 
-__all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect"]
+__all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect_nodes", "inspections"]
 
 HolderState = Literal["planned", "promised", "bound", "leaving", "unknown"]
 """`promised` and `planned` pods are not seen on the node; `unknown` ones are seen by its agent and by nobody else"""
@@ -90,8 +91,13 @@ class NodeInspection:
     """devices that work and of which nothing is taken, less those that may be taken"""
 
 
-def inspect(state: State, name: str | None) -> tuple[NodeInspection, ...]:
-    """The node of that name, or all that have devices, by name; none if it is not known."""
+def inspect_nodes(broker: Broker, name: str | None, now: float) -> tuple[NodeInspection, ...]:
+    """One node device by device, or every node with devices in order of their names; empty if it is unknown."""
+    return inspections(broker.state_at(now), name)
+
+
+def inspections(state: State, name: str | None) -> tuple[NodeInspection, ...]:
+    """The same for a caller that has the state already."""
     stocks = state.cluster.stocks
     names = (
         [name] if name in stocks else [] if name is not None else sorted(key for key in stocks if stocks[key].devices)

@@ -9,7 +9,7 @@ from linkwise.engine.drift import drift_text
 from linkwise.engine.feasibility import all_unfit
 from linkwise.engine.index.node_index import Query
 from linkwise.explain.choice import why_chosen
-from linkwise.explain.inspect import inspect
+from linkwise.explain.inspect import inspections
 from linkwise.explain.reports.node import NodeExplanation, Suspect
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.demand import Demand
@@ -19,6 +19,7 @@ from linkwise.topology.fabric import fabric_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from linkwise.broker.broker import Broker
     from linkwise.broker.state import State
     from linkwise.explain.reports.choice import Choice
     from linkwise.model.node import AskMode, Node
@@ -29,9 +30,10 @@ SMALL_POD: Final = Demand(cpu=1000, memory=1 << 30)
 """what any pod with devices needs beside them: a node that has less left is full"""
 
 
-def explain_node(state: State, name: str) -> NodeExplanation | None:
-    """All that is to say of a node; None if it is not known."""
-    found = inspect(state, name)
+def explain_node(broker: Broker, name: str, now: float) -> NodeExplanation | None:
+    """The devices of the node, the pods that have them, and what it could still take; None if it is unknown."""
+    state = broker.state_at(now)
+    found = inspections(state, name)
     if not found:
         return None
     cluster, stock, node = state.cluster, state.cluster.stocks[name], state.cluster.index.nodes[name]

@@ -22,7 +22,7 @@ from linkwise.broker.unobserved import unseen_member
 from linkwise.engine.queue.contention import is_contended
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.explain.choice import why_chosen
-from linkwise.explain.group import explain_group, group_stage
+from linkwise.explain.group import group_explanation, group_stage
 from linkwise.explain.placement import explain_placed, given, other_node, rank_of, terms_of
 from linkwise.explain.remedies import fewer_devices, remedies
 from linkwise.explain.reports.pod import Asked, Explanation, Offered
@@ -34,6 +34,7 @@ from linkwise.model.verdict import Offer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from linkwise.broker.broker import Broker
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
@@ -43,11 +44,12 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Problem
     from linkwise.model.views import PodView
 
-__all__ = ["as_member", "explain", "explanation_lines", "unknown_resource", "with_outlook"]
+__all__ = ["as_member", "explain_pod", "explanation_lines", "unknown_resource", "with_outlook"]
 
 
-def explain(state: State, uid: str, now: float, *, plan: bool = True) -> Explanation | None:
-    """Where the pod stands and why; None if it is not known. With `plan` its group is planned, if that tells more."""
+def explain_pod(broker: Broker, uid: str, now: float, *, plan: bool = True) -> Explanation | None:
+    """Why the pod is pending, or has these devices; None if it is unknown. With `plan` its group is planned if needed."""
+    state = broker.state_at(now)
     pod = state.pod(uid)
     return as_member(state, _alone(state, pod), now, plan=plan) if pod else None
 
@@ -188,7 +190,7 @@ def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Exp
         return told
     told = replace(told, state="grouped")
     lacking = stage in {"fits", "short"} or (stage == "held" and not _has_place(state, key, told.uid))
-    outlook = explain_group(state, key, now, most=1) if plan and lacking else None
+    outlook = group_explanation(state, key, now, most=1) if plan and lacking else None
     return with_outlook(told, outlook) if outlook else told
 
 

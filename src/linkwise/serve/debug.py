@@ -15,6 +15,9 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from linkwise.explain.group import explain_group
+from linkwise.explain.node import explain_node
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.serve.http.endpoint import JSON, text
 from linkwise.wire.snapshot.snapshot import encode_snapshot
@@ -52,7 +55,7 @@ def debug_routes(service: Service, token: str) -> list[Mount]:
 
     def explained(namespace: str, name: str) -> Explanation | None:
         uid = broker.state.cluster.known.uid_of(namespace, name)
-        return broker.explain(uid, service.clock()) if uid else None
+        return explain_pod(broker, uid, service.clock()) if uid else None
 
     async def pod(request: Request) -> Response:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
@@ -60,12 +63,12 @@ def debug_routes(service: Service, token: str) -> list[Mount]:
 
     async def group(request: Request) -> Response:
         key = request.path_params["key"]
-        told = broker.explain_group(key, service.clock()) or explained("group", key)  # a namespace may be called so
+        told = explain_group(broker, key, service.clock()) or explained("group", key)  # a namespace may be called so
         return _told(request, told, f"group {key}", synced=service.synced)
 
     async def node(request: Request) -> Response:
         name = request.path_params["name"]
-        told = broker.explain_node(name, service.clock()) or explained("node", name)  # same
+        told = explain_node(broker, name, service.clock()) or explained("node", name)  # same
         return _told(request, told, f"node {name}", synced=service.synced)
 
     paths: dict[str, Endpoint] = {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Bind, Evict
 from linkwise.errors import NotNowError
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.serve.foreign_grants import ForeignGrants
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Service:
     def inspect(self, node: str | None) -> tuple[NodeInspection, ...]:
         """One node device by device, or all that have devices."""
         self._check_open()
-        return self.broker.inspect(node, self.clock())
+        return inspect_nodes(self.broker, node, self.clock())
 
     async def bind(self, uid: str, node: str) -> str:
         """Promise devices to the pod and write them; why not, or nothing.

@@ -17,6 +17,7 @@ from linkwise.broker.state import pod_name
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.reasons.catalog import short_refusal
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.reports.pod import Given
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import PodView
@@ -76,7 +77,7 @@ def replay(snapshot: Snapshot) -> Iterator[Decision]:
 
 def explained(runner: Runner, decision: Decision) -> Decision:
     """A decision that was just made, with its reasons in sentences."""
-    told = runner.broker.explain(decision.uid, runner.now, plan=False)  # its group was planned when it was tried
+    told = explain_pod(runner.broker, decision.uid, runner.now, plan=False)  # its group was planned when it was tried
     return replace(decision, why=tuple(explanation_lines(told)) if told else ())
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.explain.group import explain_group
 from linkwise.model.settings import BandwidthSettings, PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.cluster import in_gang, in_group
@@ -28,7 +29,7 @@ def pod(number: int, devices: int) -> PodView:
 def speeds(broker: Broker, pods: list[PodView]) -> list[float]:
     broker.observe(pods, 1.0)
     broker.filter(pods[0], ["a"], 1.0)
-    told = broker.explain_group(pods[0].uid, 1.0)
+    told = explain_group(broker, pods[0].uid, 1.0)
     assert told is not None
     return [member.bottleneck or 0.0 for member in told.members]
 

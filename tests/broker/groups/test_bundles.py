@@ -9,6 +9,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, NodeGone, PodDeleted
+from linkwise.explain.group import explain_group
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
 
@@ -187,7 +188,7 @@ def test_gangs_of_which_one_names_more_are_planned_one_by_one_and_an_explanation
     third = one_sided(member("c", 0), "team/a", "team/b", "team/c")
     broker.observe([member("a", 0), one_sided(member("b", 0), "team/a", "team/b", "team/c"), third], 1.0)
     assert len(tried(broker, member("a", 0))) == 1
-    told = broker.explain_group("team/a", 1.0)
+    told = explain_group(broker, "team/a", 1.0)
     assert told is not None
     assert any("names team/b, which does not name the same gangs" in note for note in told.notes)
 

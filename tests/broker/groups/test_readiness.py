@@ -8,6 +8,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.explain.group import explain_group
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
@@ -59,7 +60,7 @@ def offered(broker: Broker, pods: list[PodView]) -> list[list[str]]:
 def test_a_job_of_another_shape_is_refused_and_told_which_is_served(counts: tuple[int, ...], why: str) -> None:
     broker, pods = cluster(), job(*counts)
     assert not any(offered(broker, pods))
-    told = broker.explain_group("u0", 1.0)
+    told = explain_group(broker, "u0", 1.0)
     assert told is not None
     assert told.sentence == why
 

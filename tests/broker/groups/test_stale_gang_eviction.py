@@ -11,6 +11,8 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Evict
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
+from linkwise.explain.group import explain_group
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
@@ -222,13 +224,13 @@ def test_an_eviction_that_is_given_up_is_not_asked_for_again_once_the_pod_has_be
 def test_explanations_tell_what_becomes_of_a_gang_that_is_stuck() -> None:
     broker = half_bound()
     broker.observe([PodDeleted("u1")], 10.0)
-    group, pod = broker.explain_group("u0", 110.0), broker.explain("u0", 110.0)
+    group, pod = explain_group(broker, "u0", 110.0), explain_pod(broker, "u0", 110.0)
     assert group is not None
     assert pod is not None
     for lines in (explanation_lines(group), explanation_lines(pod)):
         assert any("those that are bound are evicted in 500 s" in line for line in lines)
     broker.step(610.0)
-    asked = broker.explain_group("u0", 611.0)
+    asked = explain_group(broker, "u0", 611.0)
     assert asked is not None
     assert any("their eviction was asked for" in line for line in explanation_lines(asked))
 
@@ -243,6 +245,6 @@ def test_a_snapshot_keeps_what_is_due_and_what_was_asked_for() -> None:
 
 def test_an_eviction_that_is_kept_for_later_is_in_the_snapshot() -> None:
     broker = half_bound()
-    broker.explain("u0", OVER)
+    explain_pod(broker, "u0", OVER)
     kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(OVER))))
     assert evicted(kept.step(OVER)) == ["u0"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Annotate
 from linkwise.dialects.linkwise.dialect import PLAN
+from linkwise.explain.pod import explain_pod
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_group
 
@@ -61,7 +62,7 @@ def test_nothing_is_taken_away_where_nothing_is_written() -> None:
 
 def test_what_is_taken_away_while_nobody_listens_goes_out_later() -> None:
     broker, _ = written()
-    broker.explain("uid-a", 100.0)
+    explain_pod(broker, "uid-a", 100.0)
     restored = Broker.restore(broker.snapshot(100.0))
     assert notes(restored.step(100.0)) == GONE
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject
+from linkwise.explain.group import explain_group
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import in_gang, in_group
 from linkwise.vendors.machines import profile
@@ -56,7 +57,7 @@ def test_a_filter_that_leads_to_no_bind_sees_the_same_plan() -> None:
 def test_an_explanation_sees_the_same_plan() -> None:
     broker, members = cluster(2), bundle()
     broker.observe(members, 1.0)
-    told = broker.explain_group("default/a", 1.0)
+    told = explain_group(broker, "default/a", 1.0)
     assert told is not None
     assert (told.stage, [member.state for member in told.members]) == ("fits", ["fits", "left out"])
 

@@ -9,6 +9,7 @@ import pytest
 
 from linkwise.broker.effects import Wake
 from linkwise.broker.watch_events import PodDeleted
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place, seen_bound
 
@@ -24,7 +25,7 @@ def pod(name: str, amount: int = 8, uid: str = "", created: float = 0.0) -> PodV
 
 
 def room(broker: Broker) -> int:
-    ((device,),) = [found.devices for found in broker.inspect("n", NOW)]
+    ((device,),) = [found.devices for found in inspect_nodes(broker, "n", NOW)]
     return device.room
 
 
@@ -125,7 +126,7 @@ def test_what_was_promised_and_never_collected_is_shown_and_not_freed_by_the_clo
     broker.outcome(bound, "unknown", NOW)
     assert broker.next_deadline() is None
     broker.step(NOW + 1e8)
-    (found,) = broker.inspect("n", NOW + 1e8)
+    (found,) = inspect_nodes(broker, "n", NOW + 1e8)
     assert [(holder.name, holder.state, holder.share) for holder in found.devices[0].pods] == [("a", "promised", 12)]
     assert room(broker) == 4
 
@@ -135,7 +136,7 @@ def test_what_was_bound_and_never_started_is_shown_and_not_freed_by_the_clock() 
     seen = place(broker, pod("a", 12), "n", NOW)
     assert seen.annotations["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "false"
     broker.step(NOW + 1e8)
-    (found,) = broker.inspect("n", NOW + 1e8)
+    (found,) = inspect_nodes(broker, "n", NOW + 1e8)
     assert [(holder.name, holder.state) for holder in found.devices[0].pods] == [("a", "bound")]
 
 

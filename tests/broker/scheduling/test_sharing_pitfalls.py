@@ -11,6 +11,7 @@ from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import NodeGone, NodeObject
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.views import PodView
@@ -43,7 +44,7 @@ def foreign(name: str, amount: int, index: int = 0, node: str = "n") -> PodView:
 
 
 def rooms(broker: Broker, node: str = "n") -> list[int]:
-    (found,) = broker.inspect(node, NOW)
+    (found,) = inspect_nodes(broker, node, NOW)
     return [device.room for device in found.devices]
 
 
@@ -102,7 +103,7 @@ def test_a_promise_outlives_a_restart_from_a_snapshot() -> None:
 def test_a_recorded_pod_on_a_deleted_node_does_not_stop_the_start_and_counts_when_the_node_returns() -> None:
     broker = broker_of(counted("other"))
     broker.observe([foreign("a", 12)], NOW)
-    assert broker.inspect("n", NOW) == ()
+    assert inspect_nodes(broker, "n", NOW) == ()
     assert broker.filter(pod("b"), ["n", "other"], NOW).nodes == ["other"]
     broker.observe(counted().sights(), NOW)
     assert rooms(broker) == [4]
@@ -133,7 +134,7 @@ def test_a_node_that_changes_its_unit_is_counted_in_the_new_one() -> None:
     broker = broker_of(counted())
     assert broker.filter(pod("a", 8138), ["n"], NOW).unresolvable
     broker.observe(counted(memory=16276).sights(), NOW)
-    (found,) = broker.inspect("n", NOW)
+    (found,) = inspect_nodes(broker, "n", NOW)
     assert (found.unit, rooms(broker)) == ("MiB", [16276])
     assert broker.filter(pod("a", 8138), ["n"], NOW).nodes == ["n"]
 
@@ -147,7 +148,7 @@ def test_what_was_placed_before_the_unit_changed_is_never_converted() -> None:
 
 def test_nodes_of_one_cluster_may_count_in_different_units() -> None:
     broker = broker_of(counted("gib"), counted("mib", memory=16276))
-    assert [found.unit for found in broker.inspect(None, NOW)] == ["GiB", "MiB"]
+    assert [found.unit for found in inspect_nodes(broker, None, NOW)] == ["GiB", "MiB"]
     assert broker.filter(pod("a", 8138), ["gib", "mib"], NOW).nodes == ["mib"]
     place(broker, pod("b", 8138), "mib", NOW)
     assert (rooms(broker, "gib"), rooms(broker, "mib")) == ([16], [8138])
@@ -170,7 +171,7 @@ def test_a_grant_follows_the_device_when_indices_are_dealt_out_anew() -> None:
     seen = place(broker, pod("a", 12), "n", NOW)
     assert seen.annotations[INDEX] == "0"
     broker.observe(replace(before, ids=("GPU-b", "GPU-a")).sights(), NOW)
-    (found,) = broker.inspect("n", NOW)
+    (found,) = inspect_nodes(broker, "n", NOW)
     assert {device.id: device.room for device in found.devices} == {"GPU-a": 4, "GPU-b": 16}
 
 
@@ -181,7 +182,7 @@ def test_a_grant_follows_the_device_when_indices_are_dealt_out_anew() -> None:
 def test_a_garbled_list_of_unhealthy_devices_marks_only_those_it_names(text: str, sick: list[int]) -> None:
     broker = broker_of(counted(count=3))
     broker.observe([unhealthy(text)], NOW)
-    (found,) = broker.inspect("n", NOW)
+    (found,) = inspect_nodes(broker, "n", NOW)
     assert [device.index for device in found.devices if not device.healthy] == sick
 
 
@@ -197,7 +198,7 @@ def test_pods_on_an_unhealthy_device_are_counted_and_it_is_usable_again_when_it_
     broker.observe([foreign("a", 12)], NOW)
     for _ in range(2):
         broker.observe([unhealthy("0")], NOW)
-        (found,) = broker.inspect("n", NOW)
+        (found,) = inspect_nodes(broker, "n", NOW)
         assert [(device.share, device.room) for device in found.devices] == [(12, 0), (0, 16)]
         assert broker.filter(pod("b", 4), ["n"], NOW, keep=False).nodes == ["n"]
         broker.observe([unhealthy("")], NOW)
@@ -207,7 +208,7 @@ def test_pods_on_an_unhealthy_device_are_counted_and_it_is_usable_again_when_it_
 def test_a_pod_whose_node_was_preset_is_found_and_counted_on_every_device_it_may_be_on() -> None:
     broker = broker_of(box(count=2))
     broker.observe([replace(pod("a", 10), node="n", scheduler="")], NOW)
-    (found,) = broker.inspect("n", NOW)
+    (found,) = inspect_nodes(broker, "n", NOW)
     assert [(holder.name, holder.share) for holder in found.unattributed] == [("a", 10)]
     assert rooms(broker) == [6, 6]
     broker.observe(replace(box(count=2), allocations={"uid-a": ("n-d1",)}).sights(), NOW)
@@ -227,7 +228,7 @@ def test_without_nodes_there_is_nothing_to_offer_and_unknown_ones_are_named() ->
     assert (answer.nodes, answer.failed) == ([], {"x": "the node was not seen yet"})
     broker.observe([pod("a")], NOW)
     assert broker.bind("uid-a", "x", NOW).error == "node x is not known"
-    assert broker.inspect("x", NOW) == ()
+    assert inspect_nodes(broker, "x", NOW) == ()
 
 
 @pytest.mark.parametrize("empty", [PodView("default", "a", "uid-a"), pod("a", 0)], ids=["no containers", "asks for 0"])

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
 from linkwise.cli.get.pods import MAX_PLANS, pod_rows
+from linkwise.explain.group import explain_group
 from linkwise.testing.cluster import FakeNode, device_pod, in_gang
 
 if TYPE_CHECKING:
+    import pytest
+
     from linkwise.explain.reports.group import GroupExplanation
-
-
-class Counting(Broker):
-    """A broker that counts how often it is asked about groups."""
-
-    asked = 0
-
-    def explain_group(self, *args: Any, **words: Any) -> GroupExplanation | None:  # noqa: ANN401 - as the broker has them
-        self.asked += 1
-        return super().explain_group(*args, **words)
 
 
 def seen(gangs: int, members: int) -> ClusterReader:
     """A node of two devices, and gangs that need more."""
-    broker = Counting()
+    broker = Broker()
     broker.observe(FakeNode("n").sights(), 0.0)
     for number in range(gangs):
         pods = (device_pod(f"g{number}-{place}", 2) for place in range(members))
@@ -37,11 +30,16 @@ def whys(cluster: ClusterReader) -> list[str]:
     return [row.cells["why"].text for row in pod_rows(cluster, None, "")]
 
 
-def test_a_group_is_planned_once_for_all_its_members() -> None:
-    cluster = seen(1, 50)
-    assert set(whys(cluster)) == {"its group needs 50 nodes with 2 free, 1 has them"}
-    assert isinstance(cluster.broker, Counting)
-    assert cluster.broker.asked == 1
+def test_a_group_is_planned_once_for_all_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counting(broker: Broker, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
+        asked.append(key)
+        return explain_group(broker, key, now, most=most)
+
+    monkeypatch.setattr("linkwise.cli.get.pods.explain_group", counting)
+    assert set(whys(seen(1, 50))) == {"its group needs 50 nodes with 2 free, 1 has them"}
+    assert asked == ["default/g0"]
 
 
 def test_of_many_groups_the_first_are_planned() -> None:

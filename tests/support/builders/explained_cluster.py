@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.explain.pod import explanation_lines
+from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
 from linkwise.vendors.machines import profile
@@ -46,7 +46,7 @@ def placed(runner: Runner, *pods: PodView) -> Runner:
 
 def explained(runner: Runner, uid: str) -> Explanation:
     """What there is to say about a pod, as data."""
-    found = runner.broker.explain(uid, runner.now)
+    found = explain_pod(runner.broker, uid, runner.now)
     if found is None:
         raise AssertionError(f"{uid} is not known")
     return found

@@ -23,6 +23,7 @@ from linkwise.embedded.controllers.cleanup import CleanupSettings
 from linkwise.embedded.nodes.kubelet import SimulationSettings
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.scheduler.scheduler import SchedulerSettings
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from support.e2e.pod_objects import pod
 from support.e2e.service import grant
@@ -140,7 +141,7 @@ class Bed:
     async def explained(self, name: str, namespace: str = "default") -> str:
         """What the service says about a pod, line by line, as soon as it has seen it."""
         broker, uid = self.service.broker, self.store.get("pods", name, namespace).uid
-        told = await self.until(lambda: broker.explain(uid, self.service.now()), f"{name} is known")
+        told = await self.until(lambda: explain_pod(broker, uid, self.service.now()), f"{name} is known")
         return "\n".join(explanation_lines(told)) if told else ""
 
     async def counted(self, pods: int) -> None:

@@ -16,6 +16,10 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Annotate, Bind
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
+from linkwise.explain.group import explain_group
+from linkwise.explain.inspect import inspect_nodes
+from linkwise.explain.node import explain_node
+from linkwise.explain.pod import explain_pod
 from linkwise.model.ledger_entry import Outcome
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.vendors.machines import profile
@@ -287,9 +291,11 @@ VERBS: Final[dict[str, Callable[[Caller, Call], object]]] = {
         call.number,
         caller.now,
     ),
-    "explain": lambda caller, call: caller.broker.explain(caller.pod(call).uid, caller.now),
-    "explain node": lambda caller, call: caller.broker.explain_node(caller.node(call.node), caller.now),
-    "inspect": lambda caller, call: caller.broker.inspect(caller.node(call.node) if call.number else None, caller.now),
+    "explain": lambda caller, call: explain_pod(caller.broker, caller.pod(call).uid, caller.now),
+    "explain node": lambda caller, call: explain_node(caller.broker, caller.node(call.node), caller.now),
+    "inspect": lambda caller, call: inspect_nodes(
+        caller.broker, caller.node(call.node) if call.number else None, caller.now
+    ),
     "later": _later,
     "members": _members,
     "members again": _members,
@@ -299,7 +305,7 @@ VERBS: Final[dict[str, Callable[[Caller, Call], object]]] = {
     "restart": _restart,
     "rewritten": _rewritten,
     "rewritten again": _rewritten,
-    "explain group": lambda caller, call: caller.broker.explain_group(caller.pod(call).uid, caller.now),
+    "explain group": lambda caller, call: explain_group(caller.broker, caller.pod(call).uid, caller.now),
     "dry plan": lambda caller, call: caller.broker.dry_plan([caller.pod(call)], caller.now),
 }
 

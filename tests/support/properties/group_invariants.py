@@ -13,6 +13,8 @@ from linkwise.broker.groups.readiness import unready
 from linkwise.broker.groups.stale_gangs import has_begun
 from linkwise.broker.groups.what_if import WhatIf
 from linkwise.dialects.linkwise.dialect import PLAN, plan_of
+from linkwise.explain.group import explain_group
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import PodView
 from linkwise.testing.cluster import binds
@@ -188,7 +190,7 @@ class GroupChecks(Checks):
 
     def _is_explained(self, uid: str) -> None:
         broker, now = self._world.broker, self._world.now
-        for told in (broker.explain(uid, now), broker.explain_group(uid, now)):
+        for told in (explain_pod(broker, uid, now), explain_group(broker, uid, now)):
             must(told, f"{uid} can't be explained")
             lines = explanation_lines(told) if told else []
             must(lines and all(lines), f"there is nothing to say of {uid}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event, Evict
 from linkwise.broker.groups.planning import gathered, patience
-from linkwise.explain.text.phrases import count_text
+from linkwise.engine.reasons.phrases import count_text
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.assembly.cluster_reader import named
 from linkwise.cli.render.explanation import plain
 from linkwise.cli.render.tables import Cell, Row
+from linkwise.explain.group import explain_group
 from linkwise.explain.text.phrases import names_text
 from linkwise.explain.text.pod import explanation_lines
 
@@ -22,7 +23,7 @@ _STYLES: Final = {"placed": "green", "held": "green", "short": "red"}
 def group_rows(reader: ClusterReader, namespace: str | None, key: str) -> list[Row]:
     """Return rows for the group of that key, or for all groups of a namespace (None for all namespaces)."""
     keys = [key] if key else [one for one in sorted(reader.broker.state.groups.keys()) if _is_in(one, namespace)]
-    groups = [reader.broker.explain_group(one, reader.now) for one in keys]
+    groups = [explain_group(reader.broker, one, reader.now) for one in keys]
     return [_row(group, with_namespace=namespace is None) for group in groups if group]
 
 

@@ -8,6 +8,7 @@ from linkwise.cli.render.explanation import plain
 from linkwise.cli.render.matrix import links_text, rings_of
 from linkwise.cli.render.tables import Cell, Row
 from linkwise.engine.drift import drift_text
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.text.phrases import share_text
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ GIB: Final = 1024
 
 def node_rows(reader: ClusterReader, name: str | None) -> list[Row]:
     """Return rows for the node of that name, or for all nodes with devices."""
-    return [_node(reader, node) for node in reader.broker.inspect(name, reader.now)]
+    return [_node(reader, node) for node in inspect_nodes(reader.broker, name, reader.now)]
 
 
 def device_rows(reader: ClusterReader, name: str | None) -> list[Row]:
     """Return rows for all devices, or for those of one node."""
-    return [_device(node, device) for node in reader.broker.inspect(name, reader.now) for device in node.devices]
+    return [_device(node, device) for node in inspect_nodes(reader.broker, name, reader.now) for device in node.devices]
 
 
 def _node(reader: ClusterReader, node: NodeInspection) -> Row:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from linkwise.assembly.cluster_reader import named
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.cluster.pods import FINISHED
-from linkwise.cli.render.explanation import explain_pod, plain
+from linkwise.cli.render.explanation import plain, pod_explanation
 from linkwise.cli.render.tables import Cell, Row, age_text
 from linkwise.engine.reasons.catalog import devices_text
+from linkwise.explain.group import explain_group
 from linkwise.explain.pod import with_outlook
 from linkwise.explain.text.phrases import part_text
 
@@ -67,7 +68,7 @@ class _Explainer:
     groups: dict[str, GroupExplanation | None] = field(default_factory=dict)
 
     def explain(self, uid: str) -> Explanation | None:
-        explanation = explain_pod(self.reader, uid, plan=False)
+        explanation = pod_explanation(self.reader, uid, plan=False)
         if explanation is None or explanation.state != "grouped":
             return explanation
         group = self._group(explanation.group)
@@ -75,7 +76,7 @@ class _Explainer:
 
     def _group(self, key: str) -> GroupExplanation | None:
         if key not in self.groups and len(self.groups) < MAX_PLANS:
-            self.groups[key] = self.reader.broker.explain_group(key, self.reader.now, most=0)
+            self.groups[key] = explain_group(self.reader.broker, key, self.reader.now, most=0)
         return self.groups.get(key)
 
 

@@ -14,6 +14,8 @@ from linkwise.cli.options.files import file_name
 from linkwise.dialects.groups.membership import group_of
 from linkwise.dialects.groups.pod_group_objects import gang_name
 from linkwise.errors import InputError
+from linkwise.explain.group import explain_group
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
@@ -71,11 +73,11 @@ def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
         broker.filter(pods[0], sorted(broker.state.cluster.nodes), now)
         while broker.state.groups.key_of(uid) in broker.state.runs:
             broker.step(now, STEPS)
-        group = broker.explain_group(uid, now)
+        group = explain_group(broker, uid, now)
         if group:
             answer = _as_what_if(group)
             own = replace(answer, source=FILE_SOURCE) if group.key in job.made else answer
-            yield Planned(own, broker.inspect(None, now))
+            yield Planned(own, inspect_nodes(broker, None, now))
 
 
 def _gang(pod: PodView) -> str:

@@ -13,6 +13,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from linkwise.cli.options.cluster import NotThereError
+from linkwise.explain.group import explain_group
+from linkwise.explain.node import explain_node
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     AnyExplanation = Explanation | GroupExplanation | NodeExplanation
 
-__all__ = ["explain_object", "explain_pod", "plain", "print_data", "show_lines"]
+__all__ = ["explain_object", "plain", "pod_explanation", "print_data", "show_lines"]
 
 NOT_BOUND: Final = "not bound by a scheduler: if this persists, check its schedulerName, its events and the scheduler"
 
@@ -33,19 +36,19 @@ def explain_object(reader: ClusterReader, kind: str, name: str, namespace: str) 
     explanation: AnyExplanation | None
     match kind:
         case "pod":
-            explanation = explain_pod(reader, reader.pod(namespace, name))
+            explanation = pod_explanation(reader, reader.pod(namespace, name))
         case "group":
-            explanation = reader.broker.explain_group(reader.group(namespace, name), reader.now)
+            explanation = explain_group(reader.broker, reader.group(namespace, name), reader.now)
         case _:
-            explanation = reader.broker.explain_node(reader.node(name), reader.now)
+            explanation = explain_node(reader.broker, reader.node(name), reader.now)
     if explanation is None:
         raise NotThereError(f"{kind} {name} not found")
     return explanation
 
 
-def explain_pod(reader: ClusterReader, uid: str, *, plan: bool = True) -> Explanation | None:
-    """Explain a pod; only the service knows the offers that were made to schedulers."""
-    explanation = reader.broker.explain(uid, reader.now, plan=plan)
+def pod_explanation(reader: ClusterReader, uid: str, *, plan: bool = True) -> Explanation | None:
+    """Explain a pod without its offers, which only the service knows."""
+    explanation = explain_pod(reader.broker, uid, reader.now, plan=plan)
     if explanation is None or explanation.offered is None:
         return explanation
     notes = (*explanation.notes, NOT_BOUND) if explanation.state == "fits" else explanation.notes

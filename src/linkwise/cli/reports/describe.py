@@ -16,7 +16,7 @@ from linkwise.cli.render.explanation import explain_object
 from linkwise.cli.render.matrix import Marks, bandwidth_table, bar, link_table, links_text, rings_of
 from linkwise.cli.render.tables import headed_table, print_table
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.inspect import Holder
+from linkwise.explain.inspect import Holder, inspect_nodes
 from linkwise.explain.reports.group import GroupExplanation
 from linkwise.explain.reports.node import NodeExplanation
 from linkwise.explain.text.pod import explanation_lines
@@ -54,7 +54,7 @@ def _with_plan(reader: ClusterReader, explanation: GroupExplanation) -> tuple[No
     members = {(member.node, index): member for member in explanation.members for index in member.indices}
     nodes = []
     for host in explanation.hosts:
-        for node in reader.broker.inspect(host.name, reader.now):
+        for node in inspect_nodes(reader.broker, host.name, reader.now):
             devices = (_with_member(device, members.get((node.name, device.index))) for device in node.devices)
             nodes.append(replace(node, devices=tuple(devices)))
     return tuple(nodes)
@@ -95,7 +95,7 @@ def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> N
     if not explanation.node or explanation.node not in reader.broker.state.cluster.stocks or not explanation.devices:
         return
     own = {index for part in explanation.devices for index in part.indices}
-    (node,) = reader.broker.inspect(explanation.node, reader.now)
+    (node,) = inspect_nodes(reader.broker, explanation.node, reader.now)
     idle = {device.index for device in node.devices if device.healthy and not device.pods}
     _links(console, reader, explanation.node, own, own | idle)
     if node.mode in {"share", "percent"}:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.dialects.aliyun import MEMORY
+from linkwise.explain.inspect import inspect_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +57,7 @@ def memory_nodes(reader: ClusterReader, name: str | None) -> list[MemoryNode]:
     views = reader.broker.state.cluster.nodes
     nodes = [
         MemoryNode(node, reader.addresses.get(node.name, "unknown"))
-        for node in reader.broker.inspect(name, reader.now)
+        for node in inspect_nodes(reader.broker, name, reader.now)
         if views[node.name].allocatable.get(MEMORY, "") not in _NOTHING
     ]
     units = sorted({node.node.unit for node in nodes})

@@ -24,6 +24,9 @@ from linkwise.embedded.nodes.kubelet import SimulationSettings
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.scheduler.scheduler import SchedulerSettings
 from linkwise.errors import LinkwiseError
+from linkwise.explain.group import explain_group
+from linkwise.explain.inspect import inspect_nodes
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings
 from linkwise.wire.kubernetes.objects import pod_view
@@ -124,7 +127,7 @@ class Stage:
         broker = self.local.broker
 
         def explanation() -> Explanation | None:
-            answer = broker.explain(uid, time.time())
+            answer = explain_pod(broker, uid, time.time())
             return None if answer is None or answer.record == "enforced" else answer
 
         return await self.wait_for(explanation, f"explanation of pod {name}")
@@ -135,7 +138,7 @@ class Stage:
 
         def explanation() -> GroupExplanation | None:
             keys = [key for key in [*broker.state.groups.keys()] if named(key) == (NAMESPACE, name)]
-            answer = broker.explain_group(keys[0], time.time()) if keys else None
+            answer = explain_group(broker, keys[0], time.time()) if keys else None
             return answer if answer and answer.stage == stage else None
 
         return await self.wait_for(explanation, f"group {name} {stage}")
@@ -187,7 +190,7 @@ class Stage:
 
     def inspect(self, name: str) -> NodeInspection:
         """The devices of a node and the pods that use them, as the service counts them."""
-        (node,) = self.local.broker.inspect(name, time.time())
+        (node,) = inspect_nodes(self.local.broker, name, time.time())
         return node
 
     def explain_lines(self, explanation: Explanation | GroupExplanation) -> list[str]:

@@ -9,7 +9,19 @@ if TYPE_CHECKING:
 
     from linkwise.model.verdict import Fact, Reason
 
-__all__ = ["Words", "amount_", "choice_text", "devices_", "is_", "list_", "named_", "pairs_", "size_text", "tuple_"]
+__all__ = [
+    "Words",
+    "amount_",
+    "choice_text",
+    "count_text",
+    "devices_",
+    "is_",
+    "list_",
+    "named_",
+    "pairs_",
+    "size_text",
+    "tuple_",
+]
 
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -26,6 +38,11 @@ def choice_text(counts: Sequence[int]) -> str:
     if len(counts) > 2 and list(counts) == list(range(counts[0], counts[-1] + 1)):
         return f"{counts[0]} to {counts[-1]}"
     return " or ".join(filter(None, (", ".join(map(str, counts[:-1])), str(counts[-1]))))
+
+
+def count_text(count: int, noun: str) -> str:
+    """A count and its noun: 1 device, 2 devices."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def size_text(count: int, *, up: bool = False) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.text.phrases import LASTS, against_line, count_text, leaver_text, names_text
+from linkwise.engine.reasons.phrases import count_text
+from linkwise.explain.text.phrases import LASTS, against_line, leaver_text, names_text
 from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:

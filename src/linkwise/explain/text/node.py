@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import choice_text, devices_text, refusal
-from linkwise.explain.text.phrases import count_text, part_text, share_text
+from linkwise.engine.reasons.phrases import count_text
+from linkwise.explain.text.phrases import part_text, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import refusal, shortage, size_text
+from linkwise.engine.reasons.phrases import count_text
 from linkwise.policies.ring_affinity import LETTERS
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ __all__ = [
     "LASTS",
     "against_line",
     "ask_text",
-    "count_text",
     "difference_text",
     "leaver_text",
     "names_text",
@@ -34,11 +34,6 @@ __all__ = [
 ]
 
 MOST_NAMES: Final = 5
-
-
-def count_text(count: int, noun: str) -> str:
-    """1 device, 2 devices."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def names_text(names: Sequence[str]) -> str:

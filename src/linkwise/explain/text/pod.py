@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
+from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.reports.group import GroupExplanation
 from linkwise.explain.reports.pod import Explanation
 from linkwise.explain.text.group import group_lines
@@ -13,7 +14,6 @@ from linkwise.explain.text.phrases import (
     LASTS,
     against_line,
     ask_text,
-    count_text,
     difference_text,
     names_text,
     part_text,
