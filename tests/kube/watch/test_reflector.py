@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.watch_events import NodeGone, PodDeleted, PodListComplete
+from linkwise.kube.errors import AbsentError, ForbiddenError, RestoredError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.kinds import NODES, PODS, SOURCES
-from linkwise.kube.watch.reflector import AbsentError, ForbiddenError, Reflector, RestoredError
+from linkwise.kube.watch.reflector import Reflector
 from linkwise.model.views import PodView
 from support.fakes.followed_source import GONE, LIST, LOOK, WATCH, Seen, follow, node, pod
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, line, listed, play, until

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
 import msgspec
 
 from linkwise.errors import ClusterError
-from linkwise.kube.watch.reflector import ForbiddenError
+from linkwise.kube.errors import ForbiddenError
 from linkwise.wire.kubernetes.watch_stream import status_of
 
 if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.kinds import WatchedKind
 
-__all__ = ["find_path", "prunes_topologies"]
+__all__ = ["Kind", "find_path", "prunes_topologies"]
+
+
+class Kind(Protocol):
+    """A kind to look for."""
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """The version in the core group; discovery finds that of the others."""
+        ...
+
+    @property
+    def resource(self) -> str:
+        """The plural, as in the path."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """The only namespace to list; empty for all."""
+        ...
 
 
 class _Version(msgspec.Struct):
@@ -55,23 +78,23 @@ _OPEN_API: Final = msgspec.json.Decoder(_OpenApi)
 _SCHEMA: Final = msgspec.json.Decoder(_Schema)
 
 
-async def find_path(connection: Connection, source: WatchedKind, wait: float) -> str:
-    """The path of a source's list; empty if the server has no such kind."""
-    if not source.group:
-        return _path(f"/api/{source.version}", source)
-    body = await _read(connection, f"/apis/{source.group}", wait)
+async def find_path(connection: Connection, kind: Kind, wait: float) -> str:
+    """The path of the list; empty if the server has no such kind."""
+    if not kind.group:
+        return _path(f"/api/{kind.version}", kind)
+    body = await _read(connection, f"/apis/{kind.group}", wait)
     if body is None:
         return ""
     try:
         group = _GROUP.decode(body)
         versions = [group.preferred_version.version, *(found.version for found in group.versions)]
         for version in dict.fromkeys(filter(None, versions)):
-            place = f"/apis/{source.group}/{version}"
+            place = f"/apis/{kind.group}/{version}"
             listed = await _read(connection, place, wait)
-            if listed and any(found.name == source.resource for found in _RESOURCES.decode(listed).resources or ()):
-                return _path(place, source)
+            if listed and any(found.name == kind.resource for found in _RESOURCES.decode(listed).resources or ()):
+                return _path(place, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ClusterError(f"{connection.server} does not say what it has in /apis/{source.group}: {error}") from error
+        raise ClusterError(f"{connection.server} does not say what it has in /apis/{kind.group}: {error}") from error
     return ""
 
 
@@ -92,9 +115,9 @@ async def prunes_topologies(connection: Connection, path: str, wait: float) -> b
     return None
 
 
-def _path(place: str, source: WatchedKind) -> str:
-    inside = f"/namespaces/{quote(source.namespace)}" if source.namespace else ""
-    return f"{place}{inside}/{source.resource}"
+def _path(place: str, kind: Kind) -> str:
+    inside = f"/namespaces/{quote(kind.namespace)}" if kind.namespace else ""
+    return f"{place}{inside}/{kind.resource}"
 
 
 async def _read(connection: Connection, path: str, wait: float) -> bytes | None:

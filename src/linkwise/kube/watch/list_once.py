@@ -11,9 +11,9 @@ import msgspec
 
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.discovery import find_path
+from linkwise.kube.errors import AbsentError, ExpiredError, ForbiddenError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.kinds import NODES, SOURCES
-from linkwise.kube.watch.reflector import AbsentError, ForbiddenError
 from linkwise.wire.kubernetes.watch_stream import head_of, page_of, status_of
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ class _Node(msgspec.Struct):
 
 
 _NODE: Final = msgspec.json.Decoder(_Node)
-
-
-class ExpiredError(ClusterError):
-    """The rest of a list can't be had any more."""
 
 
 async def list_all(

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from linkwise.broker.watch_events import PodListComplete
 from linkwise.errors import ClusterError, InputError
+from linkwise.kube.errors import AbsentError, ExpiredError, ForbiddenError, RestoredError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.event_reader import Name, Reading, Stats
 from linkwise.kube.watch.kinds import PODS
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from linkwise.net.http_connection import Exchange
     from linkwise.wire.kubernetes.watch_stream import RawPage, Status
 
-__all__ = ["AbsentError", "ForbiddenError", "Reflector", "RestoredError"]
+__all__ = ["Reflector"]
 
 log = logging.getLogger(__name__)
 
@@ -43,22 +44,6 @@ _LIST: Final = "(the list as a whole)"
 _DIGITS: Final = 20
 """of a version; the server's numbers have 64 bits"""
 _SEEN: Final = ("ADDED", "MODIFIED", "DELETED")
-
-
-class AbsentError(ClusterError):
-    """The server has no such kind."""
-
-
-class ForbiddenError(ClusterError):
-    """We may not do that."""
-
-
-class ExpiredError(ClusterError):
-    """The server no longer has the version that was asked for."""
-
-
-class RestoredError(ClusterError):
-    """The server is at an earlier time than it was: what is known of its objects can't be believed any more."""
 
 
 @dataclass(slots=True, kw_only=True)

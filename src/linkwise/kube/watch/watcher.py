@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import ClusterError
 from linkwise.kube.client.discovery import find_path, prunes_topologies
+from linkwise.kube.errors import AbsentError, ForbiddenError, RestoredError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.kinds import KOORDINATOR_DEVICE, PODS, SOURCES
-from linkwise.kube.watch.reflector import AbsentError, ForbiddenError, Reflector, RestoredError
+from linkwise.kube.watch.reflector import Reflector
 from linkwise.net.timing import Backoff, Timing
 
 if TYPE_CHECKING:
