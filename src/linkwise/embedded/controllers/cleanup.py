@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.nodes.faults import UNREACHABLE
+from linkwise.embedded.kinds.builtin import UNREACHABLE
 from linkwise.embedded.writes.delete import DeleteOptions, Preconditions
 from linkwise.engine.selectors import tolerates
 from linkwise.model.views import Taint

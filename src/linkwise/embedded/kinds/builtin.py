@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BUILT_IN", "Resource"]
+__all__ = ["BUILT_IN", "UNREACHABLE", "Resource"]
+
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+"""taint of a node that the control plane does not hear from"""
 
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.event_recorder import EventRecorder
+from linkwise.embedded.kinds.builtin import UNREACHABLE
 from linkwise.embedded.runtime import follow
 from linkwise.errors import InputError
 
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
-__all__ = ["DEAD", "SILENT", "UNREACHABLE", "FaultAnnotations", "NodeHealth"]
-
-UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+__all__ = ["DEAD", "SILENT", "FaultAnnotations", "NodeHealth"]
 
 
 class NodeHealth:

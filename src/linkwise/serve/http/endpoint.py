@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -18,9 +18,19 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from linkwise.serve.metrics import Counting
-
-__all__ = ["CLOSED", "FAILED", "JSON", "LARGEST", "SLOWEST", "Endpoint", "Reply", "late", "respond", "text"]
+__all__ = [
+    "CLOSED",
+    "FAILED",
+    "JSON",
+    "LARGEST",
+    "SLOWEST",
+    "Endpoint",
+    "Reply",
+    "RequestCounter",
+    "late",
+    "respond",
+    "text",
+]
 
 log: Final = logging.getLogger(__name__)
 
@@ -50,6 +60,14 @@ class Reply:
         return Reply(f"{sentence}\n".encode(), code, PLAIN)
 
 
+class RequestCounter(Protocol):
+    """Counts requests that were answered."""
+
+    def request(self, verb: str, code: int, seconds: float) -> None:
+        """Count one request."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A call with a body that must be answered, whatever it is."""
@@ -59,7 +77,7 @@ class Endpoint:
     """the answer to a body, at once or when it is there"""
     failure: Callable[[str], bytes | None]
     """what the caller is told under status 200, because it reads nothing else; None if it reads the status"""
-    counting: Counting
+    counting: RequestCounter
 
     async def reply(self, body: bytes) -> Reply:
         """The answer, or what went wrong."""
