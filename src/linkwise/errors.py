@@ -8,6 +8,7 @@ the outside failing, and for bugs::
         TopologyError     a matrix or a machine description makes no sense
         AskError          an ask makes no sense: a device named twice, a size that is no number
       ClusterError        the API server, or the way to it, does not do what it should; the text says what to look at
+        NotFoundError     the cluster has no object of that name; the text suggests similar names
       LedgerError         a promise was asked for that the ledger's rules forbid; nothing was changed
       NotNowError         the service does not decide now: not yet, not any more, or another replica does
       PolicyError         a policy is not fit to be registered
@@ -20,6 +21,7 @@ __all__ = [
     "InputError",
     "LedgerError",
     "LinkwiseError",
+    "NotFoundError",
     "NotNowError",
     "PolicyError",
     "RulebookError",
@@ -45,6 +47,10 @@ class AskError(InputError):
 
 class ClusterError(LinkwiseError):
     """The API server, or the way to it, does not do what it should."""
+
+
+class NotFoundError(ClusterError):
+    """The cluster has no object of that name."""
 
 
 class LedgerError(LinkwiseError):

@@ -14,8 +14,8 @@ import yaml
 import linkwise
 from linkwise import errors
 from linkwise.broker.cluster.pod_request import _BY_DIALECT, _COUNTS_ONLY
-from linkwise.cli.inputs.manifests import TEMPLATES
-from linkwise.cli.reports.manifests import NODE_KINDS, read_file
+from linkwise.cli.inputs.manifests import NODE_KINDS, TEMPLATES
+from linkwise.cli.reports.manifests import read_file
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.registry import DIALECTS
 from linkwise.engine.reasons.catalog import WORDS

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.broker.broker import Broker
-from linkwise.cli.options.cluster import NotThereError
 from linkwise.config.loading import load
-from linkwise.errors import ClusterError
+from linkwise.errors import ClusterError, NotFoundError
 from linkwise.explain.text.phrases import names_text
 from linkwise.kube.client.api import connect
 from linkwise.kube.watch.list_once import list_all
@@ -63,7 +62,7 @@ class ClusterReader:
         pods = self.broker.state.cluster.pods.values()
         elsewhere = sorted(pod.namespace for pod in pods if pod.name == name)
         if elsewhere:
-            raise NotThereError(
+            raise NotFoundError(
                 f"pod {namespace}/{name} is not there; one of that name is in {names_text(elsewhere)}: use -n"
             )
         return _known(f"pod {namespace}/", name, [pod.name for pod in pods if pod.namespace == namespace])
@@ -75,7 +74,7 @@ class ClusterReader:
             return name
         found = [key for key in keys if named(key) == (namespace, name)]
         if len(found) > 1:
-            raise NotThereError(f"{len(found)} groups are called {namespace}/{name}; name one of {names_text(found)}")
+            raise NotFoundError(f"{len(found)} groups are called {namespace}/{name}; name one of {names_text(found)}")
         names = {named(key)[1]: key for key in keys if named(key)[0] == namespace}
         return found[0] if found else names[_known(f"group {namespace}/", name, list(names))]
 
@@ -105,7 +104,7 @@ def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterReader:
 def _known(what: str, name: str, names: Sequence[str]) -> str:
     if name in names:
         return name
-    raise NotThereError(f"{what}{'' if what.endswith('/') else ' '}{name} is not there{_hint(name, names)}")
+    raise NotFoundError(f"{what}{'' if what.endswith('/') else ' '}{name} is not there{_hint(name, names)}")
 
 
 def _hint(name: str, names: Iterable[str]) -> str:

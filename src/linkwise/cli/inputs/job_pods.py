@@ -11,9 +11,8 @@ import click
 
 from linkwise.broker.cluster.pod_request import read_request
 from linkwise.broker.watch_events import ClusterObject
-from linkwise.cli.inputs.manifests import load_manifests, pod_templates
+from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests, pod_templates
 from linkwise.cli.options.files import file_name
-from linkwise.cli.reports.manifests import NODE_KINDS, WITHOUT_PODS
 from linkwise.dialects.groups.membership import NAME, REPLICA, group_of
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import pod_view

@@ -20,7 +20,25 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Manifest", "Place", "PodTemplate", "is_alias_bomb", "load_manifests", "pod_templates"]
+__all__ = [
+    "NODE_KINDS",
+    "WITHOUT_PODS",
+    "Manifest",
+    "Place",
+    "PodTemplate",
+    "is_alias_bomb",
+    "load_manifests",
+    "pod_templates",
+]
+
+NODE_KINDS: Final = ("Device", "DeviceInventory")
+WITHOUT_PODS: Final = frozenset(
+    (
+        *("Service", "ServiceAccount", "ConfigMap", "Secret", "Namespace", "Role", "RoleBinding", "ClusterRole"),
+        *("ClusterRoleBinding", "PersistentVolumeClaim", "PodGroup", "Queue", "Ingress", "NetworkPolicy"),
+    )
+)
+"""common kinds that create no pods and need no note"""
 
 # Path of the pod template by kind; `replicas` or `parallelism` is beside `template`.
 TEMPLATES: Final = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.assembly.cluster_reader import read_cluster
 from linkwise.cli.inputs.topology import Source
-from linkwise.cli.options.cluster import NotThereError
+from linkwise.errors import NotFoundError
 from linkwise.model.topology import Topology
 from linkwise.vendors.reader import DeviceFacts
 
@@ -24,7 +24,7 @@ def node_source(name: str, kubeconfig: Path | None, context: str | None) -> Sour
     reader = read_cluster(kubeconfig, context)
     inventory = reader.broker.state.cluster.stocks[reader.node(name)]
     if not inventory.devices:
-        raise NotThereError(f"node {name} has no devices")
+        raise NotFoundError(f"node {name} has no devices")
     facts = tuple(_facts(inventory, device) for device in inventory.devices)
     if inventory.topology is not None:
         return Source(inventory.topology, facts)

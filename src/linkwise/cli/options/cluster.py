@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-__all__ = ["EXIT_CODES", "NotThereError", "cluster_flags", "kind_and_name", "namespace_flag"]
+__all__ = ["EXIT_CODES", "cluster_flags", "kind_and_name", "namespace_flag"]
 
 EXIT_CODES: Final = """Exit codes: 0 success; 1 the cluster can't be reached, permission denied, or not found; 2 invalid
 arguments."""
@@ -27,14 +27,6 @@ _ALIASES: Final = {
     "podgroup": "group",
 }
 """short names, as in kubectl"""
-
-
-class NotThereError(click.ClickException):
-    """The cluster has no such object; the command exits with 1."""
-
-    def show(self, file: Any = None) -> None:  # noqa: ANN401 - click's own signature
-        """Print the message in the format of all Linkwise errors."""
-        click.echo(f"linkwise: {self.message}", file=file, err=file is None)
 
 
 def cluster_flags(function: Function) -> Function:

@@ -6,10 +6,10 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.assembly.snapshot_reader import load_broker
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.cli.inputs.fleet import fleet_of
+from linkwise.cli.inputs.snapshot import load_broker
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.groups.membership import group_of
 from linkwise.dialects.groups.pod_group_objects import gang_name

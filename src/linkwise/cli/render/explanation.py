@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from linkwise.cli.options.cluster import NotThereError
+from linkwise.errors import NotFoundError
 from linkwise.explain.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
@@ -32,7 +32,7 @@ NOT_BOUND: Final = "not bound by a scheduler: if this persists, check its schedu
 
 
 def explain_object(reader: ClusterReader, kind: str, name: str, namespace: str) -> AnyExplanation:
-    """Explain a pod, group or node; NotThereError suggests similar names."""
+    """Explain a pod, group or node; NotFoundError suggests similar names."""
     explanation: AnyExplanation | None
     match kind:
         case "pod":
@@ -42,7 +42,7 @@ def explain_object(reader: ClusterReader, kind: str, name: str, namespace: str) 
         case _:
             explanation = explain_node(reader.broker, reader.node(name), reader.now)
     if explanation is None:
-        raise NotThereError(f"{kind} {name} not found")
+        raise NotFoundError(f"{kind} {name} not found")
     return explanation
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linkwise.broker.cluster.pod_request import policy_of
-from linkwise.cli.inputs.manifests import load_manifests, pod_templates
+from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests, pod_templates
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.nvidia.dialect import opaque
@@ -33,15 +33,6 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 __all__ = ["read_file", "show"]
-
-NODE_KINDS = ("Device", "DeviceInventory")
-# Common kinds that create no pods and need no note.
-WITHOUT_PODS = frozenset(
-    (
-        *("Service", "ServiceAccount", "ConfigMap", "Secret", "Namespace", "Role", "RoleBinding", "ClusterRole"),
-        *("ClusterRoleBinding", "PersistentVolumeClaim", "PodGroup", "Queue", "Ingress", "NetworkPolicy"),
-    )
-)
 
 
 def read_file(file: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.progress import track
 from rich.text import Text
 
-from linkwise.assembly.snapshot_reader import load_broker
+from linkwise.cli.inputs.snapshot import load_broker
 from linkwise.cli.options.files import file_name
 from linkwise.cli.render.tables import headed_table, print_table
 from linkwise.engine.reasons.catalog import devices_text

@@ -1,4 +1,4 @@
-"""A cluster as a file tells of it: a snapshot of the service, or a list that kubectl printed."""
+"""Cluster files: a snapshot of the service, or a list that kubectl printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["load_broker"]
 
 
 def load_broker(file: str) -> tuple[Broker, float]:
-    """What the service would know, and the time it was; `-` is standard input. InputError names the file."""
+    """A broker with the state of the file, and its time; `-` is standard input. InputError names the file."""
     name = file_name(file)
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
