@@ -111,7 +111,7 @@ def whole_rows(count: int, length: int) -> list[Row]:
             compare("a few names", broker, request(bandwidth, chance.sample(names, size)), short_request)
             for size in (100, 300, 500)
         ]
-        poor = [name for name in names if broker.state.cluster.index.nodes[name].topology is not None][::10]
+        poor = [name for name in names if broker.usage[name].topology is not None][::10]
         rows.append(compare("a tenth of the names", broker, request(bandwidth, poor), short_request))
     gc.unfreeze()
     return rows

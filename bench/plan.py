@@ -90,7 +90,7 @@ def planned(case: Case) -> tuple[float, float, Plan | None]:
     gc.freeze()
     pods = members(case.sizes)
     begin = before = time.process_time()
-    run = start(broker.state, "default/g", GroupView(Group("default/g", "koordinator", len(pods)), pods))
+    run = start(broker.state_at(0.0), "default/g", GroupView(Group("default/g", "koordinator", len(pods)), pods))
     longest = 0.0
     while not run.advance(1):
         now = time.process_time()

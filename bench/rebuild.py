@@ -144,8 +144,8 @@ def rebuild(folder: Path) -> None:
     gc.freeze()
     seconds = time.process_time() - start
     grown = memory("VmHWM") - before
-    ledger = len(list(broker.state.cluster.ledger.entries()))
-    print(msgspec.json.encode([seconds, grown, ledger, len(broker.state.cluster.pods)]).decode())
+    counts = broker.counts()
+    print(msgspec.json.encode([seconds, grown, counts.grants, counts.pods]).decode())
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from linkwise.testing.cluster import (
     seen_bound,
 )
 from support.properties.broker_invariants import claims
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.engine.drift import DriftKind
@@ -39,11 +40,11 @@ BOTH = {NVIDIA: "2", MEMORY: "32", "aliyun.com/gpu-count": "2"}
 
 
 def drift(broker: Broker, node: str = "n") -> list[DriftKind]:
-    return [found.kind for found in broker.state.cluster.drift.get(node, ())]
+    return [found.kind for found in broker.drift.get(node, ())]
 
 
 def used(broker: Broker, node: str = "n") -> set[str]:
-    return set(broker.state.cluster.index.nodes[node].used)
+    return set(broker.usage[node].used)
 
 
 def serving_both(box: FakeNode) -> NodeView:
@@ -124,8 +125,8 @@ def test_a_record_copied_from_another_pod_is_not_believed() -> None:
     copied = replace(device_pod("thief"), node="n", annotations=theirs.annotations, version=2)
     broker.observe([copied], NOW)
     assert used(broker) == {"n-d0"}
-    assert broker.state.cluster.index.nodes["n"].unattributed == 1
-    assert "not for this one" in broker.state.cluster.problems[copied.uid][0].sentence
+    assert broker.usage["n"].unattributed == 1
+    assert "not for this one" in state_of(broker).cluster.problems[copied.uid][0].sentence
 
 
 def test_evicting_on_a_node_of_another_vendor_helps_nobody() -> None:
@@ -219,7 +220,7 @@ def test_a_record_may_say_anything_and_is_believed_or_counted(data: st.DataObjec
         keys[key] = json.dumps(data.draw(damaged(whole))) if whole is not text else data.draw(TEXTS)
     broker = broker_of(box)
     broker.observe([replace(seen_bound(pod, bound), annotations=keys)], NOW)
-    node = broker.state.cluster.index.nodes["n"]
+    node = broker.usage["n"]
     assert node.used or node.unattributed or node.unattributed_share
     broker.observe([PodDeleted(pod.uid)], NOW)
     assert claims(broker) == claims(broker_of(box))
@@ -241,4 +242,4 @@ def test_a_pod_may_ask_for_anything_and_gets_an_answer(amounts: dict[str, str], 
     broker.admit(pod)
     broker.observe([replace(pod, node="n", annotations={GRANT: "{}"}, version=9)], NOW)
     broker.observe([PodDeleted(pod.uid)], NOW)
-    assert list(broker.state.cluster.ledger.entries()) == []
+    assert list(broker.entries()) == []

@@ -45,11 +45,11 @@ def told(sights: Iterable[WatchEvent]) -> Broker:
 
 
 def drift(broker: Broker, node: str = "n") -> list[DriftKind]:
-    return [found.kind for found in broker.state.cluster.drift.get(node, ())]
+    return [found.kind for found in broker.drift.get(node, ())]
 
 
 def used(broker: Broker, node: str = "n") -> set[str]:
-    return set(broker.state.cluster.index.nodes[node].used)
+    return set(broker.usage[node].used)
 
 
 BOX = FakeNode("n", count=4)
@@ -104,7 +104,7 @@ def test_late_news_of_a_pod_that_is_gone_are_ignored() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     broker = told([*BOX.sights(), pod, PodDeleted(pod.uid), replace(pod, version=99)])
     assert used(broker) == set()
-    assert pod.uid not in broker.state.cluster.pods
+    assert pod.uid not in broker.pods
 
 
 @pytest.mark.rule("002.release")
@@ -121,7 +121,7 @@ def test_a_finished_pod_gives_its_devices_back(phase: str) -> None:
 def test_devices_of_a_leaving_pod_are_kept_until_its_containers_have_stopped() -> None:
     pod = replace(bound(device_pod("a"), BOX, 0), deleting=True)
     broker = told([*BOX.sights(), replace(pod, version=3)])
-    entry = broker.state.cluster.ledger.get(pod.uid)
+    entry = broker.entry(pod.uid)
     assert entry is not None
     assert entry.state == "RELEASING"
     assert used(broker) == {"n-d0"}
@@ -161,7 +161,7 @@ def test_a_pod_that_the_agent_sees_before_the_watch_shows_it_bound_has_its_devic
 
 def test_a_pod_that_another_scheduler_bound_is_counted() -> None:
     broker = told([*BOX.sights(), replace(device_pod("a", 3), node="n", version=2)])
-    node = broker.state.cluster.index.nodes["n"]
+    node = broker.usage["n"]
     assert (node.used, node.unattributed) == ({}, 3)
     assert broker.filter(device_pod("b", 2), ["n"], NOW).nodes == []
     assert broker.filter(device_pod("c", 1), ["n"], NOW).nodes == ["n"]
@@ -173,7 +173,7 @@ def test_a_pod_that_another_scheduler_took_from_under_a_promise_is_where_it_is_s
     broker.bind("uid-a", "n", NOW)
     effects = broker.observe([replace(device_pod("a"), node="m", version=2)], NOW)
     assert used(broker, "n") == set()
-    assert broker.state.cluster.index.nodes["m"].unattributed == 1
+    assert broker.usage["m"].unattributed == 1
     assert [effect.sentence for effect in effects if isinstance(effect, Event)] == [
         "pod default/a was promised to node n and is seen on m"
     ]
@@ -195,7 +195,7 @@ def test_a_record_that_is_removed_later_keeps_its_devices(times: int) -> None:
     broker = told([*BOX.sights(), pod])
     for number in range(times):
         broker.observe([replace(pod, annotations={}, version=3 + number)], NOW)
-    node = broker.state.cluster.index.nodes["n"]
+    node = broker.usage["n"]
     assert (set(node.used), node.unattributed, drift(broker)) == ({"n-d0"}, 0, ["changed"])
 
 
@@ -223,7 +223,7 @@ def test_a_correction_by_index_is_one_too() -> None:
 def test_a_record_that_appears_later_is_believed() -> None:
     pod = bound(device_pod("a"), BOX, 2)
     broker = told([*BOX.sights(), replace(pod, annotations={}, version=1), pod])
-    assert (used(broker), broker.state.cluster.index.nodes["n"].unattributed) == ({"n-d2"}, 0)
+    assert (used(broker), broker.usage["n"].unattributed) == ({"n-d2"}, 0)
 
 
 def test_an_agent_that_sees_other_devices_than_recorded_frees_the_recorded_ones() -> None:
@@ -248,8 +248,8 @@ def test_every_disagreement_is_told_once() -> None:
 def test_what_pods_hold_outlives_their_node() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     broker = told([*BOX.sights(), pod, NodeGone("n")])
-    assert "n" not in broker.state.cluster.index.nodes
-    assert broker.state.cluster.ledger.get(pod.uid)
+    assert "n" not in broker.usage
+    assert broker.entry(pod.uid)
     broker.observe(BOX.sights(), NOW)
     assert used(broker) == {"n-d0"}
 
@@ -257,14 +257,14 @@ def test_what_pods_hold_outlives_their_node() -> None:
 def test_a_pod_on_a_node_that_is_not_there_does_not_stop_the_start() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     broker = told([pod])
-    assert [entry.node for entry in broker.state.cluster.ledger.entries()] == ["n"]
-    assert broker.state.cluster.index.nodes == {}
+    assert [entry.node for entry in broker.entries()] == ["n"]
+    assert broker.usage == {}
 
 
 def test_an_inventory_that_comes_and_goes_takes_nothing_from_pods() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     broker = told([*BOX.sights(), pod, NodeObject("n", KIND, None)])
-    node = broker.state.cluster.index.nodes["n"]
+    node = broker.usage["n"]
     assert ([device.id for device in node.devices], node.unattributed) == (["#0", "#1", "#2", "#3"], 1)
     broker.observe([BOX.told()], NOW)
     assert (used(broker), drift(broker)) == ({"n-d0"}, [])
@@ -273,14 +273,14 @@ def test_an_inventory_that_comes_and_goes_takes_nothing_from_pods() -> None:
 def test_pods_without_a_uid_and_nodes_without_a_name_are_not_seen() -> None:
     nameless = replace(device_pod("a"), uid="", node="n", version=2)
     broker = told([*BOX.sights(), nameless, PodDeleted(""), replace(BOX, name="").view()])
-    assert set(broker.state.cluster.nodes) == {"n"}
-    assert (dict(broker.state.cluster.pods), used(broker)) == ({}, set())
+    assert set(broker.nodes) == {"n"}
+    assert (dict(broker.pods), used(broker)) == ({}, set())
 
 
 def test_of_two_pods_of_one_uid_the_last_seen_counts() -> None:
     one, two = bound(device_pod("a", uid="u"), BOX, 0), bound(device_pod("b", uid="u"), BOX, 1)
     broker = told([*BOX.sights(), one, replace(two, version=3)])
-    assert len(list(broker.state.cluster.ledger.entries())) == 1
+    assert len(list(broker.entries())) == 1
     assert drift(broker) == ["changed"]
     assert used(broker) == {"n-d0"}
 
@@ -299,13 +299,13 @@ def test_a_pod_that_took_the_name_of_another_says_that_the_other_is_gone() -> No
     broker.observe([replace(device_pod("a", uid="new", created=2.0), version=5)], NOW)
     broker.observe([replace(old, version=9)], NOW)
     assert used(broker) == set()
-    assert set(broker.state.cluster.pods) == {"new"}
+    assert set(broker.pods) == {"new"}
 
 
 def test_late_news_of_a_pod_whose_name_was_taken_are_ignored() -> None:
     new = replace(device_pod("a", uid="new"), version=7)
     broker = told([*BOX.sights(), new, bound(device_pod("a"), BOX, 0)])
-    assert (used(broker), set(broker.state.cluster.pods)) == (set(), {"new"})
+    assert (used(broker), set(broker.pods)) == (set(), {"new"})
 
 
 def test_a_matrix_that_is_rejected_is_told_at_the_node_once_and_again_when_it_comes_back() -> None:

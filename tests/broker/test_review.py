@@ -14,6 +14,7 @@ from linkwise.explain.inspect import inspect_nodes
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 NOW = 100.0
 
@@ -59,7 +60,7 @@ def test_a_whole_list_tells_who_is_gone_though_nobody_saw_it_go() -> None:
     broker.outcome(promised(broker, pod("never-shown", 8), "a"), "written", NOW)
     broker.filter(pod("asked"), ["a"], NOW)
     broker.observe([PodListComplete(frozenset())], NOW)
-    assert broker.state.asked == {}
+    assert state_of(broker).asked == {}
     assert broker.filter(pod("next", 8), ["a"], NOW).nodes == ["a"]
 
 
@@ -67,7 +68,7 @@ def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
     broker = broker_of("a")
     bound = promised(broker, pod("x"), "a")
     broker.observe([PodDeleted(bound.uid), NodeGone("a"), NodeObject("a", "DeviceInventory", None)], NOW)
-    assert (broker.state.writer.times(), broker.state.cluster.objects) == ({}, {})
+    assert (state_of(broker).writer.times(), state_of(broker).cluster.objects) == ({}, {})
 
 
 @pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}])
@@ -82,7 +83,7 @@ def test_who_can_never_be_bound_is_not_woken(change: dict[str, object]) -> None:
 @pytest.mark.parametrize("policy", ["whole-device", "link-affinity", "bandwidth"])
 def test_the_agent_is_told_what_the_scheduler_would_pick_whatever_the_policy(policy: str) -> None:
     broker = broker_of("a", settings=PlacingSettings(policies={"nvidia.com/gpu": policy}))
-    devices = [device.id for device in broker.state.cluster.index.nodes["a"].devices]
+    devices = [device.id for device in broker.usage["a"].devices]
     offer = broker.dry_run(pod("x", 3), NOW).offer
     assert offer is not None
     assert broker.preferred("a", devices, (), 3, NOW) == offer.devices

@@ -10,6 +10,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.unobserved import KEPT, UNSEEN, forget_unseen
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView
@@ -19,7 +20,7 @@ NOW = 100.0
 
 def left(broker: Broker) -> list[object]:
     """All that is kept in mind of pods that asked."""
-    state = broker.state
+    state = state_of(broker)
     pending, unseen = state.pending, state.unseen
     asked = [*state.asked, *unseen.asked, *unseen.refused, *unseen.shown]
     return [*asked, *state.waiting.pods(), *pending.entries(), *pending.all_attempts(), *pending.offered()]
@@ -34,7 +35,7 @@ def test_asks_of_pods_that_do_not_exist_are_kept_up_to_a_number_and_for_a_while(
     for number in range(UNSEEN + 2000):  # the first is offered the node, and all others are refused
         ask(broker, device_pod(f"made-up-{number}", created=-number))
     broker.step(NOW + 2.0)
-    state = broker.state
+    state = state_of(broker)
     assert len(state.asked) == len(state.unseen.asked) == UNSEEN
     assert len(state.waiting) == 0
     assert next(iter(state.asked)) == "uid-made-up-2000"
@@ -48,7 +49,7 @@ def test_offers_to_pods_that_do_not_exist_are_forgotten_as_well() -> None:
     broker = broker_of(FakeNode("n", count=1))
     for number in range(3000):
         assert ask(broker, device_pod(f"made-up-{number}"), NOW + 3.0 * number) == ["n"]
-    assert len(broker.state.asked) == KEPT // 3
+    assert len(state_of(broker).asked) == KEPT // 3
     broker.step(NOW + 9000.0 + KEPT)
     assert left(broker) == []
 
@@ -59,7 +60,7 @@ def test_who_asks_again_is_kept_for_longer() -> None:
     ask(broker, device_pod("b"))
     ask(broker, device_pod("a"), NOW + 50.0)
     broker.step(NOW + KEPT)
-    assert list(broker.state.asked) == ["uid-a"]
+    assert list(state_of(broker).asked) == ["uid-a"]
 
 
 def test_what_a_pod_says_of_its_age_does_not_keep_it() -> None:
@@ -74,8 +75,8 @@ def test_who_is_seen_is_not_forgotten() -> None:
     ask(broker, pod)
     broker.observe([pod], NOW + 1.0)
     broker.step(NOW + 10 * KEPT)
-    assert list(broker.state.asked) == ["uid-a"]
-    assert [refused.pod for refused in broker.state.waiting.pods()] == ["uid-a"]
+    assert list(state_of(broker).asked) == ["uid-a"]
+    assert [refused.pod for refused in state_of(broker).waiting.pods()] == ["uid-a"]
     assert broker.next_deadline() is None
 
 
@@ -85,10 +86,10 @@ def test_who_is_seen_or_promised_something_is_kept_and_of_the_others_who_asked_l
     for pod in pods:
         ask(broker, pod)
     assert broker.bind(pods[1].uid, "n", NOW).error == ""
-    forget_unseen(broker.state, NOW, most=3)
+    forget_unseen(state_of(broker), NOW, most=3)
     kept = [pods[number].uid for number in (0, 1, 5, 6, 7)]
-    assert sorted(broker.state.asked) == kept
-    assert {refused.pod for refused in broker.state.waiting.pods()} <= set(kept)
+    assert sorted(state_of(broker).asked) == kept
+    assert {refused.pod for refused in state_of(broker).waiting.pods()} <= set(kept)
 
 
 def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_over() -> None:
@@ -96,7 +97,7 @@ def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_ov
     ask(broker, pod)
     (bound,) = binds(broker.bind(pod.uid, "n", NOW).effects)
     broker.step(NOW + KEPT)
-    assert list(broker.state.asked) == ["uid-a"]
+    assert list(state_of(broker).asked) == ["uid-a"]
     broker.outcome(bound, "refused", NOW + KEPT)
     broker.step(NOW + 2 * KEPT)
     assert left(broker) == []
@@ -106,7 +107,7 @@ def test_a_clock_that_is_set_back_keeps_nobody_for_longer_and_loses_nobody() -> 
     broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("a"), NOW + 3600.0)
     broker.step(NOW)
-    assert list(broker.state.asked) == ["uid-a"]
+    assert list(state_of(broker).asked) == ["uid-a"]
     assert broker.next_deadline() == NOW + KEPT
     broker.step(NOW + KEPT)
     assert left(broker) == []
@@ -134,7 +135,7 @@ def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
     assert other.observe(room, NOW + 1.0) == broker.observe(room, NOW + 1.0)
     for each in (broker, other):
         each.step(NOW + KEPT)
-        assert sorted(each.state.asked) == (["uid-a", "uid-b"] if shown else ["uid-a"])
+        assert sorted(state_of(each).asked) == (["uid-a", "uid-b"] if shown else ["uid-a"])
 
 
 def test_of_a_snapshot_that_does_not_tell_all_asked_when_it_was_taken() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place, woken
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -85,4 +86,4 @@ def test_a_pod_that_was_bound_after_a_refusal_stands_in_no_line() -> None:
     assert broker.filter(real, ["m"], NOW).nodes == []
     assert not broker.bind(real.uid, "n", NOW).error
     broker.observe([real], NOW)
-    assert list(broker.state.waiting.pods()) == []
+    assert list(state_of(broker).waiting.pods()) == []

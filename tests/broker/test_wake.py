@@ -28,7 +28,7 @@ def woken(effects: Iterable[Effect]) -> list[str]:
 
 def refused(broker: Broker, pod: PodView, now: float = NOW) -> None:
     broker.observe([pod], now)
-    assert broker.filter(pod, list(broker.state.cluster.nodes), now).nodes == []
+    assert broker.filter(pod, list(broker.nodes), now).nodes == []
 
 
 def full() -> tuple[Broker, PodView]:

@@ -12,6 +12,7 @@ import pytest
 
 from linkwise.broker import answers, effects, watch_events as sights
 from linkwise.broker.broker import Broker
+from linkwise.broker.view import BrokerView, Counts
 from linkwise.engine.drift import Drift, DriftKind, drift_text
 from linkwise.explain import inspect as inspecting
 from linkwise.explain.group import explain_group
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs/reference/broker.md").read_text("utf-8")
 VERBS: Final = [name for name in vars(Broker) if not name.startswith("_")]
+QUERIES: Final = [name for name in vars(BrokerView) if not name.startswith("_")]
 EXPLAINING: Final = (explain_pod, explain_group, explain_node, inspect_nodes)
 ANSWERS: Final = (
     *(answers.Admission, answers.BindAnswer, answers.DryRun, answers.FilterAnswer),
@@ -83,6 +85,16 @@ def default(field: Field[object]) -> str:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_in_the_reference_with_its_arguments(verb: str) -> None:
     assert f"\n| `{called(getattr(Broker, verb))}` | " in section("## Verbs")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_query_is_in_the_reference_with_its_arguments(query: str) -> None:
+    found = getattr(BrokerView, query)
+    assert f"\n| `{query if isinstance(found, property) else called(found)}` | " in section("## Queries")
+
+
+def test_every_count_is_in_the_reference() -> None:
+    assert missing(Counts, section("## Queries")) == []
 
 
 @pytest.mark.parametrize("function", EXPLAINING, ids=lambda function: function.__name__)

@@ -68,7 +68,7 @@ def figure_2() -> str:
 
 def full_cpu() -> str:
     runner = cluster(a="dgx-a100", b="dgx-a100")
-    runner.show(replace(runner.broker.state.cluster.nodes["b"], unschedulable=True))
+    runner.show(replace(runner.broker.nodes["b"], unschedulable=True))
     runner.show(replace(pod("web", "pods", 1, cpu=253), node="a", phase="Running"))
     runner.show(pod("train", GPU, 2, cpu=6))
     return explained(runner, "train")

@@ -45,7 +45,7 @@ async def half_bound(bed: Bed) -> str:
     bed.store.create("replicasets.apps", made_by_set({GPU: 4}), "default")
     await bed.until(lambda: first(bed) and first(bed)[0]["spec"].get("nodeName"), "the first is bound")
     name: str = first(bed)[0]["metadata"]["name"]
-    await bed.until(lambda: bed.service.broker.state.groups.plans and bed.events(name, "DevicesChosen"), "it is seen")
+    await bed.until(lambda: bed.service.broker.plans() and bed.events(name, "DevicesChosen"), "it is seen")
     return name
 
 
@@ -69,7 +69,7 @@ async def test_a_member_that_runs_is_told_why_it_is_not_evicted(bed: Bed) -> Non
     name = await half_bound(bed)
     await bed.phase(name, "Running")
     uid = first(bed)[0]["metadata"]["uid"]
-    await bed.until(lambda: bed.service.broker.state.cluster.pods[uid].begun, "the service knows that it runs")
+    await bed.until(lambda: bed.service.broker.pods[uid].begun, "the service knows that it runs")
     bed.service.ahead += LONG
     assert "has begun to run, so that none is evicted" in await bed.told(name, "GangHalfBound")
     assert "has begun to run" in await bed.explained(name)

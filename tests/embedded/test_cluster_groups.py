@@ -51,7 +51,7 @@ def bottleneck(positions: set[int]) -> float:
 
 def holds(bed: Bed) -> list[tuple[str, str]]:
     """Node and state of all that the service has promised."""
-    return [(entry.node, entry.state) for entry in bed.service.broker.state.cluster.ledger.entries()]
+    return [(entry.node, entry.state) for entry in bed.service.broker.entries()]
 
 
 @pytest.mark.rule("001.group", "001.members", "001.record", "001.device")

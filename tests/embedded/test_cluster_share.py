@@ -110,7 +110,7 @@ async def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(bed
     await bed.nodes(*gpushare("n1", cards=1, memory=22))
     await fill(bed, {"n1": [10]}, 22)
     uid = bed.create("large", {MEMORY: 13}, scheduler="nobody")["metadata"]["uid"]
-    await bed.until(lambda: uid in bed.service.broker.state.cluster.pods, "the pod is known")
+    await bed.until(lambda: uid in bed.service.broker.pods, "the pod is known")
     caller = Caller(f"{bed.service.url}/gpushare-scheduler")
     with pytest.raises(ClusterError, match="node n1: device 0 has 12 GiB left; 13 GiB are needed on one device"):
         await Extender(caller).bind("default", "large", uid, "n1")

@@ -14,6 +14,7 @@ from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation
@@ -59,7 +60,7 @@ def bound(broker: Broker, view: PodView, node: str) -> None:
 
 def tried(broker: Broker, pods: list[PodView], now: float = 0.0) -> None:
     broker.observe(pods, now)
-    broker.filter(pods[0], list(broker.state.cluster.nodes), now)
+    broker.filter(pods[0], list(broker.nodes), now)
 
 
 def explained(broker: Broker, key: str, now: float = 0.0) -> GroupExplanation:
@@ -328,10 +329,10 @@ def test_asking_why_changes_nothing() -> None:
     bound(broker, pod("solo", 1), "a")
     broker.observe(group("g", 8, 2, minimum=2), 0.0)
     broker.observe(group("h", 2, 1, total=2), 0.0)
-    before, first = broker.snapshot(0.0), dict(broker.state.groups.first_seen)
+    before, first = broker.snapshot(0.0), dict(state_of(broker).groups.first_seen)
     told = [explain_group(broker, key, 0.0) for key in ("g-0", "h-0")]
     assert told == [explain_group(broker, key, 0.0) for key in ("g-0", "h-0")]
-    assert (broker.snapshot(0.0), broker.state.groups.first_seen) == (before, first)
+    assert (broker.snapshot(0.0), state_of(broker).groups.first_seen) == (before, first)
 
 
 def test_nobody_knows_a_group_that_is_not_there() -> None:

@@ -112,7 +112,7 @@ def test_idle_devices_behind_a_full_cpu_are_told() -> None:
 
 def test_a_cordoned_node_tells_why_its_idle_devices_are_out_of_reach() -> None:
     runner = one_node("dgx-a100")
-    runner.show(replace(runner.broker.state.cluster.nodes["a"], unschedulable=True))
+    runner.show(replace(runner.broker.nodes["a"], unschedulable=True))
     assert lines(runner)[-1].endswith("could go there: the node is cordoned")
 
 

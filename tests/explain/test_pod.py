@@ -16,6 +16,7 @@ from linkwise.sim.replay import Runner
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 from linkwise.vendors.machines import profile
 from support.builders.explained_cluster import GPU, cluster, explained, lines, placed, pod
+from support.state import state_of
 
 
 def test_a_pod_on_the_nvlink_node_reads_why_it_is_there() -> None:
@@ -81,7 +82,9 @@ def test_devices_that_a_plan_keeps_are_told_before_the_bind() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("member", GPU, 2))
     offer = Offer("a", (Part("main", ("nvidia-a-4", "nvidia-a-5")),))
-    runner.broker.state.cluster.ledger.plan([Entry(Grant("member", "bandwidth", offer, "p1"), "PLANNED", expires=99.0)])
+    state_of(runner.broker).cluster.ledger.plan(
+        [Entry(Grant("member", "bandwidth", offer, "p1"), "PLANNED", expires=99.0)]
+    )
     told = lines(runner, "member")
     assert told[0] == "pod team/member has devices 4, 5 of node a kept for it by the plan of its group"
     assert "{4,5}: slowest pair 576 GB/s (typical for its link kind)" in told

@@ -118,7 +118,7 @@ def test_idle_devices_behind_full_cpus_are_explained() -> None:
 def test_a_cordoned_node_is_told_apart_from_what_passes() -> None:
     runner = cluster(busy="dgx-a100", idle="dgx-a100", other="mi300")
     placed(runner, replace(pod("old", GPU, 8), node_selector={"kubernetes.io/hostname": "busy"}))
-    view = runner.broker.state.cluster.nodes["idle"]
+    view = runner.broker.nodes["idle"]
     runner.show(replace(view, unschedulable=True))
     assert refused(runner, pod("train", GPU, 8)) == [
         "pod team/train waits for 8 devices (nvidia.com/gpu)",
@@ -133,7 +133,7 @@ def test_a_cordoned_node_is_told_apart_from_what_passes() -> None:
 
 def test_a_full_node_that_is_tainted_is_not_said_to_free_up() -> None:
     runner = placed(cluster(a="dgx-a100"), pod("old", GPU, 8))
-    runner.show(replace(runner.broker.state.cluster.nodes["a"], taints=(Taint("dedicated", "infra"),)))
+    runner.show(replace(runner.broker.nodes["a"], taints=(Taint("dedicated", "infra"),)))
     assert refused(runner, pod("train", GPU, 1)) == [
         "pod team/train waits for 1 device (nvidia.com/gpu)",
         "0 of 1 nodes can take it, and no pod's end changes that",

@@ -18,6 +18,7 @@ from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
 from linkwise.vendors.machines import profile
 from support.properties.broker_calls import Caller, calls
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.explain.reports.pod import Explanation, Remedy
@@ -49,7 +50,7 @@ def without(runner: Runner, remedy: Remedy) -> Broker:
     """The same cluster after the pods that a remedy names have ended."""
     broker = Broker.restore(runner.broker.snapshot(runner.now))
     for leaver in remedy.pods:
-        view = broker.state.pod(leaver.uid)
+        view = broker.pod(leaver.uid)
         broker.observe([replace(view, phase="Succeeded") if view and view.node else PodDeleted(leaver.uid)], runner.now)
     return broker
 
@@ -92,13 +93,13 @@ def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]
     broker, now = caller.broker, caller.now
     explain_node(broker, "n0", now)
     before = broker.snapshot(now)
-    told = [explain_pod(broker, uid, now) for uid in (*broker.state.cluster.pods, *broker.state.asked)]
-    nodes = [explain_node(broker, name, now) for name in broker.state.cluster.nodes]
+    told = [explain_pod(broker, uid, now) for uid in (*broker.pods, *state_of(broker).asked)]
+    nodes = [explain_node(broker, name, now) for name in broker.nodes]
     for found in (*told, *nodes):
         assert found is not None
         assert all(explanation_lines(found))
         json.dumps(asdict(found))
-    assert told == [explain_pod(broker, uid, now) for uid in (*broker.state.cluster.pods, *broker.state.asked)]
+    assert told == [explain_pod(broker, uid, now) for uid in (*broker.pods, *state_of(broker).asked)]
     assert broker.snapshot(now) == before
 
 

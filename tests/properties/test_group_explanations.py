@@ -65,14 +65,14 @@ def broker_of(world: World, but: Collection[str] = ()) -> Broker:
     broker = Broker(PlacingSettings(group=GroupSettings(models=world.models)))
     for place, machine in enumerate(world.machines):
         broker.observe(fleet_node(profile(machine), f"n{place}"), 0.0)
-    names = list(broker.state.cluster.nodes)
+    names = list(broker.nodes)
     for place, count in enumerate(world.running):
         view = pod(f"p{place}", count, place)
         broker.observe([view], 0.0)
         nodes = broker.filter(view, names, 0.0).nodes
         if nodes:
             bound(broker, view, nodes[0])
-    gone = [broker.state.cluster.pods[uid] for uid in but]
+    gone = [broker.pods[uid] for uid in but]
     broker.observe([replace(view, phase="Succeeded") for view in gone], 0.0)
     broker.observe(gang(world.size, world.members), 0.0)
     return broker
@@ -111,7 +111,7 @@ def test_what_is_said_to_help_a_group_does(world: World) -> None:
 def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
     broker = broker_of(world)
     told = explain_group(broker, "g-0", 0.0)
-    answer = broker.filter(gang(world.size, world.members)[0], list(broker.state.cluster.nodes), 0.0)
+    answer = broker.filter(gang(world.size, world.members)[0], list(broker.nodes), 0.0)
     held = explain_group(broker, "g-0", 0.0)
     assert told is not None
     assert held is not None

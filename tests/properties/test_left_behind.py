@@ -14,6 +14,7 @@ from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, Po
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.testing.cluster import device_pod
 from support.properties.group_world import GroupWorld
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.model.settings import PlacingSettings
@@ -85,5 +86,5 @@ def untouched(settings: PlacingSettings | None) -> Broker:
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_is_left_of_a_cluster_that_is_gone(seed: int) -> None:
     world = lived(seed)
-    grown = contents(emptied(world).state) - contents(untouched(world.settings).state)
+    grown = contents(state_of(emptied(world))) - contents(state_of(untouched(world.settings)))
     assert {place: more for place, more in grown.items() if place not in EMPTY} == {}

@@ -23,7 +23,7 @@ def given_by(broker: Broker, pod: PodView) -> PodView:
 
 def told(broker: Broker, *pods: PodView, now: float = LATER) -> str:
     elsewhere = ForeignGrants(0.0)
-    elsewhere.look(broker.state, pods, now)
+    elsewhere.look(broker, pods, now)
     return elsewhere.note(now)
 
 
@@ -53,6 +53,6 @@ def test_what_a_killed_service_had_sent_is_nothing_to_tell() -> None:
 def test_after_a_while_it_is_told_no_more() -> None:
     ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     elsewhere = ForeignGrants(0.0)
-    elsewhere.look(ours.state, [given_by(other, device_pod("a"))], LATER)
+    elsewhere.look(ours, [given_by(other, device_pod("a"))], LATER)
     assert elsewhere.note(LATER + REMEMBERED - 1.0)
     assert elsewhere.note(LATER + REMEMBERED) == ""

@@ -75,8 +75,8 @@ def test_a_bind_whose_end_cannot_be_found_out_for_a_fault_is_looked_for_again() 
         service.synced = True
         service.filter(device_pod("p", 1), ["a"], keep=True)
         await service.bind("uid-p", "a")
-        ledger = service.broker.state.cluster.ledger
-        await until(lambda: (entry := ledger.get("uid-p")) is None or entry.outcome != "unknown")
-        return entry.outcome or "" if (entry := ledger.get("uid-p")) else ""
+        entry_of = service.broker.entry
+        await until(lambda: (entry := entry_of("uid-p")) is None or entry.outcome != "unknown")
+        return entry.outcome or "" if (entry := entry_of("uid-p")) else ""
 
     assert asyncio.run(story()) == "written"

@@ -178,7 +178,7 @@ def test_a_caller_that_hangs_up_does_not_undo_a_bind() -> None:
     with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", FILTER)
         served.on_loop(hang_up(served))
-        entry = served.service.broker.state.cluster.ledger.get("uid-p")
+        entry = served.service.broker.entry("uid-p")
     assert entry is not None
     assert entry.outcome == "written"
 
@@ -198,7 +198,7 @@ def test_a_bind_that_is_cut_short_by_the_end_is_answered_and_keeps_its_promise()
     with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", FILTER)
         assert served.on_loop(drain_without_patience(served)) == 1
-        entry = served.service.broker.state.cluster.ledger.get("uid-p")
+        entry = served.service.broker.entry("uid-p")
         assert 'linkwise_binds_total{outcome="unknown"} 1.0' in served.get("/metrics").text
     assert entry is not None
 

@@ -52,14 +52,14 @@ class ClusterReader:
 
     def node(self, name: str) -> str:
         """The name, if there is such a node."""
-        return _known("node", name, list(self.broker.state.cluster.nodes))
+        return _known("node", name, list(self.broker.nodes))
 
     def pod(self, namespace: str, name: str) -> str:
         """The UID of a pod."""
-        found = self.broker.state.cluster.known.uid_of(namespace, name)
+        found = self.broker.find_pod(namespace, name)
         if found:
             return found
-        pods = self.broker.state.cluster.pods.values()
+        pods = self.broker.pods.values()
         elsewhere = sorted(pod.namespace for pod in pods if pod.name == name)
         if elsewhere:
             raise NotFoundError(
@@ -69,7 +69,7 @@ class ClusterReader:
 
     def group(self, namespace: str, name: str) -> str:
         """The key of a group, by its name or by the key itself."""
-        keys = self.broker.state.groups.keys()
+        keys = self.broker.group_keys()
         if name in keys:
             return name
         found = [key for key in keys if named(key) == (namespace, name)]

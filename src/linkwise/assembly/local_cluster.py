@@ -80,7 +80,7 @@ class LocalCluster:
     @property
     def progress(self) -> float:
         """Progress of the start, from 0 to 1."""
-        observed = len(self.broker.state.cluster.nodes) if hasattr(self, "_serving") else 0
+        observed = len(self.broker.nodes) if hasattr(self, "_serving") else 0
         return (self._created_nodes + observed) / (2 * max(1, sum(self._fleet.values())))
 
     async def __aenter__(self) -> Self:

@@ -83,7 +83,7 @@ class Serving:
             timing,
             evictable=broker.evictable,
             not_evicted=lambda uid: self._service.not_evicted(uid),  # noqa: PLW0108 - it is made below
-            waits=lambda uid: (found := broker.state.pod(uid)) is not None and not found.node,
+            waits=lambda uid: (found := broker.pod(uid)) is not None and not found.node,
         )
         self._service = Service(broker, self._performer, Counting(), clock=clock or SteadyClock())
         self._watching = Watching(

@@ -7,7 +7,7 @@ clock; `now` is seconds since the epoch, and budgets count steps.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from linkwise.broker.groups.lifecycle import next_alarm
 from linkwise.broker.groups.planning_runs import advance_plans
@@ -18,6 +18,7 @@ from linkwise.broker.scheduling.queries import admit, dry_plan, dry_run, preempt
 from linkwise.broker.snapshot import restore, take
 from linkwise.broker.state import State
 from linkwise.broker.unobserved import unanswered
+from linkwise.broker.view import BrokerView
 from linkwise.model.settings import PlacingSettings
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from linkwise.broker.answers import Admission, BindAnswer, DryRun, FilterAnswer
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.effects import Bind, Effect
+    from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.planning.plan import Plan
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Broker"]
 
 
-class Broker:
+class Broker(BrokerView):
     """Answers every front door: scheduler, admission, agent, command line, simulator.
 
     Args:
@@ -44,119 +46,115 @@ class Broker:
     """
 
     def __init__(self, settings: PlacingSettings | None = None, parse: Parse = json.loads) -> None:
-        self.state: Final = State(settings or PlacingSettings(), parse)
+        super().__init__(settings or PlacingSettings(), parse)
 
     def see(self, sights: Iterable[WatchEvent]) -> None:
         """Take in a page of a list; what follows is worked out when something is observed or asked."""
-        self.state.see(sights)
-
-    def uids(self) -> set[str]:
-        """All pods that are known in any way: a list that was begun later and lacks one of them shows that it is gone."""
-        return self.state.uids()
+        self._state.see(sights)
 
     def observe(self, sights: Iterable[WatchEvent], now: float) -> tuple[Effect, ...]:
         """Take in what a watch shows; the order of different objects does not matter."""
-        self.state.see(sights)
-        return self.state.reconcile(now)
+        self._state.see(sights)
+        return self._state.reconcile(now)
 
     def admit(self, pod: PodView) -> Admission:
         """Whether what the pod asks for makes sense to any node at all."""
-        return admit(self.state, pod)
+        return admit(self._state, pod)
 
     def filter(self, pod: PodView, names: Sequence[str], now: float, *, keep: bool = True) -> FilterAnswer:
         """Nodes of the best class; `keep=False` for a call that leads to no bind, so that nothing is remembered."""
-        return filter_nodes(self.state, pod, names, now, keep=keep)
+        return filter_nodes(self._state, pod, names, now, keep=keep)
 
     def prioritize(self, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
         """A rank for every name, larger is better."""
-        return prioritize(self.state, pod, names, now)
+        return prioritize(self._state, pod, names, now)
 
     def bind(self, uid: str, node: str, now: float) -> BindAnswer:
         """Promise devices of a node to a pod; the effects say what to write."""
-        return bind(self.state, uid, node, now)
+        return bind(self._state, uid, node, now)
 
     def outcome(self, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
         """How a bind ended: written, refused, or unknown until the watch or a read tells."""
-        return outcome(self.state, bound, ended, now)
+        return outcome(self._state, bound, ended, now)
 
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]], now: float) -> dict[str, Sequence[str]]:
         """Those of the nodes on which evicting the pods named, by UID, would serve the ask."""
-        self.state.quiet_turn(now)
-        return preempt(self.state, pod, victims)
+        self._state.quiet_turn(now)
+        return preempt(self._state, pod, victims)
 
     def preferred(
         self, node: str, available: Sequence[str], required: Sequence[str], size: int, now: float
     ) -> tuple[str, ...]:
         """Which of its available devices a node should hand out."""
-        self.state.quiet_turn(now)
-        return preferred(self.state, node, available, required, size)
+        self._state.quiet_turn(now)
+        return preferred(self._state, node, available, required, size)
 
     def dry_run(self, pod: PodView, now: float, names: Sequence[str] | None = None) -> DryRun:
         """Where the pod would go now, by devices and by all else that a node must have."""
-        self.state.quiet_turn(now)
-        return dry_run(self.state, pod, names)
+        self._state.quiet_turn(now)
+        return dry_run(self._state, pod, names)
 
     def state_at(self, now: float) -> State:
         """The state, reconciled; for `linkwise.explain`, which reads it and changes nothing.
 
         Effects of the reconciliation are returned by the next verb that returns effects.
         """
-        self.state.quiet_turn(now)
-        return self.state
+        self._state.quiet_turn(now)
+        return self._state
 
     def dry_plan(self, pods: Sequence[PodView], now: float) -> Plan | None:
         """Where these pods would go as one group; None if too few of them fit."""
-        self.state.quiet_turn(now)
-        return dry_plan(self.state, pods)
+        self._state.quiet_turn(now)
+        return dry_plan(self._state, pods)
 
     def book(self, uid: str, node: str, now: float) -> BindAnswer:
         """Promise devices of a node to a pod that another scheduler will bind; the effects say what to write."""
-        return bind(self.state, uid, node, now)
+        return bind(self._state, uid, node, now)
 
     def unbook(self, uid: str, now: float) -> tuple[Effect, ...]:
         """The other scheduler changed its mind: what was booked and not written is free again."""
-        entry = self.state.cluster.ledger.get(uid)
+        entry = self._state.cluster.ledger.get(uid)
         for serial in entry.open if entry and entry.state == "ASSUMED" else ():  # it may have been booked again
-            self.state.cluster.ledger.outcome(uid, serial, "refused")
-        return self.state.reconcile(now)
+            self._state.cluster.ledger.outcome(uid, serial, "refused")
+        return self._state.reconcile(now)
 
     def prepare(self, nodes: int) -> bool:
         """Work out what follows from what was seen of so many nodes; whether more are left."""
-        return self.state.cluster.settle_some(nodes)
+        return self._state.cluster.settle_some(nodes)
 
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
         """Work ahead for so many steps: whatever is due, then tables that have not caught up."""
-        effects = self.state.reconcile(now)
-        self.state.cluster.index.work_ahead(budget)
-        return (*effects, *advance_plans(self.state, now, budget), *self.state.take_late())
+        effects = self._state.reconcile(now)
+        self._state.cluster.index.work_ahead(budget)
+        return (*effects, *advance_plans(self._state, now, budget), *self._state.take_late())
 
     def unanswered(self) -> tuple[Effect, ...]:
         """Whom to wake when everything was listed: pods that wait and never asked here, since others may have refused them."""
-        return unanswered(self.state)
+        return unanswered(self._state)
 
     def evictable(self, uid: str) -> int | None:
         """The version of a pod whose eviction was asked for, asked at the last moment; None if it is not wanted any more."""
-        return evictable(self.state, uid)
+        return evictable(self._state, uid)
 
     def not_evicted(self, uid: str, now: float) -> tuple[Effect, ...]:
         """An eviction could not be carried out, or was not wanted any more when its turn came."""
-        not_evicted(self.state, uid)
-        return self.state.reconcile(now)
+        not_evicted(self._state, uid)
+        return self._state.reconcile(now)
 
     def snapshot(self, now: float) -> Snapshot:
         """All that answers depend on, as a value."""
-        return take(self.state, now)
+        return take(self._state, now)
 
     @classmethod
     def restore(cls, snapshot: Snapshot) -> Broker:
         """A broker that answers as the one would that the snapshot was taken of."""
         broker = cls(snapshot.settings)
-        restore(broker.state, snapshot)
+        restore(broker._state, snapshot)
         return broker
 
     def next_deadline(self) -> float | None:
         """When `step` is due, if nothing happens before; 0 if something is left to do now."""
-        if self.state.busy():
+        if self._state.busy():
             return 0.0
-        due = (self.state.pending.next_expiry(), next_alarm(self.state), self.state.unseen.next_end())
+        due = (self._state.pending.next_expiry(), next_alarm(self._state), self._state.unseen.next_end())
         return min((time for time in due if time is not None), default=None)

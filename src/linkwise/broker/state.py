@@ -9,7 +9,6 @@ from linkwise.broker.cluster.cluster import Cluster
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.node_events import node_news
 from linkwise.broker.cluster.pod_request import group_said
-from linkwise.broker.cluster.pods import FINISHED
 from linkwise.broker.effects import Event, Wake
 from linkwise.broker.groups.lifecycle import keep_plans_true, node_changed, objects_changed, wake_groups
 from linkwise.broker.groups.notices import group_warnings
@@ -27,7 +26,7 @@ from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
 from linkwise.engine.queue.offers import OfferBook
 from linkwise.engine.queue.unschedulable import UnschedulablePods
-from linkwise.model.views import PodView
+from linkwise.model.views import FINISHED, PodView
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:

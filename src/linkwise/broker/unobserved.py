@@ -16,9 +16,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
-from linkwise.broker.cluster.pods import FINISHED
 from linkwise.broker.effects import Wake
 from linkwise.engine.index.lookup import choices
+from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

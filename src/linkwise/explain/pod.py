@@ -13,7 +13,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
-from linkwise.broker.cluster.pods import FINISHED
 from linkwise.broker.groups.planning import gathered
 from linkwise.broker.groups.stale_gangs import stuck_text
 from linkwise.broker.scheduling.bind import pick_on
@@ -30,6 +29,7 @@ from linkwise.explain.survey import against_all, survey
 from linkwise.explain.text.group import brief_lines, heading
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.verdict import Offer
+from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "FINISHED",
     "ContainerView",
     "HostPort",
     "NodeTerm",
@@ -20,6 +21,9 @@ __all__ = [
     "Taint",
     "Toleration",
 ]
+
+FINISHED: Final = ("Succeeded", "Failed")
+"""phases in which no container of a pod runs or will run"""
 
 
 @dataclass(frozen=True, slots=True)

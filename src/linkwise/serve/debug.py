@@ -54,7 +54,7 @@ def debug_routes(service: Service, token: str) -> list[Mount]:
         return Response(await asyncio.to_thread(encode_snapshot, taken), media_type=JSON)
 
     def explained(namespace: str, name: str) -> Explanation | None:
-        uid = broker.state.cluster.known.uid_of(namespace, name)
+        uid = broker.find_pod(namespace, name)
         return explain_pod(broker, uid, service.clock()) if uid else None
 
     async def pod(request: Request) -> Response:

@@ -59,7 +59,7 @@ class Extender:
 
     def _view(self, pod: PodObject) -> PodView:
         """The pod that asks; this very version of it may be known."""
-        known = self._service.broker.state.pod(pod.metadata.uid)
+        known = self._service.broker.pod(pod.metadata.uid)
         return known if known and 0 < known.version == version(pod.metadata) else view_of(pod)
 
     def _filter(self, body: bytes) -> bytes:

@@ -11,7 +11,7 @@ from linkwise.model.views import PodView
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.state import State
+    from linkwise.broker.view import BrokerView
     from linkwise.broker.watch_events import WatchEvent
 
 __all__ = ["ForeignGrants"]
@@ -29,12 +29,12 @@ class ForeignGrants:
         self._begun = begun
         self._last = ("", 0.0)
 
-    def look(self, state: State, sights: Iterable[WatchEvent], now: float) -> None:
+    def look(self, broker: BrokerView, sights: Iterable[WatchEvent], now: float) -> None:
         """Take note of pods that are bound with a record of ours, and to which nothing was promised here."""
         for sight in sights:
             if not isinstance(sight, PodView) or not sight.node or GRANT not in sight.annotations:
                 continue
-            new = state.cluster.ledger.get(sight.uid) is None and not state.cluster.known.settled(sight.uid)
+            new = broker.entry(sight.uid) is None and not broker.is_settled(sight.uid)
             if new and now - self._begun >= AT_FIRST:
                 name = f"{sight.namespace}/{sight.name}"
                 log.warning("grant not ours pod=%s node=%s: does another service run?", name, sight.node)

@@ -79,31 +79,27 @@ class Gauges(Collector):
         yield GaugeMetricFamily("linkwise_problems", "What is wrong though the service answers.", len(self._notes()))
 
     def _cluster(self) -> Iterator[Metric]:
-        state = self._service.broker.state
-        cluster = state.cluster
+        broker = self._service.broker
         devices = GaugeMetricFamily("linkwise_devices", "Devices by state.", labels=["state"])
         counts: Counter[str] = Counter()
-        for node in cluster.index.nodes.values():
+        for node in broker.usage.values():
             counts.update(_states(node))
         for name in STATES:
             devices.add_metric([name], counts[name])
         yield devices
         drift = GaugeMetricFamily("linkwise_drift", "Records that disagree now, by kind.", labels=["kind"])
-        kinds = Counter(found.kind for several in cluster.drift.values() for found in several)
+        kinds = Counter(found.kind for several in broker.drift.values() for found in several)
         for kind, count in sorted(kinds.items()):
             drift.add_metric([kind], count)
         yield drift
         yield self._suspects()
+        kept = broker.counts()
         for name, text, value in (
-            ("linkwise_nodes", "Nodes that are known.", len(cluster.nodes)),
-            ("linkwise_grants", "Pods that hold devices, or were promised some.", len(list(cluster.ledger.entries()))),
-            ("linkwise_waiting_pods", "Pods that no node could serve when they last asked.", len(state.waiting)),
-            (
-                "linkwise_offered_pods",
-                "Pods that were offered nodes and are not bound yet.",
-                len(state.pending.entries()),
-            ),
-            ("linkwise_plans", "Groups whose plan holds devices.", len(state.groups.plans)),
+            ("linkwise_nodes", "Nodes that are known.", kept.nodes),
+            ("linkwise_grants", "Pods that hold devices, or were promised some.", kept.grants),
+            ("linkwise_waiting_pods", "Pods that no node could serve when they last asked.", kept.unschedulable),
+            ("linkwise_offered_pods", "Pods that were offered nodes and are not bound yet.", kept.offered),
+            ("linkwise_plans", "Groups whose plan holds devices.", kept.plans),
         ):
             yield GaugeMetricFamily(name, text, value)
 
@@ -114,7 +110,7 @@ class Gauges(Collector):
             "Pairs of devices whose bandwidth samples are not believed, by node; only nodes that have some.",
             labels=["node"],
         )
-        nodes = self._service.broker.state.cluster.index.nodes
+        nodes = self._service.broker.usage
         measured = {name: found for name, node in nodes.items() if (found := node.topology) and found.bandwidth}
         # A matrix is looked through once: whoever asks every few seconds must not hold up the answers to schedulers.
         self._odd = {name: self._counted(name, found) for name, found in measured.items()}

@@ -85,7 +85,7 @@ class Service:
         if not self.synced:
             self.broker.see(sights)
             return
-        self.elsewhere.look(self.broker.state, sights, self.clock())
+        self.elsewhere.look(self.broker, sights, self.clock())
         self._carry_out(self.broker.observe(sights, self.clock()))
         self._look()
 
@@ -104,14 +104,8 @@ class Service:
         gc.freeze()  # the views of a large cluster need not be looked through again and again
         self.synced = True
         self._look()
-        cluster = self.broker.state.cluster
-        log.info(
-            "ready nodes=%d pods=%d grants=%d seconds=%.2f",
-            len(cluster.nodes),
-            len(cluster.pods),
-            sum(1 for _ in cluster.ledger.entries()),
-            time.perf_counter() - begun,
-        )
+        counts, seconds = self.broker.counts(), time.perf_counter() - begun
+        log.info("ready nodes=%d pods=%d grants=%d seconds=%.2f", counts.nodes, counts.pods, counts.grants, seconds)
 
     def not_evicted(self, uid: str) -> None:
         """Take in that an eviction was given up."""
@@ -142,8 +136,7 @@ class Service:
     def sharing(self) -> list[str]:
         """The nodes that hand out memory of devices, by name."""
         self._check_open()
-        nodes = self.broker.state.cluster.index.nodes
-        return sorted(name for name, node in nodes.items() if node.mode == "share")
+        return sorted(name for name, node in self.broker.usage.items() if node.mode == "share")
 
     def inspect(self, node: str | None) -> tuple[NodeInspection, ...]:
         """One node device by device, or all that have devices."""
@@ -172,7 +165,7 @@ class Service:
         self._carry_out(effect for effect in answer.effects if not isinstance(effect, Bind))
         self._look()
         if answer.error:
-            self.counting.bind("conflict" if self.broker.state.pod(uid) else "unseen")
+            self.counting.bind("conflict" if self.broker.pod(uid) else "unseen")
             log.info("bind refused uid=%s node=%s reason=%r", uid, node, answer.error)
             return answer.error
         for effect in bound:
@@ -206,18 +199,13 @@ class Service:
                 ended = await self._performer.settle(effect)
             except Exception:
                 log.exception("bind unsettled pod=%s/%s node=%s", effect.namespace, effect.name, effect.node)
-                if not self._is_open(effect):
+                if not self.broker.is_open(effect):
                     return
             else:
                 self._end(effect, ended)
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST)
-
-    def _is_open(self, effect: Bind) -> bool:
-        """Whether it still matters how a bind ended."""
-        entry = self.broker.state.cluster.ledger.get(effect.uid)
-        return entry is not None and effect.serial in entry.open
 
     def _end(self, effect: Bind, ended: BindResult) -> None:
         self.counting.bind(ended.outcome)

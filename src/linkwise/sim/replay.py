@@ -10,12 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.effects import Annotate, Bind
 from linkwise.broker.snapshot import sights_of
-from linkwise.broker.state import pod_name
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
-from linkwise.engine.index.lookup import choices
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.reports.pod import Given
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.snapshot import Snapshot
-    from linkwise.model.verdict import Reason
 
 __all__ = ["Decision", "Runner", "Way", "by_age", "differs", "explained", "replay"]
 
@@ -116,7 +112,7 @@ class Runner:
 
     def waiting(self) -> list[PodView]:
         """Pods that have no node, in the order in which they are tried."""
-        pods = {pod.uid: pod for pod in (*self.broker.state.asked.values(), *self._pods())}
+        pods = {pod.uid: pod for pod in (*self._asked(), *self._pods())}
         return sorted(
             (pod for pod in pods.values() if not pod.node and not pod.deleting and pod.phase == "Pending"), key=by_age
         )
@@ -128,30 +124,30 @@ class Runner:
     def place(self, pod: PodView, way: Way = "written", among: Collection[str] | None = None) -> Decision:
         """Place one pod; the way tells how its bind goes, `among` which nodes the scheduler has looked at."""
         if pod.gates:
-            return Decision(pod_name(pod), pod.uid, reasons={_GATED: len(self.broker.state.cluster.nodes)})
-        stops = dict(self._stops(pod))
-        known = sorted(self.broker.state.cluster.nodes if among is None else among)
+            return Decision(_name(pod), pod.uid, reasons={_GATED: len(self.broker.nodes)})
+        stops = self.broker.misfits(pod)
+        known = sorted(self.broker.nodes if among is None else among)
         answer = self.broker.filter(pod, [name for name in known if name not in stops], self.now)
         self._note(answer.effects)
-        self.plans |= {key: held.plan for key, held in self.broker.state.groups.plans.items()}
+        self.plans |= self.broker.plans()
         if not answer.nodes:
             texts = (*map(short_refusal, stops.values()), *answer.failed.values(), *answer.unresolvable.values())
-            return Decision(pod_name(pod), pod.uid, reasons=_counted(texts), partial=answer.partial)
+            return Decision(_name(pod), pod.uid, reasons=_counted(texts), partial=answer.partial)
         ranks = self.broker.prioritize(pod, answer.nodes, self.now)
         node = min(ranks, key=lambda found: (-found[1], found[0]))[0]
         return replace(self.bind(pod, node, way), partial=answer.partial)
 
     def bind(self, pod: PodView, node: str, way: Way = "written") -> Decision:
         """Bind one pod to a node, whatever filter would say."""
-        policy, score = self._score(pod, node)
+        policy, score = self.broker.score(pod, node)
         bound = self.broker.bind(pod.uid, node, self.now)
         self._note(bound.effects)
         bind = next((effect for effect in bound.effects if isinstance(effect, Bind)), None)
         if bind is None:
-            return Decision(pod_name(pod), pod.uid, reasons={bound.error: 1})
+            return Decision(_name(pod), pod.uid, reasons={bound.error: 1})
         devices = self._held(bind)
         self._end(pod, bind, way)
-        return Decision(pod_name(pod), pod.uid, node, devices, policy, score)
+        return Decision(_name(pod), pod.uid, node, devices, policy, score)
 
     def read(self, uid: str, *, bound: bool) -> None:
         """A read of the API server tells how a bind ended of which nobody knew."""
@@ -163,7 +159,7 @@ class Runner:
 
     def restart(self) -> None:
         """Begin again with a new broker, which knows nothing but what was written."""
-        self.broker = Broker(self.broker.state.settings)
+        self.broker = Broker(self.broker.settings)
         self._note(self.broker.observe(list(self.written.values()), self.now))
 
     def _note(self, effects: Iterable[Effect]) -> None:
@@ -176,25 +172,8 @@ class Runner:
                 annotations = effect.applied(pod.annotations)
                 self.show(replace(pod, annotations=annotations, version=pod.version + 1 if pod.version else 0))
 
-    def _stops(self, pod: PodView) -> Iterator[tuple[str, Reason]]:
-        """Nodes that lack something beside devices, which a scheduler would not ask about."""
-        state = self.broker.state
-        demand = needed_by(state, pod)
-        for name in state.cluster.nodes:
-            reason = misfit(state, pod, demand, name)
-            if reason:
-                yield name, reason
-
-    def _score(self, pod: PodView, node: str) -> tuple[str, dict[str, int]]:
-        state = self.broker.state
-        wanted = state.wanted(state.wish(pod))
-        if wanted is None:
-            return "", {}
-        score = choices(state.cluster.index, wanted).scores((node,)).get(node, ())
-        return wanted.policy.name, dict(zip(wanted.policy.terms, score, strict=False))
-
     def _held(self, bind: Bind) -> tuple[Given, ...]:
-        devices = self.broker.state.cluster.index.nodes[bind.node].devices if bind.grant else ()
+        devices = self.broker.usage[bind.node].devices if bind.grant else ()
         indices = {device.id: device.index for device in devices}
         return tuple(
             Given(
@@ -236,10 +215,18 @@ class Runner:
     def pod(self, uid: str) -> PodView | None:
         """The pod as it was written, or as it asked."""
         found = self.written.get(("pod", uid))
-        return found if isinstance(found, PodView) else self.broker.state.asked.get(uid)
+        return found if isinstance(found, PodView) else self.broker.pod(uid)
+
+    def _asked(self) -> Iterator[PodView]:
+        """Pods that the broker knows of, also those that were never written."""
+        return (pod for uid in sorted(self.broker.uids()) if (pod := self.broker.pod(uid)))
 
     def _pods(self) -> Iterator[PodView]:
         return (sight for sight in self.written.values() if isinstance(sight, PodView))
+
+
+def _name(pod: PodView) -> str:
+    return f"{pod.namespace}/{pod.name}"
 
 
 def _bound(pod: PodView, bind: Bind) -> PodView:

@@ -12,6 +12,7 @@ from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 VOLCANO = "PodGroup.scheduling.volcano.sh"
 
@@ -34,7 +35,7 @@ def cluster(nodes: int = 2) -> Broker:
 
 
 def said(broker: Broker, pod: PodView, now: float = 1.0) -> set[str]:
-    answer = broker.filter(pod, list(broker.state.cluster.nodes), now)
+    answer = broker.filter(pod, list(broker.nodes), now)
     return {*answer.failed.values(), *answer.unresolvable.values()}
 
 
@@ -92,7 +93,9 @@ def test_a_pod_group_of_another_system_or_name_tells_nothing() -> None:
     other = ClusterObject("PodGroup.scheduling.x-k8s.io", "team/g", spec), ClusterObject(VOLCANO, "team/h", spec)
     broker.observe([*other, ClusterObject("Secret.example.com", "team/g", spec), member(0)], 1.0)
     assert said(broker, member(0)) == set()
-    assert "Secret.example.com" not in {kind for kind, named in broker.state.cluster.shared.documents.items() if named}
+    assert "Secret.example.com" not in {
+        kind for kind, named in state_of(broker).cluster.shared.documents.items() if named
+    }
 
 
 def test_a_network_that_is_known_at_last_wakes_a_group_that_had_no_place_in_it() -> None:

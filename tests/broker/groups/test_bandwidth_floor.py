@@ -11,6 +11,7 @@ from linkwise.model.settings import BandwidthSettings, PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.cluster import in_gang, in_group
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 FAST = 40.0
 
@@ -38,7 +39,7 @@ def speeds(broker: Broker, pods: list[PodView]) -> list[float]:
 def test_a_member_gets_no_devices_that_are_slower_than_the_floor() -> None:
     broker = cluster(FAST)
     assert speeds(broker, in_group(pod(0, 5))) == [0.0]
-    assert not broker.state.groups.plans
+    assert not state_of(broker).groups.plans
 
 
 def test_where_the_fastest_set_of_all_has_a_slow_part_another_one_is_taken() -> None:
@@ -49,7 +50,7 @@ def test_where_the_fastest_set_of_all_has_a_slow_part_another_one_is_taken() -> 
 def test_a_floor_says_nothing_of_members_with_one_device() -> None:
     broker = cluster(FAST)
     speeds(broker, in_group(*(pod(number, 1) for number in range(8))))
-    assert len(broker.state.groups.plans) == 1
+    assert len(state_of(broker).groups.plans) == 1
 
 
 def test_where_nothing_is_known_of_links_no_pair_is_fast_enough() -> None:
@@ -57,6 +58,6 @@ def test_where_nothing_is_known_of_links_no_pair_is_fast_enough() -> None:
     has = {"nvidia.com/gpu": "4", "cpu": "32", "pods": "9"}
     broker.observe([NodeView("a", capacity=has, allocatable=has)], 0.0)
     speeds(broker, in_group(pod(0, 2)))
-    assert not broker.state.groups.plans
+    assert not state_of(broker).groups.plans
     speeds(broker, in_group(pod(1, 1), pod(2, 1), name="singles"))
-    assert len(broker.state.groups.plans) == 1
+    assert len(state_of(broker).groups.plans) == 1

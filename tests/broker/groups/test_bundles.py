@@ -12,6 +12,7 @@ from linkwise.broker.watch_events import ClusterObject, NodeGone, PodDeleted
 from linkwise.explain.group import explain_group
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 GANG = "gang.scheduling.koordinator.sh/"
 BUNDLE = json.dumps(["team/a", "team/b"])
@@ -36,7 +37,7 @@ def cluster(nodes: int) -> Broker:
 
 
 def names(broker: Broker) -> list[str]:
-    return list(broker.state.cluster.nodes)
+    return list(broker.nodes)
 
 
 def tried(broker: Broker, pod: PodView, now: float = 1.0) -> list[str]:
@@ -55,14 +56,14 @@ def test_a_gang_waits_until_the_gangs_that_start_with_it_are_complete() -> None:
     broker.observe([member("a", 0)], 1.0)
     answer = broker.filter(member("a", 0), names(broker), 1.0)
     assert set(answer.unresolvable.values()) == {"a gang that starts with its own is not complete"}
-    assert broker.state.groups.plans == {}
+    assert state_of(broker).groups.plans == {}
 
 
 def test_gangs_that_start_together_are_planned_when_the_first_member_is_tried() -> None:
     broker = cluster(2)
     broker.observe([member("a", 0), member("b", 0)], 1.0)
     first = tried(broker, member("a", 0))
-    assert list(broker.state.groups.plans) == ["team/a", "team/b"]
+    assert list(state_of(broker).groups.plans) == ["team/a", "team/b"]
     assert sorted((first, tried(broker, member("b", 0)))) == [["n0"], ["n1"]]
 
 
@@ -70,8 +71,8 @@ def test_where_one_of_them_has_no_room_nothing_is_held_for_the_other() -> None:
     broker = cluster(1)
     broker.observe([member("a", 0), member("b", 0)], 1.0)
     assert tried(broker, member("a", 0)) == tried(broker, member("b", 0)) == []
-    assert broker.state.groups.plans == {}
-    assert not list(broker.state.cluster.ledger.entries())
+    assert state_of(broker).groups.plans == {}
+    assert not list(broker.entries())
 
 
 def test_where_not_all_fit_as_many_start_as_must() -> None:
@@ -88,7 +89,7 @@ def test_plans_that_are_held_together_break_together() -> None:
     broker.observe([member("a", 0), member("b", 0)], 1.0)
     (node,) = tried(broker, member("a", 0))
     effects = broker.observe([NodeGone(node)], 2.0)
-    assert broker.state.groups.plans == {}
+    assert state_of(broker).groups.plans == {}
     assert {effect.uid for effect in effects if isinstance(effect, Event)} == {"u-a0", "u-b0"}
     assert {effect.uid for effect in effects if isinstance(effect, Wake)} == {"u-a0", "u-b0"}
 
@@ -100,15 +101,15 @@ def test_plans_that_are_held_together_end_together() -> None:
     ends = broker.next_deadline()
     assert ends == 601.0
     broker.step(ends)
-    assert broker.state.groups.plans == {}
-    assert not list(broker.state.cluster.ledger.entries())
+    assert state_of(broker).groups.plans == {}
+    assert not list(broker.entries())
 
 
 def test_a_bind_of_one_prolongs_the_plans_of_all() -> None:
     broker = cluster(2)
     broker.observe([member("a", 0), member("b", 0)], 1.0)
     bound(broker, member("a", 0), 100.0)
-    assert broker.state.groups.plans["team/b"].expires == 700.0
+    assert state_of(broker).groups.plans["team/b"].expires == 700.0
 
 
 def test_a_gang_whose_mates_have_started_is_planned_alone() -> None:
@@ -142,7 +143,7 @@ def test_a_plan_that_was_made_after_its_gang_had_started_does_not_end_with_the_o
     (home,) = tried(broker, later, 13.0)
     (node,) = tried(broker, other, 13.0)
     broker.observe([NodeGone(node)], 14.0)
-    assert list(broker.state.groups.plans) == ["team/a"]
+    assert list(state_of(broker).groups.plans) == ["team/a"]
     assert tried(broker, later, 14.0) == [home]
 
 
@@ -150,9 +151,9 @@ def test_a_gang_that_the_others_do_not_name_waits_for_them_and_is_planned_by_its
     broker = cluster(3)
     broker.observe([member("a", 0), member("b", 0), member("c", 0)], 1.0)
     assert len(tried(broker, member("c", 0))) == 1
-    assert list(broker.state.groups.plans) == ["team/c"]
+    assert list(state_of(broker).groups.plans) == ["team/c"]
     tried(broker, member("a", 0))
-    assert {key: held.bundle for key, held in broker.state.groups.plans.items()} == {
+    assert {key: held.bundle for key, held in state_of(broker).groups.plans.items()} == {
         "team/c": (),
         "team/a": ("team/b",),
         "team/b": ("team/a",),
@@ -177,7 +178,7 @@ def test_a_gang_waits_for_one_that_it_names_and_is_planned_without_it_if_that_do
     assert tried(broker, member("a", 0)) == []
     broker.observe([one_sided(member("b", 0))], 2.0)
     answer = broker.filter(member("a", 0), names(broker), 2.0)
-    assert list(broker.state.groups.plans) == ["team/a"]
+    assert list(state_of(broker).groups.plans) == ["team/a"]
     (told,) = [effect for effect in answer.effects if isinstance(effect, Event)]
     assert (told.reason, told.name) == ("GangsApart", "a0")
     assert "names team/b, which does not name the same gangs" in told.sentence

@@ -17,6 +17,7 @@ from linkwise.testing.cluster import (
     place,
     woken_set as woken,
 )
+from support.state import state_of
 
 PLANLESS = PodView("default", "launcher", "uid-launcher")
 
@@ -29,7 +30,7 @@ def test_who_came_after_the_plan_does_not_stand_in_for_a_lost_member() -> None:
     assert broker.filter(first, ["n0"], 40.0).nodes == ["n0"]
     effects = broker.observe([third, PodDeleted(second.uid)], 41.0)
     assert woken(effects) == {"a", "c"}
-    assert not list(broker.state.cluster.ledger.entries())
+    assert not list(broker.entries())
 
 
 def test_a_group_that_did_not_fit_is_woken_when_it_has_fewer_members() -> None:
@@ -91,7 +92,7 @@ def test_a_gang_that_needs_more_members_by_its_object_holds_nothing() -> None:
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == ["n0"]
     broker.observe([ClusterObject("PodGroup.scheduling.volcano.sh", "default/v", {"spec": {"minMember": 3}})], 1.0)
-    assert not list(broker.state.cluster.ledger.entries())
+    assert not list(broker.entries())
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_bound_member_leaves() -> None:
@@ -150,10 +151,10 @@ def test_a_pod_too_many_that_becomes_a_member_waits_no_longer_alone() -> None:
     first, second, extra = in_group(device_pod("a"), device_pod("b"), device_pod("c"), total=2)
     broker.observe([first, second, extra], 0.0)
     assert broker.filter(extra, ["n0"], 1.0).nodes == []
-    assert [found.pod for found in broker.state.waiting.pods()] == [extra.uid]
+    assert [found.pod for found in state_of(broker).waiting.pods()] == [extra.uid]
     broker.observe([PodDeleted(second.uid), PodDeleted("uid-other")], 2.0)
     assert broker.filter(first, ["n0"], 2.0).nodes == ["n0"]
-    assert broker.state.waiting.pods() == []
+    assert state_of(broker).waiting.pods() == []
 
 
 def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
@@ -166,7 +167,7 @@ def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
         "a",
         "b",
     }
-    assert broker.state.waiting.pods() == []
+    assert state_of(broker).waiting.pods() == []
 
 
 def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> None:
@@ -177,7 +178,7 @@ def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> N
     strangers = replace(device_pod("stranger", 3), node="n0", version=1)
     effects = broker.observe([strangers], 1.0)
     assert "PlanBroken" in {effect.reason for effect in effects if isinstance(effect, Event)}
-    assert not broker.state.groups.plans
+    assert not state_of(broker).groups.plans
 
 
 def test_a_node_that_went_while_a_member_was_being_bound_is_planned_no_more() -> None:
@@ -200,8 +201,8 @@ def test_a_node_that_stopped_while_a_member_was_being_bound_is_planned_no_more()
     (flight,) = binds(broker.bind(pod.uid, "n0", 0.0).effects)
     broker.observe([FakeNode("n0", ready=False, version=2).view()], 1.0)
     broker.outcome(flight, "refused", 1.0)
-    assert not broker.state.groups.plans
-    assert not list(broker.state.cluster.ledger.entries())
+    assert not state_of(broker).groups.plans
+    assert not list(broker.entries())
 
 
 def test_a_bind_that_is_refused_when_the_plan_is_another_holds_nothing() -> None:
@@ -214,4 +215,4 @@ def test_a_bind_that_is_refused_when_the_plan_is_another_holds_nothing() -> None
     broker.observe([late], 20.0)
     assert broker.filter(late, ["n0"], 20.0).nodes == ["n0"]
     broker.outcome(flight, "refused", 20.0)
-    assert {entry.pod for entry in broker.state.cluster.ledger.entries()} == {second.uid, late.uid}
+    assert {entry.pod for entry in broker.entries()} == {second.uid, late.uid}

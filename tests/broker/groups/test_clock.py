@@ -29,7 +29,7 @@ def test_a_plan_holds_no_longer_when_the_clock_is_set_back() -> None:
     broker.step(0.0)
     assert broker.next_deadline() == 60.0
     broker.step(60.0)
-    assert not list(broker.state.cluster.ledger.entries())
+    assert not list(broker.entries())
 
 
 def test_a_group_rests_no_longer_when_the_clock_is_set_back() -> None:
@@ -68,9 +68,9 @@ def test_a_place_is_kept_no_longer_when_the_clock_is_set_back() -> None:
     bound = place(broker, replace(pods[0], labels={}), "n0", HOUR)
     broker.observe([replace(bound, labels=pods[0].labels, version=5), pods[1]], HOUR)
     broker.observe([PodDeleted(bound.uid)], HOUR)
-    assert [entry.pod for entry in broker.state.cluster.ledger.entries()] == ["uid-a/place"]
+    assert [entry.pod for entry in broker.entries()] == ["uid-a/place"]
     broker.step(0.0)
-    assert not list(broker.state.cluster.ledger.entries())
+    assert not list(broker.entries())
 
 
 def held_for(said: str, settings: GroupSettings) -> float | None:
@@ -99,7 +99,7 @@ def test_a_plan_whose_last_bind_is_under_way_for_long_is_not_due_all_the_time() 
     broker.outcome(flight, "unknown", 0.0)
     broker.step(HOUR)
     assert broker.next_deadline() == HOUR + 60.0
-    assert broker.state.cluster.ledger.get(pod.uid)
+    assert broker.entry(pod.uid)
 
 
 def test_places_that_are_left_one_after_the_other_are_given_up_together() -> None:
@@ -112,6 +112,6 @@ def test_places_that_are_left_one_after_the_other_are_given_up_together() -> Non
     broker.observe([PodDeleted(pods[0].uid)], 1.0)
     broker.observe([PodDeleted(pods[1].uid)], 4.0)
     broker.step(7.0)
-    assert (broker.next_deadline(), len(list(broker.state.cluster.ledger.entries()))) == (9.0, 3)
+    assert (broker.next_deadline(), len(list(broker.entries()))) == (9.0, 3)
     broker.step(9.0)
-    assert (broker.next_deadline(), len(list(broker.state.cluster.ledger.entries()))) == (None, 1)
+    assert (broker.next_deadline(), len(list(broker.entries()))) == (None, 1)

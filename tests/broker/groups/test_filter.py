@@ -15,6 +15,7 @@ from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.broker.answers import FilterAnswer
@@ -40,7 +41,7 @@ def cluster(settings: GroupSettings | None = None, modes: tuple[Mode, ...] = ("w
 
 
 def planned(broker: Broker) -> int:
-    return sum(entry.state == "PLANNED" for entry in broker.state.cluster.ledger.entries())
+    return sum(entry.state == "PLANNED" for entry in broker.entries())
 
 
 def filtered(broker: Broker, pod: PodView, now: float = 1.0, *, keep: bool = True) -> FilterAnswer:
@@ -105,9 +106,9 @@ def test_what_did_not_fit_is_not_planned_again_at_once() -> None:
     filtered(broker, member(0, 8))
     broker.step(2.0, 1000)
     assert not filtered(broker, member(1, 8), 3.0).nodes
-    assert not broker.state.runs
+    assert not state_of(broker).runs
     filtered(broker, member(1, 8), 20.0)
-    assert broker.state.runs
+    assert state_of(broker).runs
 
 
 def test_the_end_of_a_window_is_something_to_wait_for() -> None:
@@ -129,7 +130,7 @@ def test_a_bind_that_has_not_ended_is_fixed_in_the_next_plan() -> None:
     broker.observe(fleet_node(profile("dgx1-v100-measured"), "a", mode="whole", sick=[7]), 2.0)
     assert planned(broker) == 0
     assert filtered(broker, pods[1], 3.0).nodes == ["b"]
-    entry = broker.state.cluster.ledger.get("u0")
+    entry = broker.entry("u0")
     assert entry is not None
     assert (entry.state, entry.node) == ("ASSUMED", "a")
 

@@ -12,6 +12,7 @@ from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import in_gang
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 
 def cluster(*names: str) -> Broker:
@@ -62,7 +63,7 @@ def test_a_part_beside_whole_devices_needs_a_device_of_its_own() -> None:
     pods = in_gang(pod("whole", 800), pod("part", 30), least=2)
     broker.observe(pods, 1.0)
     assert not broker.filter(pods[0], ["n0"], 1.0).nodes
-    assert not broker.state.groups.plans
+    assert not state_of(broker).groups.plans
 
 
 def test_parts_stay_away_from_nodes_of_which_nobody_knows_what_is_taken() -> None:

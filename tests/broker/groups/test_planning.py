@@ -15,6 +15,7 @@ from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.ask import Group
 from linkwise.model.views import ContainerView, NodeView, PodTerm, PodView, Taint
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 if TYPE_CHECKING:
     from _collections_abc import dict_items
@@ -45,7 +46,7 @@ def seen(*names: str, taints: tuple[Taint, ...] = ()) -> Broker:
 def begun(broker: Broker, devices: int = 8) -> Run:
     box = ContainerView("main", limits={"nvidia.com/gpu": str(devices), "cpu": "4"})
     pods = tuple(PodView("default", f"g-{number}", f"u{number}", (box,), version=1) for number in range(2))
-    return start(broker.state, GROUP.key, GroupView(GROUP, pods))
+    return start(state_of(broker), GROUP.key, GroupView(GROUP, pods))
 
 
 @pytest.mark.parametrize("steps", range(8))
@@ -53,7 +54,7 @@ def test_nodes_may_come_and_go_while_a_plan_is_made(steps: int) -> None:
     broker = seen("a", "b", "c")
     run = begun(broker)
     run.advance(steps)
-    broker.state.cluster.lose_node("c")
+    state_of(broker).cluster.lose_node("c")
     for name in ("d", "e"):
         broker.observe(fleet_node(profile("dgx-a100"), name), 1.0)
     run.advance(10_000)
@@ -70,13 +71,13 @@ def test_a_node_that_is_like_another_but_for_a_taint_is_not_taken_for_it() -> No
 
 def test_labels_that_change_while_they_are_read_are_read_again() -> None:
     broker = seen("a")
-    steps = read_network(broker.state.cluster, GROUP)
+    steps = read_network(state_of(broker).cluster, GROUP)
     next(steps)
-    broker.observe([replace(broker.state.cluster.nodes["a"], labels={ZONE: "z"}, version=2)], 1.0)
+    broker.observe([replace(broker.nodes["a"], labels={ZONE: "z"}, version=2)], 1.0)
     broker.observe([NodeView("b", {ZONE: "y"})], 1.0)
     with pytest.raises(StopIteration) as end:
         next(steps)
-    assert end.value.value.levels == network_of(broker.state.cluster, GROUP).levels == (ZONE,)
+    assert end.value.value.levels == network_of(state_of(broker).cluster, GROUP).levels == (ZONE,)
 
 
 def test_whom_all_members_must_be_with_is_looked_for_once() -> None:
@@ -85,7 +86,7 @@ def test_whom_all_members_must_be_with_is_looked_for_once() -> None:
     term = PodTerm(ZONE, {"app": "me"}, namespaces=("default",))
     box = ContainerView("main", limits={"nvidia.com/gpu": "1"})
     pods = [PodView("default", f"p{n}", f"u{n}", (box,), {"app": "me"}, together=(term,)) for n in range(16)]
-    run = start(broker.state, GROUP.key, GroupView(GROUP, tuple(pods)))
+    run = start(state_of(broker), GROUP.key, GroupView(GROUP, tuple(pods)))
     run.advance(10_000)
     assert run.plan is not None
     assert labels.looked == 1

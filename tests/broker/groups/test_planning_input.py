@@ -14,6 +14,7 @@ from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.broker.groups.planning_input import Network
@@ -46,7 +47,7 @@ def hyper(name: str, tier: int, *members: str, kind: str = "Node") -> ClusterObj
 
 
 def of(broker: Broker, *wishes: NetworkWish) -> Network:
-    return network_of(broker.state.cluster, Group("team/g", "kueue", network=wishes))
+    return network_of(state_of(broker).cluster, Group("team/g", "kueue", network=wishes))
 
 
 def must(level: str) -> NetworkWish:
@@ -54,7 +55,7 @@ def must(level: str) -> NetworkWish:
 
 
 def paths(broker: Broker, network: Network) -> list[tuple[str, ...]]:
-    return [network.path(view) for view in broker.state.cluster.nodes.values()]
+    return [network.path(view) for view in broker.nodes.values()]
 
 
 def test_levels_of_the_settings_count_where_some_node_has_them() -> None:
@@ -135,7 +136,7 @@ def test_labels_that_change_change_the_network() -> None:
 
 def test_an_object_that_can_not_be_read_is_kept_with_its_problem() -> None:
     broker = seen(ClusterObject("Topology.kueue.x-k8s.io", "t", b'{"spec": {}}'), node("n", rack="r"))
-    shared = broker.state.cluster.shared
+    shared = state_of(broker).cluster.shared
     assert [problem.sentence for found in shared.problems.values() for problem in found] == [
         "spec.levels is empty; name at least one node label"
     ]

@@ -10,6 +10,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, in_group, woken_set as woken
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView
@@ -23,7 +24,7 @@ def begun(*pods: PodView) -> Broker:
     broker = broker_of(FakeNode("n0"), FakeNode("n1"), settings=ONE_STEP)
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], NODES, 0.0).nodes == []
-    assert broker.state.runs
+    assert state_of(broker).runs
     return broker
 
 
@@ -44,7 +45,7 @@ def test_a_member_that_somebody_binds_meanwhile_is_not_planned() -> None:
     broker.observe([replace(pods[1], node="n1", version=2)], 0.5)
     finish(broker)
     broker.step(1.0, 1000)
-    assert broker.state.groups.plans["default/g/2"].plan.placements.keys() == {"uid-a"}
+    assert state_of(broker).groups.plans["default/g/2"].plan.placements.keys() == {"uid-a"}
 
 
 def test_a_gang_that_loses_a_member_meanwhile_holds_nothing() -> None:
@@ -53,8 +54,8 @@ def test_a_gang_that_loses_a_member_meanwhile_holds_nothing() -> None:
     broker.observe([replace(pods[1], deleting=True, version=2)], 0.5)
     finish(broker)
     broker.step(1.0, 1000)
-    assert not broker.state.groups.plans
-    assert not list(broker.state.cluster.ledger.entries())
+    assert not state_of(broker).groups.plans
+    assert not list(broker.entries())
 
 
 def test_a_node_that_is_closed_meanwhile_gets_nobody() -> None:
@@ -63,18 +64,18 @@ def test_a_node_that_is_closed_meanwhile_gets_nobody() -> None:
     broker.observe([FakeNode("n1", closed=True, version=2).view()], 0.5)
     finish(broker)
     broker.step(1.0, 1000)
-    assert broker.state.groups.plans["default/g/2"].plan.nodes == ("n0",)
+    assert state_of(broker).groups.plans["default/g/2"].plan.nodes == ("n0",)
 
 
 def test_a_node_that_hands_devices_out_in_another_way_meanwhile_gets_nobody() -> None:
     pods = in_group(device_pod("a"), device_pod("b"))
     broker = begun(*pods)
     broker.step(0.0, 8)
-    assert broker.state.runs  # which has looked at the nodes
+    assert state_of(broker).runs  # which has looked at the nodes
     broker.observe(FakeNode("n0", mode="share").sights(), 0.5)
     finish(broker)
     finish(broker)
-    assert broker.state.groups.plans["default/g/2"].plan.nodes == ("n1",)
+    assert state_of(broker).groups.plans["default/g/2"].plan.nodes == ("n1",)
 
 
 @pytest.mark.parametrize("later", [0.0, 5.0])
@@ -96,4 +97,4 @@ def test_room_that_appears_meanwhile_is_not_missed() -> None:
     broker.observe(FakeNode("n0", version=2).sights(), 0.5)
     for _ in range(2):
         broker.step(1.0, 1000)
-    assert broker.state.groups.plans["default/g/2"].plan.placements.keys() == {"uid-a"}
+    assert state_of(broker).groups.plans["default/g/2"].plan.placements.keys() == {"uid-a"}

@@ -12,6 +12,7 @@ from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.broker.answers import FilterAnswer
@@ -37,7 +38,7 @@ def holding(name: str = "low", nodes: int = 2, priority: int = 0) -> Broker:
     members = group(name, nodes, priority=priority)
     broker.observe(members, 1.0)
     tried(broker, members[0])
-    assert list(broker.state.groups.plans) == [f"team/{name}/{nodes}"]
+    assert list(state_of(broker).groups.plans) == [f"team/{name}/{nodes}"]
     return broker
 
 
@@ -47,14 +48,14 @@ def tried(broker: Broker, asking: PodView, now: float = 1.0) -> list[str]:
 
 def answered(broker: Broker, asking: PodView, now: float) -> FilterAnswer:
     broker.observe([asking], now)
-    return broker.filter(asking, list(broker.state.cluster.nodes), now)
+    return broker.filter(asking, list(broker.nodes), now)
 
 
 def test_a_pod_of_a_higher_priority_breaks_a_plan_that_takes_all_room() -> None:
     broker = holding()
     answer = answered(broker, pod("high", priority=1), 2.0)
     assert answer.nodes == ["n0", "n1"]
-    assert broker.state.groups.plans == {}
+    assert state_of(broker).groups.plans == {}
 
 
 def test_both_sides_are_told() -> None:
@@ -67,20 +68,20 @@ def test_both_sides_are_told() -> None:
 def test_an_equal_or_lower_priority_breaks_nothing(priority: int) -> None:
     broker = holding()
     assert tried(broker, pod("other", priority=priority), 2.0) == []
-    assert broker.state.groups.plans
+    assert state_of(broker).groups.plans
 
 
 def test_a_look_breaks_nothing() -> None:
     broker = holding()
     broker.filter(pod("high", priority=1), ["n0", "n1"], 2.0, keep=False)
-    assert broker.state.groups.plans
+    assert state_of(broker).groups.plans
 
 
 def test_where_there_is_room_no_plan_is_broken() -> None:
     broker = holding()
     broker.observe(fleet_node(profile("dgx1-v100"), "n9"), 1.0)
     assert tried(broker, pod("high", priority=1), 2.0) == ["n9"]
-    assert broker.state.groups.plans
+    assert state_of(broker).groups.plans
 
 
 def test_a_plan_of_which_somebody_is_bound_stays() -> None:
@@ -88,13 +89,13 @@ def test_a_plan_of_which_somebody_is_bound_stays() -> None:
     (bind,) = (effect for effect in broker.bind("u-low0", "n0", 2.0).effects if isinstance(effect, Bind))
     broker.outcome(bind, "written", 2.0)
     assert tried(broker, pod("high", priority=1), 2.5) == []
-    assert broker.state.groups.plans
+    assert state_of(broker).groups.plans
 
 
 def test_a_pod_that_would_not_fit_all_the_same_breaks_nothing() -> None:
     broker = holding()
     assert tried(broker, pod("high", devices=9, priority=1), 2.0) == []
-    assert broker.state.groups.plans
+    assert state_of(broker).groups.plans
 
 
 def test_of_two_plans_the_one_of_the_lower_priority_gives_way() -> None:
@@ -104,7 +105,7 @@ def test_of_two_plans_the_one_of_the_lower_priority_gives_way() -> None:
     broker.observe(low, 1.0)
     assert tried(broker, low[0]) == ["n9"]
     assert tried(broker, pod("high", priority=2), 2.0) == ["n0"]
-    assert list(broker.state.groups.plans) == ["team/low/1"]
+    assert list(state_of(broker).groups.plans) == ["team/low/1"]
 
 
 def test_a_group_of_a_higher_priority_breaks_a_plan_and_holds_its_own() -> None:
@@ -113,7 +114,7 @@ def test_a_group_of_a_higher_priority_breaks_a_plan_and_holds_its_own() -> None:
     broker.observe(high, 2.0)
     answer = broker.filter(high[0], ["n0", "n1"], 2.0)
     assert len(answer.nodes) == 1
-    assert list(broker.state.groups.plans) == ["team/high/2"]
+    assert list(state_of(broker).groups.plans) == ["team/high/2"]
     told = {(effect.reason, effect.uid) for effect in answer.effects if isinstance(effect, Event)}
     assert {("PlanBroken", "u-low0"), ("PlanOverruled", "u-high1")} <= told
 
@@ -125,7 +126,7 @@ def test_a_group_breaks_only_plans_that_it_takes_devices_of() -> None:
     high = group("high", 1, priority=1)
     broker.observe(high, 2.0)
     assert len(tried(broker, high[0], 2.0)) == 1
-    assert len(broker.state.groups.plans) == 2
+    assert len(state_of(broker).groups.plans) == 2
 
 
 def test_an_equal_group_waits() -> None:
@@ -133,7 +134,7 @@ def test_an_equal_group_waits() -> None:
     other = group("other")
     broker.observe(other, 2.0)
     assert tried(broker, other[0], 2.0) == []
-    assert list(broker.state.groups.plans) == ["team/low/2"]
+    assert list(state_of(broker).groups.plans) == ["team/low/2"]
 
 
 def test_who_lost_its_plan_is_woken_when_the_winner_has_its_devices() -> None:
@@ -141,7 +142,7 @@ def test_who_lost_its_plan_is_woken_when_the_winner_has_its_devices() -> None:
     answer = answered(broker, pod("high", priority=1), 2.0)
     assert not any(isinstance(effect, Wake) for effect in answer.effects)
     due = broker.next_deadline()
-    assert due == 2.0 + broker.state.settings.pending
+    assert due == 2.0 + broker.settings.pending
     woken = {effect.uid for effect in broker.step(due) if isinstance(effect, Wake)}
     assert woken == {"u-low0", "u-low1"}
 
@@ -159,4 +160,4 @@ def test_a_bundle_gives_way_as_a_whole_or_not_at_all() -> None:
     tried(broker, pods[0])
     assert tried(broker, pod("high", priority=3), 2.0) == []
     assert len(tried(broker, pod("higher", priority=6), 2.0)) > 0
-    assert broker.state.groups.plans == {}
+    assert state_of(broker).groups.plans == {}

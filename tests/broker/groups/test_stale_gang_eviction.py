@@ -58,7 +58,7 @@ def told(effects: Iterable[object], reason: str) -> list[str]:
 
 def first(broker: Broker, **more: Any) -> PodView:  # noqa: ANN401 - same
     """The bound member with something else about it."""
-    found = broker.state.cluster.pods["u0"]
+    found = broker.pods["u0"]
     return replace(found, version=found.version + 1, **more)
 
 
@@ -133,10 +133,10 @@ def test_a_gang_that_is_whole_in_time_is_let_be() -> None:
 
 def test_whoever_starts_anew_finds_gangs_that_are_stuck() -> None:
     before = half_bound()
-    broker = Broker(before.state.settings)
+    broker = Broker(before.settings)
     for name in NODES:
         broker.see(fleet_node(profile("dgx1-v100"), name))
-    broker.see([before.state.cluster.pods["u0"]])
+    broker.see([before.pods["u0"]])
     broker.step(1000.0)
     assert broker.next_deadline() == 1600.0
     assert evicted(broker.step(1600.0)) == ["u0"]
@@ -144,7 +144,7 @@ def test_whoever_starts_anew_finds_gangs_that_are_stuck() -> None:
 
 @pytest.mark.parametrize("limits", [{"cpu": "1"}, {"nvidia.com/gpu": "1"}])
 def test_a_gang_that_was_never_planned_here_is_left_to_its_own_scheduler(limits: dict[str, str]) -> None:
-    broker = Broker(half_bound().state.settings)
+    broker = Broker(half_bound().settings)
     theirs = replace(member(0), containers=(ContainerView("main", limits=limits),), scheduler="other", node="n0")
     broker.observe([*fleet_node(profile("dgx1-v100"), "n0"), theirs], 1.0)
     assert broker.next_deadline() is None

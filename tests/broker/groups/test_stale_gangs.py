@@ -51,7 +51,7 @@ def test_what_is_held_for_members_that_nobody_binds_is_free_when_the_time_is_ove
     broker = half_bound()
     assert broker.next_deadline() == 601.0
     broker.step(601.0)
-    assert [entry.pod for entry in broker.state.cluster.ledger.entries()] == ["u0"]
+    assert [entry.pod for entry in broker.entries()] == ["u0"]
 
 
 def test_a_member_that_runs_in_vain_is_told_so_once() -> None:
@@ -83,7 +83,7 @@ def test_members_are_woken_when_the_window_for_missing_ones_is_over() -> None:
     alone = replace(member(0), annotations={}, labels={f"{SEED}name": "g", f"{SEED}replica": "2"})
     broker.observe([alone], 1.0)
     assert broker.filter(alone, ["n0", "n1"], 5.0).nodes == []
-    assert broker.next_deadline() == 5.0 + broker.state.settings.group.window
+    assert broker.next_deadline() == 5.0 + broker.settings.group.window
     assert not any(isinstance(effect, Wake) for effect in broker.step(14.9))
     assert [effect.uid for effect in broker.step(15.0) if isinstance(effect, Wake)] == ["u0"]
     assert broker.filter(alone, ["n0", "n1"], 15.0).nodes

@@ -26,7 +26,7 @@ def member(number: int) -> PodView:
 
 
 def planned(broker: Broker) -> list[str]:
-    return sorted(entry.pod for entry in broker.state.cluster.ledger.entries() if entry.state == "PLANNED")
+    return sorted(entry.pod for entry in broker.entries() if entry.state == "PLANNED")
 
 
 def test_made_up_members_hold_nothing() -> None:
@@ -72,7 +72,7 @@ def test_a_made_up_member_is_not_bound() -> None:
     broker = broker_of(FakeNode("n", count=2))
     refuse(broker, member(0))
     assert "in a group that has no plan now" in broker.bind("uid-g-0", "n", NOW).error
-    assert not list(broker.state.cluster.ledger.entries())
+    assert not list(broker.entries())
 
 
 def test_nobody_is_evicted_for_a_made_up_member() -> None:

@@ -41,11 +41,11 @@ def bound(broker: Broker, pod: PodView, node: str, now: float = NOW) -> Bind:
 
 
 def free(broker: Broker, node: str) -> list[str]:
-    return [device.id for device in broker.state.cluster.index.nodes[node].free()]
+    return [device.id for device in broker.usage[node].free()]
 
 
-def state_of(broker: Broker, pod: PodView) -> str:
-    entry = broker.state.cluster.ledger.get(pod.uid)
+def ledger_state(broker: Broker, pod: PodView) -> str:
+    entry = broker.entry(pod.uid)
     return entry.state if entry else "nothing"
 
 
@@ -109,7 +109,7 @@ def test_a_node_that_is_not_there_or_not_ready_is_refused(node: str) -> None:
     broker.observe([device_pod("a")], NOW)
     answer = broker.bind("uid-a", node, NOW)
     assert answer.error in {f"node {node} is not known", f"node {node} is not ready"}
-    assert state_of(broker, device_pod("a")) == "nothing"
+    assert ledger_state(broker, device_pod("a")) == "nothing"
 
 
 def test_a_pod_that_nobody_saw_is_not_bound() -> None:
@@ -130,7 +130,7 @@ def test_a_pod_that_is_gone_is_not_bound_though_it_asked() -> None:
     broker.observe([PodDeleted("uid-a")], NOW)
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]  # a scheduler that does not know it yet
     assert broker.bind("uid-a", "n", NOW).error == "pod uid-a is gone"
-    assert broker.state.asked == {}
+    assert broker.uids() == set()
 
 
 def test_asked_again_the_promise_is_the_same() -> None:
@@ -175,7 +175,7 @@ def test_a_bind_of_unknown_end_keeps_the_devices_until_that_is_known() -> None:
     effect = bound(broker, device_pod("a"), "n")
     broker.outcome(effect, "unknown", NOW)
     broker.step(NOW + 1e6)
-    assert (free(broker, "n"), state_of(broker, device_pod("a"))) == ([], "ASSUMED")
+    assert (free(broker, "n"), ledger_state(broker, device_pod("a"))) == ([], "ASSUMED")
     broker.outcome(effect, "refused", NOW)
     assert free(broker, "n") == ["n-d0"]
 
@@ -185,9 +185,9 @@ def test_a_bind_of_unknown_end_that_landed_is_seen() -> None:
     effect = bound(broker, device_pod("a"), "n")
     broker.outcome(effect, "unknown", NOW)
     broker.observe([seen_bound(device_pod("a"), effect)], NOW)
-    assert state_of(broker, device_pod("a")) == "ASSIGNED"
+    assert ledger_state(broker, device_pod("a")) == "ASSIGNED"
     broker.outcome(effect, "refused", NOW)  # a second try met a conflict
-    assert (free(broker, "n"), state_of(broker, device_pod("a"))) == ([], "ASSIGNED")
+    assert (free(broker, "n"), ledger_state(broker, device_pod("a"))) == ([], "ASSIGNED")
 
 
 def test_a_conflict_of_a_second_try_does_not_free_what_the_first_may_have_written() -> None:

@@ -11,6 +11,7 @@ from linkwise.explain.group import explain_group
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import in_gang, in_group
 from linkwise.vendors.machines import profile
+from support.state import state_of
 
 
 def cluster(nodes: int) -> Broker:
@@ -69,7 +70,7 @@ def test_plans_of_a_lower_priority_give_way_and_stay() -> None:
     broker.filter(low[0], ["n0"], 1.0)
     assert nodes(broker, in_group(*pods("high", 1, priority=1), name="high")) == 1
     assert nodes(broker, in_group(*pods("equal", 1), name="equal")) == 0
-    assert len(broker.state.groups.plans) == 1
+    assert len(state_of(broker).groups.plans) == 1
 
 
 def test_what_a_group_holds_itself_is_free_to_it() -> None:

@@ -25,6 +25,7 @@ from linkwise.testing.cluster import (
     place,
 )
 from linkwise.testing.nodes import ask
+from support.state import state_of
 
 NOW = 100.0
 
@@ -44,7 +45,7 @@ def test_a_pod_that_asks_for_no_device_may_go_anywhere_and_is_not_kept_in_mind()
     given = ["n", "never-seen", "n"]
     answer = broker.filter(plain, given, NOW)
     assert (answer.nodes, answer.failed, answer.effects) == (given, {}, ())
-    assert broker.state.asked == {}
+    assert state_of(broker).asked == {}
     assert broker.prioritize(plain, ["n"], NOW) == [("n", 0)]
     assert broker.bind("u", "n", NOW).error == "pod u was not seen yet; it is bound as soon as it is"
     broker.observe([plain], NOW)
@@ -127,7 +128,7 @@ def test_an_ask_that_makes_no_sense_is_refused_everywhere_for_good(resource: str
     assert (answer.nodes, answer.failed) == ([], {})
     assert answer.unresolvable.keys() == {"n", "m"}
     assert len(set(answer.unresolvable.values())) == 1
-    assert broker.state.waiting.pods() == []
+    assert state_of(broker).waiting.pods() == []
 
 
 def test_devices_asked_for_in_two_systems_words_are_refused_and_not_let_pass() -> None:
@@ -234,13 +235,13 @@ def test_nothing_is_kept_of_a_pod_without_a_uid() -> None:
 def test_ten_thousand_pending_pods_do_not_hold_up_the_next(devices: int) -> None:
     nodes = boxes(200, devices)
     broker, given = broker_of(*nodes), names(*nodes)
-    wanted = Query(ask(1), NVIDIA, broker.state.policies["link-affinity"])
+    wanted = Query(ask(1), NVIDIA, state_of(broker).policies["link-affinity"])
     for number in range(10_000):
         offered = tuple(given[(number + place) % 200] for place in range(16))
-        broker.state.pending.put(OpenOffer(f"p{number}", wanted, offered, NOW + 1))
+        state_of(broker).pending.put(OpenOffer(f"p{number}", wanted, offered, NOW + 1))
     begin = thread_time()
     answer = broker.filter(device_pod("last"), given, NOW)
     assert thread_time() - begin < 2.0
     assert answer.nodes or set(answer.failed) == set(given)
     assert broker.filter(device_pod("next"), given, NOW + 1).nodes
-    assert {entry.pod for entry in broker.state.pending.entries()} == {"uid-next", "uid-last"}
+    assert {entry.pod for entry in state_of(broker).pending.entries()} == {"uid-next", "uid-last"}

@@ -120,7 +120,7 @@ def test_with_some_devices_taken_both_still_agree(family: Family, resource: str)
     box = FakeNode("n", family, 8)
     broker = broker_of(box)
     held = place(broker, device_pod("a", 1, resource), "n")
-    entry = broker.state.cluster.ledger.get(held.uid)
+    entry = broker.entry(held.uid)
     assert entry
     left = [device for device in box.devices(*range(8)) if device not in entry.grant.offer.devices]
     for size in (2, 4):

@@ -46,7 +46,7 @@ def test_a_pod_made_again_under_its_name_frees_what_the_old_one_had_though_no_de
     place(broker, new, "n", NOW)
     broker.observe([later(old, phase="Running"), PodDeleted(old.uid)], NOW)  # late news of the old one
     assert room(broker) == 12
-    assert [entry.pod for entry in broker.state.cluster.ledger.entries()] == ["new"]
+    assert [entry.pod for entry in broker.entries()] == ["new"]
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

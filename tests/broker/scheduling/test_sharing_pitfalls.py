@@ -62,7 +62,7 @@ def test_of_many_binds_for_the_last_room_one_wins_and_the_others_are_told_why() 
     assert {answer.error for answer in answers[1:]} == {
         "node n: device 0 has 0 GiB left; 8 GiB are needed on one device",
     }
-    assert [entry.pod for entry in broker.state.cluster.ledger.entries()] == ["uid-p0"]
+    assert [entry.pod for entry in broker.entries()] == ["uid-p0"]
 
 
 def test_a_restart_before_the_binding_leaves_nothing_taken() -> None:
@@ -82,7 +82,7 @@ def test_a_restart_before_the_watch_event_rebuilds_the_same_state() -> None:
     (bound,) = binds(old.bind("uid-b", "n", NOW).effects)
     old.outcome(bound, "written", NOW)
     new = broker_of(box(count=2))
-    new.observe([*(found for found in old.state.cluster.pods.values() if found.node)], NOW)
+    new.observe([*(found for found in old.pods.values() if found.node)], NOW)
     new.observe([seen_bound(pod("b", 4), bound)], NOW)
     old.observe([seen_bound(pod("b", 4), bound)], NOW)
     assert rooms(new) == [2, 16]
@@ -108,7 +108,7 @@ def test_a_recorded_pod_on_a_deleted_node_does_not_stop_the_start_and_counts_whe
     broker.observe(counted().sights(), NOW)
     assert rooms(broker) == [4]
     broker.observe([NodeGone("n")], NOW)
-    assert broker.state.cluster.ledger.get("uid-a")
+    assert broker.entry("uid-a")
 
 
 def test_where_more_is_taken_than_there_is_nothing_is_left() -> None:
@@ -189,7 +189,7 @@ def test_a_garbled_list_of_unhealthy_devices_marks_only_those_it_names(text: str
 def test_a_garbled_list_of_unhealthy_devices_is_reported() -> None:
     broker = broker_of(counted())
     broker.observe([unhealthy("x")], NOW)
-    (problem,) = broker.state.cluster.stocks["n"].problems
+    (problem,) = broker.inventories["n"].problems
     assert "'x' names no device" in problem.sentence
 
 

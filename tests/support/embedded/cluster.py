@@ -94,7 +94,7 @@ class Bed:
         """Delete pods and wait until the service knows that they are gone."""
         uids = {self.store.get("pods", name, namespace).uid for name in names}
         self.delete(*names, namespace=namespace)
-        await self.until(lambda: not uids & set(self.service.broker.state.cluster.pods), f"{names} are gone")
+        await self.until(lambda: not uids & set(self.service.broker.pods), f"{names} are gone")
 
     # looking
 
@@ -146,8 +146,7 @@ class Bed:
 
     async def counted(self, pods: int) -> None:
         """Wait until the service counts the devices of so many pods."""
-        ledger = self.service.broker.state.cluster.ledger
-        await self.until(lambda: sum(1 for _ in ledger.entries()) == pods, f"{pods} pods hold devices")
+        await self.until(lambda: self.service.broker.counts().grants == pods, f"{pods} pods hold devices")
 
     async def until(self, condition: Callable[[], T], what: str, seconds: float = SECONDS) -> T:
         """What a condition gives, as soon as that is true."""
@@ -180,14 +179,14 @@ class Bed:
         return queues <= {"unschedulable"} and all(map(is_at_rest, self.store.list("pods").items))
 
     def _has_seen_nodes(self) -> bool:
-        known = self.service.broker.state.cluster
+        known = self.service.broker
         names = {found.name for found in self.store.list("nodes").items}
         told = self.store.list("deviceinventories.linkwise.dev").items
         devices = self.store.list("devices.scheduling.koordinator.sh").items
         return (
             names == set(known.nodes) == set(self.cluster.scheduler.node_cache.nodes)
-            and all(known.objects.get(one.name, {}).get("DeviceInventory") == one.data for one in told)
-            and all(known.objects.get(one.name, {}).get("Device") == one.data for one in devices)
+            and all(known.node_object(one.name, "DeviceInventory") == one.data for one in told)
+            and all(known.node_object(one.name, "Device") == one.data for one in devices)
         )
 
 

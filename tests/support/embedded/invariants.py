@@ -81,8 +81,8 @@ async def nobody_waits_in_vain(bed: Bed, seconds: float = 60.0) -> None:
 
     def forgotten() -> list[str]:
         broker, now = bed.service.broker, bed.service.now()
-        waiting = [pod for pod in broker.state.cluster.pods.values() if not (pod.node or pod.deleting)]
-        alone = [pod for pod in waiting if not broker.state.wish(pod).group]
+        waiting = [pod for pod in broker.pods.values() if not (pod.node or pod.deleting)]
+        alone = [pod for pod in waiting if not broker.request(pod).group]
         return [f"{pod.name} could go to {runs[0][0]}" for pod in alone if (runs := broker.dry_run(pod, now).ranking)]
 
     try:
@@ -97,7 +97,7 @@ async def the_ledger_is_true(bed: Bed, seconds: float = 60.0) -> None:
 
 
 def _differences(bed: Bed) -> list[str]:
-    entries = {entry.pod: entry for entry in bed.service.broker.state.cluster.ledger.entries()}
+    entries = {entry.pod: entry for entry in bed.service.broker.entries()}
     believed: dict[str, tuple[str, Parts]] = {
         uid: (
             entry.node,

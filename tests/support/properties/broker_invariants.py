@@ -16,6 +16,7 @@ from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Offer, Reject
 from linkwise.testing.cluster import binds
 from support.properties.model_api import runs
+from support.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ def must(true: object, sentence: str) -> None:
 
 def claims(broker: Broker) -> tuple[object, ...]:
     """All that answers are made of."""
-    cluster = broker.state.cluster
+    cluster = state_of(broker).cluster
     entries = {entry.pod: (entry.state, entry.grant, entry.untold) for entry in cluster.ledger.entries()}
     return entries, dict(cluster.index.nodes), dict(cluster.drift)
 
@@ -98,7 +99,7 @@ class Checks:
 
     def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer, *, quiet: bool) -> None:
         """What is offered can be had, and who is offered nothing can have nothing."""
-        state = self._world.broker.state
+        state = state_of(self._world.broker)
         wanted = state.wanted(state.wish(pod))
         if wanted is None:
             return
@@ -120,17 +121,14 @@ class Checks:
 
     def restarted(self, before: Broker) -> None:
         """A new broker holds what the old one did, but for what was never written."""
-        old, new = (
-            {entry.pod: entry for entry in broker.state.cluster.ledger.entries()}
-            for broker in (before, self._world.broker)
-        )
+        old, new = ({entry.pod: entry for entry in broker.entries()} for broker in (before, self._world.broker))
         kept = {uid: held_of(entry) for uid, entry in old.items() if entry.state not in {"ASSUMED", "PLANNED"}}
         found = {uid: held_of(entry) for uid, entry in new.items() if entry.state != "PLANNED"}
         must(kept == found, f"a restart made {found} of {kept}")
 
     def _it_binds(self, pod: PodView, name: str) -> None:
         broker = self._world.broker
-        if not broker.state.pod(pod.uid):
+        if not broker.pod(pod.uid):
             return  # it is gone, and only who asked does not know yet
         answer = deepcopy(broker, _values(broker)).bind(pod.uid, name, self._world.now)
         must(not answer.error, f"{name} was offered to {pod.uid}: {answer.error}")
@@ -162,7 +160,7 @@ class Checks:
                     yield uid, bound.node, found.devices, found.share, found.core
 
     def _what_is_over_is_free(self) -> None:
-        ledger = self._world.broker.state.cluster.ledger
+        ledger = state_of(self._world.broker).cluster.ledger
         for key, told in self._world.api.told.items():
             uid = key.removeprefix("pod/")
             if isinstance(told[-1], PodDeleted) or self._world.api.known_over(uid):
@@ -170,7 +168,7 @@ class Checks:
 
     def _what_agents_see_is_taken(self) -> None:
         """Whoever it is, and whether or not the watch has told of it; but for pods that are known to have stopped."""
-        cluster = self._world.broker.state.cluster
+        cluster = state_of(self._world.broker).cluster
         for name, stock in cluster.stocks.items():
             free = {device.id for device in cluster.index.nodes[name].free()}
             for uid, devices in stock.allocations.items():
@@ -178,7 +176,7 @@ class Checks:
                 must(seen, f"{uid} was seen on {devices} of {name}, which count as free")
 
     def _the_index_is_what_follows(self) -> None:
-        cluster = self._world.broker.state.cluster
+        cluster = state_of(self._world.broker).cluster
         must(cluster.index.nodes.keys() == cluster.nodes.keys() == cluster.stocks.keys(), "the index has other nodes")
         for name, stock in cluster.stocks.items():
             must(stock == merge_inventory(cluster.nodes[name], cluster.documents(name)), f"{name} has other devices")
@@ -188,7 +186,7 @@ class Checks:
         must(len(set(names)) == len(names), "two pods have one name")
 
     def _tables_agree(self) -> None:
-        index = self._world.broker.state.cluster.index
+        index = state_of(self._world.broker).cluster.index
         for wanted in self._kinds.values():
             found, fitting = choices(index, wanted), []
             scores = found.scores(index.nodes)
@@ -203,7 +201,7 @@ class Checks:
             must(set(best) <= set(fitting) and bool(best) == bool(fitting), f"the best of {fitting} are {best}")
 
     def _nobody_is_kept_in_mind_for_too_long(self) -> None:
-        state, now = self._world.broker.state, self._world.now
+        state, now = state_of(self._world.broker), self._world.now
         pending, known = state.pending, state.cluster.known
         longest = now + state.settings.pending
         must(all(now < entry.expires <= longest for entry in pending.entries()), "a pod is pending for too long")
@@ -214,7 +212,7 @@ class Checks:
 
     def _nobody_waits_unseen(self) -> None:
         """Who was not seen stands in no line and is forgotten in time, and a member that is seen late is woken."""
-        state, now = self._world.broker.state, self._world.now
+        state, now = state_of(self._world.broker), self._world.now
         asked = state.unseen.asked
         must(asked.keys() == state.asked.keys() - state.cluster.pods.keys(), f"{set(asked)} are not seen")
         must(all(now - KEPT < time <= now for time in asked.values()), "a pod that was not seen is kept for too long")
@@ -227,7 +225,7 @@ class Checks:
 
     def _who_fits_was_woken(self) -> None:
         """The first in line is told when there is room on a node that refused it, and that nobody else may need."""
-        state = self._world.broker.state
+        state = state_of(self._world.broker)
         first = next(iter(state.waiting.pods()), None)
         if first is None or first.pod in self.woken:
             return
@@ -238,7 +236,7 @@ class Checks:
 
     def _nothing_is_forgotten(self) -> None:
         """When all news are through, no more is left of a node than its pods leave."""
-        cluster = self._world.broker.state.cluster
+        cluster = state_of(self._world.broker).cluster
         nodes = cluster.index.nodes
         for name, box in self._world.api.boxes.items():
             if name not in nodes or name in self.contradicted or box.family == "percent":
@@ -259,10 +257,10 @@ def held_of(entry: Entry) -> tuple[object, ...]:
 
 def _values(broker: Broker) -> dict[int, object]:
     """What never changes need not be copied, and plans that are being made can't be."""
-    cluster = broker.state.cluster
-    kept = (cluster.stocks, cluster.nodes, cluster.index.nodes, cluster.pods, broker.state.asked)
+    cluster = state_of(broker).cluster
+    kept = (cluster.stocks, cluster.nodes, cluster.index.nodes, cluster.pods, state_of(broker).asked)
     values = {id(value): value for values in kept for value in values.values()}
-    return {**values, id(broker.state.runs): {}}
+    return {**values, id(state_of(broker).runs): {}}
 
 
 def _parts(pod: PodView) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from linkwise.testing.cluster import FakeNode, binds
 from support.properties.broker_invariants import Checks, claims, must
 from support.properties.cluster_moves import CLUSTER_MOVES, box_of, one_of
 from support.properties.model_api import Flight, ModelApi
+from support.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -96,7 +97,7 @@ class World:
 
     def filter_pod(self, pod: PodView, names: list[str]) -> None:
         """The scheduler asks for nodes for one pod."""
-        pending = self.broker.state.pending
+        pending = state_of(self.broker).pending
         quiet = not pending.entries() and not pending.all_attempts()
         answer = self.broker.filter(pod, names, self.now)
         self.take(answer.effects)

@@ -19,6 +19,7 @@ from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import PodView
 from linkwise.testing.cluster import binds
 from support.properties.broker_invariants import Checks, held_of, must
+from support.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ class GroupChecks(Checks):
     @property
     def state(self) -> State:
         """Of the broker as it is now."""
-        return self._world.broker.state
+        return state_of(self._world.broker)
 
     def all(self) -> None:
         """Everything that must be true between two steps."""
@@ -252,14 +253,14 @@ class GroupChecks(Checks):
 
     def planned_alike(self, one: Broker, other: Broker, key: str) -> None:
         """Two brokers plan a group, one of them by its last member."""
-        found = one.state.groups.gather(key)
+        found = state_of(one).groups.gather(key)
         members = found.waiting if found else ()
         plans = []
         for broker, pods in ((one, members), (other, tuple(reversed(members)))):
             for pod in pods:
                 broker.filter(pod, list(self._world.api.boxes), self._world.now)
                 broker.step(self._world.now, 1000)
-            held = broker.state.groups.plans.get(key)
+            held = state_of(broker).groups.plans.get(key)
             plans.append((held.plan.placements, held.plan.missing) if held else None)
         must(plans[0] == plans[1], f"the plan of {key} is {plans[0]} or {plans[1]}")
 
@@ -267,7 +268,7 @@ class GroupChecks(Checks):
         """Plans that were written hold again."""
         super().restarted(before)
         self.refused.clear()
-        old, new = before.state, self.state
+        old, new = state_of(before), self.state
         for key, held in old.groups.plans.items():
             places = held.plan.placements
             pods = [self._world.api.pods.get(uid) for uid in places]

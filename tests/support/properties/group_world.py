@@ -113,7 +113,7 @@ class GroupWorld(World):
             self.now += SOON
 
     def _group(self, pod: PodView) -> str:
-        return self.broker.state.groups.key_of(pod.uid)
+        return self.broker.group_of(pod.uid)
 
     def _try(self, pod: PodView) -> None:
         names = [name for name in self.api.boxes if name not in self.api.gone]
@@ -136,7 +136,7 @@ class GroupWorld(World):
         written = any(PLAN in pod.annotations for pod in self.api.pods.values())
         for some in [turned] if written else [[sight] for sight in turned]:
             other.observe(some, self.now)
-        keys = sorted(one.state.groups.keys())
+        keys = sorted(one.group_keys())
         turn = b % len(keys) if keys else 0
         for key in keys[turn:] + keys[:turn]:
             self.checks.planned_alike(one, other, key)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.model.demand import Load
+from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Pods", "holds_devices"]
 
-FINISHED: Final = ("Succeeded", "Failed")
 REMEMBERED: Final = 20_000
 """UIDs of pods that are gone; late news of one of these is old news"""
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.pods import FINISHED
 from linkwise.dialects.groups.pod_group_objects import gang_name
+from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,14 +32,14 @@ def device_rows(reader: ClusterReader, name: str | None) -> list[Row]:
 
 
 def _node(reader: ClusterReader, node: NodeInspection) -> Row:
-    cluster = reader.broker.state.cluster
-    stock, view = cluster.stocks[node.name], cluster.nodes[node.name]
+    broker = reader.broker
+    stock, view = broker.inventories[node.name], broker.nodes[node.name]
     unhealthy = sum(not device.healthy for device in node.devices) + stock.sick
     problems = [
         *([] if view.ready else ["NotReady"]),
         *(["cordoned"] if view.unschedulable else []),
         *([f"{unhealthy} unhealthy"] if unhealthy else []),
-        *(drift_text(drift, reader.broker.state.name_of) for drift in cluster.drift.get(node.name, ())),
+        *(drift_text(drift, broker.pod_name) for drift in broker.drift.get(node.name, ())),
         *(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
     ]
     models = ", ".join(sorted({device.model for device in node.devices if device.model}))

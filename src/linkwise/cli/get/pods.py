@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.assembly.cluster_reader import named
 from linkwise.broker.cluster.pod_request import asks_for_devices
-from linkwise.broker.cluster.pods import FINISHED
 from linkwise.cli.render.explanation import plain, pod_explanation
 from linkwise.cli.render.tables import Cell, Row, age_text
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.group import explain_group
 from linkwise.explain.pod import with_outlook
 from linkwise.explain.text.phrases import part_text
+from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
     from linkwise.assembly.cluster_reader import ClusterReader
@@ -43,7 +43,7 @@ _STATES: Final = {
 
 def pod_rows(reader: ClusterReader, namespace: str | None, uid: str) -> list[Row]:
     """Return a row for the pod of that UID, or for all pods of a namespace: pending pods first, then by age."""
-    pods = [reader.broker.state.cluster.pods[uid]] if uid else _pods_with_requests(reader, namespace)
+    pods = [reader.broker.pods[uid]] if uid else _pods_with_requests(reader, namespace)
     explainer = _Explainer(reader)
     explanations = [explainer.explain(pod.uid) if place < MAX_EXPLAINED else None for place, pod in enumerate(pods)]
     return [
@@ -54,7 +54,7 @@ def pod_rows(reader: ClusterReader, namespace: str | None, uid: str) -> list[Row
 def _pods_with_requests(reader: ClusterReader, namespace: str | None) -> list[PodView]:
     pods = [
         pod
-        for pod in reader.broker.state.cluster.pods.values()
+        for pod in reader.broker.pods.values()
         if namespace in {None, pod.namespace} and pod.phase not in FINISHED and asks_for_devices(pod)
     ]
     return sorted(pods, key=lambda pod: (bool(pod.node), pod.created, pod.namespace, pod.name))
@@ -82,9 +82,9 @@ class _Explainer:
 
 def _row(reader: ClusterReader, pod: PodView, explanation: Explanation | None, *, with_namespace: bool) -> Row:
     state = _state(pod, explanation)
-    key = reader.broker.state.groups.key_of(pod.uid)
+    key = reader.broker.group_of(pod.uid)
     placed = bool(pod.node) or (explanation is not None and explanation.state == "planned")
-    request = reader.broker.state.wish(pod)
+    request = reader.broker.request(pod)
     cells = {
         "namespace": Cell(pod.namespace if with_namespace else "", short=True),
         "pod": Cell(pod.name, short=True),

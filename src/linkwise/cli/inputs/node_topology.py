@@ -22,7 +22,7 @@ __all__ = ["node_source"]
 def node_source(name: str, kubeconfig: Path | None, context: str | None) -> Source:
     """Load the node of that name; a node without link data is incomplete."""
     reader = read_cluster(kubeconfig, context)
-    inventory = reader.broker.state.cluster.stocks[reader.node(name)]
+    inventory = reader.broker.inventories[reader.node(name)]
     if not inventory.devices:
         raise NotFoundError(f"node {name} has no devices")
     facts = tuple(_facts(inventory, device) for device in inventory.devices)

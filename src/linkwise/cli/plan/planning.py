@@ -51,8 +51,8 @@ def cluster_of(on: str | None, fleet: str | None) -> tuple[Broker, float]:
         raise InputError("cluster required: --on FILE, or --fleet dgx1-v100=4")
     broker, now = (Broker(), 0.0) if on is None else load_broker(on)
     if fleet is not None:
-        broker.observe(list(_machines(fleet, broker.state.cluster.nodes)), now)
-    if not broker.state.cluster.nodes:
+        broker.observe(list(_machines(fleet, broker.nodes)), now)
+    if not broker.nodes:
         raise InputError(f"{file_name(on or '')}: contains no nodes")
     return broker, now
 
@@ -65,13 +65,13 @@ def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
         broker.observe(pods, now)
         uid = pods[0].uid
         # Gangs of one bundle are planned only once all of them are observed.
-        bundle = broker.state.groups.bundle_of(broker.state.groups.key_of(uid))
+        bundle = broker.bundle_of(broker.group_of(uid))
         for others in groups if bundle else ():
             if _gang(others[0]) in bundle:
                 broker.observe(others, now)
         # As with a scheduler, filtering the first member creates the plan for all members.
-        broker.filter(pods[0], sorted(broker.state.cluster.nodes), now)
-        while broker.state.groups.key_of(uid) in broker.state.runs:
+        broker.filter(pods[0], sorted(broker.nodes), now)
+        while broker.is_planning(broker.group_of(uid)):
             broker.step(now, STEPS)
         group = explain_group(broker, uid, now)
         if group:

@@ -78,7 +78,7 @@ def _node(console: Console, reader: ClusterReader, explanation: NodeExplanation)
     print_table(console, _devices(node))
     idle = {device.index for device in node.devices if device.healthy and not device.pods}
     _links(console, reader, explanation.name, (), idle)
-    rings = rings_of(reader.broker.state.cluster.stocks[explanation.name])
+    rings = rings_of(reader.broker.inventories[explanation.name])
     if len(rings) > 1:
         counts = idle_by_ring(rings, idle)
         console.print()
@@ -92,7 +92,7 @@ def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> N
     heading, *lines = explanation_lines(explanation)
     console.print(Text(heading, "bold"))
     _sentences(console, lines)
-    if not explanation.node or explanation.node not in reader.broker.state.cluster.stocks or not explanation.devices:
+    if not explanation.node or explanation.node not in reader.broker.inventories or not explanation.devices:
         return
     own = {index for part in explanation.devices for index in part.indices}
     (node,) = inspect_nodes(reader.broker, explanation.node, reader.now)
@@ -138,13 +138,13 @@ def _links(
     console: Console, reader: ClusterReader, name: str, own: Collection[int], available: Collection[int]
 ) -> None:
     """Print the link matrix of a node; rows are positions in its topology, in the order of device indexes."""
-    inventory = reader.broker.state.cluster.stocks[name]
+    inventory = reader.broker.inventories[name]
     topology = inventory.topology
     console.print()
     if topology is None or not (topology.links or topology.bandwidth):
         console.print(f"links: {links_text(inventory) or f'no link data for node {name}'}")
         return
-    positions = reader.broker.state.cluster.index.nodes[name].positions()
+    positions = reader.broker.usage[name].positions()
     at = {device.index: positions[device.id] for device in inventory.devices if device.id in positions}
     marks = Marks({at[index] for index in own if index in at}, {at[index] for index in available if index in at})
     console.print(f"links: {links_text(inventory)}")

@@ -54,7 +54,7 @@ class MemoryNode:
 
 def memory_nodes(reader: ClusterReader, name: str | None) -> list[MemoryNode]:
     """Return the nodes that share memory, by name; print a note if their units differ."""
-    views = reader.broker.state.cluster.nodes
+    views = reader.broker.nodes
     nodes = [
         MemoryNode(node, reader.addresses.get(node.name, "unknown"))
         for node in inspect_nodes(reader.broker, name, reader.now)

@@ -137,7 +137,7 @@ class Stage:
         broker = self.local.broker
 
         def explanation() -> GroupExplanation | None:
-            keys = [key for key in [*broker.state.groups.keys()] if named(key) == (NAMESPACE, name)]
+            keys = [key for key in broker.group_keys() if named(key) == (NAMESPACE, name)]
             answer = explain_group(broker, keys[0], time.time()) if keys else None
             return answer if answer and answer.stage == stage else None
 
@@ -179,7 +179,7 @@ class Stage:
 
     def inventory(self, name: str) -> NodeInventory:
         """A node's devices and links, as the service reads them."""
-        return self.local.broker.state.cluster.stocks[name]
+        return self.local.broker.inventories[name]
 
     def topology(self, name: str) -> Topology:
         """The links between a node's devices."""
@@ -198,10 +198,10 @@ class Stage:
         return explanation_lines(explanation)
 
     def _is_synced(self) -> bool:
-        cluster, node_cache = self.local.broker.state.cluster, self.local.cluster.scheduler.node_cache
+        broker, node_cache = self.local.broker, self.local.cluster.scheduler.node_cache
         names = {node.name for node in self.store.list("nodes").items}
-        return names == set(cluster.nodes) == set(node_cache.nodes) and all(
-            cluster.objects.get(inventory.name, {}).get("DeviceInventory") == inventory.data
+        return names == set(broker.nodes) == set(node_cache.nodes) and all(
+            broker.node_object(inventory.name, "DeviceInventory") == inventory.data
             for inventory in self.store.list(INVENTORIES).items
         )
 

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.pods import FINISHED
 from linkwise.embedded.runtime import follow
 from linkwise.embedded.scheduler.nodes import NodeCache, pod_info
 from linkwise.embedded.scheduler.queue import SchedulingQueue
+from linkwise.model.views import FINISHED
 from linkwise.wire.kubernetes.objects import decode_node, decode_pod
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ class Checks:
         return f"; {decision.pod} waits: {dict(decision.reasons)}" if not decision.node else f"; {decision}"
 
     def _node(self, name: str) -> Node:
-        nodes = self.runner.broker.state.cluster.index.nodes
+        nodes = self.runner.broker.usage
         if name not in nodes:
             raise InputError(f"there is no node {name!r}; {', '.join(nodes)} are")
         return nodes[name]
@@ -139,7 +139,7 @@ class Checks:
 
     def drift(self, _: object) -> list[str]:
         """Which kinds of disagreement there are."""
-        return [drift.kind for found in self.runner.broker.state.cluster.drift.values() for drift in found]
+        return [drift.kind for found in self.runner.broker.drift.values() for drift in found]
 
 
 EXPECTED: Final[dict[str, Callable[[Checks, Any], object]]] = {

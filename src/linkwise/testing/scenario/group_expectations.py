@@ -42,8 +42,8 @@ class Cast:
 
     def key(self, name: str) -> str:
         """What the book of groups calls it."""
-        book = self.runner.broker.state.groups
-        keys = dict.fromkeys(filter(None, (book.key_of(self.pods[member].uid) for member in self.names(name))))
+        broker = self.runner.broker
+        keys = dict.fromkeys(filter(None, (broker.group_of(self.pods[member].uid) for member in self.names(name))))
         return next(iter(keys), "")
 
     def nodes(self, wanted: Mapping[str, object]) -> dict[str, object]:
@@ -69,21 +69,21 @@ class Cast:
         return sorted({index for entry in entries for index in self._indices(entry, entry.grant.offer.devices)})
 
     def _indices(self, entry: Entry, devices: Iterable[str]) -> list[int]:
-        known = {device.id: device.index for device in self.runner.broker.state.cluster.index.nodes[entry.node].devices}
-        stock = self.runner.broker.state.cluster.stocks[entry.node]
+        known = {device.id: device.index for device in self.runner.broker.usage[entry.node].devices}
+        stock = self.runner.broker.inventories[entry.node]
         return sorted(known[device] for device in resolved(stock, devices))
 
     def bottleneck(self, name: str) -> float | str:
         """The slowest link among the devices given, by each node's own samples; `none` where no two are on one node."""
         nodes: dict[str, set[str]] = {}
         for entry in self._entries(name):
-            stock = self.runner.broker.state.cluster.stocks[entry.node]
+            stock = self.runner.broker.inventories[entry.node]
             nodes.setdefault(entry.node, set()).update(resolved(stock, entry.grant.offer.devices))
         slowest = min((self._slowest(node, devices) for node, devices in nodes.items()), default=float("inf"))
         return "none" if isinf(slowest) else round(slowest, 2)
 
     def _slowest(self, name: str, devices: set[str]) -> float:
-        node = self.runner.broker.state.cluster.index.nodes[name]
+        node = self.runner.broker.usage[name]
         places, topology = node.positions(), node.topology
         if topology is None:
             return 0.0 if len(devices) > 1 else float("inf")
@@ -101,16 +101,16 @@ class Cast:
 
     def told(self, name: str) -> str:
         """Why the group is not planned, in full."""
-        short = self.runner.broker.state.groups.short.get(self.key(name))
-        return refusal(short.reason) if short else NOTHING
+        shortage = self.runner.broker.shortage(self.key(name))
+        return refusal(shortage) if shortage else NOTHING
 
     def _there(self, name: str) -> list[PodView]:
         found = (self.runner.pod(self.pods[member].uid) for member in self.names(name))
         return [pod for pod in found if pod]
 
     def _entries(self, name: str) -> list[Entry]:
-        ledger = self.runner.broker.state.cluster.ledger
-        found = (ledger.get(self.pods[member].uid) for member in self.names(name))
+        broker = self.runner.broker
+        found = (broker.entry(self.pods[member].uid) for member in self.names(name))
         return [entry for entry in found if entry and entry.state != "PLANNED"]
 
 
@@ -128,9 +128,9 @@ def group_waits(decisions: Mapping[str, Decision], wanted: object) -> object:
 def held_by_plans(runner: Runner) -> dict[str, list[int]] | str:
     """Indices of the devices that plans hold, by node."""
     found: dict[str, list[int]] = {}
-    for entry in runner.broker.state.cluster.ledger.entries():
+    for entry in runner.broker.entries():
         if entry.state == "PLANNED":
-            known = {device.id: device.index for device in runner.broker.state.cluster.index.nodes[entry.node].devices}
+            known = {device.id: device.index for device in runner.broker.usage[entry.node].devices}
             found.setdefault(entry.node, []).extend(known[device] for device in entry.grant.offer.devices)
     return {node: sorted(indices) for node, indices in sorted(found.items())} or NOTHING
 

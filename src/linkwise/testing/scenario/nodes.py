@@ -84,13 +84,13 @@ class Nodes:
 
     def node(self, name: str) -> NodeView:
         """The node as the cluster has it."""
-        found = self.runner.broker.state.cluster.nodes.get(name)
+        found = self.runner.broker.nodes.get(name)
         if found is None:
             raise InputError(f"there is no node {name!r}; {', '.join(self.nodes)} are")
         return found
 
     def _with_use(self, sight: NodeObject) -> NodeObject:
-        ids = {device.index: device.id for device in self.runner.broker.state.cluster.index.nodes[sight.node].devices}
+        ids = {device.index: device.id for device in self.runner.broker.usage[sight.node].devices}
         used = [
             {"podUID": uid, "devices": [ids[index] for index in indices]}
             for uid, indices in self.given_out.get(sight.node, {}).items()

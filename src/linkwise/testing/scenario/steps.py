@@ -119,7 +119,7 @@ class Play(Nodes):
         """Which devices a node's agent would hand out, of those that kubelet has left."""
         words = only(raw, {"node", "available", "required", "size"}, "prefer")
         node = self.node(named(words, "node", "prefer")).name
-        ids = [device.id for device in self.runner.broker.state.cluster.index.nodes[node].devices]
+        ids = [device.id for device in self.runner.broker.usage[node].devices]
         available, required = ([ids[index] for index in words.get(key, ())] for key in ("available", "required"))
         chosen = self.runner.broker.preferred(node, available or ids, required, words["size"], self.runner.now)
         return [ids.index(device) for device in chosen]
@@ -149,7 +149,7 @@ class Play(Nodes):
         if self._born[pod.uid] > 1:  # one of that name was there before
             pod = replace(pod, uid=f"{pod.uid}+{self._born[pod.uid]}")
         if "holds" in words:
-            pod = held(self.runner.broker.state, pod, named(words, "node", "pod"), words["holds"], self.runner.now)
+            pod = held(self.runner.broker, pod, named(words, "node", "pod"), words["holds"], self.runner.now)
         elif "node" in words:
             pod = replace(pod, node=words["node"], phase="Running")
         self.pods[pod.name] = self.pods[f"{pod.namespace}/{pod.name}"] = pod

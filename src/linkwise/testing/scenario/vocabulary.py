@@ -22,7 +22,7 @@ from linkwise.wire.kubernetes.objects import node_view, pod_view
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.state import State
+    from linkwise.broker.view import BrokerView
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.device import Device
     from linkwise.model.views import PodView
@@ -149,12 +149,12 @@ def _pod(words: Words) -> Words:
     }
 
 
-def held(state: State, pod: PodView, node: str, indices: Iterable[int], now: float) -> PodView:
+def held(broker: BrokerView, pod: PodView, node: str, indices: Iterable[int], now: float) -> PodView:
     """The pod as it is after these devices of the node were given to it, with all that would be written on it."""
-    wish = state.wish(pod)
+    wish = broker.request(pod)
     if wish.ask is None:
         raise InputError(f"pod {pod.name}: it asks for no devices and can't hold any")
-    devices = {device.index: device for device in _devices(state, node)}
+    devices = {device.index: device for device in _devices(broker, node)}
     left, parts = [devices[index].id for index in indices], list[Part]()
     for found in wish.ask.containers:
         count = found.devices or 1
@@ -183,10 +183,10 @@ def taken_pods(view: NodeView, taken: object) -> list[Words]:
     return [{"name": f"on-{view.name}", "asks": asks, "node": view.name, "holds": taken}] if taken else []
 
 
-def _devices(state: State, node: str) -> tuple[Device, ...]:
-    if node not in state.cluster.index.nodes:
+def _devices(broker: BrokerView, node: str) -> tuple[Device, ...]:
+    if node not in broker.usage:
         raise InputError(f"node {node} is not there")
-    return state.cluster.index.nodes[node].devices
+    return broker.usage[node].devices
 
 
 def _document(raw: object, what: str) -> Words:
