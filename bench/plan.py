@@ -14,8 +14,8 @@ from rich.table import Table
 
 from clusters import node_names, noisy
 from linkwise.broker.broker import Broker
+from linkwise.broker.group_registry import GroupView
 from linkwise.broker.groups.planning import start
-from linkwise.broker.groups.registry import GroupView
 from linkwise.broker.sample_nodes import fleet_node, machine_devices
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.ask import Group

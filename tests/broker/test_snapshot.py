@@ -109,15 +109,15 @@ def test_an_effect_that_nobody_knows_is_an_input_error() -> None:
 # remember more must decide which of the two that is.
 REMEMBERED = {
     "state": {
-        *("settings", "asked", "late", "cluster", "pending", "waiting", "writer", "groups", "unseen"),
+        *("settings", "asked", "outbox", "cluster", "offers", "unschedulable", "writer", "groups", "unobserved"),
         *("policies", "hosts", "runs"),
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "known", "ledger", "_changed", "_moved"),
         *(
-            "wishes",
+            "requests",
             "unready",
-            "stocks",
+            "inventories",
             "index",
             "drift",
             "drifted",
@@ -135,10 +135,11 @@ REMEMBERED = {
     },
     "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
     "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "touched")},
-    "state.pending": {"_entries", "_attempts", "_offered", "freed", *("_by_node", "_offers")},
-    "state.waiting": {"_refused", "_woken", "_passed", "freed", *("_lines",)},
-    "state.unseen": {"asked", "refused", "shown"},
+    "state.offers": {"_entries", "_attempts", "_offered", "freed", *("_by_node", "_offers")},
+    "state.unschedulable": {"_refused", "_woken", "_passed", "freed", *("_lines",)},
+    "state.unobserved": {"asked", "refused", "shown"},
     "state.writer": {"_last"},
+    "state.outbox": {"_effects"},
 }
 
 

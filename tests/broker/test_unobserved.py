@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.unobserved import KEPT, UNSEEN, forget_unseen
+from linkwise.broker.unobserved import forget_unseen
+from linkwise.engine.queue.unobserved import MAX_UNOBSERVED, UNOBSERVED_TIME
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod
 from support.state import state_of
 
@@ -21,9 +22,9 @@ NOW = 100.0
 def left(broker: Broker) -> list[object]:
     """All that is kept in mind of pods that asked."""
     state = state_of(broker)
-    pending, unseen = state.pending, state.unseen
+    pending, unseen = state.offers, state.unobserved
     asked = [*state.asked, *unseen.asked, *unseen.refused, *unseen.shown]
-    return [*asked, *state.waiting.pods(), *pending.entries(), *pending.all_attempts(), *pending.offered()]
+    return [*asked, *state.unschedulable.pods(), *pending.entries(), *pending.all_attempts(), *pending.offered()]
 
 
 def ask(broker: Broker, pod: PodView, now: float = NOW) -> list[str]:
@@ -32,15 +33,15 @@ def ask(broker: Broker, pod: PodView, now: float = NOW) -> list[str]:
 
 def test_asks_of_pods_that_do_not_exist_are_kept_up_to_a_number_and_for_a_while() -> None:
     broker = broker_of(FakeNode("n", count=1))
-    for number in range(UNSEEN + 2000):  # the first is offered the node, and all others are refused
+    for number in range(MAX_UNOBSERVED + 2000):  # the first is offered the node, and all others are refused
         ask(broker, device_pod(f"made-up-{number}", created=-number))
     broker.step(NOW + 2.0)
     state = state_of(broker)
-    assert len(state.asked) == len(state.unseen.asked) == UNSEEN
-    assert len(state.waiting) == 0
+    assert len(state.asked) == len(state.unobserved.asked) == MAX_UNOBSERVED
+    assert len(state.unschedulable) == 0
     assert next(iter(state.asked)) == "uid-made-up-2000"
-    assert broker.next_deadline() == NOW + KEPT
-    broker.step(NOW + KEPT)
+    assert broker.next_deadline() == NOW + UNOBSERVED_TIME
+    broker.step(NOW + UNOBSERVED_TIME)
     assert left(broker) == []
     assert broker.next_deadline() is None
 
@@ -49,8 +50,8 @@ def test_offers_to_pods_that_do_not_exist_are_forgotten_as_well() -> None:
     broker = broker_of(FakeNode("n", count=1))
     for number in range(3000):
         assert ask(broker, device_pod(f"made-up-{number}"), NOW + 3.0 * number) == ["n"]
-    assert len(state_of(broker).asked) == KEPT // 3
-    broker.step(NOW + 9000.0 + KEPT)
+    assert len(state_of(broker).asked) == UNOBSERVED_TIME // 3
+    broker.step(NOW + 9000.0 + UNOBSERVED_TIME)
     assert left(broker) == []
 
 
@@ -59,14 +60,14 @@ def test_who_asks_again_is_kept_for_longer() -> None:
     ask(broker, device_pod("a"))
     ask(broker, device_pod("b"))
     ask(broker, device_pod("a"), NOW + 50.0)
-    broker.step(NOW + KEPT)
+    broker.step(NOW + UNOBSERVED_TIME)
     assert list(state_of(broker).asked) == ["uid-a"]
 
 
 def test_what_a_pod_says_of_its_age_does_not_keep_it() -> None:
     broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("made-up", created=1e12))
-    broker.step(NOW + KEPT)
+    broker.step(NOW + UNOBSERVED_TIME)
     assert left(broker) == []
 
 
@@ -74,9 +75,9 @@ def test_who_is_seen_is_not_forgotten() -> None:
     broker, pod = broker_of(FakeNode("n", count=1)), device_pod("a", 2)
     ask(broker, pod)
     broker.observe([pod], NOW + 1.0)
-    broker.step(NOW + 10 * KEPT)
+    broker.step(NOW + 10 * UNOBSERVED_TIME)
     assert list(state_of(broker).asked) == ["uid-a"]
-    assert [refused.pod for refused in state_of(broker).waiting.pods()] == ["uid-a"]
+    assert [refused.pod for refused in state_of(broker).unschedulable.pods()] == ["uid-a"]
     assert broker.next_deadline() is None
 
 
@@ -89,17 +90,17 @@ def test_who_is_seen_or_promised_something_is_kept_and_of_the_others_who_asked_l
     forget_unseen(state_of(broker), NOW, most=3)
     kept = [pods[number].uid for number in (0, 1, 5, 6, 7)]
     assert sorted(state_of(broker).asked) == kept
-    assert {refused.pod for refused in state_of(broker).waiting.pods()} <= set(kept)
+    assert {refused.pod for refused in state_of(broker).unschedulable.pods()} <= set(kept)
 
 
 def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_over() -> None:
     broker, pod = broker_of(FakeNode("n", count=1)), device_pod("a")
     ask(broker, pod)
     (bound,) = binds(broker.bind(pod.uid, "n", NOW).effects)
-    broker.step(NOW + KEPT)
+    broker.step(NOW + UNOBSERVED_TIME)
     assert list(state_of(broker).asked) == ["uid-a"]
-    broker.outcome(bound, "refused", NOW + KEPT)
-    broker.step(NOW + 2 * KEPT)
+    broker.outcome(bound, "refused", NOW + UNOBSERVED_TIME)
+    broker.step(NOW + 2 * UNOBSERVED_TIME)
     assert left(broker) == []
 
 
@@ -108,18 +109,18 @@ def test_a_clock_that_is_set_back_keeps_nobody_for_longer_and_loses_nobody() -> 
     ask(broker, device_pod("a"), NOW + 3600.0)
     broker.step(NOW)
     assert list(state_of(broker).asked) == ["uid-a"]
-    assert broker.next_deadline() == NOW + KEPT
-    broker.step(NOW + KEPT)
+    assert broker.next_deadline() == NOW + UNOBSERVED_TIME
+    broker.step(NOW + UNOBSERVED_TIME)
     assert left(broker) == []
 
 
 def test_a_pod_that_is_forgotten_and_real_after_all_is_bound_when_it_is_seen() -> None:
     broker, pod = broker_of(FakeNode("n", count=2)), device_pod("real")
     ask(broker, pod)
-    broker.step(NOW + KEPT)
-    assert "not seen yet" in broker.bind(pod.uid, "n", NOW + KEPT).error
-    broker.observe([pod], NOW + KEPT)
-    assert broker.bind(pod.uid, "n", NOW + KEPT).error == ""
+    broker.step(NOW + UNOBSERVED_TIME)
+    assert "not seen yet" in broker.bind(pod.uid, "n", NOW + UNOBSERVED_TIME).error
+    broker.observe([pod], NOW + UNOBSERVED_TIME)
+    assert broker.bind(pod.uid, "n", NOW + UNOBSERVED_TIME).error == ""
 
 
 @pytest.mark.parametrize("shown", [False, True])
@@ -134,7 +135,7 @@ def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
     room = FakeNode("n", count=2).sights()
     assert other.observe(room, NOW + 1.0) == broker.observe(room, NOW + 1.0)
     for each in (broker, other):
-        each.step(NOW + KEPT)
+        each.step(NOW + UNOBSERVED_TIME)
         assert sorted(state_of(each).asked) == (["uid-a", "uid-b"] if shown else ["uid-a"])
 
 
@@ -144,4 +145,4 @@ def test_of_a_snapshot_that_does_not_tell_all_asked_when_it_was_taken() -> None:
     taken = broker.snapshot(NOW + 5.0)
     assert taken.kept is not None
     other = Broker.restore(replace(taken, kept=replace(taken.kept, unseen={})))
-    assert other.next_deadline() == NOW + 5.0 + KEPT
+    assert other.next_deadline() == NOW + 5.0 + UNOBSERVED_TIME

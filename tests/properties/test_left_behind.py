@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STEPS = 60
 LATER = 1e6  # seconds; all that ends by the clock has ended
 BOUNDED = (
-    *(".hosts", ".cluster.index._tables", ".cluster.index._log", ".cluster.wishes._known", ".cluster.known.gone"),
+    *(".hosts", ".cluster.index._tables", ".cluster.index._log", ".cluster.requests._known", ".cluster.known.gone"),
     ".groups.homes",
 )
 """what is remembered to save work, or to know old news, and never grows beyond a limit of its own"""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from linkwise.broker.groups.lifecycle import next_alarm
 from linkwise.broker.groups.planning_runs import advance_plans
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
+from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
 from linkwise.broker.scheduling.bind import bind, outcome
 from linkwise.broker.scheduling.filter import filter_nodes, prioritize
 from linkwise.broker.scheduling.queries import admit, dry_plan, dry_run, preempt, preferred
@@ -50,12 +50,12 @@ class Broker(BrokerView):
 
     def see(self, sights: Iterable[WatchEvent]) -> None:
         """Take in a page of a list; what follows is worked out when something is observed or asked."""
-        self._state.see(sights)
+        observe(self._state, sights)
 
     def observe(self, sights: Iterable[WatchEvent], now: float) -> tuple[Effect, ...]:
         """Take in what a watch shows; the order of different objects does not matter."""
-        self._state.see(sights)
-        return self._state.reconcile(now)
+        observe(self._state, sights)
+        return reconcile(self._state, now)
 
     def admit(self, pod: PodView) -> Admission:
         """Whether what the pod asks for makes sense to any node at all."""
@@ -79,19 +79,19 @@ class Broker(BrokerView):
 
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]], now: float) -> dict[str, Sequence[str]]:
         """Those of the nodes on which evicting the pods named, by UID, would serve the ask."""
-        self._state.quiet_turn(now)
+        reconcile_later(self._state, now)
         return preempt(self._state, pod, victims)
 
     def preferred(
         self, node: str, available: Sequence[str], required: Sequence[str], size: int, now: float
     ) -> tuple[str, ...]:
         """Which of its available devices a node should hand out."""
-        self._state.quiet_turn(now)
+        reconcile_later(self._state, now)
         return preferred(self._state, node, available, required, size)
 
     def dry_run(self, pod: PodView, now: float, names: Sequence[str] | None = None) -> DryRun:
         """Where the pod would go now, by devices and by all else that a node must have."""
-        self._state.quiet_turn(now)
+        reconcile_later(self._state, now)
         return dry_run(self._state, pod, names)
 
     def state_at(self, now: float) -> State:
@@ -99,12 +99,12 @@ class Broker(BrokerView):
 
         Effects of the reconciliation are returned by the next verb that returns effects.
         """
-        self._state.quiet_turn(now)
+        reconcile_later(self._state, now)
         return self._state
 
     def dry_plan(self, pods: Sequence[PodView], now: float) -> Plan | None:
         """Where these pods would go as one group; None if too few of them fit."""
-        self._state.quiet_turn(now)
+        reconcile_later(self._state, now)
         return dry_plan(self._state, pods)
 
     def book(self, uid: str, node: str, now: float) -> BindAnswer:
@@ -116,7 +116,7 @@ class Broker(BrokerView):
         entry = self._state.cluster.ledger.get(uid)
         for serial in entry.open if entry and entry.state == "ASSUMED" else ():  # it may have been booked again
             self._state.cluster.ledger.outcome(uid, serial, "refused")
-        return self._state.reconcile(now)
+        return reconcile(self._state, now)
 
     def prepare(self, nodes: int) -> bool:
         """Work out what follows from what was seen of so many nodes; whether more are left."""
@@ -124,9 +124,9 @@ class Broker(BrokerView):
 
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
         """Work ahead for so many steps: whatever is due, then tables that have not caught up."""
-        effects = self._state.reconcile(now)
+        effects = reconcile(self._state, now)
         self._state.cluster.index.work_ahead(budget)
-        return (*effects, *advance_plans(self._state, now, budget), *self._state.take_late())
+        return (*effects, *advance_plans(self._state, now, budget), *self._state.outbox.drain())
 
     def unanswered(self) -> tuple[Effect, ...]:
         """Whom to wake when everything was listed: pods that wait and never asked here, since others may have refused them."""
@@ -139,7 +139,7 @@ class Broker(BrokerView):
     def not_evicted(self, uid: str, now: float) -> tuple[Effect, ...]:
         """An eviction could not be carried out, or was not wanted any more when its turn came."""
         not_evicted(self._state, uid)
-        return self._state.reconcile(now)
+        return reconcile(self._state, now)
 
     def snapshot(self, now: float) -> Snapshot:
         """All that answers depend on, as a value."""
@@ -154,7 +154,4 @@ class Broker(BrokerView):
 
     def next_deadline(self) -> float | None:
         """When `step` is due, if nothing happens before; 0 if something is left to do now."""
-        if self._state.busy():
-            return 0.0
-        due = (self._state.pending.next_expiry(), next_alarm(self._state), self._state.unseen.next_end())
-        return min((time for time in due if time is not None), default=None)
+        return next_deadline(self._state)

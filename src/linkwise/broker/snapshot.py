@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Annotate, Event, Evict, Wake
-from linkwise.broker.groups.registry import HeldPlan, Shortage
+from linkwise.broker.group_registry import HeldPlan, Shortage
+from linkwise.broker.reconcile import observe, reconcile
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.planning.planner import Level
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.groups.registry import GroupRegistry
+    from linkwise.broker.group_registry import GroupRegistry
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.index.node_index import Query
@@ -80,13 +81,13 @@ def restore(state: State, snapshot: Snapshot) -> None:
     """Make a new state what the snapshot holds."""
     kept = snapshot.kept
     if kept is None:
-        state.see(sights_of(snapshot))
-        state.reconcile(snapshot.now)
+        observe(state, sights_of(snapshot))
+        reconcile(state, snapshot.now)
         return
     state.cluster.restore(snapshot, kept)
     state.asked = {pod.uid: pod for pod in kept.asked}
     _restore_unseen(state, snapshot.now, kept.unseen)
-    state.pending.restore(
+    state.offers.restore(
         [OpenOffer(found.pod, _wanted(state, found.pod), found.nodes, found.expires) for found in kept.pending],
         {pod: FailedOffers(frozenset(tried.nodes), tried.rounds) for pod, tried in kept.tried.items()},
         kept.offered,
@@ -95,13 +96,13 @@ def restore(state: State, snapshot: Snapshot) -> None:
     for uid in kept.refused:
         wanted, pod = _wanted(state, uid), state.asked[uid]
         state.note_refused(UnschedulablePod(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
-    state.waiting.restore(kept.woken, kept.passed, kept.left)
+    state.unschedulable.restore(kept.woken, kept.passed, kept.left)
     state.writer.restore(kept.times)
     restore_groups(state.groups, snapshot.pods, kept.groups, by_owner=state.settings.group.by_owner)
     state.cluster.settle()
     state.cluster.drifted.clear()  # none of it is news
     state.cluster.restocked.clear()
-    state.late = tuple(map(_effect, kept.late))
+    state.outbox.add(map(_effect, kept.late))
 
 
 def sights_of(snapshot: Snapshot) -> Iterator[WatchEvent]:
@@ -115,9 +116,9 @@ def sights_of(snapshot: Snapshot) -> Iterator[WatchEvent]:
 
 
 def _kept(state: State, now: float) -> BrokerState:
-    pending, ledger = state.pending, state.cluster.ledger
+    pending, ledger = state.offers, state.cluster.ledger
     gone, changed, moved = state.cluster.remembered()
-    woken, passed, left = state.waiting.remembered()
+    woken, passed, left = state.unschedulable.remembered()
     return BrokerState(
         entries=tuple(sorted(ledger.entries(), key=lambda entry: (entry.created, entry.pod))),
         serial=ledger.serial,
@@ -130,8 +131,8 @@ def _kept(state: State, now: float) -> BrokerState:
             if tried.rounds
         },
         freed=tuple(pending.freed),
-        unseen=dict(state.unseen.asked),
-        refused=tuple(sorted((*state.unseen.refused, *(refused.pod for refused in state.waiting.pods())))),
+        unseen=dict(state.unobserved.asked),
+        refused=tuple(sorted((*state.unobserved.refused, *(refused.pod for refused in state.unschedulable.pods())))),
         woken=woken,
         passed=passed,
         left=left,
@@ -139,7 +140,7 @@ def _kept(state: State, now: float) -> BrokerState:
         gone=gone,
         changed=dict(sorted(changed.items())),
         moved={pod: (drift.node, drift.believed[0]) for pod, drift in sorted(moved.items())},
-        late=tuple(EffectKept(type(effect).__name__, asdict(effect)) for effect in state.late),
+        late=tuple(EffectKept(type(effect).__name__, asdict(effect)) for effect in state.outbox.effects()),
         groups=groups_kept(state.groups, state.runs, now),
     )
 
@@ -149,8 +150,8 @@ def _restore_unseen(state: State, now: float, times: Mapping[str, float]) -> Non
     if unknown := sorted(times.keys() - state.asked.keys()):
         raise InputError(f"pod {unknown[0]} was not seen, and no pod that asked has this UID")
     seen = state.cluster.pods
-    state.unseen.asked = dict(times) | {uid: now for uid in state.asked if uid not in seen and uid not in times}
-    state.unseen.shown = {uid: None for uid in times if uid in seen}
+    state.unobserved.asked = dict(times) | {uid: now for uid in state.asked if uid not in seen and uid not in times}
+    state.unobserved.shown = {uid: None for uid in times if uid in seen}
 
 
 def _effect(kept: EffectKept) -> Effect:
@@ -162,7 +163,7 @@ def _effect(kept: EffectKept) -> Effect:
 
 def _wanted(state: State, uid: str) -> Query:
     pod = state.asked.get(uid)
-    wanted = state.wanted(state.wish(pod)) if pod else None
+    wanted = state.query(pod) if pod else None
     if wanted is None:
         raise InputError(
             f"pod {uid} was offered nodes or refused, and no pod that asked has this UID and wants devices"

@@ -1,23 +1,21 @@
-"""Pods that asked and that the watch has not shown: newer than the watch, or made up by whoever asked.
+"""Pods known to only one side: asked about before the watch delivered them, or observed and never asked about.
 
-The first are seen within moments, and are tried again then if there is a chance for them. The others never are: nobody
-else waits for them, nothing is held for a group that they name, and they are forgotten after a while.
+A pod that is newer than the watch is observed within moments, and is tried again then if it may fit. One that the caller
+made up never is: no other pod waits for it, no plan reserves devices for a group that it names, and it is forgotten.
 
-Pods that wait for a node and never asked here: whoever was asked before may have refused them, and is no more.
-
-kube-scheduler tries a pod again that an extender refused when something in the cluster changes that it knows of, or after
-five minutes. Who is not remembered as refused would not be woken for anything that only we know of.
+A pending pod that was never asked about may have been refused by a previous instance of the service. kube-scheduler tries
+it again after a change that it knows of, or after five minutes; it is woken at start, because we may know of more.
 """
-# Joined from unseen, unanswered: one docstring for all.
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import Wake
 from linkwise.engine.index.lookup import choices
+from linkwise.engine.queue.unobserved import MAX_UNOBSERVED
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
@@ -33,9 +31,6 @@ if TYPE_CHECKING:
     """a pod as it is seen, and what it was refused before"""
 
 __all__ = [
-    "KEPT",
-    "UNSEEN",
-    "UnobservedPods",
     "forget_unseen",
     "take_shown",
     "unanswered",
@@ -43,50 +38,19 @@ __all__ = [
     "wake_shown",
 ]
 
-UNSEEN: Final = 10_000
-"""pods that are kept though nobody has seen them"""
-KEPT: Final = 90.0  # seconds
-"""for how long; a watch that has gone silent is begun anew after a minute"""
-
-
-class UnobservedPods:
-    """Those pods by UID."""
-
-    def __init__(self) -> None:
-        self.asked: dict[str, float] = {}
-        """when each asked; who did so longest ago comes first"""
-        self.refused: dict[str, UnschedulablePod] = {}
-        """those that were told that nothing fits: once they are seen they stand in line"""
-        self.shown: dict[str, None] = {}
-        """those that were seen since this was last emptied"""
-
-    def note(self, uid: str, now: float) -> None:
-        """The pod asks."""
-        self.drop(uid)
-        self.asked[uid] = now
-
-    def drop(self, uid: str) -> None:
-        """The pod was seen, or is forgotten."""
-        for book in (self.asked, self.refused, self.shown):
-            book.pop(uid, None)
-
-    def next_end(self) -> float | None:
-        """When the next one is to be forgotten."""
-        return next(iter(self.asked.values())) + KEPT if self.asked else None
-
 
 def unseen_member(state: State, pod: PodView) -> bool:
     """Whether a pod names a group and was not seen: members are known from the watch, or anybody could make some up."""
     known = state.cluster.known
-    return bool(pod.uid and pod.uid not in known.views and not known.settled(pod.uid) and state.wish(pod).group)
+    return bool(pod.uid and pod.uid not in known.views and not known.settled(pod.uid) and state.request(pod).group)
 
 
-def forget_unseen(state: State, now: float, most: int = UNSEEN) -> None:
+def forget_unseen(state: State, now: float, most: int = MAX_UNOBSERVED) -> None:
     """Forget who asked too long ago, or before too many others; who was promised something is looked at again later.
 
     One that is real after all asks again, or is bound when it is seen.
     """
-    unseen = state.unseen
+    unseen = state.unobserved
     if unseen.asked and next(reversed(unseen.asked.values())) > now:  # the clock was set back
         unseen.asked = {uid: min(asked, now) for uid, asked in unseen.asked.items()}
     for uid in list(islice(unseen.asked, max(0, len(unseen.asked) - most))):
@@ -97,7 +61,7 @@ def forget_unseen(state: State, now: float, most: int = UNSEEN) -> None:
 
 def _forget(state: State, uid: str, now: float) -> None:
     if state.cluster.ledger.get(uid):
-        state.unseen.note(uid, now)
+        state.unobserved.note(uid, now)
     else:
         state.forget(uid)
 
@@ -107,13 +71,13 @@ def take_shown(state: State) -> list[Shown]:
 
     Unless a bind followed from an offer before: who was promised devices waits for none.
     """
-    unseen, pods = state.unseen, [state.cluster.pods[uid] for uid in state.unseen.shown]
+    unseen, pods = state.unobserved, [state.cluster.pods[uid] for uid in state.unobserved.shown]
     pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
     shown = [(pod, unseen.refused.get(pod.uid)) for pod in pods]
     for pod, refused in shown:
         unseen.drop(pod.uid)
         if refused and not state.groups.key_of(pod.uid) and not _promised(state, pod):
-            state.waiting.put(refused)
+            state.unschedulable.put(refused)
     return shown
 
 
@@ -138,7 +102,7 @@ def _promised(state: State, pod: PodView) -> bool:
 
 def _in_a_group(state: State, pod: PodView) -> bool:
     """Whether the pod is a member of a group, or said so when it asked."""
-    return bool(state.groups.key_of(pod.uid) or state.wish(state.asked[pod.uid]).group)
+    return bool(state.groups.key_of(pod.uid) or state.request(state.asked[pod.uid]).group)
 
 
 def _fits(state: State, wanted: Query) -> bool:

@@ -65,8 +65,8 @@ class BrokerView:
             nodes=len(state.cluster.nodes),
             pods=len(state.cluster.pods),
             grants=sum(1 for _ in state.cluster.ledger.entries()),
-            unschedulable=len(state.waiting),
-            offered=len(state.pending.entries()),
+            unschedulable=len(state.unschedulable),
+            offered=len(state.offers.entries()),
             plans=len(state.groups.plans),
         )
 
@@ -80,7 +80,7 @@ class BrokerView:
     @property
     def inventories(self) -> Mapping[str, NodeInventory]:
         """Devices and links of each node, merged from all sources."""
-        return self._state.cluster.stocks
+        return self._state.cluster.inventories
 
     @property
     def usage(self) -> Mapping[str, Node]:
@@ -121,7 +121,7 @@ class BrokerView:
 
     def request(self, pod: PodView) -> PodRequest:
         """What the pod requests: devices, policy and group."""
-        return self._state.wish(pod)
+        return self._state.request(pod)
 
     def entry(self, uid: str) -> Entry | None:
         """The pod's entry in the ledger."""
@@ -142,13 +142,13 @@ class BrokerView:
 
     def misfits(self, pod: PodView) -> dict[str, Reason]:
         """Nodes that kube-scheduler's own filters reject for the pod, with the first reason."""
-        demand = needed_by(self._state, pod)
-        reasons = ((name, misfit(self._state, pod, demand, name)) for name in self.nodes)
+        demand = needed_by(self._state.cluster, pod)
+        reasons = ((name, misfit(self._state.cluster, pod, demand, name)) for name in self.nodes)
         return {name: reason for name, reason in reasons if reason}
 
     def score(self, pod: PodView, node: str) -> tuple[str, dict[str, int]]:
         """The policy of a pod, and the terms of its score on a node; empty if it requests no devices."""
-        query = self._state.wanted(self._state.wish(pod))
+        query = self._state.query(pod)
         if query is None:
             return "", {}
         terms = choices(self._state.cluster.index, query).scores((node,)).get(node, ())

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from linkwise.broker.broker import Broker
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.engine.planning.planner import Level
@@ -145,7 +145,7 @@ def _of_fewer(state: State, found: GroupView) -> Plan | None:
 
 
 def _policy(state: State, found: GroupView) -> str:
-    wishes = (state.wish(pod) for pod in (*found.waiting, *found.bound))
+    wishes = (state.request(pod) for pod in (*found.waiting, *found.bound))
     return next((wish.policy for wish in wishes if wish.ask), "")
 
 
@@ -153,7 +153,7 @@ def _notes(state: State, found: GroupView) -> tuple[str, ...]:
     """What is wrong with what members say, each thing once."""
     said: dict[str, list[str]] = {}
     for pod in found.waiting:
-        wish, wanted = state.wish(pod), state.wanted(state.wish(pod))
+        wish, wanted = state.request(pod), state.query(pod)
         refused = wanted.policy.admit(wanted.ask) if wanted else None
         sentences = [f"{problem.key}: {problem.sentence}" for problem in wish.problems]
         for sentence in (*sentences, *([refusal(refused)] if refused else ())):
@@ -234,7 +234,7 @@ def _host(state: State, name: str, members: Sequence[ToldMember]) -> GroupNode:
 
 def _bound(state: State, pod: PodView) -> ToldMember:
     entry = state.cluster.ledger.get(pod.uid)
-    stock = state.cluster.stocks.get(entry.node) if entry else None
+    stock = state.cluster.inventories.get(entry.node) if entry else None
     parts = parts_held(stock, entry) if stock and entry else entry.grant.offer.parts if entry else ()
     told = _placed(state, _nowhere(state, pod), pod.node, parts)
     under_way = entry is not None and entry.state == "ASSUMED"
@@ -266,5 +266,5 @@ def _placed(state: State, told: ToldMember, name: str, parts: tuple[Part, ...]) 
 
 
 def _nowhere(state: State, pod: PodView) -> ToldMember:
-    ask = state.wish(pod).ask
+    ask = state.request(pod).ask
     return ToldMember(pod.uid, pod_name(pod), "waiting", ask.devices if ask else 0)

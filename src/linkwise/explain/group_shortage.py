@@ -23,7 +23,7 @@ from linkwise.explain.survey import against_all, survey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.groups.what_if import WhatIf
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry
@@ -207,7 +207,7 @@ class RoomForAll:
             cpu = demand_of(pod)[0].cpu if pod else 0
             return Leaver(uid, self._state.name_of(uid), cpu=cpu, leaving=leaving)
         share = sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
-        unit = self._state.cluster.stocks[entry.node].unit if share else ""
+        unit = self._state.cluster.inventories[entry.node].unit if share else ""
         return Leaver(uid, self._state.name_of(uid), 0 if share else _devices(entry), share, unit, leaving=leaving)
 
     def _home(self, uid: str) -> str:

@@ -98,7 +98,7 @@ def inspect_nodes(broker: Broker, name: str | None, now: float) -> tuple[NodeIns
 
 def inspections(state: State, name: str | None) -> tuple[NodeInspection, ...]:
     """The same for a caller that has the state already."""
-    stocks = state.cluster.stocks
+    stocks = state.cluster.inventories
     names = (
         [name] if name in stocks else [] if name is not None else sorted(key for key in stocks if stocks[key].devices)
     )

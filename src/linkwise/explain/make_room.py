@@ -95,7 +95,7 @@ class RoomMaking:
 
     def _crowds_by_device(self, name: str, entries: list[Entry]) -> list[Crowd]:
         """Only pods of one device make room together where the room must be on one."""
-        node, stock = self.state.cluster.index.nodes[name], self.state.cluster.stocks[name]
+        node, stock = self.state.cluster.index.nodes[name], self.state.cluster.inventories[name]
         freed: dict[str, dict[str, int]] = {}
         for entry in entries:
             for device, use in held_alone(stock, entry).used.items():
@@ -121,7 +121,7 @@ class RoomMaking:
         return Crowd(name, tuple(order), lack, freed)
 
     def _fits(self, name: str, pods: tuple[str, ...]) -> bool:
-        cluster, stock = self.state.cluster, self.state.cluster.stocks[name]
+        cluster, stock = self.state.cluster, self.state.cluster.inventories[name]
         enough = name in self.found.stopped or eviction_frees_enough(
             cluster.ledger, stock, self.wanted, set(pods), cluster.ended_on(stock)
         )
@@ -151,7 +151,7 @@ class RoomMaking:
         beside = self.found.stopped.get(node)
         cpu = demand_of(pod)[0].cpu if pod and beside and beside.kind == "cpu" else 0
         devices, share = (_devices(entry), _share(entry)) if entry else (0, 0)
-        unit = self.state.cluster.stocks[node].unit
+        unit = self.state.cluster.inventories[node].unit
         return Leaver(
             uid, self.state.name_of(uid), 0 if share else devices, share, unit, cpu, bool(pod and pod.deleting)
         )

@@ -36,7 +36,7 @@ def explain_node(broker: Broker, name: str, now: float) -> NodeExplanation | Non
     found = inspections(state, name)
     if not found:
         return None
-    cluster, stock, node = state.cluster, state.cluster.stocks[name], state.cluster.index.nodes[name]
+    cluster, stock, node = state.cluster, state.cluster.inventories[name], state.cluster.index.nodes[name]
     entries = cluster.ledger.on(name)
     by_pod = stock.mode == "any" and bool(entries)
     served = _served(state, node)

@@ -44,7 +44,7 @@ _STATES: Final[Mapping[LedgerState, PodState]] = {
 
 def explain_placed(state: State, pod: PodView, wish: PodRequest, entry: Entry, told: Explanation) -> Explanation:
     """What is said of a pod that was promised devices."""
-    stock = state.cluster.stocks.get(entry.node)
+    stock = state.cluster.inventories.get(entry.node)
     parts = parts_held(stock, entry) if stock else entry.grant.offer.parts
     drift = [found for found in state.cluster.drift.get(entry.node, ()) if entry.pod in found.pods]
     gone = () if stock else (f"node {entry.node} is not known any more",)
@@ -86,7 +86,7 @@ def _compared(state: State, pod: PodView, wanted: Query, parts: tuple[Part, ...]
 
 def _wanted(state: State, wish: PodRequest, policy: str) -> Query | None:
     """The ask with the policy that it was granted by, which may be another than it would get now."""
-    wanted = state.wanted(wish)
+    wanted = state.query_of(wish)
     return wanted._replace(policy=state.policies.get(policy, wanted.policy)) if wanted else None
 
 

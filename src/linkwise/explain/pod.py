@@ -57,7 +57,7 @@ def explain_pod(broker: Broker, uid: str, now: float, *, plan: bool = True) -> E
 def _alone(state: State, pod: PodView) -> Explanation:
     """What is to say of the pod whatever group it is in."""
     uid = pod.uid
-    wish, entry = state.wish(pod), state.cluster.ledger.get(uid)
+    wish, entry = state.request(pod), state.cluster.ledger.get(uid)
     told = Explanation(uid, pod_name(pod), "no devices", len(state.cluster.nodes), policy=wish.policy, node=pod.node)
     problems = state.cluster.problems.get(uid, wish.problems)
     told = replace(told, asked=_asked(state, wish.ask, entry.node if entry else ""), notes=_sentences(problems))
@@ -79,7 +79,7 @@ def _without_ask(wish: PodRequest, told: Explanation, unknown: str) -> Explanati
 
 
 def _unplaced(state: State, pod: PodView, wish: PodRequest, told: Explanation) -> Explanation:
-    wanted = state.wanted(wish)
+    wanted = state.query_of(wish)
     if wanted is None:
         return told
     told = replace(told, notes=(*told.notes, *_holding_back(pod)))
@@ -116,7 +116,7 @@ def _fits(state: State, wanted: Query, found: Survey, told: Explanation) -> Expl
         fitting=len(found.fitting),
         node=best,
         devices=given(offer.parts, nodes[best].devices),
-        unit=state.cluster.stocks[best].unit,
+        unit=state.cluster.inventories[best].unit,
         terms=terms_of(wanted, own),
         rank=rank_of(own, found.fitting),
         choice=why_chosen(wanted, nodes[best], offer.devices),
@@ -127,13 +127,13 @@ def _fits(state: State, wanted: Query, found: Survey, told: Explanation) -> Expl
 
 
 def _crowded(state: State, wanted: Query, uid: str, name: str) -> bool:
-    others, nodes = state.pending.on(name, uid), state.cluster.index.nodes
+    others, nodes = state.offers.on(name, uid), state.cluster.index.nodes
     return bool(others) and is_contended(nodes[name], wanted, others, nodes.get)
 
 
 def _offered(state: State, pod: PodView) -> Offered:
-    tries, last = state.pending.attempts(pod.uid), state.pending.offered().get(pod.uid, ())
-    waiting = any(entry.pod == pod.uid for entry in state.pending.entries())
+    tries, last = state.offers.attempts(pod.uid), state.offers.offered().get(pod.uid, ())
+    waiting = any(entry.pod == pod.uid for entry in state.offers.entries())
     rounds = tries.rounds + (bool(last) and not waiting)
     return Offered(rounds, tuple(sorted({*tries.nodes, *last})), waiting, pod.uid in state.asked)
 
@@ -147,7 +147,7 @@ def _asked(state: State, ask: Ask | None, node: str) -> Asked | None:
 
 def _unit(state: State, ask: Ask, node: str) -> str:
     """What shares are counted in: on the pod's node, or on all nodes that share."""
-    stocks = state.cluster.stocks
+    stocks = state.cluster.inventories
     if ask.mode == "percent":
         return "%"
     if node in stocks:

@@ -95,7 +95,7 @@ class _Less:
                 break
             amount, device = largest_room(self.wanted, self.state.cluster.index.nodes[name])
             if amount > (best.amount if best else 0) and not self._stopped(name):
-                unit = "bytes" if self.wanted.ask.in_bytes else self.state.cluster.stocks[name].unit
+                unit = "bytes" if self.wanted.ask.in_bytes else self.state.cluster.inventories[name].unit
                 best = Remedy("less memory", name, amount=amount, unit=unit, device=device)
         return [best] if best and best.amount < self.wanted.ask.share else []
 
@@ -124,4 +124,4 @@ class _Less:
         return isinstance(offer, Offer) and not self._stopped(name)
 
     def _stopped(self, name: str) -> bool:
-        return misfit(self.state, self.pod, self.found.demand, name) is not None
+        return misfit(self.state.cluster, self.pod, self.found.demand, name) is not None

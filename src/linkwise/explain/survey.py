@@ -60,7 +60,7 @@ class Survey:
 def survey(state: State, pod: PodView, wanted: Query, but: str = "") -> Survey:
     """Ask every node but one; the other reasons of a node without the devices are looked at only as far as they last."""
     cluster = state.cluster
-    demand = needed_by(state, pod)
+    demand = needed_by(state.cluster, pod)
     found = choices(cluster.index, wanted)
     scores = found.scores(cluster.nodes)
     fitting: list[tuple[str, Code]] = []
@@ -75,7 +75,7 @@ def survey(state: State, pod: PodView, wanted: Query, but: str = "") -> Survey:
             reason = None if final else unfit(demand, view, capacity_of(view), Load())
             if reason and lasting(reason):
                 barred[name] = reason
-        elif reason := misfit(state, pod, demand, name):
+        elif reason := misfit(state.cluster, pod, demand, name):
             stops[name] = reason
         elif name in scores:
             fitting.append((name, scores[name]))
@@ -98,7 +98,7 @@ def against_all(state: State, wanted: Query, found: Survey) -> tuple[RefusalSumm
 
 def node_without(state: State, name: str, uid: str) -> Node | None:
     """A node as it would be if one of its pods held nothing."""
-    stock = state.cluster.stocks.get(name)
+    stock = state.cluster.inventories.get(name)
     if stock is None:
         return None
     staying = [entry for entry in state.cluster.ledger.on(name) if entry.pod != uid]
@@ -107,7 +107,7 @@ def node_without(state: State, name: str, uid: str) -> Node | None:
 
 def _never(state: State, wanted: Query, rejected: Reject, name: str) -> bool:
     """Whether the node would refuse the ask even if it were empty."""
-    stock, node = state.cluster.stocks[name], state.cluster.index.nodes[name]
+    stock, node = state.cluster.inventories[name], state.cluster.index.nodes[name]
     if rejected.reason.rule == "004.mode":
         # Where the first pod of a node decided, the next one may decide otherwise.
         return stock.mode not in {"any", wanted.ask.mode}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.groups.planning import Run, start
+from linkwise.broker.group_registry import GroupView, Run
+from linkwise.broker.groups.planning import start
 from linkwise.broker.groups.planning_input import network_of, read_network
-from linkwise.broker.groups.registry import GroupView
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.ask import Group
 from linkwise.model.views import ContainerView, NodeView, PodTerm, PodView, Taint

@@ -128,7 +128,7 @@ def test_an_ask_that_makes_no_sense_is_refused_everywhere_for_good(resource: str
     assert (answer.nodes, answer.failed) == ([], {})
     assert answer.unresolvable.keys() == {"n", "m"}
     assert len(set(answer.unresolvable.values())) == 1
-    assert state_of(broker).waiting.pods() == []
+    assert state_of(broker).unschedulable.pods() == []
 
 
 def test_devices_asked_for_in_two_systems_words_are_refused_and_not_let_pass() -> None:
@@ -238,10 +238,10 @@ def test_ten_thousand_pending_pods_do_not_hold_up_the_next(devices: int) -> None
     wanted = Query(ask(1), NVIDIA, state_of(broker).policies["link-affinity"])
     for number in range(10_000):
         offered = tuple(given[(number + place) % 200] for place in range(16))
-        state_of(broker).pending.put(OpenOffer(f"p{number}", wanted, offered, NOW + 1))
+        state_of(broker).offers.put(OpenOffer(f"p{number}", wanted, offered, NOW + 1))
     begin = thread_time()
     answer = broker.filter(device_pod("last"), given, NOW)
     assert thread_time() - begin < 2.0
     assert answer.nodes or set(answer.failed) == set(given)
     assert broker.filter(device_pod("next"), given, NOW + 1).nodes
-    assert {entry.pod for entry in state_of(broker).pending.entries()} == {"uid-next", "uid-last"}
+    assert {entry.pod for entry in state_of(broker).offers.entries()} == {"uid-next", "uid-last"}

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.broker.scheduling.bind import pick_on
-from linkwise.broker.unobserved import KEPT, unseen_member
+from linkwise.broker.unobserved import unseen_member
+from linkwise.broker.wake_ups import may_go
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.engine.index.lookup import choices
+from linkwise.engine.queue.unobserved import UNOBSERVED_TIME
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Offer, Reject
 from linkwise.testing.cluster import binds
@@ -100,7 +102,7 @@ class Checks:
     def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer, *, quiet: bool) -> None:
         """What is offered can be had, and who is offered nothing can have nothing."""
         state = state_of(self._world.broker)
-        wanted = state.wanted(state.wish(pod))
+        wanted = state.query(pod)
         if wanted is None:
             return
         self._kinds[wanted.table_key()] = wanted
@@ -169,7 +171,7 @@ class Checks:
     def _what_agents_see_is_taken(self) -> None:
         """Whoever it is, and whether or not the watch has told of it; but for pods that are known to have stopped."""
         cluster = state_of(self._world.broker).cluster
-        for name, stock in cluster.stocks.items():
+        for name, stock in cluster.inventories.items():
             free = {device.id for device in cluster.index.nodes[name].free()}
             for uid, devices in stock.allocations.items():
                 seen = self._world.api.known_over(uid) or free.isdisjoint(devices)
@@ -177,8 +179,11 @@ class Checks:
 
     def _the_index_is_what_follows(self) -> None:
         cluster = state_of(self._world.broker).cluster
-        must(cluster.index.nodes.keys() == cluster.nodes.keys() == cluster.stocks.keys(), "the index has other nodes")
-        for name, stock in cluster.stocks.items():
+        must(
+            cluster.index.nodes.keys() == cluster.nodes.keys() == cluster.inventories.keys(),
+            "the index has other nodes",
+        )
+        for name, stock in cluster.inventories.items():
             must(stock == merge_inventory(cluster.nodes[name], cluster.documents(name)), f"{name} has other devices")
             usage = usage_of(stock, cluster.ledger.on(name), cluster.ended_on(stock))
             must(cluster.index.nodes[name] == node_of(stock, usage), f"the index has another {name}")
@@ -202,22 +207,31 @@ class Checks:
 
     def _nobody_is_kept_in_mind_for_too_long(self) -> None:
         state, now = state_of(self._world.broker), self._world.now
-        pending, known = state.pending, state.cluster.known
+        pending, known = state.offers, state.cluster.known
         longest = now + state.settings.pending
         must(all(now < entry.expires <= longest for entry in pending.entries()), "a pod is pending for too long")
         kept = {*state.asked, *(entry.pod for entry in pending.entries()), *pending.all_attempts()}
         must(not any(map(known.settled, kept)), "a pod that is bound or gone is kept in mind")
-        waiting = [refused.pod for refused in state.waiting.pods()]
+        waiting = [refused.pod for refused in state.unschedulable.pods()]
         must(not any(uid in known.gone or state.cluster.ledger.get(uid) for uid in waiting), "who has all waits for it")
 
     def _nobody_waits_unseen(self) -> None:
         """Who was not seen stands in no line and is forgotten in time, and a member that is seen late is woken."""
         state, now = state_of(self._world.broker), self._world.now
-        asked = state.unseen.asked
+        asked = state.unobserved.asked
         must(asked.keys() == state.asked.keys() - state.cluster.pods.keys(), f"{set(asked)} are not seen")
-        must(all(now - KEPT < time <= now for time in asked.values()), "a pod that was not seen is kept for too long")
-        must(not any(refused.pod in asked for refused in state.waiting.pods()), "a pod that was not seen is in line")
-        must(state.unseen.refused.keys() <= asked.keys() and not state.unseen.shown, "who was seen counts as unseen")
+        must(
+            all(now - UNOBSERVED_TIME < time <= now for time in asked.values()),
+            "a pod that was not seen is kept for too long",
+        )
+        must(
+            not any(refused.pod in asked for refused in state.unschedulable.pods()),
+            "a pod that was not seen is in line",
+        )
+        must(
+            state.unobserved.refused.keys() <= asked.keys() and not state.unobserved.shown,
+            "who was seen counts as unseen",
+        )
         must(not any(map(state.groups.key_of, asked)), "a pod that was not seen is in a group")
         promised = {uid for uid in self.early if state.cluster.ledger.get(uid)}
         self.early = (self.early & state.asked.keys()) - promised
@@ -226,12 +240,12 @@ class Checks:
     def _who_fits_was_woken(self) -> None:
         """The first in line is told when there is room on a node that refused it, and that nobody else may need."""
         state = state_of(self._world.broker)
-        first = next(iter(state.waiting.pods()), None)
+        first = next(iter(state.unschedulable.pods()), None)
         if first is None or first.pod in self.woken:
             return
         for name in state.cluster.index.nodes.keys() & set(self._names.get(first.pod, ())) - state.cluster.unready:
-            fits = isinstance(pick_on(state, first.wanted, name), Offer) and not state.pending.on(name, first.pod)
-            fits = fits and name not in self.reopened and state.may_go(first.pod, name)
+            fits = isinstance(pick_on(state, first.wanted, name), Offer) and not state.offers.on(name, first.pod)
+            fits = fits and name not in self.reopened and may_go(state, first.pod, name)
             must(not fits, f"{first.pod} was not told of {name}")
 
     def _nothing_is_forgotten(self) -> None:
@@ -258,7 +272,7 @@ def held_of(entry: Entry) -> tuple[object, ...]:
 def _values(broker: Broker) -> dict[int, object]:
     """What never changes need not be copied, and plans that are being made can't be."""
     cluster = state_of(broker).cluster
-    kept = (cluster.stocks, cluster.nodes, cluster.index.nodes, cluster.pods, state_of(broker).asked)
+    kept = (cluster.inventories, cluster.nodes, cluster.index.nodes, cluster.pods, state_of(broker).asked)
     values = {id(value): value for values in kept for value in values.values()}
     return {**values, id(state_of(broker).runs): {}}
 

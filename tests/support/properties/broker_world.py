@@ -97,7 +97,7 @@ class World:
 
     def filter_pod(self, pod: PodView, names: list[str]) -> None:
         """The scheduler asks for nodes for one pod."""
-        pending = state_of(self.broker).pending
+        pending = state_of(self.broker).offers
         quiet = not pending.entries() and not pending.all_attempts()
         answer = self.broker.filter(pod, names, self.now)
         self.take(answer.effects)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.answers import BindAnswer, FilterAnswer
     from linkwise.broker.effects import Evict
-    from linkwise.broker.groups.registry import GroupView, HeldPlan
+    from linkwise.broker.group_registry import GroupView, HeldPlan
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
     from support.properties.broker_world import World
@@ -83,7 +83,7 @@ class GroupChecks(Checks):
         there = len(held.plan.placements) - len(gone)
         bound = [pod for pod in found.bound if pod.uid not in held.plan.placements]
         loose = [
-            pod for pod in found.waiting if self.state.wish(pod).ask is None and pod.uid not in held.plan.placements
+            pod for pod in found.waiting if self.state.request(pod).ask is None and pod.uid not in held.plan.placements
         ]
         must(
             there + len(bound) + len(loose) >= group.minimum,

@@ -46,7 +46,7 @@ class Cluster:
     def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
         self.settings: Final = settings
         self._parse: Final = parse
-        self.wishes: Final = RequestCache(settings.policies, by_owner=settings.group.by_owner)
+        self.requests: Final = RequestCache(settings.policies, by_owner=settings.group.by_owner)
         self.known: Final = Pods()
         self.nodes: dict[str, NodeView] = {}
         self.unready: set[str] = set()
@@ -54,7 +54,7 @@ class Cluster:
         self.objects: dict[str, dict[str, Mapping[str, object] | bytes]] = {}
         """what else is known of a node, by the node's name and the object's kind"""
         self.shared: Final = ClusterObjects()
-        self.stocks: dict[str, NodeInventory] = {}
+        self.inventories: dict[str, NodeInventory] = {}
         self.ledger: Final = Ledger()
         self.index: Final = Index(settings)
         self.drift: dict[str, tuple[Drift, ...]] = {}
@@ -189,10 +189,10 @@ class Cluster:
         return bool(self._restock)
 
     def _join(self, name: str) -> None:
-        view, before = self.nodes.get(name), self.stocks.pop(name, None)
+        view, before = self.nodes.get(name), self.inventories.pop(name, None)
         if view is None:
             return
-        stock = self.stocks[name] = merge_or_report(view, self.documents(name))
+        stock = self.inventories[name] = merge_or_report(view, self.documents(name))
         if stock.problems if before is None else (before.problems, before.devices) != (stock.problems, stock.devices):
             self.restocked.setdefault(name, before)
         if before and kind_of(before) != kind_of(stock):
@@ -200,7 +200,7 @@ class Cluster:
 
     def _refresh(self, name: str, *, restocked: bool) -> bool:
         """Put the node as it is now into the index; whether it has more room than before."""
-        stock = self.stocks.get(name)
+        stock = self.inventories.get(name)
         if stock is None:
             self.index.drop(name)
             self._note_drift(name, ())
@@ -225,7 +225,7 @@ class Cluster:
 
     def has(self, entry: Entry) -> bool:
         """Whether the node still has the devices of a promise, and nobody else has got them."""
-        stock = self.stocks.get(entry.node)
+        stock = self.inventories.get(entry.node)
         if stock is None or self.ledger.taken(entry, stock.allocations):
             return False
         return {device.id for device in stock.devices}.issuperset(entry.grant.offer.devices)
@@ -288,7 +288,7 @@ class Cluster:
         """What a bound pod was given, or what it wants; a record tells all that matters."""
         held = held_by(view)
         grant = held.grant if held.grant and held.grant.offer.parts else None  # a record of nothing tells nothing
-        wish = None if grant else self.wishes.of(view)
+        wish = None if grant else self.requests.of(view)
         self.problems.pop(view.uid, None)
         if held.problems or (wish and wish.problems):
             self.problems[view.uid] = (*held.problems, *(wish.problems if wish else ()))

@@ -13,7 +13,7 @@ from linkwise.engine.feasibility import all_select, unfit, unless_first
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from linkwise.broker.state import State
+    from linkwise.broker.cluster.cluster import Cluster
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.demand import Demand
     from linkwise.model.verdict import Reason
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["company_in", "labels_of", "misfit", "needed_by"]
 
 
-def misfit(state: State, pod: PodView, demand: Demand, name: str) -> Reason | None:
+def misfit(cluster: Cluster, pod: PodView, demand: Demand, name: str) -> Reason | None:
     """The first thing beside devices that keeps the pod off a node."""
-    cluster = state.cluster
     view = cluster.nodes[name]
 
     def neighbours() -> Iterator[Neighbour]:
@@ -40,18 +39,18 @@ def misfit(state: State, pod: PodView, demand: Demand, name: str) -> Reason | No
     return unfit(demand, view, capacity_of(view), load, neighbours)
 
 
-def needed_by(state: State, pod: PodView, company: Company | None = None) -> Demand:
+def needed_by(cluster: Cluster, pod: PodView, company: Company | None = None) -> Demand:
     """What the pod needs beside devices; who must be with others may be the first of them."""
     demand = demand_of(pod)[0]
-    return unless_first(demand, (company or company_in(state))(demand.together))
+    return unless_first(demand, (company or company_in(cluster))(demand.together))
 
 
-def company_in(state: State) -> Company:
+def company_in(cluster: Cluster) -> Company:
     """For many pods that are looked at together: most must be with the same others, who are looked for once."""
 
     @cache
     def found(terms: tuple[PodTerm, ...]) -> list[Neighbour]:
-        running = labels_of(state.cluster.pods.values())
+        running = labels_of(cluster.pods.values())
         return list(islice((other for other in running if all_select(terms, other)), 1))
 
     return found

@@ -19,7 +19,7 @@ __all__ = ["node_news"]
 def node_news(cluster: Cluster) -> list[Event]:
     """Of all nodes that changed since this was last asked."""
     changed, cluster.restocked = cluster.restocked, {}
-    pairs = [(before, cluster.stocks[name]) for name, before in changed.items() if name in cluster.stocks]
+    pairs = [(before, cluster.inventories[name]) for name, before in changed.items() if name in cluster.inventories]
     return [event for before, after in pairs for event in (*_problems(before, after), *_health(cluster, before, after))]
 
 

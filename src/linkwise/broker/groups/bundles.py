@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.groups.planning import Run, asked_of, crowded, gathered, hold, planning, start, still_free
+from linkwise.broker.group_registry import Run
+from linkwise.broker.groups.planning import asked_of, crowded, gathered, hold, planning, start, still_free
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from linkwise.broker.groups.registry import GroupRegistry, GroupView
+    from linkwise.broker.group_registry import GroupRegistry, GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.ask import Group

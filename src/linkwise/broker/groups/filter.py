@@ -22,7 +22,7 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.groups.registry import GroupView, HeldPlan
+    from linkwise.broker.group_registry import GroupView, HeldPlan
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.views import PodView
@@ -68,7 +68,7 @@ def filter_member(
         first = mates_of(state, key)[0]
         state.groups.alarms[first] = state.groups.rests[first][1]  # it may be over already, if the clock was set back
     if refused and refused.kind in _IN_VAIN:
-        state.late += in_vain(state, key, refused)
+        state.outbox.add(in_vain(state, key, refused))
     if refused:
         return _refused(state, pod, names, refused)
     answer = _planned(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
@@ -93,7 +93,7 @@ def _kept(state: State, found: GroupView, pod: PodView, held: HeldPlan, names: S
     """Whether the plan that holds is good for this member; if not, it is let go, to be made anew."""
     placement = held.plan.placements.get(pod.uid)
     if placement is None:
-        if state.wish(pod).ask is None or pod.uid in held.plan.missing:
+        if state.request(pod).ask is None or pod.uid in held.plan.missing:
             return True
     elif placement.offer is None or placement.node in names or _patient(state, pod, placement.node):
         return True
@@ -106,7 +106,7 @@ def _kept(state: State, found: GroupView, pod: PodView, held: HeldPlan, names: S
 def _patient(state: State, pod: PodView, node: str) -> bool:
     """Whether a node that the scheduler did not name may still be the right one: it looks at some nodes only."""
     tries = state.groups.refused[pod.uid] = state.groups.refused.get(pod.uid, 0) + 1
-    return tries < state.settings.rounds and misfit(state, pod, needed_by(state, pod), node) is None
+    return tries < state.settings.rounds and misfit(state.cluster, pod, needed_by(state.cluster, pod), node) is None
 
 
 def _planned(state: State, pod: PodView, plan: Plan, names: Sequence[str]) -> FilterAnswer | None:
@@ -115,14 +115,14 @@ def _planned(state: State, pod: PodView, plan: Plan, names: Sequence[str]) -> Fi
     if placement is not None and placement.node in names:
         # rule 001.steer: each member goes to its planned node.
         return FilterAnswer([placement.node])
-    if state.wish(pod).ask is None:
+    if state.request(pod).ask is None:
         return None
     return _refused(state, pod, names, _LEFT_OUT if placement is None else _ELSEWHERE)
 
 
 def _refused(state: State, pod: PodView, names: Sequence[str], reason: Reason) -> FilterAnswer | None:
     text = short_refusal(reason)
-    wanted = state.wanted(state.wish(pod))
+    wanted = state.query(pod)
     found = state.groups.gather(state.groups.key_of(pod.uid))
     if wanted is None and reason.kind in {"short", "never"} and found and found.group.minimum is None:
         return None  # it needs no room among devices, and may start before the others

@@ -20,7 +20,7 @@ from linkwise.engine.ledger import Entry
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Bind, Effect, Wake
-    from linkwise.broker.groups.registry import GroupView, HeldPlan
+    from linkwise.broker.group_registry import GroupView, HeldPlan
     from linkwise.broker.state import State
     from linkwise.model.views import NodeView, PodView
 
@@ -194,7 +194,7 @@ def _too_few(state: State, found: GroupView, held: HeldPlan) -> str:
 
 def _counts(state: State, pod: PodView, held: HeldPlan) -> bool:
     """Whether the plan lets a member start: it has a place there, or needs none; who came later has none yet."""
-    return pod.uid in held.plan.placements or state.wish(pod).ask is None
+    return pod.uid in held.plan.placements or state.request(pod).ask is None
 
 
 def _broken(state: State, key: str, waiting: set[str], changed: set[str] | None) -> str:
@@ -249,14 +249,14 @@ def bind_refused(state: State, bound: Bind, now: float) -> None:
     # While the bind was under way nobody looked at what became of its node.
     there = _takes_pods(state, bound.node) and _to_be_had(state, entry)
     if tries < state.settings.rounds and there and unclaimed(state, bound.grant):
-        stock = state.cluster.stocks.get(bound.node)
+        stock = state.cluster.inventories.get(bound.node)
         state.cluster.ledger.plan([entry], stock.allocations if stock else ())
         return
     found = gathered(state, key)
     state.groups.avoided.setdefault(key, set()).add(bound.node)
     if found:
         told = _let_go(state, found, "PlanBroken", f"pod {pod.name} could not be bound to node {bound.node}", now)
-        state.late += (*told, *wakes(state, key))
+        state.outbox.add((*told, *wakes(state, key)))
 
 
 def wake_groups(state: State) -> list[Wake]:

@@ -20,7 +20,7 @@ from linkwise.engine.reasons.catalog import refusal, short_refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
     from linkwise.model.verdict import Reason
     from linkwise.model.views import PodView

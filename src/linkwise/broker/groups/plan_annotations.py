@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from linkwise.broker.effects import Annotate
 from linkwise.broker.groups.bundles import link_plans, mates_of
 from linkwise.broker.groups.planning import crowded, gathered, hold, release
+from linkwise.broker.wake_ups import flush
 from linkwise.dialects.linkwise.dialect import PLAN, MemberPlan, plan_of, plan_words
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.planning.seating import takes
@@ -18,7 +19,7 @@ from linkwise.model.verdict import Offer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.model.views import PodView
@@ -47,7 +48,7 @@ def give_up(state: State, key: str) -> list[str]:
     ending = [plans[each] for each in (key, *(plans[key].bundle if key in plans else ())) if each in plans]
     released = release(state, key)
     uids = [uid for held in ending if plans.get(held.id) is not held for uid in held.plan.placements]
-    state.late += tuple(_taken_away(state, uids))
+    state.outbox.add(_taken_away(state, uids))
     return released
 
 
@@ -83,7 +84,7 @@ def note_written(state: State, pod: PodView) -> None:
 def _note_stray(state: State, pod: PodView) -> None:
     """A pod carries a plan that is not its group's: it is taken away, so that nobody who starts anew believes it."""
     if PLAN in pod.annotations and plan_of(pod)[0]:
-        state.late += tuple(_taken_away(state, [pod.uid]))
+        state.outbox.add(_taken_away(state, [pod.uid]))
 
 
 def take_up_plans(state: State, now: float) -> None:
@@ -109,13 +110,13 @@ def _clear(state: State, key: str) -> None:
     found, held = gathered(state, key), state.groups.plans.get(key)
     placed = held.plan.placements if held else {}
     carriers = [pod for pod in (found.waiting if found else ()) if PLAN in pod.annotations and plan_of(pod)[0]]
-    state.late += tuple(_taken_away(state, [pod.uid for pod in carriers if pod.uid not in placed]))
+    state.outbox.add(_taken_away(state, [pod.uid for pod in carriers if pod.uid not in placed]))
 
 
 def _hold(state: State, plans: dict[str, Plan], now: float) -> None:
     for key in plans:
         release(state, key)
-    state.flush()
+    flush(state)
     for key, plan in plans.items():
         if plan.placements:
             hold(state, key, plan, now, state.groups.generation(key))
@@ -151,7 +152,7 @@ def _too_few(state: State, found: GroupView, written: int) -> bool:
 
 def _placement(state: State, key: str, pod: PodView) -> Placement | Literal["later", "never"]:
     """Where one member was planned, if that is of the newest plan and still to be had."""
-    plan, wanted = plan_of(pod)[0], state.wanted(state.wish(pod))
+    plan, wanted = plan_of(pod)[0], state.query(pod)
     if plan is None or (plan.id, plan.generation) != (key, state.groups.generation(key)):
         return _NEVER
     node, view = state.cluster.index.nodes.get(plan.node), state.cluster.nodes.get(plan.node)

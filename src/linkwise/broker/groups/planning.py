@@ -7,11 +7,12 @@ The devices of a member that is gone, kept for a moment: who comes in its place 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.group_registry import HeldPlan, Run
 from linkwise.broker.groups.planning_input import minimum_of, posed, read_network
-from linkwise.broker.groups.registry import HeldPlan
+from linkwise.broker.wake_ups import flush
 from linkwise.engine.ledger import Entry
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.seating import takes
@@ -20,13 +21,12 @@ from linkwise.model.verdict import Grant
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import Asked, GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Placement, Plan
     from linkwise.model.ask import Group
 
 __all__ = [
-    "Run",
     "asked_of",
     "crowded",
     "gathered",
@@ -47,31 +47,8 @@ __all__ = [
 
 SITES_AT_ONCE: Final = 5000
 """nodes let go of between two steps"""
-Asked = tuple[tuple[int, tuple[str, ...]], ...]
-"""by group how many members must be placed, and those that wait"""
 ROUGHLY: Final = 0.1
 """part of a plan's time that is not worth the while to add"""
-
-
-@dataclass(slots=True)
-class Run:
-    """A plan that is being made."""
-
-    key: str
-    asked: Asked
-    steps: Generator[None, None, Plan | None]
-    plan: Plan | None = None
-    done: bool = False
-
-    def advance(self, budget: int) -> bool:
-        """Work for so many steps; whether it is done."""
-        for _ in range(budget):
-            try:
-                next(self.steps)
-            except StopIteration as end:
-                self.plan, self.done = end.value, True
-                return True
-        return self.done
 
 
 def gathered(state: State, key: str) -> GroupView | None:
@@ -112,7 +89,7 @@ def hold(state: State, key: str, plan: Plan, now: float, generation: int | None 
     entries = []
     for uid, placement in plan.placements.items():
         pod = state.pod(uid)
-        wanted = state.wanted(state.wish(pod)) if pod else None
+        wanted = state.query(pod) if pod else None
         if pod is None or placement.offer is None or wanted is None:
             continue
         grant = Grant(uid, wanted.policy.name, placement.offer, key, generation, wanted.ask.mode)
@@ -120,11 +97,11 @@ def hold(state: State, key: str, plan: Plan, now: float, generation: int | None 
     # rule 001.hold: a complete plan counts as taken for everybody else, for a limited time.
     ledger.plan(entries, told_pods(state, plan))
     for entry in entries:
-        state.waiting.remove(entry.pod)  # one that was a pod too many before waited for room of its own
+        state.unschedulable.remove(entry.pod)  # one that was a pod too many before waited for room of its own
     priority = max((pod.priority for uid in plan.placements if (pod := state.pod(uid))), default=0)
     book.plans[key] = HeldPlan(plan, key, generation, expires, priority)
     book.short.pop(key, None)
-    state.flush()
+    flush(state)
     return book.plans[key]
 
 
@@ -159,7 +136,7 @@ def release(state: State, key: str) -> list[str]:
 
 def told_pods(state: State, plan: Plan) -> set[str]:
     """Pods of which the agents of the plan's nodes tell what they use."""
-    stocks = state.cluster.stocks
+    stocks = state.cluster.inventories
     return {uid for node in plan.nodes if node in stocks for uid in stocks[node].allocations}
 
 
@@ -186,7 +163,7 @@ def still_free(state: State, uid: str, plan: Plan) -> bool:
     if node is None or placement.node in state.cluster.unready:
         return False
     pod = state.pod(uid)
-    wanted = state.wanted(state.wish(pod)) if pod else None
+    wanted = state.query(pod) if pod else None
     return placement.offer is None or (wanted is not None and takes(node, wanted, placement.offer))
 
 
@@ -242,7 +219,7 @@ def unclaimed(state: State, grant: Grant) -> bool:
 
 def _keep(state: State, key: str, grant: Grant, now: float) -> None:
     pod, until = f"{grant.pod}/place", now + state.settings.group.grace
-    stock = state.cluster.stocks.get(grant.offer.node)
+    stock = state.cluster.inventories.get(grant.offer.node)
     entry = Entry(replace(grant, pod=pod), "PLANNED", expires=until)
     state.cluster.ledger.plan([entry], stock.allocations if stock else ())
     _, others = state.groups.places.get(key, (0.0, ()))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.cluster import Cluster
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.ask import Group, NetworkWish
@@ -77,12 +77,12 @@ def minimum_of(state: State, found: GroupView) -> int:
 
 
 def _members(state: State, found: GroupView) -> Generator[None, None, tuple[Member, ...]]:
-    members, company = [], company_in(state)
+    members, company = [], company_in(state.cluster)
     for place, pod in enumerate(found.waiting):
         if place % MEMBERS_AT_ONCE == 0:
             yield
-        wanted = state.wanted(state.wish(pod))
-        members.append(Member(pod.uid, pod.name, wanted, needed_by(state, pod, company), place, pod.created))
+        wanted = state.query(pod)
+        members.append(Member(pod.uid, pod.name, wanted, needed_by(state.cluster, pod, company), place, pod.created))
     return tuple(members)
 
 
@@ -99,7 +99,7 @@ def _sites(
     for pod in found.bound:
         entry = cluster.ledger.get(pod.uid)
         if entry:
-            stock = cluster.stocks.get(pod.node)
+            stock = cluster.inventories.get(pod.node)
             held.setdefault(pod.node, set()).update(resolved(stock, entry.grant.offer.devices) if stock else ())
     least = 0 if parts or not words else least
     served: dict[int, frozenset[str]] = {}  # by build: nodes of one build are asked in the same words

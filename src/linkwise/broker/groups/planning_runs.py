@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Wake
+from linkwise.broker.group_registry import Shortage
 from linkwise.broker.groups.bundles import begin, bundle_view, groups_of, hold_together, mates_of
 from linkwise.broker.groups.notices import asked_again, bundle_warnings
 from linkwise.broker.groups.plan_annotations import plan_annotations
@@ -12,14 +13,14 @@ from linkwise.broker.groups.planning import asked_of, give_up_places, resting
 from linkwise.broker.groups.planning_input import minimum_of, takes_any_model
 from linkwise.broker.groups.priority import give_way_to_group
 from linkwise.broker.groups.readiness import unready
-from linkwise.broker.groups.registry import Shortage
 from linkwise.broker.groups.stale_gangs import note_stuck
+from linkwise.broker.wake_ups import flush
 from linkwise.engine.planning.make_plan import model_of
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
 
 __all__ = ["advance_plans", "try_now", "wakes"]
@@ -42,7 +43,7 @@ def try_now(state: State, key: str, found: GroupView, now: float) -> Reason | No
     run = state.runs.get(key)
     if run is None or run.asked != asked_of(state, groups_of(state, mates)):
         give_up_places(state, key)
-        state.flush()
+        flush(state)
         run = state.runs[key] = begin(state, key, found)
     if not run.advance(state.settings.group.steps):
         return _PLANNING
@@ -91,11 +92,13 @@ def _finished(state: State, key: str, now: float) -> Reason | None:
         for own in groups:
             note_stuck(state, own, now)
         return _short(state, found, _why_short(state, found), now).reason
-    state.flush()
+    flush(state)
     if not hold_together(state, key, run.plan, now):
         state.runs[key] = begin(state, key, found)
         return _PLANNING
-    state.late += (*plan_annotations(state, key), *(event for own in groups for event in bundle_warnings(state, own)))
+    state.outbox.add(
+        (*plan_annotations(state, key), *(event for own in groups for event in bundle_warnings(state, own)))
+    )
     if run.plan.missing:
         _short(state, found, Reason("001.tolerant", kind="left out"), now)
     return None
@@ -117,7 +120,7 @@ def _why_short(state: State, found: GroupView) -> Reason:
 
 def _never(state: State, found: GroupView) -> bool:
     """Whether there are too few devices even if all others were gone; that is said only where counts prove it."""
-    wanted = [state.wanted(state.wish(pod)) for pod in found.waiting]
+    wanted = [state.query(pod) for pod in found.waiting]
     asked = [ask for ask in wanted if ask]
     least = minimum_of(state, found) - (len(wanted) - len(asked))
     sizes = sorted(ask.ask.devices or 1 for ask in asked)[: max(0, least)]

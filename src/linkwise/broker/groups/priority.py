@@ -13,12 +13,13 @@ from linkwise.broker.groups.bundles import alternatives, mates_of
 from linkwise.broker.groups.plan_annotations import give_up
 from linkwise.broker.groups.planning import gathered
 from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Placement, Plan
@@ -101,7 +102,7 @@ def _homes(state: State, plans: Iterable[str]) -> dict[str, dict[str, list[str]]
 def _way(state: State, wanted: Query, name: str, members: Mapping[str, Sequence[str]]) -> list[str]:
     """The plans to let go so that the ask fits on a node, each of which is needed; none if that does not help."""
     cluster = state.cluster
-    stock = cluster.stocks.get(name)
+    stock = cluster.inventories.get(name)
     if stock is None or cluster.index.unserved(wanted, name):
         return []
 
@@ -148,14 +149,14 @@ def _let_go(state: State, keys: Iterable[str], winners: Sequence[PodView], now: 
             found = gathered(state, each)
             losers = found.waiting if found else ()
             sentence = f"its plan was let go for pod {winner}, which has a higher priority and no room otherwise"
-            state.late += tuple(_event("Warning", "PlanBroken", sentence, pod) for pod in losers)
+            state.outbox.add(_event("Warning", "PlanBroken", sentence, pod) for pod in losers)
             # By then the winner has what it was offered.
             state.groups.alarms[each] = now + state.settings.pending
             state.groups.first_seen.pop(each, None)
         give_up(state, key)
         sentence = f"the plan of group {key} was let go for it: nobody of that was bound, and its priority is lower"
-        state.late += tuple(_event("Normal", "PlanOverruled", sentence, pod) for pod in winners)
-    state.flush()
+        state.outbox.add(_event("Normal", "PlanOverruled", sentence, pod) for pod in winners)
+    flush(state)
 
 
 def _event(kind: Literal["Normal", "Warning"], word: str, sentence: str, pod: PodView) -> Event:

@@ -15,7 +15,7 @@ from linkwise.policies.job_shape import Task, job_refused
 from linkwise.policies.ring_profiles import known_profile
 
 if TYPE_CHECKING:
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
 
 __all__ = ["incomplete", "misshapen", "mixed_schedulers", "schedulers_of", "unready"]
@@ -75,7 +75,7 @@ def misshapen(state: State, found: GroupView) -> Reason | None:
     pods: Counter[tuple[str, int]] = Counter()
     profile = None
     for pod in (*found.bound, *found.waiting):
-        wish = state.wish(pod)
+        wish = state.request(pod)
         if wish.ask is not None and wish.policy == RINGS:
             profile = profile or known_profile(wish.ask.profile)
             pods[wish.group.role if wish.group else "", wish.ask.devices] += 1

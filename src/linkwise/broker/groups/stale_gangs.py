@@ -14,7 +14,7 @@ from linkwise.engine.reasons.phrases import count_text
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 

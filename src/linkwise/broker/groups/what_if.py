@@ -19,7 +19,7 @@ from linkwise.engine.usage import node_of, usage_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
 
-    from linkwise.broker.groups.registry import GroupView
+    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.planning.plan import Member, Plan
@@ -170,7 +170,7 @@ class WhatIf:
         served = self._served(name)
         if self._words and not served:
             return None
-        stock, view, known = cluster.stocks[name], cluster.nodes[name], self._sites.get(name)
+        stock, view, known = cluster.inventories[name], cluster.nodes[name], self._sites.get(name)
         staying = [entry for entry in cluster.ledger.on(name) if entry.pod not in gone]
         node = node_of(stock, usage_of(stock, staying, {*gone, *cluster.ended_on(stock)}))
         ground = NodeCapacity(view, capacity_of(view), self._load(name, gone), self._neighbours(name, gone))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from linkwise.broker.answers import BindAnswer
 from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
-from linkwise.broker.scheduling.grant_annotations import blind_siblings, visible_to
+from linkwise.broker.reconcile import reconcile
+from linkwise.broker.scheduling.siblings import blind_siblings, visible_to
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import unseen_member
 from linkwise.dialects.dialect import Writing
@@ -29,7 +30,7 @@ __all__ = ["bind", "outcome", "pick_on"]
 
 def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
     """Promise devices of the node to the pod, and say what to write; asked again, the same promise."""
-    effects = state.reconcile(now)
+    effects = reconcile(state, now)
     pod = state.pod(uid)
     if pod is None:
         there = "is gone" if uid in state.cluster.known.gone else "was not seen yet; it is bound as soon as it is"
@@ -46,8 +47,8 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
 
 def _bound(state: State, pod: PodView, planned: Entry | None, node: str, now: float) -> BindAnswer:
     """A pod that nothing was promised yet but by a plan."""
-    wish, uid = state.wish(pod), pod.uid
-    wanted = state.wanted(wish)
+    wish, uid = state.request(pod), pod.uid
+    wanted = state.query_of(wish)
     if astray := _astray(state, uid, node):
         return BindAnswer(astray)
     if wanted is None:
@@ -59,30 +60,30 @@ def _bound(state: State, pod: PodView, planned: Entry | None, node: str, now: fl
         member = Entry(planned.grant, "ASSUMED", pod.namespace, pod.created)
         bound = _promise(state, pod, wish.dialect, member, now)
         bound_by_plan(state, uid, now)
-        return BindAnswer("", (*state.reconcile(now), *blind_siblings(state, pod, member), bound))
+        return BindAnswer("", (*reconcile(state, now), *blind_siblings(state, pod, member), bound))
     offer = pick_on(state, wanted, node)
     if isinstance(offer, Reject):
         # rule 004.no-fit: refused at once with the reason, and nothing leaks.
-        state.pending.bound(uid)
-        state.pending.failed(uid, [node])
+        state.offers.bound(uid)
+        state.offers.failed(uid, [node])
         return BindAnswer(f"node {node}: {refusal(offer.reason)}")
     grant = Grant(uid, wanted.policy.name, offer, mode=wanted.ask.mode)
     bound = _promise(state, pod, wish.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
-    state.pending.bound(uid)
-    state.waiting.remove(uid, [node])
+    state.offers.bound(uid)
+    state.unschedulable.remove(uid, [node])
     # What follows from the promise is worked out now, so that between verbs nothing is left to do.
-    return BindAnswer("", (*state.reconcile(now), bound))
+    return BindAnswer("", (*reconcile(state, now), bound))
 
 
 def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
     """Take note of how a bind ended, and tell people about it."""
     if bound.grant is None:
-        return state.reconcile(now)
+        return reconcile(state, now)
     follows = state.cluster.ledger.outcome(bound.uid, bound.serial, ended)
     if follows and ended == "refused":
-        state.pending.failed(bound.uid, [bound.node])
+        state.offers.failed(bound.uid, [bound.node])
         bind_refused(state, bound, now)
-    effects = state.reconcile(now)
+    effects = reconcile(state, now)
     told = ended == "written" and (follows or _seen_first(state, bound))
     return (*effects, _placed(state, bound, bound.grant)) if told else effects
 
@@ -109,7 +110,7 @@ def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: floa
         return BindAnswer()
     if not state.cluster.has(entry):
         return BindAnswer(f"pod {pod_name(pod)} was promised devices that node {node} no longer has for it")
-    wish = state.wish(pod)
+    wish = state.request(pod)
     if wish.ask is None:
         return BindAnswer(f"pod {pod_name(pod)} was promised devices that it no longer asks for")
     return BindAnswer("", (_promise(state, pod, wish.dialect, entry, now),))
@@ -124,8 +125,8 @@ def _astray(state: State, uid: str, node: str) -> str:
     if found is None or uid in found.extra:
         return ""
     held = state.groups.plans.get(key)
-    asking = any(state.wish(other).ask for other in found.waiting)
-    if pod and state.wish(pod).ask is None and (held or not asking or found.group.minimum is None):
+    asking = any(state.request(other).ask for other in found.waiting)
+    if pod and state.request(pod).ask is None and (held or not asking or found.group.minimum is None):
         return ""  # without devices any node will do, once the others have a plan if they must start together
     if held is None or uid not in held.plan.placements:
         return _unplanned(state, uid)
@@ -156,7 +157,7 @@ def _promise(state: State, pod: PodView, dialect: str, entry: Entry, now: float)
     # rule 004.record, 001.record: node and all keys are written in one request.
     writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry))
     keys = state.writer.annotations(writing, dialect, now)
-    promised = state.cluster.ledger.promise(entry, state.cluster.stocks[entry.node].allocations)
+    promised = state.cluster.ledger.promise(entry, state.cluster.inventories[entry.node].allocations)
     return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, promised.serial, keys)
 
 
@@ -165,7 +166,7 @@ def _placed(state: State, bound: Bind, grant: Grant) -> Event:
     node = state.cluster.index.nodes.get(bound.node)
     indices = {device.id: str(device.index) for device in node.devices} if node else {}
     devices = ", ".join(indices.get(device, device) for device in grant.offer.devices)
-    enforced = bound.node in state.cluster.stocks and state.cluster.stocks[bound.node].enforced
+    enforced = bound.node in state.cluster.inventories and state.cluster.inventories[bound.node].enforced
     hint = "" if enforced else " (expected: the node's device plugin decides)"
     several = "s" if len(grant.offer.devices) > 1 else ""
     sentence = f"device{several} {devices} of node {bound.node} by {grant.policy}{hint}"

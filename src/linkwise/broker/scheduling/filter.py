@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.priority import give_way_to_pod
+from linkwise.broker.reconcile import reconcile, reconcile_later
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.queue.contention import Contention
 from linkwise.engine.queue.offers import OpenOffer
@@ -36,10 +37,10 @@ NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
 
 def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     """Nodes of the best class; without `keep` nothing is remembered of it."""
-    effects = state.reconcile(now)
-    wish = state.wish(pod)
+    effects = reconcile(state, now)
+    wish = state.request(pod)
     found = _answered(state, pod, wish, names, now, keep=keep)
-    told = (*effects, *found.effects, *state.take_late())
+    told = (*effects, *found.effects, *state.outbox.drain())
     return FilterAnswer(found.nodes, found.failed, found.unresolvable, found.partial, told, wish.policy)
 
 
@@ -55,9 +56,9 @@ def _answered(  # noqa: PLR0913 - the verb's own, and what the pod wants
     if grouped and (member := filter_member(state, pod, names, now, keep=keep)):
         if keep:
             state.note_ask(pod, now)
-            state.waiting.remove(pod.uid)  # it may have been alone before
+            state.unschedulable.remove(pod.uid)  # it may have been alone before
         return member
-    return _one(state, pod, state.wanted(wish), names, now, keep=keep)
+    return _one(state, pod, state.query_of(wish), names, now, keep=keep)
 
 
 def _one(  # noqa: PLR0913 - same
@@ -98,8 +99,8 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     vain come last, or it would be sent there again and again when all that fit are offered.
     """
     # rule 000.normalise: at the wire a dense rank.
-    state.quiet_turn(now)
-    wanted = state.wanted(state.wish(pod))
+    reconcile_later(state, now)
+    wanted = state.query(pod)
     if wanted is None:
         return [(name, 0) for name in names]
     standing = _standing(state, pod, choices(state.cluster.index, wanted, state.settings.budget), names)
@@ -109,7 +110,7 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
 
 def _standing(state: State, pod: PodView, found: Lookup, names: Iterable[str]) -> Mapping[str, Code]:
     """How good each of the names that fit is for the pod: larger is better."""
-    touched, failed = state.pending.shared(names, pod.uid), state.pending.attempts(pod.uid).nodes
+    touched, failed = state.offers.shared(names, pod.uid), state.offers.attempts(pod.uid).nodes
     scores = found.scores(names)
     if not touched and not failed:
         return scores
@@ -135,7 +136,7 @@ class _Choosing:
 
     def choose(self, names: Sequence[str], *, again: bool) -> tuple[list[str], list[str]]:
         """The nodes to offer, and those refused for the sake of other pods; `again` counts what was offered before."""
-        pending, uid = self.state.pending, self.pod.uid
+        pending, uid = self.state.offers, self.pod.uid
         tries = pending.asks_again(uid) if again and len(names) > 1 else pending.attempts(uid)
         index = self.state.cluster.index
         busy = pending.busy_but(uid, len(index.nodes))
@@ -176,8 +177,8 @@ class _Choosing:
 def _remember(state: State, pod: PodView, wanted: Query, nodes: list[str], now: float) -> None:
     state.note_ask(pod, now)
     if nodes:
-        state.waiting.remove(pod.uid, nodes)
-        state.pending.put(OpenOffer(pod.uid, wanted, tuple(nodes), now + state.settings.pending))
+        state.unschedulable.remove(pod.uid, nodes)
+        state.offers.put(OpenOffer(pod.uid, wanted, tuple(nodes), now + state.settings.pending))
     else:
-        state.pending.remove(pod.uid)
+        state.offers.remove(pod.uid)
         state.note_refused(UnschedulablePod(pod.uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))

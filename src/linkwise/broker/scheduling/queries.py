@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.answers import Admission, DryRun
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
+from linkwise.broker.group_registry import GroupView
 from linkwise.broker.groups.planning import gathered
 from linkwise.broker.groups.priority import imagined
-from linkwise.broker.groups.registry import GroupView
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.unobserved import unseen_member
@@ -39,7 +39,7 @@ __all__ = ["admit", "dry_plan", "dry_run", "preempt", "preferred"]
 
 def admit(state: State, pod: PodView) -> Admission:
     """Whether what the pod says makes sense to any node at all."""
-    wish = state.wish(pod)
+    wish = state.request(pod)
     if wish.ask is None:
         broken = wish.broken
         warnings = tuple(problem for problem in wish.problems if problem is not broken)
@@ -51,12 +51,12 @@ def admit(state: State, pod: PodView) -> Admission:
 def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> DryRun:
     """Where the pod would go now if only it asked, by devices and by all else that a node must have."""
     known = sorted(state.cluster.nodes) if names is None else [name for name in names if name in state.cluster.nodes]
-    wish = state.wish(pod)
+    wish = state.request(pod)
     if wish.broken:
         return DryRun(None)
-    wanted = state.wanted(wish)
-    demand = needed_by(state, pod)
-    stops = {name: reason for name in known if (reason := misfit(state, pod, demand, name))}
+    wanted = state.query_of(wish)
+    demand = needed_by(state.cluster, pod)
+    stops = {name: reason for name in known if (reason := misfit(state.cluster, pod, demand, name))}
     if wanted is None:
         free = [(name, ()) for name in sorted(known) if name not in stops]
         return DryRun(None, tuple(free), stops)
@@ -77,8 +77,8 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
 
     A node without victims is never among them: kube-scheduler would give the whole preemption up.
     """
-    wish, cluster = state.wish(pod), state.cluster
-    wanted, entry = state.wanted(wish), cluster.ledger.get(pod.uid)
+    wish, cluster = state.request(pod), state.cluster
+    wanted, entry = state.query_of(wish), cluster.ledger.get(pod.uid)
     if wanted is None and not wish.broken:
         return {name: pods for name, pods in victims.items() if pods}
     if wanted is None or wanted.policy.admit(wanted.ask) or (entry and entry.state != "PLANNED"):
@@ -90,7 +90,7 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         for name, pods in victims.items()
         if pods
         and name not in cluster.unready
-        and (stock := cluster.stocks.get(name))
+        and (stock := cluster.inventories.get(name))
         and not cluster.index.unserved(wanted, name)
         and eviction_frees_enough(cluster.ledger, stock, wanted, set(pods), cluster.ended_on(stock))
     }
@@ -125,7 +125,9 @@ def _chosen(state: State, name: str, available: Sequence[str], required: Sequenc
         return ()
     held = {device.id: Use(whole=True) for device in node.devices if device.id not in available}
     free = replace(node, used=held, mode="any", unattributed=0, unattributed_share=0, unattributed_core=0)
-    policy = state.policies[policy_for_devices(state.cluster.stocks[name].words, node.mode, state.settings.policies)]
+    policy = state.policies[
+        policy_for_devices(state.cluster.inventories[name].words, node.mode, state.settings.policies)
+    ]
     ask = Ask("", (ContainerAsk("", devices=size),), profile=node.profile, required=tuple(required))
     offer = policy.pick(ask, free)
     return offer.devices if isinstance(offer, Offer) else ()

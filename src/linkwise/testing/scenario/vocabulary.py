@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from linkwise.broker.cluster.cluster_objects import READ
+from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.scheduling.grant_annotations import Writer
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.dialects.dialect import Writing
 from linkwise.dialects.nvidia.dialect import TOPOLOGY, matrix_annotation
@@ -162,7 +162,7 @@ def held(broker: BrokerView, pod: PodView, node: str, indices: Iterable[int], no
         left = left[count:] if found.devices else left
     grant = Grant(pod.uid, wish.policy, Offer(node, tuple(parts)), mode=wish.ask.mode)
     known = {device.id: device for device in devices.values()}
-    keys = Writer().annotations(Writing(pod, grant, known, 0), wish.dialect, now)
+    keys = GrantWriter().annotations(Writing(pod, grant, known, 0), wish.dialect, now)
     return replace(pod, node=node, annotations={**pod.annotations, **keys}, phase="Running")
 
 

@@ -1,8 +1,7 @@
-"""Groups of pods as the watch shows them, and the plans that hold for them.
+"""Groups of pods as observed, and their plans: made, held, and failed.
 
-The members of one group, with what is asked of them whenever one changes: who is first, and how many are bound.
+`Members` keeps one group in the order of its ranks, with the counts that are needed whenever a member changes.
 """
-# Joined from group_book, group_roll: one docstring for all.
 
 from __future__ import annotations
 
@@ -15,17 +14,19 @@ from linkwise.dialects.groups.pod_group_objects import gang_name
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.ask import Group
     from linkwise.model.verdict import Grant, Reason
     from linkwise.model.views import PodView
 
-__all__ = ["Enrolled", "GroupRegistry", "GroupView", "HeldPlan", "Members", "Shortage"]
+__all__ = ["IMMEDIATELY", "Asked", "Enrolled", "GroupRegistry", "GroupView", "HeldPlan", "Members", "Run", "Shortage"]
 
-AT_ONCE: Final = 0.0
-"""a time that is over"""
+IMMEDIATELY: Final = 0.0
+"""a deadline in the past"""
+Asked = tuple[tuple[int, tuple[str, ...]], ...]
+"""by group how many members must be placed, and those that wait"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,27 @@ class GroupView:
     def seen(self) -> int:
         """Members that are there."""
         return len(self.waiting) + len(self.bound)
+
+
+@dataclass(slots=True)
+class Run:
+    """A plan that is being made."""
+
+    key: str
+    asked: Asked
+    steps: Generator[None, None, Plan | None]
+    plan: Plan | None = None
+    done: bool = False
+
+    def advance(self, budget: int) -> bool:
+        """Work for so many steps; whether it is done."""
+        for _ in range(budget):
+            try:
+                next(self.steps)
+            except StopIteration as end:
+                self.plan, self.done = end.value, True
+                return True
+        return self.done
 
 
 @dataclass(slots=True)
@@ -140,7 +162,7 @@ class GroupRegistry:
             return
         if self._key_of.get(pod.uid, group.key) != group.key:
             self.lose(pod.uid)
-            self.alarms[group.key] = AT_ONCE  # what it was told of the other group says nothing of this one
+            self.alarms[group.key] = IMMEDIATELY  # what it was told of the other group says nothing of this one
         self._key_of[pod.uid] = group.key
         self._gathered.pop(group.key, None)
         self.touched[group.key] = None
@@ -167,7 +189,7 @@ class GroupRegistry:
         if minimum and members and members.bound >= minimum:
             self.satisfied.add(key)
             waited = (key, *(mate for name in self.bundle_of(key) for mate in self.named(name)))
-            self.alarms |= {mate: AT_ONCE for mate in waited if mate not in self.plans}
+            self.alarms |= {mate: IMMEDIATELY for mate in waited if mate not in self.plans}
             for mate in waited:
                 self.short.pop(mate, None)
 
@@ -192,7 +214,7 @@ class GroupRegistry:
         """A group that was tried in vain has fewer members to place: it is worth another try at once."""
         mates = (group.key, *(mate for name in group.bundle for mate in self.named(name)))
         if any(mate in self.first_seen and mate not in self.plans for mate in mates):
-            self.alarms[group.key] = AT_ONCE
+            self.alarms[group.key] = IMMEDIATELY
 
     def _forget(self, key: str) -> None:
         del self._members[key]

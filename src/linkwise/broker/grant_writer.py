@@ -1,0 +1,49 @@
+"""Grant annotations: the keys of the pod's own dialect, beside our own record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.groups.membership import NAME as GROUP_NAME
+from linkwise.dialects.koordinator.allocation import seed_text
+from linkwise.dialects.linkwise.dialect import Linkwise
+from linkwise.dialects.registry import DIALECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.dialects.dialect import Writing
+
+__all__ = ["GrantWriter"]
+
+LATEST: Final = 9e9  # seconds since the epoch; in nanoseconds 64 bits hold little more
+_BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
+
+
+class GrantWriter:
+    """Writes grants; the times it gives are different and increase on each node, whatever the clock does."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def annotations(self, writing: Writing, dialect: str, now: float) -> dict[str, str]:
+        """All keys to write on the pod, with a time of their own."""
+        node = writing.grant.offer.node
+        time = self._last[node] = max(int(1e9 * min(LATEST, max(0.0, now))), self._last.get(node, 0) + 1)
+        writing = replace(writing, now=time)
+        keys = {**_BY_NAME[dialect].write(writing), **_BY_NAME[Linkwise.name].write(writing)}
+        # rule 001.record: a pod with the labels of the seed's groups is told in its words, whatever it asks in.
+        return {**(seed_text(writing) if GROUP_NAME in writing.pod.labels else {}), **keys}
+
+    def forget(self, node: str) -> None:
+        """The node is gone."""
+        self._last.pop(node, None)
+
+    def times(self) -> dict[str, int]:
+        """The last time given on each node, for a snapshot."""
+        return dict(self._last)
+
+    def restore(self, times: Mapping[str, int]) -> None:
+        """Become what a snapshot holds."""
+        self._last = dict(times)

@@ -1,0 +1,158 @@
+"""Reconciliation: observe watch events, then derive what follows from them, from promises and from time.
+
+Every verb reconciles first, so that it decides on the state as of `now`, and most reconcile once more before they return,
+so that between two verbs nothing is left to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.broker.cluster.node_events import node_news
+from linkwise.broker.cluster.pod_request import group_said
+from linkwise.broker.effects import Event
+from linkwise.broker.group_registry import IMMEDIATELY
+from linkwise.broker.groups.lifecycle import keep_plans_true, next_alarm, node_changed, objects_changed, wake_groups
+from linkwise.broker.groups.notices import group_warnings
+from linkwise.broker.groups.plan_annotations import note_written, take_up_plans
+from linkwise.broker.groups.planning import keep_places, note_empty
+from linkwise.broker.groups.stale_gangs import note_halves
+from linkwise.broker.unobserved import forget_unseen, take_shown, wake_shown
+from linkwise.broker.wake_ups import wake_pods
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
+from linkwise.engine.drift import drift_text
+from linkwise.model.views import FINISHED, PodView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.state import State
+    from linkwise.broker.watch_events import WatchEvent
+
+__all__ = ["next_deadline", "observe", "reconcile", "reconcile_later"]
+
+
+def observe(state: State, events: Iterable[WatchEvent]) -> None:
+    """Take in watch events; `reconcile` derives what follows."""
+    for event in events:
+        match event:
+            case PodView():
+                _observe_pod(state, event)
+            case PodDeleted(uid):
+                _delete_pod(state, uid)
+            case NodeGone(name):
+                _delete_node(state, name)
+            case PodListComplete(uids):
+                for uid in sorted(state.uids() - uids):  # also pods that asked and were never observed
+                    _delete_pod(state, uid)
+            case NodeObject(node, kind, document):
+                state.cluster.see_object(node, kind, document)
+            case ClusterObject(kind, name, document):
+                state.cluster.shared.see(kind, name, document)
+                state.groups.objects_changed()
+            case _:
+                node_changed(state, event)
+                state.cluster.see_node(event)
+
+
+def reconcile(state: State, now: float) -> tuple[Effect, ...]:
+    """Derive what follows from events, promises and deadlines up to `now`; the effects, with those of the outbox."""
+    shown = take_shown(state) if state.unobserved.shown else []
+    if state.unobserved.asked:
+        forget_unseen(state, now)
+    state.offers.expire(now, state.settings.pending)
+    if state.groups.empty or state.groups.places:
+        keep_places(state, now)
+    gained = state.cluster.settle()
+    news = objects_changed(state) if state.cluster.shared.renewed or state.cluster.shared.moved else []
+    if state.groups.written:
+        take_up_plans(state, now)
+    note_halves(state, now)
+    plans = keep_plans_true(state, now) if state.groups.under_way() else ()
+    gained += state.cluster.settle()
+    # No group was refused for the sake of what others were offered.
+    wakes = wake_groups(state) if gained or state.groups.reopened else []
+    fresh, again = dict.fromkeys((*gained, *state.offers.take_freed())), state.unschedulable.take_freed()
+    wakes = [*(wake_pods(state, fresh, again) if state.unschedulable and (fresh or again) else ()), *wakes, *news]
+    if shown:
+        wakes += wake_shown(state, shown, (*plans, *wakes))
+    kept = state.outbox.drain()
+    warned = group_warnings(state) if state.groups.touched or state.groups.alone else []
+    return (*kept, *plans, *wakes, *warned, *_node_events(state))
+
+
+def reconcile_later(state: State, now: float) -> None:
+    """Reconcile for a verb that returns no effects: they stay in the outbox."""
+    state.outbox.add(reconcile(state, now))
+
+
+def next_deadline(state: State) -> float | None:
+    """When to reconcile again if nothing happens before; 0 if there is work left."""
+    if _has_work(state):
+        return 0.0
+    deadlines = (state.offers.next_expiry(), next_alarm(state), state.unobserved.next_end())
+    return min((time for time in deadlines if time is not None), default=None)
+
+
+def _has_work(state: State) -> bool:
+    return bool(
+        state.outbox
+        or state.runs
+        or state.unobserved.shown
+        or (state.unschedulable and (state.offers.freed or state.unschedulable.freed))
+        or state.cluster.unsettled()
+        or state.cluster.index.owes()
+    )
+
+
+def _observe_pod(state: State, pod: PodView) -> None:
+    cluster, groups = state.cluster, state.groups
+    before = cluster.known.namesake(pod)
+    held, new = cluster.ledger.get(pod.uid), pod.uid not in cluster.pods
+    if not cluster.see_pod(pod):
+        return
+    if pod.uid in state.unobserved.asked:
+        state.unobserved.shown[pod.uid] = None
+    if before:  # a name is free only when its pod is gone
+        _delete_pod(state, before.uid)
+    group, problems = group_said(pod, by_owner=state.settings.group.by_owner)
+    if group or problems or groups.key_of(pod.uid):
+        if group and not new and not groups.key_of(pod.uid):
+            # It waits no longer for devices of its own, but for its group.
+            state.unschedulable.remove(pod.uid)
+            groups.alarms[group.key] = IMMEDIATELY
+        groups.see(pod, group)
+        note_empty(state, groups.key_of(pod.uid), pod.uid, held)
+        note_written(state, pod)
+        if group is None and problems and new and not pod.node:
+            groups.alone[pod.uid] = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
+    if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in state.asked):
+        state.forget(pod.uid)
+
+
+def _delete_pod(state: State, uid: str) -> None:
+    if uid:
+        held, key = state.cluster.ledger.get(uid), state.groups.lose(uid)
+        state.groups.evicted.pop(uid, None)
+        state.cluster.lose_pod(uid)
+        note_empty(state, key, uid, held)
+        state.forget(uid)
+
+
+def _delete_node(state: State, name: str) -> None:
+    state.cluster.lose_node(name)
+    state.cluster.known.lose_node(name)
+    state.unschedulable.lose_node(name)
+    state.writer.forget(name)
+
+
+def _node_events(state: State) -> list[Event]:
+    """Drift and inventory problems, each once, when it appears."""
+    cluster = state.cluster
+    if not cluster.drifted and not cluster.restocked:
+        return []
+    changed, cluster.drifted = cluster.drifted, {}
+    new = [drift for node, before in changed.items() for drift in cluster.drift.get(node, ()) if drift not in before]
+    events = [Event("Warning", "Drift", drift_text(drift, state.name_of), node=drift.node) for drift in new]
+    return [*events, *node_news(cluster)]

@@ -1,0 +1,45 @@
+"""Wake-ups: unschedulable pods that may fit now, because a node has more devices free.
+
+They depend on the observed cluster and the queue alone, so that every verb may flush in the middle of its work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.cluster.demand import capacity_of, demand_of
+from linkwise.broker.effects import Wake
+from linkwise.engine.feasibility import unfit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.broker.state import State
+
+__all__ = ["flush", "may_go", "wake_pods"]
+
+
+def flush(state: State) -> None:
+    """Bring index and usage up to date in the middle of a verb; pods that this wakes go to the outbox."""
+    gained = state.cluster.settle()
+    if gained and state.unschedulable:
+        state.outbox.add(wake_pods(state, dict.fromkeys(gained), ()))
+
+
+def wake_pods(state: State, gained: Iterable[str], again: Iterable[str]) -> list[Wake]:
+    """Pods that fit on nodes that gained free devices, or on nodes `again` that woken pods did not take."""
+    index = state.cluster.index
+    fresh, others = ([index.nodes[name] for name in names if name in index.nodes] for names in (gained, again))
+    serves = lambda query, name: not index.unserved(query, name)  # noqa: E731 - a question in a line
+    woken = state.unschedulable.pods_to_wake(fresh, others, serves, lambda uid, name: may_go(state, uid, name))
+    return [Wake(pod.namespace, pod.name, pod.pod, f"node {node} has room for it now") for pod, node in woken]
+
+
+def may_go(state: State, uid: str, name: str) -> bool:
+    """Whether a pod fits on a node apart from devices and other pods: these may change before it gets there."""
+    pod, view = state.pod(uid), state.cluster.nodes[name]
+    if pod is None or not view.ready:
+        return False
+    demand = replace(demand_of(pod)[0], apart=(), together=())
+    return unfit(demand, view, capacity_of(view), state.cluster.load(name)) is None
