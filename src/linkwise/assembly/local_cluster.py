@@ -89,7 +89,7 @@ class LocalCluster:
             self._socket = stack.enter_context(contextlib.closing(listen(http.host, http.port)))
             api = EmbeddedApi(port=self._api_port)
             self.cluster = EmbeddedCluster(None, self.url, api=api, settings=self._settings)
-            for _ in make_fleet(api.store, self.cluster.nodes, self._fleet):
+            for _ in make_fleet(api.store, self.cluster.nodes.add_node, self._fleet):
                 self._created_nodes += 1
                 await asyncio.sleep(0)
             await stack.enter_async_context(self.cluster)

@@ -32,12 +32,12 @@ def objects(store: Store) -> list[dict[str, Any]]:
 )
 def test_a_fleet_made_at_once_is_the_fleet_made_node_by_node(fleet: Mapping[str, int]) -> None:
     one, other = (Store(clock=lambda: 1e9) for _ in range(2))
-    names = list(make_fleet(one, SimulatedNodes(one), fleet))
+    names = list(make_fleet(one, SimulatedNodes(one).add_node, fleet))
     assert names == SimulatedNodes(other).add(fleet)
     assert objects(one) == objects(other)
 
 
 def test_no_two_nodes_have_one_uid() -> None:
     store = Store()
-    assert len(list(make_fleet(store, SimulatedNodes(store), {"dgx1-v100": 3}))) == 3
+    assert len(list(make_fleet(store, SimulatedNodes(store).add_node, {"dgx1-v100": 3}))) == 3
     assert len({one.uid for kind in ("nodes", "deviceinventories.linkwise.dev") for one in store.list(kind).items}) == 6

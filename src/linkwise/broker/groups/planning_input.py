@@ -18,9 +18,9 @@ from linkwise.broker.cluster.host_fit import company_in, needed_by
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
-from linkwise.engine.planning.make_plan import Site, Task
 from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.plan import Member
+from linkwise.engine.planning.task import Site, Task
 from linkwise.engine.usage import resolved
 
 if TYPE_CHECKING:

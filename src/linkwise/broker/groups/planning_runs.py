@@ -15,7 +15,7 @@ from linkwise.broker.groups.priority import give_way_to_group
 from linkwise.broker.groups.readiness import unready
 from linkwise.broker.groups.stale_gangs import note_stuck
 from linkwise.broker.wake_ups import flush
-from linkwise.engine.planning.make_plan import model_of
+from linkwise.engine.planning.task import model_of
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.planning_input import network_of, posed
 from linkwise.engine.index.shapes import shape_of
-from linkwise.engine.planning.make_plan import Making, Site, Task, make_plan
+from linkwise.engine.planning.make_plan import Making, make_plan
 from linkwise.engine.planning.node_capacity import NodeCapacity
+from linkwise.engine.planning.task import Site, Task
 from linkwise.engine.usage import node_of, usage_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from linkwise.embedded.api_errors import ApiError, no_such_path, not_allowed, unauthorized
 from linkwise.embedded.apiserver.bodies import JSON, decode_document
 from linkwise.embedded.apiserver.faults import fault_response
+from linkwise.embedded.apiserver.paths import parse_path
 from linkwise.embedded.apiserver.request import Exchange, FullResponse
-from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL, Objects, parse_path
+from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL, Objects
 from linkwise.embedded.kubectl import discovery, discovery as openapi
 
 if TYPE_CHECKING:

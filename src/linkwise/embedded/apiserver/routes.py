@@ -1,15 +1,14 @@
-"""Object routes: from path and method to a store call, and the response as the client accepts it."""
+"""Object routes: from path and method to a store call, and the response in the format that the client accepts."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from linkwise.embedded.api_errors import ApiError, bad_request, no_such_path, not_allowed, success
+from linkwise.embedded.api_errors import ApiError, bad_request, not_allowed, success
 from linkwise.embedded.apiserver.bodies import JSON, decode_body
 from linkwise.embedded.apiserver.request import FullResponse, ListResponse
 from linkwise.embedded.apiserver.subresources import handle_subresource
@@ -22,15 +21,15 @@ from linkwise.embedded.writes.delete import DeleteOptions
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.faults import Faults
+    from linkwise.embedded.apiserver.paths import RequestPath
     from linkwise.embedded.apiserver.request import Exchange, Response
     from linkwise.embedded.kinds.builtin import Resource
-    from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.storage.selectors import Selector
     from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
-__all__ = ["Objects", "RequestPath", "parse_path"]
+__all__ = ["Objects"]
 
 BOOKMARK_INTERVAL: Final = 60.0  # seconds
 _DEFAULT_TIMEOUT: Final = (1800.0, 3600.0)
@@ -232,41 +231,3 @@ async def _delete_options(exchange: Exchange) -> DeleteOptions:
     options.propagation_policy = query.get("propagationPolicy") or options.propagation_policy
     options.dry_run = ["All"] if is_dry_run(exchange) else options.dry_run
     return options
-
-
-_NAMESPACE_SUBRESOURCES = ("status", "finalize")
-
-
-@dataclass(frozen=True, slots=True)
-class RequestPath:
-    """Resource, namespace, name and subresource of a path."""
-
-    resource: Resource
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-
-
-def parse_path(kinds: Kinds, path: str) -> RequestPath:
-    """Parse a path below /api or /apis; ApiError 404 if nothing is served there."""
-    segments = path.strip("/").split("/")
-    if segments[0] == "api" and len(segments) > 2:
-        group, version, rest = "", segments[1], segments[2:]
-    elif segments[0] == "apis" and len(segments) > 3:
-        group, version, rest = segments[1], segments[2], segments[3:]
-    else:
-        raise no_such_path()
-    namespace = ""
-    if (
-        rest[0] == "namespaces"
-        and len(rest) > 2
-        and not (not group and len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES)
-    ):
-        namespace, rest = rest[1], rest[2:]
-    if len(rest) > 3 or not all(rest):
-        raise no_such_path()
-    plural, name, subresource = (*rest, "", "")[:3]
-    resource = kinds.by_path(group, version, plural)
-    if (namespace and not resource.namespaced) or (name and resource.namespaced and not namespace):
-        raise no_such_path()
-    return RequestPath(resource, namespace, name, subresource)

@@ -14,8 +14,8 @@ from linkwise.embedded.kubectl.cells import at_path
 from linkwise.embedded.writes.patch import merge_patch
 
 if TYPE_CHECKING:
+    from linkwise.embedded.apiserver.paths import RequestPath
     from linkwise.embedded.apiserver.request import Exchange, Response
-    from linkwise.embedded.apiserver.routes import RequestPath
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
 

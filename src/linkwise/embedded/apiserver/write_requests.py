@@ -11,8 +11,8 @@ from linkwise.embedded.kinds.fields import reject_unknown_fields
 from linkwise.embedded.writes.patch import APPLY, JSON_PATCH, MERGE, STRATEGIC
 
 if TYPE_CHECKING:
+    from linkwise.embedded.apiserver.paths import RequestPath
     from linkwise.embedded.apiserver.request import Exchange
-    from linkwise.embedded.apiserver.routes import RequestPath
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store

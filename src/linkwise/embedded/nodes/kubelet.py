@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.event_recorder import EventRecorder
 from linkwise.embedded.nodes.devices import INVENTORIES, DeviceManager
-from linkwise.embedded.nodes.faults import NodeHealth
+from linkwise.embedded.nodes.health import NodeHealth
 from linkwise.embedded.nodes.machines import fleet_objects
 from linkwise.embedded.nodes.pod_phases import (
     crashing_status,

@@ -20,9 +20,8 @@ from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.to_objects import node_object
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from linkwise.embedded.nodes.kubelet import SimulatedNodes
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.store import Store
     from linkwise.model.node import Mode
@@ -116,13 +115,13 @@ def addresses_of(name: str) -> list[Raw]:
     ]
 
 
-def make_fleet(store: Store, nodes: SimulatedNodes, fleet: Mapping[str, int]) -> Iterator[str]:
+def make_fleet(store: Store, add_node: Callable[[Iterable[Raw]], str], fleet: Mapping[str, int]) -> Iterator[str]:
     """Create the nodes of a fleet with their inventories; yields their names."""
     for machine, count in fleet.items():
         names = node_names(machine, count)
         for first in names[:1]:
             objects = machine_objects(machine, first)
-            yield nodes.add_node(objects)
+            yield add_node(objects)
             kinds = [store.database.kinds.for_object(document["apiVersion"], document["kind"]) for document in objects]
             templates = [(kind, store.get(kind, first).data) for kind in kinds if kind]
             for name in names[1:]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.planning.assign_members import alike, assigned, way_of, with_others
 from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, in_parts
@@ -17,68 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
 
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.index.shapes import Shape
     from linkwise.engine.planning.assign_members import Way
     from linkwise.engine.planning.hosts import Host, Hosts
-    from linkwise.engine.planning.node_capacity import NodeCapacity
     from linkwise.engine.planning.plan import Member, Placement
     from linkwise.engine.planning.planner import Outline
     from linkwise.engine.planning.problem import Counts
-    from linkwise.model.node import Mode, Node
+    from linkwise.engine.planning.task import Site, Task
+    from linkwise.model.node import Mode
 
-__all__ = ["Making", "Site", "Task", "make_plan", "model_of"]
+__all__ = ["Making", "make_plan"]
 
 AT_ONCE: Final = 200
 """nodes looked at between two steps"""
 RETRIES: Final = 8
 """nodes that may turn out not to seat what they were chosen for: classes are coarser than what policies look at"""
-
-
-def model_of(node: Node) -> str:
-    """The model of a node's devices; several models on one node are one of their own."""
-    models = {device.model for device in node.devices}
-    return models.pop() if len(models) == 1 else ", ".join(sorted(models))
-
-
-class Site(NamedTuple):
-    """A node that may take members; a tuple, because there are as many as nodes."""
-
-    node: Node
-    shape: Shape
-    ground: NodeCapacity
-    path: tuple[str, ...] = ()
-    held: frozenset[str] = frozenset()
-    """devices of members that are bound there"""
-    served: frozenset[str] | None = None
-    """the words of members in which it can be asked for something; None if that is so in all of them"""
-
-    def serves(self, wanted: Query) -> bool:
-        """Whether it has what is asked for at all, and hands it out in this way."""
-        spoken = self.served is None or wanted.word in self.served
-        return spoken and self.node.mode in {"any", wanted.ask.mode}
-
-    @property
-    def model(self) -> str:
-        """Of its devices."""
-        return model_of(self.node)
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What has to be planned, and by which settings."""
-
-    members: tuple[Member, ...]
-    levels: tuple[str, ...] = ()
-    """names of the network's levels, the broadest first"""
-    required: int = 0
-    mixed: bool = False
-    seed_order: bool = False
-    floor: float = 0.0  # GB/s
-    """how fast the devices of a member must reach each other at least, where members are placed by their links"""
-    minimum: int = 0
-    """members that must be placed at least; the others may be left out where not all fit"""
-    fixed: frozenset[str] = field(default_factory=frozenset)
-    """models of devices that bound members have: the others keep to them"""
 
 
 def make_plan(task: Task, sites: Sequence[Site], hosts: Hosts) -> Generator[None, None, Plan | None]:

@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from linkwise.engine.planning.hosts import Host, Loss, Sizes
-    from linkwise.engine.planning.spread_exact import Option
 
-__all__ = ["Case", "Cost", "Counts", "GroupProblem", "MemberKind", "Rack", "Region", "Spot"]
+__all__ = ["Case", "Cost", "Counts", "GroupProblem", "MemberKind", "Option", "Rack", "Region", "Spot"]
 
 Counts = tuple[int, ...]
 """members of each kind"""
@@ -54,6 +53,14 @@ class Case(NamedTuple):
     host: Host
     caps: Counts
     fresh: bool
+
+
+class Option(NamedTuple):
+    """What one node could take."""
+
+    counts: Counts
+    cost: Cost
+    devices: int
 
 
 class Rack:

@@ -12,6 +12,7 @@ from itertools import accumulate, islice, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.planning.hosts import NOTHING_LOST
+from linkwise.engine.planning.problem import Option
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -47,14 +48,6 @@ class Spread:
                 names[case] = region.names(case)
             found |= dict.fromkeys(islice(names[case], number), counts)
         return found
-
-
-class Option(NamedTuple):
-    """What one node could take."""
-
-    counts: Counts
-    cost: Cost
-    devices: int
 
 
 class _Way(NamedTuple):
