@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from linkwise.broker.effects import Bind
+from linkwise.broker.effects import Bind, BindResult
 from linkwise.broker.watch_events import NodeObject
-from linkwise.kube.perform.bind import Binder, BindResult
+from linkwise.kube.perform.bind import Binder
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.kinds import SOURCES
 from linkwise.kube.watch.watcher import Watching

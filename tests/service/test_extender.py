@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.broker.effects import Event
+from linkwise.broker.effects import BindResult, Event
 from linkwise.broker.watch_events import NodeGone, PodDeleted
 from linkwise.model.views import PodView
 from linkwise.testing.cluster import MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place
 from linkwise.wire.kubernetes.to_objects import pod_object
-from support.fakes.http_service import BindResult, Recorder, Served
+from support.fakes.http_service import Recorder, Served
 from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.effects import BindResult
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
-from support.fakes.http_service import BindResult, Recorder, Served
+from support.fakes.http_service import Recorder, Served
 from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from linkwise.broker.effects import BindResult
 from linkwise.serve.http.endpoint import FAILED
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
-from support.fakes.http_service import BindResult, Recorder, Served
+from support.fakes.http_service import Recorder, Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

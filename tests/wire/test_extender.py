@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
 from linkwise.wire.extender import (
-    BindResult,
+    ExtenderBindingResult,
     HostPriority,
     PreemptResult,
     decode_bind,
@@ -73,7 +73,7 @@ def test_scores_are_whole_numbers_under_the_names_that_go_reads() -> None:
 
 def test_a_bind_names_the_pod_by_uid() -> None:
     args = decode_bind(b'{"PodName":"p","PodNamespace":"default","PodUID":"u","Node":"a"}')
-    assert (args.pod_uid, args.node, encode(BindResult())) == ("u", "a", b"{}")
+    assert (args.pod_uid, args.node, encode(ExtenderBindingResult())) == ("u", "a", b"{}")
 
 
 def test_victims_are_read_by_uid_or_as_whole_pods() -> None:

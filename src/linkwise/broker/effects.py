@@ -1,8 +1,4 @@
-"""What the outside world must do about a decision: finished values that a performer carries out as they are.
-
-The seam between decisions and the world: whoever carries out effects looks like this.
-"""
-# Joined from effects, performing: one docstring for all.
+"""Effects: what to write about a decision, as finished values, and the protocol of the performer that carries them out."""
 
 from __future__ import annotations
 
@@ -85,18 +81,13 @@ class Evict:
 Effect = Bind | Wake | Event | Annotate | Evict
 
 
-class BindResult(Protocol):
+@dataclass(frozen=True, slots=True)
+class BindResult:
     """How a bind ended."""
 
-    @property
-    def outcome(self) -> Outcome:
-        """Written, refused or unknown."""
-        ...
-
-    @property
-    def sentence(self) -> str:
-        """What the API server said about it; empty if it is written."""
-        ...
+    outcome: Outcome
+    sentence: str = ""
+    """why it was not written, in the words of the API server where it had any"""
 
 
 class Performer(Protocol):

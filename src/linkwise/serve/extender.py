@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from linkwise.serve.http.endpoint import Endpoint, respond
 from linkwise.wire.extender import (
-    BindResult,
+    ExtenderBindingResult,
     FilterResult,
     HostPriority,
     MetaVictims,
@@ -82,7 +82,7 @@ class Extender:
     async def _bind(self, body: bytes) -> bytes:
         """Node and devices of a pod, written in one request."""
         asked = decode_bind(body)
-        return encode(BindResult(await self._service.bind(asked.pod_uid, asked.node)))
+        return encode(ExtenderBindingResult(await self._service.bind(asked.pod_uid, asked.node)))
 
     def _preempt(self, body: bytes) -> bytes:
         """Those of the nodes where evicting the victims would help."""
@@ -107,7 +107,7 @@ def _filter_failed(sentence: str) -> bytes:
 
 
 def _bind_failed(sentence: str) -> bytes:
-    return encode(BindResult(sentence))
+    return encode(ExtenderBindingResult(sentence))
 
 
 def _no_field(sentence: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BindArgs",
-    "BindResult",
+    "ExtenderBindingResult",
     "FilterArgs",
     "FilterResult",
     "HostPriority",
@@ -106,8 +106,8 @@ class BindArgs(_Go):
     node: str = ""
 
 
-class BindResult(_Go):
-    """Empty if it is bound."""
+class ExtenderBindingResult(_Go):
+    """Why the pod was not bound; empty if it was."""
 
     error: str = ""
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.effects import Bind
-from linkwise.kube.perform.bind import Binder, BindResult
+from linkwise.broker.effects import Bind, BindResult
+from linkwise.kube.perform.bind import Binder
 from linkwise.kube.settings import PerformSettings
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play
 

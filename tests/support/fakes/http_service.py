@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from linkwise.broker.effects import BindResult
 from linkwise.serve.app import application, verbs
 from linkwise.serve.gauges import Gauges
 from linkwise.serve.http.server import Server, listen
@@ -20,17 +21,8 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import Bind, Effect
-    from linkwise.engine.ledger import Outcome
 
-__all__ = ["BindResult", "Recorder", "Reply", "Served"]
-
-
-@dataclass(frozen=True, slots=True)
-class BindResult:
-    """How a bind ended."""
-
-    outcome: Outcome
-    sentence: str = ""
+__all__ = ["Recorder", "Reply", "Served"]
 
 
 @dataclass(slots=True)

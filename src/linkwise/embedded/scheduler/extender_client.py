@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from linkwise.errors import ClusterError
-from linkwise.wire.extender import BindArgs, BindResult, encode
+from linkwise.wire.extender import BindArgs, ExtenderBindingResult, encode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ class _PreemptionResult(_ExtenderType):
 
 _FILTER_DECODER: Final = msgspec.json.Decoder(_FilterResult)
 _PRIORITIES_DECODER: Final = msgspec.json.Decoder(list[_HostPriority])
-_BIND_DECODER: Final = msgspec.json.Decoder(BindResult)
+_BIND_DECODER: Final = msgspec.json.Decoder(ExtenderBindingResult)
 _PREEMPTION_DECODER: Final = msgspec.json.Decoder(_PreemptionResult)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from linkwise.broker.effects import BindResult
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.settings import PerformSettings
@@ -32,19 +33,9 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
     from linkwise.net.http_client import Answer
 
-__all__ = ["BindResult", "Binder", "pod_path", "retry_after"]
+__all__ = ["Binder", "pod_path", "retry_after"]
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class BindResult:
-    """How a bind ended."""
-
-    outcome: Outcome
-    sentence: str = ""
-    """why it was not written, in the words of the API server where it had any"""
-
 
 _LOOKING: Final = 8
 """binds that are settled at once: a server that comes back after an outage is not asked about all of them together"""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Annotate, Event, Evict, Wake
 from linkwise.kube.perform.annotate import Annotator, Waker
-from linkwise.kube.perform.bind import Binder, BindResult
+from linkwise.kube.perform.bind import Binder
 from linkwise.kube.perform.events import Reporter
 from linkwise.kube.perform.evict import Evictor
 from linkwise.kube.perform.write_queue import Attempts
@@ -21,10 +21,10 @@ from linkwise.net.timing import Timing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from linkwise.broker.effects import Bind
+    from linkwise.broker.effects import Bind, BindResult
     from linkwise.kube.client.api import Connection
 
-__all__ = ["BindResult", "Performer"]
+__all__ = ["Performer"]
 
 log = logging.getLogger(__name__)
 
