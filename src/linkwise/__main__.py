@@ -1,5 +1,6 @@
-"""Lets `python -m linkwise` do what `linkwise` does."""
+"""Entry point of `python -m linkwise`, the same as `linkwise`."""
 
 from linkwise.cli.main import run
 
-run()
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,69 @@
+"""The wheel works in an environment that has its runtime dependencies and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+import pytest
+
+from support.wheel import WheelEnvironment, build_wheel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IMPORT_ALL = """
+import importlib, pkgutil, linkwise
+for module in pkgutil.walk_packages(linkwise.__path__, "linkwise."):
+    importlib.import_module(module.name)
+    print(module.name)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> WheelEnvironment:
+    return WheelEnvironment(tmp_path_factory.mktemp("environment"), wheel)
+
+
+def modules(wheel: Path) -> set[str]:
+    """The modules of a wheel, by their dotted names."""
+    with ZipFile(wheel) as archive:
+        paths = [PurePosixPath(name) for name in archive.namelist() if name.endswith(".py")]
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths}
+
+
+@pytest.mark.parametrize("package", ["hatchling", "hypothesis", "pytest", "support"])
+def test_the_environment_has_nothing_of_the_development_environment(
+    environment: WheelEnvironment, package: str
+) -> None:
+    assert f"No module named '{package}'" in environment.run("python", "-c", f"import {package}").stderr
+
+
+def test_every_module_of_the_wheel_can_be_imported(environment: WheelEnvironment, wheel: Path) -> None:
+    run = environment.run("python", "-c", IMPORT_ALL)
+    assert run.stderr == ""
+    assert {"linkwise", *run.stdout.split()} == modules(wheel)
+
+
+def test_the_wheel_ships_the_package_and_no_test_support(root: Path, wheel: Path) -> None:
+    source = root / "src"
+    paths = [path.relative_to(source).with_suffix("") for path in (source / "linkwise").rglob("*.py")]
+    assert modules(wheel) == {".".join(path.parts).removesuffix(".__init__") for path in paths}
+
+
+def test_the_installed_program_prints_its_version(environment: WheelEnvironment) -> None:
+    run = environment.run("linkwise", "--version")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("linkwise, version ")
+
+
+def test_the_installed_program_picks_devices(environment: WheelEnvironment) -> None:
+    run = environment.run("linkwise", "pick", "--profile", "dgx1-v100", "--size", "2")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "{0,3}" in run.stdout
