@@ -30,9 +30,9 @@ from linkwise.serve.http.endpoint import Endpoint
 from linkwise.serve.http.server import Server, listen
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
+from linkwise.testing.recorder import Recorder
 from linkwise.wire.extender import FilterResult, decode_filter, encode
 from linkwise.wire.kubernetes.objects import decode_pod
-from support.fakes.http_service import Recorder
 
 NODES, CALLS, ROUNDS = 5_000, 10, 100
 WARM = 20

@@ -15,8 +15,8 @@ from linkwise.serve.http.server import Server, listen
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
+from linkwise.testing.recorder import Recorder
 from linkwise.wire.kubernetes.to_objects import pod_object
-from support.fakes.http_service import Recorder
 from support.fakes.scripted_api import run_idle
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def test_a_body_may_come_in_pieces_and_between_heads() -> None:
 
 
 def test_who_asks_again_before_a_bind_is_over_is_answered_in_order() -> None:
-    recorder = Recorder(held=asyncio.Event())
+    recorder = Recorder(gate=asyncio.Event())
 
     async def scenario() -> None:
         async with asked(recorder) as asking:
@@ -233,7 +233,7 @@ def test_who_hangs_up_before_all_is_said_is_counted() -> None:
 
 
 def test_a_bind_behind_an_answered_request_may_take_its_time() -> None:
-    recorder = Recorder(held=asyncio.Event())
+    recorder = Recorder(gate=asyncio.Event())
 
     async def scenario() -> None:
         async with asked(recorder, idle=0.3) as asking:
@@ -248,7 +248,7 @@ def test_a_bind_behind_an_answered_request_may_take_its_time() -> None:
 
 @pytest.mark.parametrize("half", [False, True])
 def test_nobody_is_left_waiting_by_a_server_that_stops(half: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    recorder = Recorder(held=asyncio.Event())
+    recorder = Recorder(gate=asyncio.Event())
 
     async def scenario() -> None:
         async with asked(recorder) as asking:
@@ -280,7 +280,7 @@ def test_what_is_asked_behind_the_last_answer_is_not_done() -> None:
 
 
 def test_a_bind_is_answered_though_the_server_is_told_to_stop_meanwhile() -> None:
-    recorder = Recorder(held=asyncio.Event())
+    recorder = Recorder(gate=asyncio.Event())
 
     async def scenario() -> None:
         async with asked(recorder) as asking:
@@ -296,7 +296,7 @@ def test_a_bind_is_answered_though_the_server_is_told_to_stop_meanwhile() -> Non
 
 
 def test_who_hangs_up_before_a_bind_is_over_undoes_nothing() -> None:
-    recorder = Recorder(held=asyncio.Event())
+    recorder = Recorder(gate=asyncio.Event())
 
     async def scenario() -> None:
         async with asked(recorder) as asking:

@@ -8,7 +8,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Evict
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
-from support.fakes.http_service import Recorder
+from linkwise.testing.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,9 +45,9 @@ def observed(*, leads: bool) -> tuple[Evicting, Recorder]:
 
 def test_a_replica_that_leads_carries_evictions_out() -> None:
     broker, performer = observed(leads=True)
-    assert (broker.given_up, performer.told) == ([], [EVICT])
+    assert (broker.given_up, performer.effects) == ([], [EVICT])
 
 
 def test_a_replica_that_does_not_lead_evicts_nobody_and_remembers_that() -> None:
     broker, performer = observed(leads=False)
-    assert (broker.given_up, performer.told) == (["u-a"], [])
+    assert (broker.given_up, performer.effects) == (["u-a"], [])

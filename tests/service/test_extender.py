@@ -13,8 +13,9 @@ from linkwise.broker.effects import BindResult, Event
 from linkwise.broker.watch_events import NodeGone, PodDeleted
 from linkwise.model.views import PodView
 from linkwise.testing.cluster import MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place
+from linkwise.testing.recorder import Recorder
 from linkwise.wire.kubernetes.to_objects import pod_object
-from support.fakes.http_service import Recorder, Served
+from support.fakes.http_service import Served
 from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def test_a_pod_is_filtered_ranked_and_bound_with_all_its_keys_in_one_write(prefi
     assert (kept["NodeNames"], ranks) == (["a"], [{"Host": "a", "Score": 0}])
     assert (bound.status, bound.json) == (200, {})
     assert json.loads(effect.annotations["linkwise.dev/grant"])["containers"]["main"]["devices"] == ["a-d0", "a-d1"]
-    assert [told.reason for told in served.performer.told if isinstance(told, Event)] == ["DevicesChosen"]
+    assert [effect.reason for effect in served.performer.effects if isinstance(effect, Event)] == ["DevicesChosen"]
 
 
 def test_a_pod_asks_as_the_scheduler_has_it_where_the_watch_showed_another_version() -> None:
@@ -141,10 +142,10 @@ def test_of_two_binds_of_one_pod_at_once_the_one_that_is_written_counts(ends: tu
     recorder = Recorder([BindResult(outcome) for outcome in ends])
 
     async def both(served: Served) -> None:
-        recorder.held = asyncio.Event()
+        recorder.gate = asyncio.Event()
         binds = [asyncio.create_task(served.service.bind("uid-p", "a")) for _ in ends]
         await until(lambda: len(recorder.binds) == len(ends))
-        recorder.held.set()
+        recorder.gate.set()
         await asyncio.gather(*binds)
 
     with Served(broker_of(FakeNode("a")), recorder) as served:

@@ -10,7 +10,8 @@ from linkwise.broker.effects import BindResult
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
-from support.fakes.http_service import Recorder, Served
+from linkwise.testing.recorder import Recorder
+from support.fakes.http_service import Served
 from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from hypothesis import given, settings, strategies as st
 from linkwise.broker.effects import BindResult
 from linkwise.serve.http.endpoint import FAILED
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
-from support.fakes.http_service import Recorder, Served
+from linkwise.testing.recorder import Recorder
+from support.fakes.http_service import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

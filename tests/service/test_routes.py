@@ -18,9 +18,10 @@ from linkwise.serve.health import health_routes
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
+from linkwise.testing.recorder import Recorder
 from linkwise.wire.kubernetes.to_objects import pod_object
 from linkwise.wire.snapshot.snapshot import decode_snapshot
-from support.fakes.http_service import Recorder, Served
+from support.fakes.http_service import Served
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping, Sequence
@@ -148,12 +149,12 @@ def test_draining_lets_binds_end_and_takes_no_more_asks() -> None:
     recorder = Recorder()
 
     async def drain_while_a_bind_is_under_way(served: Served) -> tuple[int, str]:
-        recorder.held = asyncio.Event()
+        recorder.gate = asyncio.Event()
         bind = asyncio.create_task(served.service.bind("uid-p", "a"))
         await asyncio.sleep(0)
         drain = asyncio.create_task(served.service.drain(5))
         await asyncio.sleep(0)
-        recorder.held.set()
+        recorder.gate.set()
         return await drain, await bind
 
     with Served(broker_of(FakeNode("a")), recorder) as served:
@@ -166,13 +167,13 @@ def test_a_caller_that_hangs_up_does_not_undo_a_bind() -> None:
     recorder = Recorder()
 
     async def hang_up(served: Served) -> None:
-        recorder.held = asyncio.Event()
+        recorder.gate = asyncio.Event()
         call = asyncio.create_task(served.service.bind("uid-p", "a"))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        recorder.held.set()
+        recorder.gate.set()
         await asyncio.sleep(0.01)
 
     with Served(broker_of(FakeNode("a")), recorder) as served:
@@ -187,7 +188,7 @@ def test_a_bind_that_is_cut_short_by_the_end_is_answered_and_keeps_its_promise()
     recorder = Recorder()
 
     async def drain_without_patience(served: Served) -> int:
-        recorder.held = asyncio.Event()
+        recorder.gate = asyncio.Event()
         bind = asyncio.create_task(served.service.bind("uid-p", "a"))
         await asyncio.sleep(0)
         left: int = await served.service.drain(0)

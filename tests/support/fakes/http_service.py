@@ -6,59 +6,22 @@ import asyncio
 import http.client
 import json
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from linkwise.broker.effects import BindResult
 from linkwise.serve.app import application, verbs
 from linkwise.serve.gauges import Gauges
 from linkwise.serve.http.server import Server, listen
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
+from linkwise.testing.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from linkwise.broker.broker import Broker
-    from linkwise.broker.effects import Bind, Effect
 
-__all__ = ["Recorder", "Reply", "Served"]
-
-
-@dataclass(slots=True)
-class Recorder:
-    """Keeps all effects; binds end as `ends` says in order, and then as written."""
-
-    ends: list[BindResult | Exception] = field(default_factory=list)
-    settled: BindResult = field(default_factory=lambda: BindResult("written"))
-    binds: list[Bind] = field(default_factory=list)
-    told: list[Effect] = field(default_factory=list)
-    held: asyncio.Event | None = None
-    """binds wait for it, if there is one"""
-
-    async def bind(self, effect: Bind) -> BindResult:
-        """Note it."""
-        self.binds.append(effect)
-        if self.held is not None:
-            await self.held.wait()
-        ended = self.ends.pop(0) if self.ends else BindResult("written")
-        if isinstance(ended, Exception):
-            raise ended
-        return ended
-
-    def release(self) -> None:
-        """Let binds wait no longer."""
-        if self.held is not None:
-            self.held.set()
-
-    async def settle(self, effect: Bind) -> BindResult:
-        """As was said before."""
-        del effect
-        return self.settled
-
-    def tell(self, effects: Iterable[Effect]) -> None:
-        """Note them."""
-        self.told += effects
+__all__ = ["Reply", "Served"]
 
 
 @dataclass(frozen=True, slots=True)
