@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCHES := partition filter rebuild conflicts plan calls embedded
 
-.PHONY: help setup demo up test e2e check fix bench bench-cluster soak docs lock clean
+.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -36,6 +36,9 @@ check: $(READY)  ## lint, types, layers, documentation
 
 fix: $(READY)  ## mend what can be mended by machine
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+shape: $(READY)  ## sizes, imports and walks of the source beside other projects; no limits (ARGS=--help)
+	@$(BIN)/python scripts/shape.py $(ARGS)
 
 bench: $(READY)  ## speed of choosing, filter, a start from nothing and clashes of binds, each beside its bar
 	@code=0; for part in $(BENCHES); do $(BIN)/python bench/$$part.py $(ARGS) || code=1; done; exit $$code

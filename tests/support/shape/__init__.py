@@ -1,0 +1,1 @@
+"""Measures of the shape of a package: its source, its wheel, and the code that a request passes."""
