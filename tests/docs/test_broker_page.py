@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import pytest
 
-from linkwise.broker import answers, effects, watch_events as sights
+from linkwise.broker import answers, effects, watch_events
 from linkwise.broker.broker import Broker
 from linkwise.broker.view import BrokerView, Counts
 from linkwise.engine.drift import Drift, DriftKind, drift_text
-from linkwise.explain import inspect as inspecting
+from linkwise.explain import inspect as inspection
 from linkwise.explain.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
-from linkwise.explain.reports import node as node_explanation, pod as explanation
+from linkwise.explain.reports import node as node_report, pod as pod_report
 from linkwise.model.settings import BandwidthSettings, PlacingSettings, ShareSettings
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ QUERIES: Final = [name for name in vars(BrokerView) if not name.startswith("_")]
 EXPLAINING: Final = (explain_pod, explain_group, explain_node, inspect_nodes)
 ANSWERS: Final = (
     *(answers.Admission, answers.BindAnswer, answers.DryRun, answers.FilterAnswer),
-    *(explanation.Explanation, inspecting.NodeInspection, node_explanation.NodeExplanation),
+    *(pod_report.Explanation, inspection.NodeInspection, node_report.NodeExplanation),
 )
 EFFECTS: Final = get_args(effects.Effect)
 SETTINGS: Final = [
@@ -108,13 +108,13 @@ def test_every_field_of_an_answer_is_in_the_reference(value: type[Any]) -> None:
     assert missing(value, section("## Answers").partition(f"### `{value.__name__}`")[2].partition("\n### ")[0]) == []
 
 
-@pytest.mark.parametrize("value", [inspecting.InspectedDevice, inspecting.Holder])
+@pytest.mark.parametrize("value", [inspection.InspectedDevice, inspection.Holder])
 def test_every_field_of_what_is_inspected_is_in_the_reference(value: type[Any]) -> None:
     assert missing(value, PAGE.partition("### `NodeInspection`")[2].partition("\n## ")[0]) == []
 
 
 def test_every_state_of_a_pod_is_in_the_reference() -> None:
-    states = (*get_args(explanation.PodState), *get_args(inspecting.HolderState))
+    states = (*get_args(pod_report.PodState), *get_args(inspection.HolderState))
     assert [state for state in states if f"`{state}`" not in section("## Answers")] == []
 
 
@@ -123,14 +123,14 @@ def test_every_effect_is_in_the_reference_with_its_fields(effect: type[Any]) -> 
     assert missing(effect, row(section("## Effects"), effect.__name__)) == []
 
 
-@pytest.mark.parametrize("sight", get_args(sights.WatchEvent))
-def test_every_sight_is_in_the_reference(sight: type[Any]) -> None:
-    assert f"`{sight.__name__}`" in section("## Watch events")
+@pytest.mark.parametrize("event", get_args(watch_events.WatchEvent))
+def test_every_watch_event_is_in_the_reference(event: type[Any]) -> None:
+    assert f"`{event.__name__}`" in section("## Watch events")
 
 
-@pytest.mark.parametrize("sight", [sights.PodDeleted, sights.NodeGone, sights.NodeObject])
-def test_every_field_of_a_sight_of_ours_is_in_the_reference(sight: type[Any]) -> None:
-    assert missing(sight, row(section("## Watch events"), sight.__name__)) == []
+@pytest.mark.parametrize("event", [watch_events.PodDeleted, watch_events.NodeGone, watch_events.NodeObject])
+def test_every_field_of_a_watch_event_of_ours_is_in_the_reference(event: type[Any]) -> None:
+    assert missing(event, row(section("## Watch events"), event.__name__)) == []
 
 
 def test_every_reason_of_an_event_is_in_the_reference() -> None:

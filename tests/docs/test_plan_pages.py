@@ -11,7 +11,7 @@ import pytest
 
 from linkwise.cli.inputs.manifests import TEMPLATES
 from linkwise.engine.planning.planner import LEVELS
-from linkwise.explain.reports import group as group_explanation, pod as explanation
+from linkwise.explain.reports import group as group_report, pod as pod_report
 from linkwise.explain.reports.group import (
     GroupExplanation,
     GroupNode,
@@ -64,7 +64,7 @@ def test_every_field_of_a_plan_is_in_the_reference_in_its_order(value: type[Any]
 
 
 def test_every_word_of_a_plan_is_in_the_reference() -> None:
-    hints = get_type_hints(GroupRemedy, vars(group_explanation) | vars(explanation))
+    hints = get_type_hints(GroupRemedy, vars(group_report) | vars(pod_report))
     words = {*get_args(GroupStage), *get_args(MemberState), *get_args(hints["kind"]), *LEVELS}
     parts = {field.name for value in (Given, Leaver, RefusalSummary) for field in fields(value)}
     assert missing(words | parts) == []

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.e2e import service as bed_running
 from support.e2e.external_cluster import GivenCluster
 from support.e2e.lossy_proxy import Line
 from support.e2e.own_cluster import OwnCluster
 from support.e2e.scheduler import Serve
-from support.e2e.service import Placing, printed
+from support.e2e.service import Placing, printed, running_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -122,7 +121,7 @@ def line(kubernetes: Cluster) -> Iterator[Line]:
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
     """The same once for all tests of a file: clearing the cluster between them leaves its role."""
-    with bed_running.answering(kubernetes, "answering") as made:
+    with running_service(kubernetes, "answering") as made:
         yield made
 
 

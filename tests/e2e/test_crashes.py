@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from support.e2e import service as bed_running
 from support.e2e.invariants import all_is_well, nothing_is_sold_twice
 from support.e2e.lossy_proxy import slow_binds, sound
 from support.e2e.node_objects import gpushare, machine
 from support.e2e.own_cluster import OwnCluster
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
+from support.e2e.service import running_service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ LOSSES: Final[tuple[Fate, ...]] = ("lost", "unanswered")
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster, line: Line) -> Iterator[Serve]:
     way = line.kubeconfig(kubernetes.folder / "line.kubeconfig")
-    with bed_running.answering(kubernetes, "crashes", kubeconfig=way) as serve:
+    with running_service(kubernetes, "crashes", kubeconfig=way) as serve:
         yield serve
 
 

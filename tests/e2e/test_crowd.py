@@ -13,7 +13,7 @@ from support.e2e.invariants import INVENTORIES, all_is_well, claims, nothing_is_
 from support.e2e.node_objects import gpushare, koordinator, machine
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
-from support.e2e.service import answering_for_koordinator
+from support.e2e.service import running_service_for_koordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ ROOM.update({f"k{number}": 8 for number in range(4)})
 
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
-    with answering_for_koordinator(kubernetes, "crowd") as serve:
+    with running_service_for_koordinator(kubernetes, "crowd") as serve:
         yield serve
 
 

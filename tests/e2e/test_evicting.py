@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from support.e2e import service as bed_running
 from support.e2e.invariants import all_is_well
 from support.e2e.node_objects import machine
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
+from support.e2e.service import printed, running_service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,14 +31,14 @@ LONG: Final = 60.0  # seconds; longer than a group rests that was planned in vai
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
     """A service that evicts, under the role that does not let it."""
-    with bed_running.answering(kubernetes, "evicting", configuration=QUICKLY) as made:
+    with running_service(kubernetes, "evicting", configuration=QUICKLY) as made:
         yield made
 
 
 @pytest.fixture
 def allowed(placing: Placing) -> Placing:
     """The same under the role that lets it."""
-    placing.cluster.grant_printed("linkwise", bed_running.printed("manifests", "rbac", "--evict"))
+    placing.cluster.grant_printed("linkwise", printed("manifests", "rbac", "--evict"))
     return placing
 
 

@@ -14,7 +14,7 @@ from support.e2e.node_objects import device_ids, koordinator, machine
 from support.e2e.pod_objects import GROUP_WORDS
 from support.e2e.processes import wait_for
 from support.e2e.refused_binds import binds_refused
-from support.e2e.service import answering_for_koordinator
+from support.e2e.service import running_service_for_koordinator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ GANG: Final = "gang.scheduling.koordinator.sh"
 
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
-    with answering_for_koordinator(kubernetes, "groups") as serve:
+    with running_service_for_koordinator(kubernetes, "groups") as serve:
         yield serve
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from support.e2e import service as bed_running
 from support.e2e.invariants import all_is_well
 from support.e2e.node_objects import machine
 from support.e2e.own_cluster import OwnCluster
 from support.e2e.processes import wait_for
+from support.e2e.service import running_service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ NAME: Final = "no-wakes"
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
     if not isinstance(kubernetes, OwnCluster):
         pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
-    with bed_running.answering(kubernetes, "obstacles") as serve:
+    with running_service(kubernetes, "obstacles") as serve:
         yield serve
 
 

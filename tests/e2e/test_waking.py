@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from support.e2e import service as bed_running
 from support.e2e.invariants import all_is_well
 from support.e2e.lossy_proxy import sound
 from support.e2e.node_objects import ascend, gpushare, machine
 from support.e2e.processes import wait_for
+from support.e2e.service import running_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ HOLD: Final = 3.0  # seconds that a plan lasts
 def answering(kubernetes: Cluster, line: Line) -> Iterator[Serve]:
     way = line.kubeconfig(kubernetes.folder / "line.kubeconfig")
     settings = {"placing": {"group": {"hold": HOLD}}}
-    with bed_running.answering(kubernetes, "waking", kubeconfig=way, configuration=settings) as serve:
+    with running_service(kubernetes, "waking", kubeconfig=way, configuration=settings) as serve:
         yield serve
 
 

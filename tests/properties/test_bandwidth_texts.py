@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
 from linkwise.vendors import amd
-from linkwise.vendors.nvidia import nvbandwidth, p2p_test as nvidia_p2p
+from linkwise.vendors.nvidia import nvbandwidth, p2p_test
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import (
     P2P_TITLES,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix
     from linkwise.vendors.reader import Reading
 
-READERS = (*nvidia_p2p.READERS, *nvbandwidth.READERS, *amd.READERS)
+READERS = (*p2p_test.READERS, *nvbandwidth.READERS, *amd.READERS)
 STATUSES = {"ok", "incomplete", "error", "no matrix"}
 READ, WRITE = "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce"
 VALUES = st.integers(1, 300_000).map(lambda cents: cents / 100)
@@ -89,7 +89,7 @@ def check_values(reading: Reading, full: Matrix) -> None:
 @settings(deadline=None)
 @given(st.sampled_from(sorted(key for key in P2P_TITLES if "directional" in key)), matrices())
 def test_what_p2p_prints_is_read_back(key: str, matrix: Matrix) -> None:
-    reading = nvidia_p2p.read(clean(p2p_text({key: matrix})))
+    reading = p2p_test.read(clean(p2p_text({key: matrix})))
     assert (reading.status, reading.kind) == ("ok", f"p2pBandwidthLatencyTest {key}")
     assert reading.bandwidth == (turned(matrix) if "Reads" in key else matrix)
 
@@ -100,7 +100,7 @@ def test_a_p2p_text_cut_anywhere_gives_no_wrong_value(matrix: Matrix, data: st.D
     keys = data.draw(st.permutations(sorted(P2P_TITLES)), label="order")
     full = {key: tuple(tuple(cell + shift for cell in row) for row in matrix) for shift, key in enumerate(keys)}
     full["P2P Connectivity"] = tuple((1.0,) * len(matrix) for _ in matrix)
-    reading = nvidia_p2p.read(cut(data, p2p_text({key: full[key] for key in keys}, ["Model"] * len(matrix))))
+    reading = p2p_test.read(cut(data, p2p_text({key: full[key] for key in keys}, ["Model"] * len(matrix))))
     key = reading.kind.removeprefix("p2pBandwidthLatencyTest").strip()
     rounded = {key: tuple(tuple(round(cell, 2) for cell in row) for row in rows) for key, rows in full.items()}
     check_values(reading, turned(rounded[key]) if "Reads" in key else rounded.get(key, ()))
@@ -174,7 +174,7 @@ def test_a_line_cut_before_its_end_gives_no_wrong_value(matrix: Matrix, data: st
     lines = text.splitlines()
     number = data.draw(st.integers(2, len(lines) - 1))
     lines[number] = lines[number][: data.draw(st.integers(0, len(lines[number])))]
-    reading = nvidia_p2p.read("\n".join(lines) + "\n")
+    reading = p2p_test.read("\n".join(lines) + "\n")
     for row, printed in zip(reading.bandwidth, matrix, strict=False):
         for value, right in zip(row, printed, strict=False):
             assert value in {round(right, 2), 0.0}

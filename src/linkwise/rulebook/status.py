@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from linkwise.rulebook import evidence as record, table
+from linkwise.rulebook import evidence, table
 from linkwise.rulebook.evidence import Record
 from linkwise.rulebook.missing_parts import parts_by_rule
 from linkwise.rulebook.table import LEVELS, Rule
@@ -34,7 +34,7 @@ class RuleStatus:
 
 def current() -> tuple[RuleStatus, ...]:
     """Every rule of the Linkwise that is running."""
-    return join(table.rules(), record.load(), parts_by_rule())
+    return join(table.rules(), evidence.load(), parts_by_rule())
 
 
 def join(

@@ -15,7 +15,7 @@ from linkwise.testing.cluster import (
     in_gang,
     in_group,
     place,
-    woken_set as woken,
+    woken_set,
 )
 from support.state import state_of
 
@@ -29,7 +29,7 @@ def test_who_came_after_the_plan_does_not_stand_in_for_a_lost_member() -> None:
     broker.filter(first, ["n0"], 20.0)
     assert broker.filter(first, ["n0"], 40.0).nodes == ["n0"]
     effects = broker.observe([third, PodDeleted(second.uid)], 41.0)
-    assert woken(effects) == {"a", "c"}
+    assert woken_set(effects) == {"a", "c"}
     assert not list(broker.entries())
 
 
@@ -38,7 +38,7 @@ def test_a_group_that_did_not_fit_is_woken_when_it_has_fewer_members() -> None:
     pods = in_gang(device_pod("a"), device_pod("b", 2), device_pod("c"), least=3, total=3)
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([PodDeleted(pods[1].uid)], 1.0)) == {"a", "c"}
+    assert woken_set(broker.observe([PodDeleted(pods[1].uid)], 1.0)) == {"a", "c"}
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_node_takes_pods_again() -> None:
@@ -46,7 +46,7 @@ def test_a_group_that_did_not_fit_is_woken_when_a_node_takes_pods_again() -> Non
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([FakeNode("n0", version=2).view()], 1.0)) == {"a", "b"}
+    assert woken_set(broker.observe([FakeNode("n0", version=2).view()], 1.0)) == {"a", "b"}
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_node_has_more_beside_devices() -> None:
@@ -54,7 +54,7 @@ def test_a_group_that_did_not_fit_is_woken_when_a_node_has_more_beside_devices()
     pods = in_group(device_pod("a", cpu="8"), device_pod("b", cpu="8"))
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([FakeNode("n0", version=2).view()], 1.0)) == {"a", "b"}
+    assert woken_set(broker.observe([FakeNode("n0", version=2).view()], 1.0)) == {"a", "b"}
 
 
 def test_who_waits_for_another_gang_is_woken_when_its_own_has_started() -> None:
@@ -63,7 +63,7 @@ def test_who_waits_for_another_gang_is_woken_when_its_own_has_started() -> None:
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
     elsewhere = replace(pods[1], node="n0", version=2)
-    assert woken(broker.observe([elsewhere], 1.0)) == {"a"}
+    assert woken_set(broker.observe([elsewhere], 1.0)) == {"a"}
     assert broker.filter(pods[0], ["n0"], 1.0).nodes == ["n0"]
 
 
@@ -102,7 +102,7 @@ def test_a_group_that_did_not_fit_is_woken_when_a_bound_member_leaves() -> None:
     bound = replace(bound, labels=pods[0].labels, version=5)
     broker.observe([bound, *pods[1:]], 0.0)
     assert broker.filter(pods[1], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([replace(bound, deleting=True, version=6)], 1.0)) == {"b", "c"}
+    assert woken_set(broker.observe([replace(bound, deleting=True, version=6)], 1.0)) == {"b", "c"}
 
 
 def test_members_are_woken_when_the_one_that_a_gate_held_back_is_gone() -> None:
@@ -110,7 +110,7 @@ def test_members_are_woken_when_the_one_that_a_gate_held_back_is_gone() -> None:
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe([pods[0], replace(pods[1], gates=("example.com/gate",))], 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([PodDeleted(pods[1].uid)], 20.0)) == {"a"}
+    assert woken_set(broker.observe([PodDeleted(pods[1].uid)], 20.0)) == {"a"}
     assert broker.filter(pods[0], ["n0"], 20.0).nodes == ["n0"]
 
 
@@ -119,7 +119,7 @@ def test_a_gang_is_woken_when_a_member_comes_that_is_bound_already() -> None:
     pods = in_gang(device_pod("a"), device_pod("b"), least=2)
     broker.observe(pods[:1], 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken(broker.observe([replace(pods[1], node="n0")], 1.0)) == {"a"}
+    assert woken_set(broker.observe([replace(pods[1], node="n0")], 1.0)) == {"a"}
     assert broker.filter(pods[0], ["n0"], 1.0).nodes == ["n0"]
 
 
@@ -132,7 +132,7 @@ def test_a_pod_that_joins_a_group_waits_no_more_for_room_of_its_own() -> None:
     (member,) = in_group(replace(alone, version=2), total=2)
     broker.observe([member], 1.0)
     assert broker.filter(member, ["n0"], 1.0).nodes == []
-    assert woken(broker.observe([PodDeleted("uid-other")], 2.0)) == set()
+    assert woken_set(broker.observe([PodDeleted("uid-other")], 2.0)) == set()
 
 
 def test_pods_that_name_one_group_in_the_words_of_two_systems_are_one_group_and_told_so() -> None:
@@ -163,7 +163,7 @@ def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
     alone = device_pod("a")
     broker.observe([alone], 0.0)
     assert broker.filter(alone, ["n0"], 1.0).nodes == []
-    assert woken(broker.observe([replace(one, version=9) for one in in_group(alone, device_pod("b"))], 2.0)) == {
+    assert woken_set(broker.observe([replace(one, version=9) for one in in_group(alone, device_pod("b"))], 2.0)) == {
         "a",
         "b",
     }
@@ -188,7 +188,7 @@ def test_a_node_that_went_while_a_member_was_being_bound_is_planned_no_more() ->
     (there,) = broker.filter(pods[0], ["n0", "n1"], 0.0).nodes
     flights = [binds(broker.bind(pod.uid, there, 0.0).effects)[0] for pod in pods]
     broker.observe([NodeGone(there)], 1.0)
-    assert "a" in woken(broker.outcome(flights[0], "refused", 1.0))
+    assert "a" in woken_set(broker.outcome(flights[0], "refused", 1.0))
     (other,) = {"n0", "n1"} - {there}
     assert broker.filter(pods[0], [other], 1.0).nodes == [other]
 

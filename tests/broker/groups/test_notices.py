@@ -9,7 +9,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, woken_set as woken
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, woken_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,14 +87,14 @@ def test_members_of_a_gang_that_fits_are_woken_and_told_nothing() -> None:
     tried(broker, first, *others)
     broker.observe([last], 0.0)
     answer = broker.filter(last, NODES, 0.0)
-    assert (woken(answer.effects), told(answer.effects)) == ({"a", "b"}, {})
+    assert (woken_set(answer.effects), told(answer.effects)) == ({"a", "b"}, {})
 
 
 def test_members_whose_plan_takes_longer_are_woken_and_told_nothing() -> None:
     broker, pods = cluster(GroupSettings(steps=1)), gang(2)
     assert tried(broker, *pods) == {}
     effects = broker.step(1.0, 1000)
-    assert (woken(effects), told(effects)) == ({"a", "b", "c"}, {})
+    assert (woken_set(effects), told(effects)) == ({"a", "b", "c"}, {})
     assert tried(broker, *pods, now=1.0) == {}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, in_group, woken_set as woken
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, in_group, woken_set
 from support.state import state_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def begun(*pods: PodView) -> Broker:
 
 
 def finish(broker: Broker) -> set[str]:
-    return woken(broker.step(1.0, 1000))
+    return woken_set(broker.step(1.0, 1000))
 
 
 def test_a_plan_in_the_making_is_work_left() -> None:
@@ -82,8 +82,8 @@ def test_a_node_that_hands_devices_out_in_another_way_meanwhile_gets_nobody() ->
 def test_members_whose_plan_was_in_the_making_are_woken_after_a_restore(later: float) -> None:
     pods = in_group(device_pod("a"), device_pod("b"))
     restored = Broker.restore(begun(*pods).snapshot(1.0))
-    assert woken(restored.step(1.0 + later)) == {"a", "b"}
-    assert woken(restored.step(1.0 + later)) == set()
+    assert woken_set(restored.step(1.0 + later)) == {"a", "b"}
+    assert woken_set(restored.step(1.0 + later)) == set()
 
 
 def test_room_that_appears_meanwhile_is_not_missed() -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.dialects.groups import (
-    conventions as groups_conventions,
-    koordinator_gang as groups_gang,
-    membership as groups,
+    conventions,
+    koordinator_gang,
+    membership,
 )
 from linkwise.dialects.groups.membership import group_of, may_have_group
 from linkwise.model.ask import Group, NetworkWish
@@ -23,12 +23,12 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 KEYS = sorted(
     {
         value
-        for module in (groups, groups_conventions, groups_gang)
+        for module in (membership, conventions, koordinator_gang)
         for value in vars(module).values()
         if isinstance(value, str) and ("/" in value or "." in value) and " " not in value and value.isascii()
     }
-    | {*groups.RANKS, *groups.JOB_RANKS, *groups_conventions.VOLCANO, groups_conventions.KAI}
-    | {*groups_conventions.KAI_NETWORK, *groups_conventions.KUEUE_NETWORK, f"{GANG}unheard-of"}
+    | {*membership.RANKS, *membership.JOB_RANKS, *conventions.VOLCANO, conventions.KAI}
+    | {*conventions.KAI_NETWORK, *conventions.KUEUE_NETWORK, f"{GANG}unheard-of"}
 )
 
 

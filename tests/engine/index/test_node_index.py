@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings, strategies as st
 
-from linkwise.engine.index import node_index as index_module
 from linkwise.engine.index.lookup import choices
-from linkwise.engine.index.node_index import Index, Query
+from linkwise.engine.index.node_index import MOST_LOGGED, TABLES, Index, Query
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
 from linkwise.model.settings import PlacingSettings
@@ -117,7 +116,7 @@ def test_working_ahead_begins_with_the_table_that_was_used_last() -> None:
 def test_tables_are_bounded_and_the_one_not_used_for_the_longest_goes() -> None:
     index = index_of(Node("n", devices(2)))
     kept = index.table(WANTED[0])
-    for size in range(2, index_module.TABLES + 1):
+    for size in range(2, TABLES + 1):
         index.table(Query(ask(size), "w", POLICIES["whole-device"]))
         assert index.table(WANTED[0]) is kept
     index.table(Query(ask(500), "w", POLICIES["whole-device"]))
@@ -130,7 +129,7 @@ def test_the_log_of_changes_is_bounded_and_late_tables_are_made_anew() -> None:
     index = index_of(Node("n", devices(2)), Node("gone", devices(3)))
     late = index.table(WANTED[0])
     index.drop("gone")
-    for number in range(index_module.MOST_LOGGED + 10):
+    for number in range(MOST_LOGGED + 10):
         index.put(Node("n", devices(1 + number % 2)), WORD)
     table = index.table(WANTED[0])
     assert table is not late

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.watch_events import PodListComplete
-from linkwise.kube.watch import kinds as sources
-from linkwise.kube.watch.kinds import NODES
+from linkwise.kube.watch.kinds import NODES, Seen
 from linkwise.model.views import PodView
 from support.fakes.followed_source import LIST, WATCH, follow, node, pod
 from support.fakes.scripted_api import Reply, line, listed
@@ -112,8 +111,8 @@ def test_a_list_that_cannot_be_taken_in_is_told_and_the_watch_goes_on() -> None:
 
 
 def test_an_object_that_nobody_thought_of_is_named_and_stops_no_other() -> None:
-    def there(document: msgspec.Raw, head: Head) -> sources.Seen:
-        return NODES.there(document, head) if head.name != "odd" else sources.Seen(None, str(1 // 0))
+    def there(document: msgspec.Raw, head: Head) -> Seen:
+        return NODES.there(document, head) if head.name != "odd" else Seen(None, str(1 // 0))
 
     scripts = {"GET /api/v1/nodes": (listed(node("odd"), node("b")),)}
     seen, _ = follow(scripts, lambda _, api: api.asked("WATCH"), source=replace(NODES, there=there))

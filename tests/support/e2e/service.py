@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from support.e2e.cluster import Cluster
 
 
-__all__ = ["Granted", "Placing", "answering", "answering_for_koordinator", "grant", "printed"]
+__all__ = ["Granted", "Placing", "grant", "printed", "running_service", "running_service_for_koordinator"]
 
 GRANT: Final = "linkwise.dev/grant"
 SECONDS: Final = 15.0
@@ -191,7 +191,7 @@ class Placing:
 
 
 @contextmanager
-def answering(
+def running_service(
     cluster: Cluster, name: str, *, kubeconfig: Path | None = None, configuration: Mapping[str, object] | None = None
 ) -> Iterator[Serve]:
     """A service of the user linkwise under the shipped role, which outlasts a clearing; kube-scheduler asks it."""
@@ -212,11 +212,11 @@ def answering(
 
 
 @contextmanager
-def answering_for_koordinator(cluster: Cluster, name: str) -> Iterator[Serve]:
+def running_service_for_koordinator(cluster: Cluster, name: str) -> Iterator[Serve]:
     """The same with Koordinator's kind of objects, which is looked for when the service starts."""
     cluster.define(device_definition())
     try:
-        with answering(cluster, name) as serve:
+        with running_service(cluster, name) as serve:
             yield serve
     finally:
         cluster.undefine(device_definition())

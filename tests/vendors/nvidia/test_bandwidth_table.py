@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.vendors.nvidia import nvbandwidth, p2p_test as nvidia_p2p
+from linkwise.vendors.nvidia import nvbandwidth, p2p_test
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import nvbandwidth_text, p2p_text
 from support.environment import growth
@@ -37,7 +37,7 @@ def told(file: str, shared: Path) -> dict[str, Any]:
 
 def test_unidirectional_writes_with_peer_access_are_preferred() -> None:
     text = p2p_text({"P2P Connectivity": ALL, STAGED: SLOW, READS: SLOW, BOTH: SLOW, WRITES: FAST})
-    reading = nvidia_p2p.read(text)
+    reading = p2p_test.read(text)
     assert (reading.status, reading.bandwidth, reading.problems) == ("ok", FAST, ())
     assert reading.devices == ("GPU0", "GPU1", "GPU2")
     assert reading.kind == f"p2pBandwidthLatencyTest {WRITES}"
@@ -50,97 +50,97 @@ def test_unidirectional_writes_with_peer_access_are_preferred() -> None:
 def test_where_there_are_no_writes_the_next_best_matrix_is_taken_and_named(
     matrices: dict[str, Matrix], used: str
 ) -> None:
-    reading = nvidia_p2p.read(p2p_text(matrices))
+    reading = p2p_test.read(p2p_text(matrices))
     assert (reading.status, reading.bandwidth) == ("ok", FAST)
     assert used in reading.kind
 
 
 def test_a_device_that_reads_is_the_destination() -> None:
-    assert nvidia_p2p.read(p2p_text({READS: FAST})).bandwidth == tuple(zip(*FAST, strict=True))
+    assert p2p_test.read(p2p_text({READS: FAST})).bandwidth == tuple(zip(*FAST, strict=True))
 
 
 def test_latency_is_that_with_peer_access_timed_by_the_gpu() -> None:
     text = p2p_text({WRITES: FAST, "P2P=Disabled Latency": SLOW, "P2P=Enabled Latency": QUICK})
-    assert nvidia_p2p.read(text).latency == QUICK
-    assert nvidia_p2p.sections(text)["P2P=Enabled Latency (P2P Writes) CPU"].whole
+    assert p2p_test.read(text).latency == QUICK
+    assert p2p_test.sections(text)["P2P=Enabled Latency (P2P Writes) CPU"].whole
 
 
 def test_enabled_numbers_without_peer_access_are_warned_of() -> None:
     connectivity = ((1.0, 1.0, 0.0), (1.0, 1.0, 1.0), (0.0, 1.0, 1.0))
-    reading = nvidia_p2p.read(p2p_text({"P2P Connectivity": connectivity, WRITES: FAST}))
+    reading = p2p_test.read(p2p_text({"P2P Connectivity": connectivity, WRITES: FAST}))
     assert reading.status == "ok"
     assert reading.warnings == ("no peer access between 0-2: their numbers are of copies through the host's memory",)
 
 
 def test_cannot_access_lines_tell_the_same_as_the_connectivity_matrix() -> None:
-    reading = nvidia_p2p.read("Device=1 CANNOT Access Peer Device=0\n" + p2p_text({WRITES: FAST}))
+    reading = p2p_test.read("Device=1 CANNOT Access Peer Device=0\n" + p2p_text({WRITES: FAST}))
     assert "no peer access between 0-1" in reading.warnings[0]
 
 
 def test_a_matrix_cut_behind_the_preferred_one_does_no_harm() -> None:
-    reading = nvidia_p2p.read(p2p_text({WRITES: FAST, "Bidirectional P2P=Disabled": SLOW})[:-30])
+    reading = p2p_test.read(p2p_text({WRITES: FAST, "Bidirectional P2P=Disabled": SLOW})[:-30])
     assert (reading.status, reading.bandwidth) == ("ok", FAST)
     assert reading.warnings == ("'Bidirectional P2P=Disabled' is cut and left out",)
 
 
 def test_a_cut_matrix_is_incomplete_and_its_rows_are_named() -> None:
     text = p2p_text({WRITES: FAST})
-    reading = nvidia_p2p.read(text[: text.index("44.00")].rstrip())
+    reading = p2p_test.read(text[: text.index("44.00")].rstrip())
     assert (reading.status, reading.bandwidth[1]) == ("incomplete", (43.75, 701.0, 0.0))
     assert reading.problems == (f"row 1 of '{WRITES}' ends after 2 of 3 values", f"'{WRITES}' has no row 2")
 
 
 def test_a_number_that_the_end_of_the_text_may_have_cut_is_not_believed() -> None:
     text = p2p_text({WRITES: FAST})
-    reading = nvidia_p2p.read(text[: text.index("46.25") + 4])
+    reading = p2p_test.read(text[: text.index("46.25") + 4])
     assert reading.bandwidth[2] == (45.5, 0.0, 0.0)
     assert reading.problems == (f"row 2 of '{WRITES}' ends after 1 of 3 values: '46.2' is not a whole number",)
 
 
 def test_a_lone_number_without_its_decimals_is_not_believed() -> None:
     text = p2p_text({"Unidirectional P2P=Enabled": ((1.01,),)})
-    assert nvidia_p2p.read(text.replace("1.01", "1")).bandwidth == ()
+    assert p2p_test.read(text.replace("1.01", "1")).bandwidth == ()
 
 
 def test_numbers_without_peer_access_do_not_stand_in_for_those_that_were_cut() -> None:
     text = p2p_text({STAGED: SLOW, WRITES: FAST})
-    reading = nvidia_p2p.read(text[: text.index("43.75")])
+    reading = p2p_test.read(text[: text.index("43.75")])
     assert reading.status == "incomplete"
     assert reading.bandwidth[0] == FAST[0]
-    assert nvidia_p2p.read(text[: text.index("   D\\D", text.index("Enabled"))]).status == "incomplete"
+    assert p2p_test.read(text[: text.index("   D\\D", text.index("Enabled"))]).status == "incomplete"
 
 
 def test_rows_left_out_by_the_writer_are_missing() -> None:
     lines = p2p_text({WRITES: FAST}).splitlines()
-    reading = nvidia_p2p.read("\n".join([*lines[:4], "[...]", *lines[5:], ""]))
+    reading = p2p_test.read("\n".join([*lines[:4], "[...]", *lines[5:], ""]))
     assert (reading.status, reading.problems) == ("incomplete", (f"'{WRITES}' has no row 1",))
     assert (reading.bandwidth[0], reading.bandwidth[2]) == (FAST[0], FAST[2])
 
 
 def test_a_row_with_too_many_values_is_not_believed() -> None:
-    reading = nvidia_p2p.read(p2p_text({WRITES: FAST}).replace("44.00", "44.00  9.00"))
+    reading = p2p_test.read(p2p_text({WRITES: FAST}).replace("44.00", "44.00  9.00"))
     assert (reading.status, reading.bandwidth[1]) == ("incomplete", (0.0, 0.0, 0.0))
 
 
 def test_a_quoted_text_without_a_number_on_the_diagonal_is_read() -> None:
     text = "# Bidirectional P2P=Enabled Matrix (GB/s)\n#  D\\D  0  1\n#  0  —  102.00\n#  1  101  —\n"
-    assert nvidia_p2p.read(text).bandwidth == ((0.0, 102.0), (101.0, 0.0))
+    assert p2p_test.read(text).bandwidth == ((0.0, 102.0), (101.0, 0.0))
 
 
 def test_the_listed_devices_are_facts() -> None:
-    (fact, _) = nvidia_p2p.read(p2p_text({WRITES: FAST}, ["Model A", "Model B"])).facts
+    (fact, _) = p2p_test.read(p2p_text({WRITES: FAST}, ["Model A", "Model B"])).facts
     assert (fact.name, fact.model, fact.bus_id) == ("GPU0", "Model A", "00000000:10:00.0")
 
 
 def test_a_failed_run_is_an_error_and_a_run_without_bandwidth_has_no_matrix() -> None:
     start = "[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]\n"
-    failed = nvidia_p2p.read(start + "Cuda failure p2p.cu:42: 'out of memory'\n")
+    failed = p2p_test.read(start + "Cuda failure p2p.cu:42: 'out of memory'\n")
     assert (failed.status, failed.problems) == ("error", ("Cuda failure p2p.cu:42: 'out of memory'",))
-    assert nvidia_p2p.read(start + p2p_text({"P2P Connectivity": ALL})).status == "no matrix"
+    assert p2p_test.read(start + p2p_text({"P2P Connectivity": ALL})).status == "no matrix"
 
 
 def test_each_reader_knows_its_own_texts() -> None:
-    p2p, nvb = nvidia_p2p.READERS[0].recognises, nvbandwidth.READERS[0].recognises
+    p2p, nvb = p2p_test.READERS[0].recognises, nvbandwidth.READERS[0].recognises
     texts = (
         p2p_text({WRITES: FAST}),
         nvbandwidth_text({READ_CE: ("->", FAST)}),
@@ -155,7 +155,7 @@ def test_each_reader_knows_its_own_texts() -> None:
 def test_megabytes_of_anything_are_read_line_by_line(line: str) -> None:
     def read(size: int) -> None:
         text = p2p_text({WRITES: FAST})[:-40] + line * (size // len(line))
-        nvidia_p2p.read(text)
+        p2p_test.read(text)
         nvbandwidth.read(text)
 
     assert growth(read, 3_000_000) < 40
@@ -177,7 +177,7 @@ KEYS = {
 )
 def test_published_outputs_of_p2p_are_read_as_people_read_them(file: str, shared: Path) -> None:
     text = clean((shared / "data/topology-text/p2p" / file).read_text("utf-8"))
-    truth, found, reading = told(f"p2p/{file}", shared), nvidia_p2p.sections(text), nvidia_p2p.read(text)
+    truth, found, reading = told(f"p2p/{file}", shared), p2p_test.sections(text), p2p_test.read(text)
     for name, rows in truth["matrices"].items():
         section = next(found[key] for key in KEYS[name] if key in found)
         assert section.whole
@@ -188,7 +188,7 @@ def test_published_outputs_of_p2p_are_read_as_people_read_them(file: str, shared
 
 
 def test_every_published_output_is_covered(shared: Path) -> None:
-    readers = (*nvidia_p2p.READERS, *nvbandwidth.READERS)
+    readers = (*p2p_test.READERS, *nvbandwidth.READERS)
     for path in sorted((shared / "data/topology-text/p2p").glob("*.txt")):
         text = clean(path.read_text("utf-8"))
         truth = told(f"p2p/{path.name}", shared)
