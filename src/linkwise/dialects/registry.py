@@ -17,7 +17,7 @@ from linkwise.dialects.ascend import node as ascend_node
 from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.dialect import Held, where_pod
 from linkwise.dialects.groups.membership import group_of, may_have_group
-from linkwise.dialects.koordinator import quantities as koordinator_amounts
+from linkwise.dialects.koordinator import quantities as koordinator_quantities
 from linkwise.dialects.koordinator.dialect import Koordinator
 from linkwise.dialects.linkwise.dialect import Linkwise
 from linkwise.dialects.nvidia import dialect as nvidia
@@ -106,7 +106,7 @@ def held_by(pod: PodView) -> Held:
 # One line a dialect. Parts of Ascend chips are patterns, not names: no list can hold them.
 RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": (nvidia.RESOURCE, nvidia.OLD_RESOURCE),
-    "koordinator": tuple(sorted(koordinator_amounts.OWNED)),
+    "koordinator": tuple(sorted(koordinator_quantities.OWNED)),
     "ascend": tuple(ascend_node.PROFILES),
     "aliyun": (aliyun.MEMORY, aliyun.COUNT),
     "amd": (amd.RESOURCE,),

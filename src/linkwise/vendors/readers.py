@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import TopologyError
 from linkwise.model.topology import MAX_DEVICES, Topology
-from linkwise.vendors import amd, ascend as ascend_inventory, ascend as ascend_topo, metax
+from linkwise.vendors import amd, ascend, metax
 from linkwise.vendors.nvidia import (
     inventory as nvidia_inventory,
     nvbandwidth,
-    p2p_test as nvidia_p2p,
+    p2p_test as nvidia_p2p_test,
     topo as nvidia_topo,
 )
 
@@ -39,13 +39,13 @@ _TOOLS: Final = re.compile("|".join(_TABLES))
 # rule 002.vendors: one line a vendor's file. Texts that tell links come before those that tell bandwidth, and both
 # before inventories; of two that fit, the one that stands first is asked first.
 READERS: Final = (
-    *ascend_topo.TOPO_READERS,
+    *ascend.TOPO_READERS,
     *metax.READERS,
     *amd.READERS,
     *nvidia_topo.READERS,
-    *nvidia_p2p.READERS,
+    *nvidia_p2p_test.READERS,
     *nvbandwidth.READERS,
-    *ascend_inventory.INVENTORY_READERS,
+    *ascend.INVENTORY_READERS,
     *nvidia_inventory.READERS,
 )
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import linkwise
 from linkwise.broker.broker import Broker
+from linkwise.broker.effects import BindResult
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.cli.program import main
 from linkwise.kube.client.api import connect
@@ -24,7 +25,7 @@ from linkwise.kube.perform.performer import Performer
 from linkwise.kube.watch.kinds import PODS
 from linkwise.kube.watch.reflector import Reflector
 from linkwise.testing.cluster import NVIDIA, FakeNode, binds, broker_of, device_pod, in_gang
-from linkwise.testing.recorder import BindResult, Recorder
+from linkwise.testing.recorder import Recorder
 from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.e2e.node_objects import machine

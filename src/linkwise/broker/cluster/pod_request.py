@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.groups.membership import group_of, may_have_group, owner_group
-from linkwise.dialects.linkwise.dialect import POLICY, policy_of as wished_policy
+from linkwise.dialects.linkwise.dialect import POLICY, policy_of as annotated_policy
 from linkwise.dialects.registry import owners, understand
 from linkwise.model.verdict import Problem
 from linkwise.policies.registry import POLICIES
@@ -161,7 +161,7 @@ def policy_of(
     """
     whole, member, part = _BY_DIALECT.get(dialect, _COUNTS_ONLY)
     usual = part if not ask.devices else member if in_group else whole
-    wish = wished_policy(pod) or by_resource.get(ask.resource, "")
+    wish = annotated_policy(pod) or by_resource.get(ask.resource, "")
     if wish in {"", usual}:
         return usual, None
     if wish not in POLICIES:

@@ -13,7 +13,7 @@ from linkwise.embedded.apiserver.faults import fault_response
 from linkwise.embedded.apiserver.paths import parse_path
 from linkwise.embedded.apiserver.request import Exchange, FullResponse
 from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL, Objects
-from linkwise.embedded.kubectl import discovery, discovery as openapi
+from linkwise.embedded.kubectl import discovery
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -123,7 +123,7 @@ class Application:
                 discovery.aggregated(kinds, core=segments == ["api"]), media_type=discovery.AGGREGATED
             )
         if segments == ["openapi", "v2"] and "protobuf" in accept:
-            return FullResponse(openapi.V2_PROTOBUF, media_type=_OPENAPI_PROTOBUF)
+            return FullResponse(discovery.V2_PROTOBUF, media_type=_OPENAPI_PROTOBUF)
         document = (
             _openapi_document(kinds, segments[1:])
             if segments[0] == "openapi"
@@ -179,13 +179,13 @@ def _discovery_document(kinds: Kinds, segments: list[str], exchange: Exchange) -
 def _openapi_document(kinds: Kinds, segments: list[str]) -> Raw | None:
     match segments:
         case ["v2"]:
-            return openapi.v2()
+            return discovery.v2()
         case ["v3"]:
-            return openapi.index(kinds)
+            return discovery.index(kinds)
         case ["v3", "api", version]:
-            return openapi.version_document(kinds, "", version)
+            return discovery.version_document(kinds, "", version)
         case ["v3", "apis", group, version]:
-            return openapi.version_document(kinds, group, version)
+            return discovery.version_document(kinds, group, version)
     return None
 
 

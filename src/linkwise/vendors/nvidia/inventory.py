@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from linkwise.vendors.inventory_text import inventory, left_out, refusals, whole_lines
-from linkwise.vendors.nvidia import query as nvidia_records
+from linkwise.vendors.nvidia import query
 from linkwise.vendors.nvidia.query import REFUSALS
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
@@ -176,7 +176,7 @@ def _is_nvlinks(text: str) -> bool:
 
 READERS: Final = (
     Reader("nvidia-smi nvlink -s", _is_nvlinks, _read_nvlinks),
-    *nvidia_records.READERS,
+    *query.READERS,
     Reader("nvidia-smi -L", lambda text: _LISTED.search(text) is not None, _read_list),
     Reader("nvidia-smi", lambda text: bool(refusals(text, REFUSALS)), _read_refusal),
 )
