@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.views import ContainerView, PodView
-from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, in_gang, place
+from linkwise.testing.cluster import AMD, ASCEND, MEMORY, NVIDIA, FakeNode, binds, broker_of, device_pod, in_gang, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -148,3 +148,29 @@ def test_a_question_about_evictions_does_not_change_the_plan_that_follows() -> N
     broker.observe([*untold, *gang], NOW)
     assert broker.preempt(gang[0], {"n0": [victim.uid]}, NOW) == {"n0": [victim.uid]}
     assert broker.filter(gang[0], ["n0", "n1"], NOW).nodes == ["n1"]
+
+
+def test_evicting_on_a_node_of_another_vendor_helps_no_pod() -> None:
+    broker = broker_of(FakeNode("n", "amd"))
+    place(broker, device_pod("a", 2, AMD), "n")
+    assert broker.preempt(device_pod("whole"), {"n": ["uid-a"]}, NOW) == {}
+
+
+def test_finished_pods_that_an_agent_still_lists_do_not_prevent_an_eviction() -> None:
+    broker = broker_of(FakeNode("n"))
+    done, stays = place(broker, device_pod("done"), "n"), place(broker, device_pod("stays"), "n")
+    listing = FakeNode("n", allocations={done.uid: ("n-d0",), stays.uid: ("n-d1",)})
+    broker.observe([replace(done, phase="Succeeded", version=9), listing.told()], NOW)
+    assert broker.preempt(device_pod("new", 2), {"n": [stays.uid]}, NOW)
+
+
+def test_a_pod_with_a_bind_of_unknown_outcome_preempts_no_pod() -> None:
+    broker = broker_of(FakeNode("a", count=8), FakeNode("b", count=8))
+    victim, pod = device_pod("victim", 8), device_pod("x", 8)
+    broker.filter(victim, ["b"], NOW)
+    broker.bind(victim.uid, "b", NOW)
+    broker.filter(pod, ["a"], NOW)
+    (bound,) = binds(broker.bind(pod.uid, "a", NOW).effects)
+    broker.outcome(bound, "unknown", NOW)
+    assert broker.filter(pod, ["b"], NOW).failed == {}
+    assert broker.preempt(pod, {"b": [victim.uid]}, NOW) == {}

@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node
+from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView
 from linkwise.testing.cluster import ASCEND, NVIDIA, FakeNode, Family, binds, broker_of, device_pod, place
+from linkwise.vendors.machines import profile
+from support.state import state_of
 
 NOW = 100.0
 BOX = FakeNode("n", count=8)
@@ -134,3 +139,13 @@ def test_nothing_is_kept_of_what_kubelet_asks() -> None:
     before = broker.snapshot(NOW)
     assert broker.preferred("n", BOX.devices(*range(8)), (), 2, NOW)
     assert broker.snapshot(NOW) == before
+
+
+@pytest.mark.parametrize("policy", ["whole-device", "link-affinity", "bandwidth"])
+def test_the_agent_prefers_what_the_scheduler_would_pick_under_every_policy(policy: str) -> None:
+    broker = Broker(PlacingSettings(policies={NVIDIA: policy}))
+    broker.observe(fleet_node(profile("dgx1-v100"), "a"), NOW)
+    devices = [device.id for device in state_of(broker).cluster.index.nodes["a"].devices]
+    offer = broker.dry_run(device_pod("x", 3), NOW).offer
+    assert offer is not None
+    assert broker.preferred("a", devices, (), 3, NOW) == offer.devices

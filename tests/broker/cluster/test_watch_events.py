@@ -12,12 +12,13 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
-from linkwise.broker.watch_events import NodeGone, NodeObject, PodDeleted
+from linkwise.broker.watch_events import NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place, seen_bound
 from support.properties.broker_invariants import claims
 from support.properties.broker_world import MOVES, World
+from support.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -320,3 +321,24 @@ def test_a_matrix_that_is_rejected_is_told_at_the_node_once_and_again_when_it_co
     assert broker.observe([bad], NOW) == ()
     assert broker.observe([good.told()], NOW) == ()
     assert len(broker.observe([bad], NOW)) == 1
+
+
+def test_a_complete_list_shows_that_pods_are_gone_whose_deletion_was_missed() -> None:
+    broker = broker_of(FakeNode("a", count=8))
+    unobserved = device_pod("never-shown", 8)
+    broker.filter(unobserved, ["a"], NOW)
+    (effect,) = binds(broker.bind(unobserved.uid, "a", NOW).effects)
+    broker.outcome(effect, "written", NOW)
+    broker.filter(device_pod("asked"), ["a"], NOW)
+    broker.observe([PodListComplete(frozenset())], NOW)
+    assert state_of(broker).asked == {}
+    assert broker.filter(device_pod("next", 8), ["a"], NOW).nodes == ["a"]
+
+
+def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
+    broker = broker_of(FakeNode("a", count=8))
+    pod = device_pod("x")
+    broker.filter(pod, ["a"], NOW)
+    broker.bind(pod.uid, "a", NOW)
+    broker.observe([PodDeleted(pod.uid), NodeGone("a"), NodeObject("a", KIND, None)], NOW)
+    assert (state_of(broker).writer.times(), state_of(broker).cluster.objects) == ({}, {})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from linkwise.broker.effects import Wake
 from linkwise.broker.watch_events import PodDeleted
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place
 
 if TYPE_CHECKING:
@@ -183,3 +184,26 @@ def test_a_clock_set_back_does_not_make_anybody_wait_for_longer() -> None:
     refused(broker, device_pod("a"))
     assert woken(broker.step(NOW - 3600.0)) == ["a"]
     assert broker.filter(device_pod("a"), ["n"], NOW - 3600.0).nodes == ["n"]
+
+
+def test_an_expired_offer_that_a_query_noticed_is_an_immediate_deadline() -> None:
+    broker = broker_of(FakeNode("a", count=8))
+    first, waits = device_pod("first", 8), device_pod("waits", 8)
+    broker.filter(first, ["a"], NOW)
+    broker.observe([first, waits], NOW)
+    broker.filter(waits, ["a"], NOW)
+    inspect_nodes(broker, None, NOW + 3)
+    assert broker.next_deadline() == 0.0
+    assert [effect.uid for effect in broker.step(NOW + 3) if isinstance(effect, Wake)] == ["uid-waits"]
+    assert broker.next_deadline() is None
+
+
+@pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}])
+def test_a_pod_that_can_never_be_bound_is_not_woken(change: dict[str, Any]) -> None:
+    broker = broker_of(FakeNode("a", count=8))
+    holder, waits = device_pod("holder", 8), device_pod("waits", 8)
+    broker.filter(holder, ["a"], NOW)
+    broker.bind(holder.uid, "a", NOW)
+    broker.filter(waits, ["a"], NOW)
+    broker.observe([replace(waits, **change)], NOW)
+    assert [effect for effect in broker.observe([PodDeleted(holder.uid)], NOW) if isinstance(effect, Wake)] == []

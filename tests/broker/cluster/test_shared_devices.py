@@ -1,4 +1,4 @@
-"""What goes wrong where pods share memory of devices: races, restarts, changes of nodes and devices, odd asks."""
+"""Shared devices of a node: free memory after changes of capacity, units, indices, health and foreign pods."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
-from linkwise.model.views import PodView
-from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place, seen_bound
-from support.properties.broker_invariants import claims
+from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod, place
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
+    from linkwise.model.views import PodView
 
 NOW = 100.0
 INDEX = "ALIYUN_COM_GPU_MEM_IDX"
@@ -50,54 +49,6 @@ def rooms(broker: Broker, node: str = "n") -> list[int]:
 
 def unhealthy(text: str) -> NodeObject:
     return NodeObject("n", "ConfigMap/unhealthy-gpu-n", {"data": {"gpus": text}})
-
-
-@pytest.mark.rule("004.no-fit")
-def test_of_many_binds_for_the_last_room_one_wins_and_the_others_are_told_why() -> None:
-    broker = broker_of(box(memory=8))
-    pods = [pod(f"p{number}") for number in range(10)]
-    broker.observe(pods, NOW)
-    answers = [broker.bind(found.uid, "n", NOW) for found in pods]
-    assert [len(binds(answer.effects)) for answer in answers] == [1] + [0] * 9
-    assert {answer.error for answer in answers[1:]} == {
-        "node n: device 0 has 0 GiB left; 8 GiB are needed on one device",
-    }
-    assert [entry.pod for entry in broker.entries()] == ["uid-p0"]
-
-
-def test_a_restart_before_the_binding_leaves_nothing_taken() -> None:
-    old = broker_of(box())
-    old.observe([pod("a")], NOW)
-    assert binds(old.bind("uid-a", "n", NOW).effects)
-    new = broker_of(box())
-    new.observe([pod("a")], NOW)
-    assert rooms(new) == [16]
-    assert new.filter(pod("a"), ["n"], NOW).nodes == ["n"]
-
-
-def test_a_restart_before_the_watch_event_rebuilds_the_same_state() -> None:
-    old = broker_of(box(count=2))
-    place(old, pod("a", 10), "n", NOW)
-    old.observe([pod("b", 4)], NOW)
-    (bound,) = binds(old.bind("uid-b", "n", NOW).effects)
-    old.outcome(bound, "written", NOW)
-    new = broker_of(box(count=2))
-    new.observe([*(found for found in old.pods.values() if found.node)], NOW)
-    new.observe([seen_bound(pod("b", 4), bound)], NOW)
-    old.observe([seen_bound(pod("b", 4), bound)], NOW)
-    assert rooms(new) == [2, 16]
-    assert claims(new) == claims(old)
-
-
-def test_a_promise_outlives_a_restart_from_a_snapshot() -> None:
-    old = broker_of(box())
-    old.observe([pod("a")], NOW)
-    (bound,) = binds(old.bind("uid-a", "n", NOW).effects)
-    new = type(old).restore(old.snapshot(NOW))
-    assert claims(new) == claims(old)
-    new.outcome(bound, "written", NOW)
-    new.observe([seen_bound(pod("a"), bound)], NOW)
-    assert rooms(new) == [8]
 
 
 def test_a_recorded_pod_on_a_deleted_node_does_not_stop_the_start_and_counts_when_the_node_returns() -> None:
@@ -219,48 +170,3 @@ def test_a_pod_of_another_scheduler_is_counted_by_its_record() -> None:
     broker = broker_of(box(count=2))
     broker.observe([foreign("a", 10, index=1)], NOW)
     assert rooms(broker) == [16, 6]
-
-
-def test_without_nodes_there_is_nothing_to_offer_and_unknown_ones_are_named() -> None:
-    broker = broker_of()
-    assert broker.filter(pod("a"), [], NOW).nodes == []
-    answer = broker.filter(pod("a"), ["x"], NOW)
-    assert (answer.nodes, answer.failed) == ([], {"x": "the node was not seen yet"})
-    broker.observe([pod("a")], NOW)
-    assert broker.bind("uid-a", "x", NOW).error == "node x is not known"
-    assert inspect_nodes(broker, "x", NOW) == ()
-
-
-@pytest.mark.parametrize("empty", [PodView("default", "a", "uid-a"), pod("a", 0)], ids=["no containers", "asks for 0"])
-def test_a_pod_that_asks_for_no_memory_is_let_pass_and_takes_nothing(empty: PodView) -> None:
-    broker = broker_of(box(memory=8))
-    place(broker, pod("full"), "n", NOW)
-    assert broker.filter(empty, ["n"], NOW).nodes == ["n"]
-    broker.observe([empty], NOW)
-    (bound,) = binds(broker.bind("uid-a", "n", NOW).effects)
-    assert (bound.grant, bound.annotations) == (None, {})
-
-
-@pytest.mark.parametrize(("amount", "taken"), [("1k", 1000), ("2000m", 2), ("1e3", 1000), ("1Ki", 1024), ("4.0", 4)])
-def test_an_amount_may_be_written_in_any_way_that_kubernetes_reads(amount: str, taken: int) -> None:
-    broker = broker_of(counted(memory=16276))
-    place(broker, pod("a", amount), "n", NOW)
-    assert rooms(broker) == [16276 - taken]
-
-
-def test_bytes_in_the_place_of_units_are_more_than_any_device_has() -> None:
-    broker = broker_of(counted(memory=16276))
-    assert broker.filter(pod("a", "10G"), ["n"], NOW).unresolvable == {"n": "more is asked for than a device has"}
-    broker.observe([pod("a", "10G")], NOW)
-    assert "10000000000 MiB is asked for of one device" in broker.bind("uid-a", "n", NOW).error
-
-
-@pytest.mark.parametrize("amount", ["-1", "1.5", "500m", "x", "", "1GB"])
-def test_an_amount_that_is_no_count_is_refused_for_good_and_nothing_is_taken(amount: str) -> None:
-    broker = broker_of(counted())
-    wrong = pod("a", amount)
-    assert broker.filter(wrong, ["n"], NOW).unresolvable.keys() == {"n"}
-    broker.observe([wrong], NOW)
-    assert MEMORY in broker.bind("uid-a", "n", NOW).error
-    assert broker.admit(wrong).refusal
-    assert rooms(broker) == [16]
