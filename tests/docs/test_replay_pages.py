@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 import pytest
 import yaml
 
+import linkwise.testing
 from linkwise.explain.reports.pod import Given
 from linkwise.model.ledger_entry import Outcome, State
 from linkwise.sim.replay import Decision, Way
@@ -74,11 +76,17 @@ def test_versions_states_and_kinds_are_in_the_reference() -> None:
 
 
 @pytest.mark.parametrize("value", [Decision, Given])
-def test_every_field_of_a_decision_is_told(value: type[Decision | Given]) -> None:
+def test_every_field_of_a_decision_is_on_the_page(value: type[Decision | Given]) -> None:
     assert missing([field.name for field in fields(value)], "how-to/replay-a-cluster.md") == []
 
 
-def test_every_word_of_a_scenario_is_told() -> None:
+def test_every_module_for_authors_of_extensions_is_on_the_page() -> None:
+    text = page("how-to/write-a-scenario.md")
+    modules = [f"`linkwise.testing.{module.name}`" for module in iter_modules(linkwise.testing.__path__)]
+    assert [name for name in modules if name not in text] == []
+
+
+def test_every_key_of_a_scenario_is_on_the_page() -> None:
     words = {*NODE, *POD, *HOLDING, *GROUP, *VERBS, *ANSWERED, *EXPECTED, *get_args(Way), *BESIDE}
     assert missing(words, "how-to/write-a-scenario.md") == []
     (example,) = re.findall(r"```yaml\n(.*?)```", page("how-to/write-a-scenario.md"), re.DOTALL)
@@ -90,7 +98,7 @@ def test_every_word_of_a_scenario_is_told() -> None:
     assert "`shuffled: 8`" in page("how-to/write-a-scenario.md")
 
 
-def test_the_scenario_of_the_page_goes_as_told(tmp_path: Path) -> None:
+def test_the_scenario_of_the_page_passes(tmp_path: Path) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", page("how-to/write-a-scenario.md"), re.DOTALL)
     (tmp_path / "page.yaml").write_text(example, "utf-8")
     found = load(tmp_path / "page.yaml")

@@ -9,9 +9,10 @@ from linkwise.explain.choice import why_chosen
 from linkwise.model.topology import Topology
 from linkwise.model.verdict import Offer
 from linkwise.policies.registry import POLICIES
-from linkwise.testing.machines import DGX1, M1
+from linkwise.testing.machines import DGX1
 from linkwise.testing.nodes import ask, node, share_ask, share_node
 from linkwise.vendors.machines import profile
+from support.builders.seed_machines import M1
 
 if TYPE_CHECKING:
     from linkwise.explain.reports.choice import Choice

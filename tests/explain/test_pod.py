@@ -150,7 +150,7 @@ def test_a_pod_whose_device_died_is_told_that_others_could_take_it_now() -> None
     box = FakeNode("a", count=4)
     broker = broker_of(box, FakeNode("b", count=4))
     place(broker, device_pod("p", 2), "a")
-    broker.observe(replace(box, sick=frozenset({0})).sights(), 1.0)
+    broker.observe(replace(box, unhealthy=frozenset({0})).events(), 1.0)
     told = explain_pod(broker, "uid-p", 1.0)
     assert told is not None
     said = explanation_lines(told)

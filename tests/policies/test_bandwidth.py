@@ -9,8 +9,9 @@ from linkwise.model.settings import BandwidthSettings
 from linkwise.model.topology import numbered
 from linkwise.policies.bandwidth import Bandwidth
 from linkwise.testing import nodes
-from linkwise.testing.machines import DGX1, M1, M2
+from linkwise.testing.machines import DGX1
 from linkwise.testing.nodes import ask, node
+from support.builders.seed_machines import M1, M2
 
 POLICY = Bandwidth()
 FIRST, SECOND = (Topology(numbered(8), bandwidth=samples) for samples in (M1, M2))

@@ -8,10 +8,11 @@ from linkwise import Offer, Reason, Reject, Topology
 from linkwise.model.topology import numbered
 from linkwise.policies.link_affinity import LinkAffinity
 from linkwise.testing import nodes
-from linkwise.testing.machines import BRIDGED, DGX1, M1, STORY_000
+from linkwise.testing.machines import BRIDGED, DGX1
 from linkwise.testing.nodes import ask, node
 from linkwise.topology.canonical import inferred_links
 from linkwise.vendors.machines import profile
+from support.builders.seed_machines import M1, STORY_000
 
 POLICY = LinkAffinity()
 offered, score = partial(nodes.offered, POLICY), partial(nodes.score, POLICY)

@@ -1,4 +1,4 @@
-"""Every story of the five systems, told in YAML and played."""
+"""Every scenario below this folder passes."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def _case(file: Path) -> object:
 
 
 @pytest.mark.parametrize("file", [_case(file) for file in FILES])
-def test_the_story_goes_as_told(file: Path) -> None:
+def test_the_scenario_passes(file: Path) -> None:
     run(load(file))

@@ -1,4 +1,4 @@
-"""A scenario that is written wrongly, or goes otherwise, says where."""
+"""Errors of scenarios name the file, the step and the key."""
 
 from __future__ import annotations
 
@@ -21,58 +21,61 @@ def play(folder: Path, steps: str, given: str = GIVEN) -> None:
     run(load(file))
 
 
-def test_what_is_found_stands_beside_what_was_expected(tmp_path: Path) -> None:
+def test_a_failed_expectation_names_the_actual_value(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"a\.yaml, step 1: devices: expected \[1\], found \[0\]"):
         play(tmp_path, "  - {schedule: {name: a, asks: {nvidia.com/gpu: 1}}, expect: {devices: [1]}}")
 
 
-def test_a_pod_that_waits_says_why(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"default/a waits: .*too few devices are free"):
+def test_a_failed_expectation_names_the_reasons_of_an_unschedulable_pod(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"default/a is unschedulable: .*too few devices are free"):
         play(tmp_path, "  - {schedule: {name: a, asks: {nvidia.com/gpu: 3}}, expect: {node: n1}}")
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "message"),
     [
-        ("  - {shedule: a}", "step 1: a step: 'shedule' is not known; "),
-        ("  - {cordon: n1, mend: {}}", "step 1: cordon and mend are two steps"),
-        ("  - {expect: {fre: {n1: 2}}}", "step 1: expect: 'fre' is not known; "),
-        ("  - {expect: {free: {n2: 2}}}", "step 1: there is no node 'n2'; n1 are"),
-        ("  - {expect: {node: n1}}", "step 1: only `schedule` and `assign` have such an answer"),
-        ("  - {cordon: n1}\n  - {finish: b}", "step 2: there is no pod 'b'"),
-        ("  - {schedule: {name: a, ask: {}}}", "step 1: pod: 'ask' is not known; "),
-        ("  - {schedule: {name: a}, bind: soon}", "step 1: bind: 'soon' is not known; written, "),
+        ("  - {shedule: a}", "step 1: a step: unknown key 'shedule'; use "),
+        ("  - {cordon: n1, mend: {}}", "step 1: a step has one verb, found cordon and mend"),
+        ("  - {expect: {fre: {n1: 2}}}", "step 1: expect: unknown key 'fre'; use "),
+        ("  - {expect: {free: {n2: 2}}}", "step 1: unknown node 'n2'; the scenario has n1"),
+        ("  - {expect: {node: n1}}", "step 1: only the verbs schedule and assign have this answer"),
+        ("  - {cordon: n1}\n  - {finish: b}", "step 2: unknown pod 'b'"),
+        ("  - {schedule: {name: a, ask: {}}}", "step 1: pod: unknown key 'ask'; use "),
+        ("  - {schedule: {name: a}, bind: soon}", "step 1: bind: unknown outcome 'soon'; use written, "),
         ("  - {join: {name: n2, machine: dgx9}}", "step 1: machine profile 'dgx9' is not known: "),
-        ("  - {break: {node: n1, device: 0}}", "step 1: node n1: only a machine tells which of its devices are sick"),
-        ("  - {create: {name: a, asks: 2}}", "step 1: amounts are written as {resource: number}, found 2"),
-        ("  - {create: {group: g, members: x}}", "step 1: members: a number is expected, or a list of what differs"),
-        ("  - {create: {group: g, members: [{ask: 1}]}}", "step 1: member: 'ask' is not known; "),
-        ("  - {schedule: {group: g, members: 1}, order: odd}", "order: a list of members is expected, or reversed"),
-        ("  - {expect: {nodes: {z: n1}}}", "step 1: there is no pod and no group 'z'"),
-        ("  - {pass: 1, among: [n1], fail: n1}", "step 1: pass and fail are two steps"),
+        (
+            "  - {break: {node: n1, device: 0}}",
+            "step 1: node n1: only nodes of a machine report the health of their devices",
+        ),
+        ("  - {create: {name: a, asks: 2}}", "step 1: expected amounts as {resource: number}, found 2"),
+        ("  - {create: {group: g, members: x}}", "step 1: members: expected a number or a list of members"),
+        ("  - {create: {group: g, members: [{ask: 1}]}}", "step 1: member: unknown key 'ask'; use "),
+        ("  - {schedule: {group: g, members: 1}, order: odd}", "order: expected a list of members or 'reversed'"),
+        ("  - {expect: {nodes: {z: n1}}}", "step 1: unknown pod or group 'z'"),
+        ("  - {pass: 1, among: [n1], fail: n1}", "step 1: a step has one verb, found pass and fail"),
     ],
 )
-def test_a_word_that_is_not_known_is_named_with_its_place(tmp_path: Path, steps: str, said: str) -> None:
+def test_an_invalid_step_is_named_with_its_place(tmp_path: Path, steps: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         play(tmp_path, steps)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_group_that_waits_says_why_of_each_member(tmp_path: Path) -> None:
+def test_a_failed_expectation_of_a_group_names_the_reasons_of_each_member(tmp_path: Path) -> None:
     steps = "  - {schedule: {group: g, members: 2, asks: {nvidia.com/gpu: 2}}, expect: {nodes: {g: n1}, holds: x}}"
     with pytest.raises(
         AssertionError,
-        match=r"step 1: holds: expected 'x', found 'nothing'; g-0 is on n1; g-1 waits: .*too few devices",
+        match=r"step 1: holds: expected 'x', found 'nothing'; g-0 is on n1; g-1 is unschedulable: .*too few devices",
     ):
         play(tmp_path, steps)
 
 
-def test_a_shuffled_story_is_played_in_other_orders_too(tmp_path: Path) -> None:
+def test_a_shuffled_scenario_is_played_in_other_orders_too(tmp_path: Path) -> None:
     steps = "  - {schedule: {group: g, members: 2, asks: {nvidia.com/gpu: 1}}, expect: {devices: {g-0: [0], g-1: [1]}}}"
     play(tmp_path, steps, f"shuffled: 3\n{GIVEN}")
 
 
-def test_a_pod_of_a_name_that_was_there_before_is_another_one(tmp_path: Path) -> None:
+def test_a_pod_with_the_name_of_a_deleted_pod_is_a_new_pod(tmp_path: Path) -> None:
     play(
         tmp_path,
         """\
@@ -85,14 +88,14 @@ def test_a_pod_of_a_name_that_was_there_before_is_another_one(tmp_path: Path) ->
     )
 
 
-def test_what_is_given_wrongly_is_named_too(tmp_path: Path) -> None:
+def test_an_invalid_initial_cluster_is_named_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.yaml, given: node n1: taken: write \[0, 1\] for whole devices"):
         play(tmp_path, "  []", "story: s\ngiven: {nodes: [{name: n1, has: {cpu: 2}, taken: [0]}]}\nsteps:\n")
     with pytest.raises(InputError, match=r"a\.yaml: the file: 'story' is missing"):
         play(tmp_path, "  []", "steps:\n")
 
 
-def test_a_node_may_be_cordoned_and_leave(tmp_path: Path) -> None:
+def test_a_node_can_be_cordoned_and_leave(tmp_path: Path) -> None:
     play(
         tmp_path,
         """\

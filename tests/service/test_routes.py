@@ -48,7 +48,7 @@ def test_the_service_lives_before_it_is_ready_and_decides_nothing_until_then() -
 
 
 def test_metrics_count_decisions_binds_and_devices() -> None:
-    broker = broker_of(FakeNode("a", count=4, sick=frozenset({3})))
+    broker = broker_of(FakeNode("a", count=4, unhealthy=frozenset({3})))
     broker.observe([device_pod("q", 2)], 0.0)
     with Served(broker) as served:
         served.post("/filter", FILTER)

@@ -6,9 +6,10 @@ from math import inf
 import pytest
 
 from linkwise import Bottleneck, Reason, best_bottleneck
-from linkwise.testing.machines import DGX1, M1, M2
+from linkwise.testing.machines import DGX1
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
+from support.builders.seed_machines import M1, M2
 
 
 def chosen(bandwidth: object, size: int, free: object = None, required: object = ()) -> Bottleneck:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from linkwise import Topology
 from linkwise.model.topology import numbered
-from linkwise.testing.machines import DGX1, M1, M2
+from linkwise.testing.machines import DGX1
 from linkwise.topology.canonical import canonical, classes
+from support.builders.seed_machines import M1, M2
 
 
 def pair_values(matrix: tuple[tuple[float, ...], ...]) -> set[float]:

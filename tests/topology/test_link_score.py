@@ -5,10 +5,11 @@ import pytest
 from linkwise import InputError, Link, Topology, pair_score, score_matrix
 from linkwise.model.link import SELF
 from linkwise.model.topology import numbered
-from linkwise.testing.machines import MATRIX_000, topology_of
+from linkwise.testing.machines import topology_of
 from linkwise.topology.link_bandwidth import LinkGeneration, weight
 from linkwise.topology.link_score import MAX_PAIR, display_score
 from linkwise.vendors.machines import profile
+from support.builders.seed_machines import MATRIX_000
 
 
 @pytest.mark.rule("000.scores")

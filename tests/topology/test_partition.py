@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from linkwise import AskError, Partition, Reason, TopologyError, best_partition, score_matrix
-from linkwise.testing.machines import BRIDGED, DGX1, MATRIX_000, STORY_000, pairs_machine
+from linkwise.testing.machines import BRIDGED, DGX1, pairs_machine
+from support.builders.seed_machines import MATRIX_000, STORY_000
 from support.properties.enumeration import all_partitions, enumerate_best_partition
 
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.testing.machines import M1, M2, topology_of
+from linkwise.testing.machines import topology_of
 from linkwise.topology.sample_cleaning import clean_samples
+from support.builders.seed_machines import M1, M2
 
 
 @pytest.mark.rule("001.suspect")

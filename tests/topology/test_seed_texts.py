@@ -6,7 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from linkwise.testing.machines import M1, M2, MATRIX_000, topology_of
+from linkwise.testing.machines import topology_of
+from support.builders.seed_machines import M1, M2, MATRIX_000
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,1 +1,1 @@
-"""Helpers that ship: for our own tests, and for whoever adds a policy or a vendor."""
+"""Test helpers for extensions: builders of machines, nodes and clusters, a recording performer, a scenario runner."""

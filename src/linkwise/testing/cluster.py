@@ -1,10 +1,8 @@
-"""Small nodes and pods in a line each, as a watch would show them, for tests of the broker.
+"""Builders of nodes, pods and groups as watch events, for tests that drive a broker.
 
-A box has devices `<name>-d0`, `<name>-d1`, ... under its inventory, and `#0`, `#1`, ... where only counts are told.
-
-Pods of one group, for tests that read as sentences.
+A node with an inventory has devices `<name>-d0`, `<name>-d1`, ...; without one its devices are counted and called `#0`,
+`#1`, ....
 """
-# Joined from boxes, group_pods: one docstring for all.
 
 from __future__ import annotations
 
@@ -65,53 +63,54 @@ GIB: Final = 2**30
 
 @dataclass(frozen=True, slots=True)
 class FakeNode:
-    """One node: what it has, and how much of that is told."""
+    """One node with devices; every field has a default, and `dataclasses.replace` makes variants."""
 
     name: str
     family: Family = "linked"
     count: int = 2
-    memory: int = 16  # GiB of one device
-    sick: frozenset[int] = frozenset()
+    memory: int = 16  # GiB per device
+    unhealthy: frozenset[int] = frozenset()
     ready: bool = True
     registered: bool = True
-    """whether its device plugin has told kubelet of the devices"""
+    """whether its device plugin has registered with kubelet"""
     inventory: bool = True
+    """whether it has a DeviceInventory"""
     allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """device ids by pod UID, as the node's agent reports them"""
     mode: Mode | None = None
-    """of the inventory, where it is not the family's own"""
+    """sharing mode of the inventory; that of the family by default"""
     ids: tuple[str, ...] = ()
-    """of the devices, where they are not those of the box's name"""
+    """device ids, instead of those made from the name"""
     version: int = 0
     cpu: str = "64"
-    closed: bool = False
-    """whether it is told to take no more pods"""
+    cordoned: bool = False
 
     def device(self, index: int) -> str:
         """The id of a device in the inventory."""
         return self.ids[index] if self.ids else f"{self.name}-d{index}"
 
     def devices(self, *indices: int) -> tuple[str, ...]:
-        """The ids of several."""
+        """The ids of several devices."""
         return tuple(map(self.device, indices))
 
-    def sights(self) -> tuple[WatchEvent, ...]:
-        """The node, and its inventory or that there is none."""
-        return (self.view(), self.told())
+    def events(self) -> tuple[WatchEvent, ...]:
+        """The watch events of the node and of its inventory, present or absent."""
+        return (self.view(), self.inventory_object())
 
     def view(self) -> NodeView:
         """The node object."""
         amounts = {"cpu": self.cpu, "memory": "256Gi", "pods": "110", **self._resources(self.count)}
-        usable = {**amounts, **self._resources(self.count - len(self.sick))}
+        usable = {**amounts, **self._resources(self.count - len(self.unhealthy))}
         view = NodeView(self.name, capacity=amounts, allocatable=usable, ready=self.ready, version=self.version)
-        return replace(view, unschedulable=self.closed)
+        return replace(view, unschedulable=self.cordoned)
 
-    def told(self) -> NodeObject:
-        """The inventory."""
+    def inventory_object(self) -> NodeObject:
+        """The watch event of the inventory, or of its absence."""
         if not self.inventory:
             return NodeObject(self.name, KIND, None)
         size = 100 if self.family == "percent" else self.memory
         devices = tuple(
-            Device(self.device(i), i, memory=size, healthy=i not in self.sick, bytes=self.memory * GIB)
+            Device(self.device(i), i, memory=size, healthy=i not in self.unhealthy, bytes=self.memory * GIB)
             for i in range(self.count)
         )
         facts = NodeFacts(
@@ -128,14 +127,14 @@ class FakeNode:
     def _resources(self, count: int) -> dict[str, str]:
         if not self.registered:
             return {}
-        if self.family == "share":  # a sick device stays in the sum: its index says that it is sick
+        if self.family == "share":  # an unhealthy device stays in the sum: its health is reported by index
             return {MEMORY: str(self.count * self.memory), "aliyun.com/gpu-count": str(self.count)}
         if self.family == "percent":
             return {KOORDINATOR: str(100 * self.count)}
         return {WHOLE[self.family]: str(count)}
 
     def _topology(self) -> Topology:
-        """Devices are joined in pairs; percents are told with measured bandwidth."""
+        """Neighbouring pairs of devices are linked; nodes shared by percent have measured bandwidth."""
         places = range(self.count)
         if self.family == "percent":
             speeds = tuple(
@@ -158,7 +157,7 @@ def device_pod(  # noqa: PLR0913 - a builder: every field has a default
     cpu: str = "",
     priority: int = 0,
 ) -> PodView:
-    """A pod of one container that nobody has placed yet."""
+    """An unscheduled pod of one container."""
     limits = {resource: str(amount), **({"cpu": cpu} if cpu else {})}
     main = ContainerView("main", limits=limits)
     return PodView(
@@ -179,49 +178,49 @@ def binds(effects: Iterable[Effect]) -> list[Bind]:
 
 
 def woken(effects: Iterable[Effect]) -> list[str]:
-    """The names of pods that are woken."""
+    """Names of the pods that effects wake, in order."""
     return [effect.name for effect in effects if isinstance(effect, Wake)]
 
 
 def seen_bound(pod: PodView, bound: Bind) -> PodView:
-    """The pod as the watch shows it after the bind was written."""
+    """The pod as the watch delivers it once the bind is written."""
     keys = {**pod.annotations, **bound.annotations}
     return replace(pod, node=bound.node, annotations=keys, version=pod.version + 1)
 
 
-def broker_of(*boxes: FakeNode, settings: PlacingSettings | None = None) -> Broker:
-    """A broker that has seen these nodes."""
+def broker_of(*nodes: FakeNode, settings: PlacingSettings | None = None) -> Broker:
+    """A broker that has observed these nodes."""
     broker = Broker(settings)
-    broker.observe([sight for box in boxes for sight in box.sights()], 0.0)
+    broker.observe([event for node in nodes for event in node.events()], 0.0)
     return broker
 
 
 def place(broker: Broker, pod: PodView, node: str, now: float = 0.0) -> PodView:
-    """Bind a pod to a node, write that and let the watch show it; the pod as it is then."""
+    """Bind a pod to a node, report the bind as written and observe it; returns the bound pod."""
     broker.observe([pod], now)
     answer = broker.bind(pod.uid, node, now)
     if answer.error:
         raise AssertionError(answer.error)
     (bound,) = binds(answer.effects)
     broker.outcome(bound, "written", now)
-    seen = seen_bound(pod, bound)
-    broker.observe([seen], now)
-    return seen
+    bound_pod = seen_bound(pod, bound)
+    broker.observe([bound_pod], now)
+    return bound_pod
 
 
 def in_group(*pods: PodView, name: str = "g", total: int | None = None) -> list[PodView]:
-    """The pods as members of a group that is no gang: of all of them, unless it is said to have more."""
-    words = {NAME: name, REPLICA: str(total or len(pods))}
-    return [replace(pod, labels=words, created=float(place)) for place, pod in enumerate(pods)]
+    """The pods as members of a group that is not a gang; `total` if the group has more members than these."""
+    labels = {NAME: name, REPLICA: str(total or len(pods))}
+    return [replace(pod, labels=labels, created=float(index)) for index, pod in enumerate(pods)]
 
 
 def in_gang(*pods: PodView, least: int, name: str = "g", total: int | None = None, bundle: str = "") -> list[PodView]:
-    """The pods as members of a gang; a bundle names the gangs that start together, with a space between."""
-    words = {GANG: name, MINIMUM: str(least), TOTAL: str(total or len(pods))}
-    words |= {GROUPS: json.dumps([f"default/{each}" for each in bundle.split()])} if bundle else {}
-    return [replace(pod, annotations=words, created=float(place)) for place, pod in enumerate(pods)]
+    """The pods as members of a gang; `bundle` names the gangs that start together, separated by spaces."""
+    annotations = {GANG: name, MINIMUM: str(least), TOTAL: str(total or len(pods))}
+    annotations |= {GROUPS: json.dumps([f"default/{each}" for each in bundle.split()])} if bundle else {}
+    return [replace(pod, annotations=annotations, created=float(index)) for index, pod in enumerate(pods)]
 
 
 def woken_set(effects: Iterable[Effect]) -> set[str]:
-    """Names of pods that are woken."""
+    """Names of the pods that effects wake, where the order does not matter."""
     return {effect.name for effect in effects if isinstance(effect, Wake)}

@@ -1,4 +1,4 @@
-"""Nodes and asks in a line each, for tests of policies and of whoever uses them."""
+"""Builders of nodes and asks, for tests of policies and of the code that calls them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["ask", "node", "offered", "score", "share_ask", "share_node"]
 
 
 def ask(*devices: int, namespace: str = "default", profile: str = "") -> Ask:
-    """An ask for whole devices, a container a number."""
+    """An ask for whole devices: one container per number."""
     containers = tuple(ContainerAsk(f"c{number}", devices=count) for number, count in enumerate(devices))
     return Ask("example.com/device", containers, namespace, profile)
 
 
 def share_ask(*shares: int, core: int = 0, namespace: str = "default") -> Ask:
-    """An ask for a part of one device, a container a number; compute goes to the first."""
+    """An ask for a share of one device: one container per number, compute for the first."""
     containers = tuple(
         ContainerAsk(f"c{number}", share=share, core=core if number == 0 else 0) for number, share in enumerate(shares)
     )
@@ -42,11 +42,11 @@ def node(  # noqa: PLR0913 - a builder: every field has a default
     topology: Topology | None = None,
     profile: str = "",
 ) -> Node:
-    """A node that hands out whole devices `d0`, `d1`, ...; all of them free unless said otherwise."""
+    """A node of whole devices `d0`, `d1`, ...; all are free unless `free` lists those that are."""
     bad = set(faulty)
     devices = tuple(Device(f"d{index}", index, healthy=index not in bad) for index in range(count))
-    kept = set(range(count)) if free is None else set(free)
-    used = {f"d{index}": Use(whole=True) for index in range(count) if index not in kept}
+    idle = set(range(count)) if free is None else set(free)
+    used = {f"d{index}": Use(whole=True) for index in range(count) if index not in idle}
     return Node(name, devices, used, _renamed(topology), profile)
 
 
@@ -60,7 +60,7 @@ def share_node(  # noqa: PLR0913 - a builder
     cores: Mapping[int, int] | None = None,
     mode: Mode = "share",
 ) -> Node:
-    """A node that hands out memory; each device has so much and that much is left of it."""
+    """A node that shares memory: every device has `memory`, and `rooms` lists how much of each is free."""
     bad, owner, core = set(faulty), owners or {}, cores or {}
     left = list(rooms)
     devices = tuple(Device(f"d{i}", i, memory=memory, healthy=i not in bad) for i in range(len(left)))
@@ -73,20 +73,20 @@ def share_node(  # noqa: PLR0913 - a builder
 
 
 def offered(policy: Policy, size: int, **fields: Any) -> Offer:  # noqa: ANN401 - as `node` has them
-    """What one node offers to an ask for so many whole devices; it must."""
-    found = policy.pick(ask(size), node(**fields))
-    if isinstance(found, Offer):
-        return found
-    raise AssertionError(f"refused: {found}")
+    """The offer of one node for a number of whole devices; a refusal fails the test."""
+    answer = policy.pick(ask(size), node(**fields))
+    if isinstance(answer, Offer):
+        return answer
+    raise AssertionError(f"refused: {answer}")
 
 
 def score(policy: Policy, size: int, **fields: Any) -> tuple[int, ...]:  # noqa: ANN401 - same
-    """How good that offer is."""
+    """The score of that offer."""
     return policy.score(ask(size), node(**fields), offered(policy, size, **fields))
 
 
 def _renamed(topology: Topology | None) -> Topology | None:
-    """The same machine with devices named as the node names them."""
+    """The same topology with the device ids of the node."""
     if topology is None:
         return None
     names = tuple(f"d{index}" for index in range(len(topology.devices)))

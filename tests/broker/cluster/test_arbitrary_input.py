@@ -87,13 +87,13 @@ def damaged(draw: st.DrawFn, document: object) -> object:
 def test_an_inventory_may_say_anything_and_nothing_breaks(data: st.DataObject) -> None:
     family: Family = data.draw(st.sampled_from(["linked", "share", "percent", "ring"]))
     box = FakeNode("n", family, 8, allocations={"uid-a": ("n-d0",)})
-    document = data.draw(damaged(box.told().document))
+    document = data.draw(damaged(box.inventory_object().document))
     broker = broker_of(box)
     for found in (document if isinstance(document, dict) else {}, json.dumps(document).encode()):
         broker.observe([NodeObject("n", KIND, found)], NOW)
         for resource, amount in ((NVIDIA, 2), (MEMORY, 4), (KOORDINATOR, 50), (KOORDINATOR, 200)):
             broker.filter(device_pod(f"{resource}-{amount}", amount, resource), ["n"], NOW)
-    broker.observe(FakeNode("n", family, 8).sights(), NOW)
+    broker.observe(FakeNode("n", family, 8).events(), NOW)
     assert claims(broker) == claims(broker_of(FakeNode("n", family, 8)))
 
 

@@ -33,7 +33,7 @@ def used(broker: Broker, node: str = "n") -> set[str]:
 def test_an_agent_that_lists_pods_of_other_nodes_takes_nothing_from_these() -> None:
     broker = broker_of(FakeNode("n"), FakeNode("m"))
     pod = place(broker, WHOLE, "m")
-    broker.observe([FakeNode("n", allocations={pod.uid: ("n-d1", "m-d1")}).told()], NOW)
+    broker.observe([FakeNode("n", allocations={pod.uid: ("n-d1", "m-d1")}).inventory_object()], NOW)
     assert (used(broker, "n"), used(broker, "m")) == ({"n-d1"}, {"m-d0"})
     assert drift(broker, "n") == ["stranger"]
 
@@ -48,7 +48,7 @@ def test_two_nodes_that_claim_the_same_devices_are_two_nodes() -> None:
 def test_an_agent_that_sees_two_pods_on_one_device_is_believed_and_told_of() -> None:
     broker = broker_of(FakeNode("n", count=3))
     pods = [place(broker, device_pod(name), "n") for name in ("a", "b")]
-    broker.observe([FakeNode("n", count=3, allocations={pod.uid: ("n-d1",) for pod in pods}).told()], NOW)
+    broker.observe([FakeNode("n", count=3, allocations={pod.uid: ("n-d1",) for pod in pods}).inventory_object()], NOW)
     assert used(broker) == {"n-d1"}
     assert drift(broker) == ["record", "record", "twice"]
 
@@ -57,9 +57,9 @@ def test_two_records_of_one_device_take_two_devices_because_no_device_is_handed_
     known, counted = FakeNode("n", count=4), FakeNode("n", count=4, inventory=False)
     broker = broker_of(known)
     place(broker, device_pod("a"), "n")
-    broker.observe(counted.sights(), NOW)
+    broker.observe(counted.events(), NOW)
     place(broker, device_pod("b"), "n")  # which device it gets is not told, and guessed at
-    broker.observe(known.sights(), NOW)
+    broker.observe(known.events(), NOW)
     assert drift(broker) == ["twice"]
     assert broker.filter(device_pod("c", 3), ["n"], NOW).nodes == []
     assert broker.filter(device_pod("d", 2), ["n"], NOW).nodes == ["n"]

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 NOW = 100.0
 BOX = FakeNode("n", count=4)
-SICK = replace(BOX, sick=frozenset({0}))
+SICK = replace(BOX, unhealthy=frozenset({0}))
 
 
 def told(broker: Broker, box: FakeNode) -> list[Event]:
-    return [effect for effect in broker.observe(box.sights(), NOW) if isinstance(effect, Event)]
+    return [effect for effect in broker.observe(box.events(), NOW) if isinstance(effect, Event)]
 
 
 def test_a_device_that_stops_working_is_told_at_its_node_and_at_the_pod_that_has_it() -> None:
@@ -64,5 +64,5 @@ def test_a_node_that_cannot_be_worked_out_is_told_and_takes_nobody_until_it_can_
     assert (event.reason, event.node) == ("InventoryProblem", "n")
     assert "a fault of Linkwise: RuntimeError" in event.sentence
     assert broker.filter(pod, ["n", "other"], NOW).nodes == ["other"]
-    broker.observe(BOX.sights(), NOW)
+    broker.observe(BOX.events(), NOW)
     assert "n" in broker.filter(pod, ["n"], NOW).nodes

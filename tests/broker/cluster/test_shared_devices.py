@@ -56,7 +56,7 @@ def test_a_recorded_pod_on_a_deleted_node_does_not_stop_the_start_and_counts_whe
     broker.observe([foreign("a", 12)], NOW)
     assert inspect_nodes(broker, "n", NOW) == ()
     assert broker.filter(pod("b"), ["n", "other"], NOW).nodes == ["other"]
-    broker.observe(counted().sights(), NOW)
+    broker.observe(counted().events(), NOW)
     assert rooms(broker) == [4]
     broker.observe([NodeGone("n")], NOW)
     assert broker.entry("uid-a")
@@ -76,7 +76,7 @@ def test_every_change_of_capacity_counts_also_while_pods_are_there() -> None:
     broker.observe([foreign("a", 12)], NOW)
     found = []
     for memory, count in [(24, 1), (8, 1), (16, 2)]:
-        broker.observe(counted(memory=memory, count=count).sights(), NOW)
+        broker.observe(counted(memory=memory, count=count).events(), NOW)
         found.append(rooms(broker))
     assert found == [[12], [0], [4, 16]]
 
@@ -84,7 +84,7 @@ def test_every_change_of_capacity_counts_also_while_pods_are_there() -> None:
 def test_a_node_that_changes_its_unit_is_counted_in_the_new_one() -> None:
     broker = broker_of(counted())
     assert broker.filter(pod("a", 8138), ["n"], NOW).unresolvable
-    broker.observe(counted(memory=16276).sights(), NOW)
+    broker.observe(counted(memory=16276).events(), NOW)
     (found,) = inspect_nodes(broker, "n", NOW)
     assert (found.unit, rooms(broker)) == ("MiB", [16276])
     assert broker.filter(pod("a", 8138), ["n"], NOW).nodes == ["n"]
@@ -93,7 +93,7 @@ def test_a_node_that_changes_its_unit_is_counted_in_the_new_one() -> None:
 def test_what_was_placed_before_the_unit_changed_is_never_converted() -> None:
     broker = broker_of(counted())
     place(broker, pod("a", 12), "n", NOW)
-    broker.observe(counted(memory=16276).sights(), NOW)
+    broker.observe(counted(memory=16276).events(), NOW)
     assert rooms(broker) == [16276 - 12]  # as kubelet counts it
 
 
@@ -121,7 +121,7 @@ def test_a_grant_follows_the_device_when_indices_are_dealt_out_anew() -> None:
     broker = broker_of(before)
     seen = place(broker, pod("a", 12), "n", NOW)
     assert seen.annotations[INDEX] == "0"
-    broker.observe(replace(before, ids=("GPU-b", "GPU-a")).sights(), NOW)
+    broker.observe(replace(before, ids=("GPU-b", "GPU-a")).events(), NOW)
     (found,) = inspect_nodes(broker, "n", NOW)
     assert {device.id: device.room for device in found.devices} == {"GPU-a": 4, "GPU-b": 16}
 
@@ -162,7 +162,7 @@ def test_a_pod_whose_node_was_preset_is_found_and_counted_on_every_device_it_may
     (found,) = inspect_nodes(broker, "n", NOW)
     assert [(holder.name, holder.share) for holder in found.unattributed] == [("a", 10)]
     assert rooms(broker) == [6, 6]
-    broker.observe(replace(box(count=2), allocations={"uid-a": ("n-d1",)}).sights(), NOW)
+    broker.observe(replace(box(count=2), allocations={"uid-a": ("n-d1",)}).events(), NOW)
     assert rooms(broker) == [16, 6]
 
 

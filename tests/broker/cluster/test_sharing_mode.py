@@ -49,7 +49,7 @@ def test_a_node_switched_while_devices_are_held_hands_out_nothing_until_they_are
     broker = broker_of(FakeNode("n", old))
     held = place(broker, first, "n")
     switched = FakeNode("n", new)
-    effects = broker.observe([serving_both(switched), switched.told()], NOW)
+    effects = broker.observe([serving_both(switched), switched.inventory_object()], NOW)
     assert drift(broker) == ["mode"]
     assert ["in another way" in effect.sentence for effect in effects if isinstance(effect, Event)] == [True]
     assert broker.filter(then, ["n"], NOW).failed == {"n": "the node hands out devices in another way"}

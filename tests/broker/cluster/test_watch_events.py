@@ -32,7 +32,7 @@ NOW = 100.0
 
 def bound(pod: PodView, box: FakeNode, *indices: int) -> PodView:
     """A pod that was given these devices of a box, as its record tells."""
-    maker = broker_of(replace(box, sick=frozenset(range(box.count)) - frozenset(indices)))
+    maker = broker_of(replace(box, unhealthy=frozenset(range(box.count)) - frozenset(indices)))
     maker.observe([pod], NOW)
     (effect,) = binds(maker.bind(pod.uid, box.name, NOW).effects)
     return seen_bound(pod, effect)
@@ -59,7 +59,7 @@ BOX = FakeNode("n", count=4)
 @pytest.mark.parametrize("order", list(permutations(range(5))))
 def test_the_order_of_different_objects_does_not_matter(order: Sequence[int]) -> None:
     box = replace(BOX, allocations={"uid-b": ("n-d3",), "ghost": ("n-d2",)})
-    sights = [*box.sights(), bound(device_pod("a"), BOX, 0), bound(device_pod("b"), BOX, 1), PodDeleted("uid-c")]
+    sights = [*box.events(), bound(device_pod("a"), BOX, 0), bound(device_pod("b"), BOX, 1), PodDeleted("uid-c")]
     broker = told([sights[place] for place in order])
     assert claims(broker) == claims(told(sights))
     assert used(broker) == {"n-d0", "n-d3", "n-d2"}
@@ -83,7 +83,7 @@ def test_whatever_happened_is_understood_in_any_order(seed: int) -> None:
 
 
 def test_news_that_come_again_change_nothing() -> None:
-    sights = [*BOX.sights(), bound(device_pod("a"), BOX, 0), replace(device_pod("b"), node="n")]
+    sights = [*BOX.events(), bound(device_pod("a"), BOX, 0), replace(device_pod("b"), node="n")]
     broker = told(sights)
     before = claims(broker)
     for sight in sights * 2:
@@ -93,7 +93,7 @@ def test_news_that_come_again_change_nothing() -> None:
 
 def test_news_that_are_older_than_what_is_known_change_nothing() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([replace(BOX, version=5).view(), BOX.told(), replace(pod, version=9, phase="Succeeded")])
+    broker = told([replace(BOX, version=5).view(), BOX.inventory_object(), replace(pod, version=9, phase="Succeeded")])
     before = claims(broker)
     broker.observe([replace(pod, version=8), replace(BOX, count=1, version=4).view()], NOW)
     assert claims(broker) == before
@@ -103,7 +103,7 @@ def test_news_that_are_older_than_what_is_known_change_nothing() -> None:
 
 def test_late_news_of_a_pod_that_is_gone_are_ignored() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.sights(), pod, PodDeleted(pod.uid), replace(pod, version=99)])
+    broker = told([*BOX.events(), pod, PodDeleted(pod.uid), replace(pod, version=99)])
     assert used(broker) == set()
     assert pod.uid not in broker.pods
 
@@ -112,7 +112,7 @@ def test_late_news_of_a_pod_that_is_gone_are_ignored() -> None:
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_finished_pod_gives_its_devices_back(phase: str) -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.sights(), pod])
+    broker = told([*BOX.events(), pod])
     assert used(broker) == {"n-d0"}
     broker.observe([replace(pod, phase=phase, version=3)], NOW)
     assert used(broker) == set()
@@ -121,8 +121,8 @@ def test_a_finished_pod_gives_its_devices_back(phase: str) -> None:
 @pytest.mark.rule("003.between")
 def test_devices_of_a_leaving_pod_are_kept_until_its_containers_have_stopped() -> None:
     pod = replace(bound(device_pod("a"), BOX, 0), deleting=True)
-    broker = told([*BOX.sights(), replace(pod, version=3)])
-    entry = broker.entry(pod.uid)
+    broker = told([*BOX.events(), replace(pod, version=3)])
+    entry = state_of(broker).cluster.ledger.get(pod.uid)
     assert entry is not None
     assert entry.state == "RELEASING"
     assert used(broker) == {"n-d0"}
@@ -132,9 +132,9 @@ def test_devices_of_a_leaving_pod_are_kept_until_its_containers_have_stopped() -
 
 def test_a_pod_deleted_by_force_keeps_what_its_agent_still_sees_in_use() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*replace(BOX, allocations={pod.uid: ("n-d0",)}).sights(), pod, PodDeleted(pod.uid)])
+    broker = told([*replace(BOX, allocations={pod.uid: ("n-d0",)}).events(), pod, PodDeleted(pod.uid)])
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["stranger"])
-    broker.observe([BOX.told()], NOW)
+    broker.observe([BOX.inventory_object()], NOW)
     assert (used(broker), drift(broker)) == (set(), [])
 
 
@@ -144,25 +144,25 @@ def test_an_agent_that_still_lists_a_pod_that_has_ended_keeps_nothing_of_it() ->
     ended = replace(pod, phase="Succeeded", version=3)
     gone = PodDeleted(pod.uid)
     for sights in (
-        [*listing.sights(), pod, ended],
-        [ended, *listing.sights()],
+        [*listing.events(), pod, ended],
+        [ended, *listing.events()],
         [pod, ended, gone],
         [ended, gone, gone],
     ):
-        broker = told([*sights, *listing.sights()])
+        broker = told([*sights, *listing.events()])
         assert (used(broker), drift(broker)) == (set(), [])
 
 
 def test_a_pod_that_the_agent_sees_before_the_watch_shows_it_bound_has_its_devices() -> None:
-    broker = told([*replace(BOX, allocations={"uid-a": ("n-d0",)}).sights(), device_pod("a")])
+    broker = told([*replace(BOX, allocations={"uid-a": ("n-d0",)}).events(), device_pod("a")])
     assert used(broker) == {"n-d0"}
     broker.observe([replace(device_pod("a"), node="n", version=2)], NOW)
     assert (used(broker), drift(broker)) == ({"n-d0"}, [])
 
 
 def test_a_pod_that_another_scheduler_bound_is_counted() -> None:
-    broker = told([*BOX.sights(), replace(device_pod("a", 3), node="n", version=2)])
-    node = broker.usage["n"]
+    broker = told([*BOX.events(), replace(device_pod("a", 3), node="n", version=2)])
+    node = state_of(broker).cluster.index.nodes["n"]
     assert (node.used, node.unattributed) == ({}, 3)
     assert broker.filter(device_pod("b", 2), ["n"], NOW).nodes == []
     assert broker.filter(device_pod("c", 1), ["n"], NOW).nodes == ["n"]
@@ -182,7 +182,7 @@ def test_a_pod_that_another_scheduler_took_from_under_a_promise_is_where_it_is_s
 
 def test_a_record_that_is_changed_later_is_reported_and_not_believed() -> None:
     pod, other = bound(device_pod("a"), BOX, 0), bound(device_pod("a"), BOX, 1)
-    broker = told([*BOX.sights(), pod])
+    broker = told([*BOX.events(), pod])
     effects = broker.observe([replace(other, version=3)], NOW)
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["changed"])
     assert any("was changed to n-d1; n-d0 counts" in effect.sentence for effect in effects if isinstance(effect, Event))
@@ -193,7 +193,7 @@ def test_a_record_that_is_changed_later_is_reported_and_not_believed() -> None:
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_record_that_is_removed_later_keeps_its_devices(times: int) -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.sights(), pod])
+    broker = told([*BOX.events(), pod])
     for number in range(times):
         broker.observe([replace(pod, annotations={}, version=3 + number)], NOW)
     node = broker.usage["n"]
@@ -203,11 +203,11 @@ def test_a_record_that_is_removed_later_keeps_its_devices(times: int) -> None:
 @pytest.mark.parametrize("first", ["record", "agent"])
 def test_a_changed_record_that_is_what_the_agent_saw_is_a_correction(first: str) -> None:
     pod, other = bound(device_pod("a"), BOX, 0), replace(bound(device_pod("a"), BOX, 1), version=3)
-    seen = replace(BOX, allocations={pod.uid: ("n-d1",)}).told()
+    seen = replace(BOX, allocations={pod.uid: ("n-d1",)}).inventory_object()
     news: list[WatchEvent] = [other, seen] if first == "record" else [seen, other]
-    broker = told([*BOX.sights(), pod, *news])
+    broker = told([*BOX.events(), pod, *news])
     assert (used(broker), drift(broker)) == ({"n-d1"}, [])
-    broker.observe([BOX.told()], NOW)
+    broker.observe([BOX.inventory_object()], NOW)
     assert (used(broker), drift(broker)) == ({"n-d1"}, [])
 
 
@@ -215,21 +215,21 @@ def test_a_correction_by_index_is_one_too() -> None:
     box = FakeNode("n", "share", 2)
     pod = bound(device_pod("a", 4, MEMORY), box, 0)
     keys = {key: text for key, text in pod.annotations.items() if key != GRANT} | {"ALIYUN_COM_GPU_MEM_IDX": "1"}
-    broker = told([*box.sights(), pod, replace(pod, annotations=keys, version=3)])
+    broker = told([*box.events(), pod, replace(pod, annotations=keys, version=3)])
     assert drift(broker) == ["changed"]
-    broker.observe([replace(box, allocations={pod.uid: ("n-d1",)}).told()], NOW)
+    broker.observe([replace(box, allocations={pod.uid: ("n-d1",)}).inventory_object()], NOW)
     assert (used(broker), drift(broker)) == ({"n-d1"}, [])
 
 
 def test_a_record_that_appears_later_is_believed() -> None:
     pod = bound(device_pod("a"), BOX, 2)
-    broker = told([*BOX.sights(), replace(pod, annotations={}, version=1), pod])
-    assert (used(broker), broker.usage["n"].unattributed) == ({"n-d2"}, 0)
+    broker = told([*BOX.events(), replace(pod, annotations={}, version=1), pod])
+    assert (used(broker), state_of(broker).cluster.index.nodes["n"].unattributed) == ({"n-d2"}, 0)
 
 
 def test_an_agent_that_sees_other_devices_than_recorded_frees_the_recorded_ones() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*replace(BOX, count=2, allocations={pod.uid: ("n-d1",)}).sights(), pod])
+    broker = told([*replace(BOX, count=2, allocations={pod.uid: ("n-d1",)}).events(), pod])
     broker.observe([device_pod("b")], NOW)
     (effect,) = binds(broker.bind("uid-b", "n", NOW).effects)
     assert effect.grant is not None
@@ -239,19 +239,19 @@ def test_an_agent_that_sees_other_devices_than_recorded_frees_the_recorded_ones(
 def test_every_disagreement_is_told_once() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     listing = replace(BOX, allocations={pod.uid: ("n-d1",)})
-    broker = told([*BOX.sights(), pod])
-    assert len(broker.observe([listing.told()], NOW)) == 1
-    assert broker.observe([listing.told(), pod], NOW) == ()
-    assert broker.observe([BOX.told()], NOW) == ()
-    assert len(broker.observe([listing.told()], NOW)) == 1
+    broker = told([*BOX.events(), pod])
+    assert len(broker.observe([listing.inventory_object()], NOW)) == 1
+    assert broker.observe([listing.inventory_object(), pod], NOW) == ()
+    assert broker.observe([BOX.inventory_object()], NOW) == ()
+    assert len(broker.observe([listing.inventory_object()], NOW)) == 1
 
 
 def test_what_pods_hold_outlives_their_node() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.sights(), pod, NodeGone("n")])
-    assert "n" not in broker.usage
-    assert broker.entry(pod.uid)
-    broker.observe(BOX.sights(), NOW)
+    broker = told([*BOX.events(), pod, NodeGone("n")])
+    assert "n" not in state_of(broker).cluster.index.nodes
+    assert state_of(broker).cluster.ledger.get(pod.uid)
+    broker.observe(BOX.events(), NOW)
     assert used(broker) == {"n-d0"}
 
 
@@ -264,31 +264,31 @@ def test_a_pod_on_a_node_that_is_not_there_does_not_stop_the_start() -> None:
 
 def test_an_inventory_that_comes_and_goes_takes_nothing_from_pods() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.sights(), pod, NodeObject("n", KIND, None)])
-    node = broker.usage["n"]
+    broker = told([*BOX.events(), pod, NodeObject("n", KIND, None)])
+    node = state_of(broker).cluster.index.nodes["n"]
     assert ([device.id for device in node.devices], node.unattributed) == (["#0", "#1", "#2", "#3"], 1)
-    broker.observe([BOX.told()], NOW)
+    broker.observe([BOX.inventory_object()], NOW)
     assert (used(broker), drift(broker)) == ({"n-d0"}, [])
 
 
 def test_pods_without_a_uid_and_nodes_without_a_name_are_not_seen() -> None:
     nameless = replace(device_pod("a"), uid="", node="n", version=2)
-    broker = told([*BOX.sights(), nameless, PodDeleted(""), replace(BOX, name="").view()])
-    assert set(broker.nodes) == {"n"}
-    assert (dict(broker.pods), used(broker)) == ({}, set())
+    broker = told([*BOX.events(), nameless, PodDeleted(""), replace(BOX, name="").view()])
+    assert set(state_of(broker).cluster.nodes) == {"n"}
+    assert (dict(state_of(broker).cluster.pods), used(broker)) == ({}, set())
 
 
 def test_of_two_pods_of_one_uid_the_last_seen_counts() -> None:
     one, two = bound(device_pod("a", uid="u"), BOX, 0), bound(device_pod("b", uid="u"), BOX, 1)
-    broker = told([*BOX.sights(), one, replace(two, version=3)])
-    assert len(list(broker.entries())) == 1
+    broker = told([*BOX.events(), one, replace(two, version=3)])
+    assert len(list(state_of(broker).cluster.ledger.entries())) == 1
     assert drift(broker) == ["changed"]
     assert used(broker) == {"n-d0"}
 
 
 def test_of_two_nodes_that_one_uid_is_seen_on_the_first_counts_and_it_is_told() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.sights(), *FakeNode("m").sights(), pod, replace(pod, node="m", version=3)])
+    broker = told([*BOX.events(), *FakeNode("m").events(), pod, replace(pod, node="m", version=3)])
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["changed"])
     broker.observe([PodDeleted(pod.uid)], NOW)
     assert claims(broker)[0] == {}
@@ -305,13 +305,13 @@ def test_a_pod_that_took_the_name_of_another_says_that_the_other_is_gone() -> No
 
 def test_late_news_of_a_pod_whose_name_was_taken_are_ignored() -> None:
     new = replace(device_pod("a", uid="new"), version=7)
-    broker = told([*BOX.sights(), new, bound(device_pod("a"), BOX, 0)])
-    assert (used(broker), set(broker.pods)) == (set(), {"new"})
+    broker = told([*BOX.events(), new, bound(device_pod("a"), BOX, 0)])
+    assert (used(broker), set(state_of(broker).cluster.pods)) == (set(), {"new"})
 
 
 def test_a_matrix_that_is_rejected_is_told_at_the_node_once_and_again_when_it_comes_back() -> None:
     good = FakeNode("n")
-    document = good.told().document
+    document = good.inventory_object().document
     assert isinstance(document, dict)
     bad = NodeObject("n", KIND, {**document, "spec": {**document["spec"], "links": [["X"], ["X", "X"]]}})
     broker = broker_of(good)
@@ -319,7 +319,7 @@ def test_a_matrix_that_is_rejected_is_told_at_the_node_once_and_again_when_it_co
     assert [(event.reason, event.node) for event in first] == [("InventoryProblem", "n")]
     assert "row 0" in first[0].sentence
     assert broker.observe([bad], NOW) == ()
-    assert broker.observe([good.told()], NOW) == ()
+    assert broker.observe([good.inventory_object()], NOW) == ()
     assert len(broker.observe([bad], NOW)) == 1
 
 

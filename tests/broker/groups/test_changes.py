@@ -42,7 +42,7 @@ def test_a_group_that_did_not_fit_is_woken_when_it_has_fewer_members() -> None:
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_node_takes_pods_again() -> None:
-    broker = broker_of(FakeNode("n0", closed=True, version=1))
+    broker = broker_of(FakeNode("n0", cordoned=True, version=1))
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []

@@ -61,7 +61,7 @@ def test_a_gang_that_loses_a_member_meanwhile_holds_nothing() -> None:
 def test_a_node_that_is_closed_meanwhile_gets_nobody() -> None:
     pods = in_group(device_pod("a", 2), device_pod("b", 2))
     broker = begun(*pods)
-    broker.observe([FakeNode("n1", closed=True, version=2).view()], 0.5)
+    broker.observe([FakeNode("n1", cordoned=True, version=2).view()], 0.5)
     finish(broker)
     broker.step(1.0, 1000)
     assert state_of(broker).groups.plans["default/g/2"].plan.nodes == ("n0",)
@@ -72,7 +72,7 @@ def test_a_node_that_hands_devices_out_in_another_way_meanwhile_gets_nobody() ->
     broker = begun(*pods)
     broker.step(0.0, 8)
     assert state_of(broker).runs  # which has looked at the nodes
-    broker.observe(FakeNode("n0", mode="share").sights(), 0.5)
+    broker.observe(FakeNode("n0", mode="share").events(), 0.5)
     finish(broker)
     finish(broker)
     assert state_of(broker).groups.plans["default/g/2"].plan.nodes == ("n1",)
@@ -89,12 +89,12 @@ def test_members_whose_plan_was_in_the_making_are_woken_after_a_restore(later: f
 def test_room_that_appears_meanwhile_is_not_missed() -> None:
     pods = in_group(device_pod("a", 2), device_pod("b", 2))
     others = [FakeNode(f"x{number}", "amd") for number in range(100)]
-    broker = broker_of(FakeNode("n0", sick=frozenset({0}), version=1), *others, settings=ONE_STEP)
+    broker = broker_of(FakeNode("n0", unhealthy=frozenset({0}), version=1), *others, settings=ONE_STEP)
     broker.observe(pods, 0.0)
     broker.filter(pods[0], NODES, 0.0)
     for _ in range(3):  # so far that the first hundred nodes were looked at
         broker.step(0.0)
-    broker.observe(FakeNode("n0", version=2).sights(), 0.5)
+    broker.observe(FakeNode("n0", version=2).events(), 0.5)
     for _ in range(2):
         broker.step(1.0, 1000)
     assert state_of(broker).groups.plans["default/g/2"].plan.placements.keys() == {"uid-a"}

@@ -76,7 +76,7 @@ def test_a_plan_that_is_written_late_is_taken_away_again() -> None:
 def test_a_written_plan_that_can_not_hold_again_is_taken_away() -> None:
     _, pods = written()
     broker = Broker(WRITING)
-    effects = broker.observe([*FakeNode("n0", ready=False).sights(), *pods], 0.0)
+    effects = broker.observe([*FakeNode("n0", ready=False).events(), *pods], 0.0)
     assert notes(effects) == GONE
 
 

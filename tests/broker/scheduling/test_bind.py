@@ -245,7 +245,7 @@ def test_the_ask_of_the_moment_is_bound_and_not_that_of_the_filter() -> None:
 def test_devices_renamed_between_filter_and_bind_are_bound_under_their_new_names() -> None:
     broker = broker_of(FakeNode("n", count=2))
     broker.filter(device_pod("a", 2), ["n"], NOW)
-    broker.observe(FakeNode("n", count=2, ids=("x0", "x1")).sights(), NOW)
+    broker.observe(FakeNode("n", count=2, ids=("x0", "x1")).events(), NOW)
     effect = bound(broker, device_pod("a", 2), "n")
     assert effect.grant is not None
     assert effect.grant.offer.devices == ("x0", "x1")
@@ -258,7 +258,7 @@ def test_a_promise_whose_devices_were_renamed_is_not_written_again(family: Famil
     ]
     broker = broker_of(FakeNode("n", family, 8))
     effect = bound(broker, device_pod("a", amount, resource), "n")
-    broker.observe(FakeNode("n", family, 8, ids=tuple(f"x{index}" for index in range(8))).sights(), NOW)
+    broker.observe(FakeNode("n", family, 8, ids=tuple(f"x{index}" for index in range(8))).events(), NOW)
     answer = broker.bind("uid-a", "n", NOW)
     assert answer.error == "pod default/a was promised devices that node n no longer has for it"
     assert broker.filter(device_pod("a", amount, resource), ["n"], NOW).nodes == []
@@ -272,7 +272,7 @@ def test_a_promise_on_a_node_that_is_gone_is_kept_and_not_written_again() -> Non
     broker.observe([NodeGone("n")], NOW)
     assert "no longer has" in broker.bind("uid-a", "n", NOW).error
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == []
-    broker.observe(FakeNode("n", count=1).sights(), NOW)
+    broker.observe(FakeNode("n", count=1).events(), NOW)
     assert free(broker, "n") == []
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
 

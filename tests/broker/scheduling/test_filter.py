@@ -115,7 +115,7 @@ def test_no_node_is_given_and_none_is_returned() -> None:
 def test_a_node_that_is_not_ready_is_not_returned() -> None:
     broker = broker_of(FakeNode("n0"), FakeNode("n1", ready=False))
     assert broker.filter(device_pod("a"), ["n0", "n1"], NOW).nodes == ["n0"]
-    broker.observe(FakeNode("n1").sights(), NOW)
+    broker.observe(FakeNode("n1").events(), NOW)
     assert broker.filter(device_pod("b"), ["n0", "n1"], NOW).nodes == ["n1"], "the other was offered a moment ago"
 
 

@@ -105,7 +105,7 @@ def test_a_victim_that_is_gone_already_makes_room_as_well() -> None:
 def test_a_sick_device_does_not_come_free_with_its_pod() -> None:
     broker = broker_of(FakeNode("n", count=1))
     place(broker, device_pod("a"), "n")
-    broker.observe(FakeNode("n", count=1, sick=frozenset({0})).sights(), NOW)
+    broker.observe(FakeNode("n", count=1, unhealthy=frozenset({0})).events(), NOW)
     assert broker.preempt(device_pod("urgent"), {"n": ["uid-a"]}, NOW) == {}
 
 
@@ -113,7 +113,7 @@ def test_what_the_agent_sees_in_use_by_a_stranger_does_not_come_free() -> None:
     box = FakeNode("n")
     broker = broker_of(box)
     place(broker, device_pod("a"), "n")
-    broker.observe(replace(box, allocations={"stranger": box.devices(1)}).sights(), NOW)
+    broker.observe(replace(box, allocations={"stranger": box.devices(1)}).events(), NOW)
     assert broker.preempt(device_pod("urgent", 2), {"n": ["uid-a"]}, NOW) == {}
     assert broker.preempt(device_pod("small"), {"n": ["uid-a"]}, NOW) == {"n": ["uid-a"]}
 
@@ -160,7 +160,7 @@ def test_finished_pods_that_an_agent_still_lists_do_not_prevent_an_eviction() ->
     broker = broker_of(FakeNode("n"))
     done, stays = place(broker, device_pod("done"), "n"), place(broker, device_pod("stays"), "n")
     listing = FakeNode("n", allocations={done.uid: ("n-d0",), stays.uid: ("n-d1",)})
-    broker.observe([replace(done, phase="Succeeded", version=9), listing.told()], NOW)
+    broker.observe([replace(done, phase="Succeeded", version=9), listing.inventory_object()], NOW)
     assert broker.preempt(device_pod("new", 2), {"n": [stays.uid]}, NOW)
 
 

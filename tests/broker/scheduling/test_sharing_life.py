@@ -78,10 +78,10 @@ def test_a_pod_being_deleted_is_counted_until_its_containers_have_stopped() -> N
 def test_a_pod_deleted_by_force_is_counted_while_its_node_has_it_in_use() -> None:
     broker = broker_of(BOX)
     seen = place(broker, pod("a", 12), "n")
-    broker.observe(replace(BOX, allocations={seen.uid: ("n-d0",)}).sights(), NOW)
+    broker.observe(replace(BOX, allocations={seen.uid: ("n-d0",)}).events(), NOW)
     broker.observe([PodDeleted(seen.uid)], NOW)
     assert room(broker) == 0  # how much of the device is in use is no longer known
-    broker.observe(BOX.sights(), NOW)
+    broker.observe(BOX.events(), NOW)
     assert room(broker) == 16
 
 

@@ -132,7 +132,7 @@ def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
         broker.see(pods[:1])
     other = Broker.restore(broker.snapshot(NOW + 1.0))
     assert other.snapshot(NOW + 1.0) == broker.snapshot(NOW + 1.0)
-    room = FakeNode("n", count=2).sights()
+    room = FakeNode("n", count=2).events()
     assert other.observe(room, NOW + 1.0) == broker.observe(room, NOW + 1.0)
     for each in (broker, other):
         each.step(NOW + UNOBSERVED_TIME)

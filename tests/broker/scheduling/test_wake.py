@@ -69,23 +69,23 @@ def test_a_bind_that_was_refused_wakes_those_that_wait_for_its_devices() -> None
 
 
 def test_a_device_that_recovers_wakes_and_one_that_dies_does_not() -> None:
-    broker = broker_of(FakeNode("n", sick=frozenset({0})))
+    broker = broker_of(FakeNode("n", unhealthy=frozenset({0})))
     refused(broker, device_pod("a", 2))
-    assert woken(broker.observe(FakeNode("n").sights(), NOW)) == ["a"]
-    assert woken(broker.observe(FakeNode("n", sick=frozenset({1})).sights(), NOW)) == []
+    assert woken(broker.observe(FakeNode("n").events(), NOW)) == ["a"]
+    assert woken(broker.observe(FakeNode("n", unhealthy=frozenset({1})).events(), NOW)) == []
 
 
 def test_a_new_node_wakes() -> None:
     broker = broker_of(FakeNode("small", count=1))
     refused(broker, device_pod("a", 2))
-    assert woken(broker.observe(FakeNode("n").sights(), NOW)) == ["a"]
+    assert woken(broker.observe(FakeNode("n").events(), NOW)) == ["a"]
 
 
 def test_a_node_that_is_ready_again_or_has_its_plugin_again_wakes() -> None:
     for before in (FakeNode("n", ready=False), FakeNode("n", registered=False)):
         broker = broker_of(before)
         refused(broker, device_pod("a"))
-        assert woken(broker.observe(FakeNode("n").sights(), NOW)) == ["a"]
+        assert woken(broker.observe(FakeNode("n").events(), NOW)) == ["a"]
 
 
 def test_who_was_refused_for_the_sake_of_a_pending_pod_is_woken_when_that_is_over() -> None:
@@ -147,7 +147,7 @@ def test_who_was_answered_bound_or_is_gone_is_not_woken() -> None:
     broker, holder = full()
     for name in ("answered", "bound", "gone", "waits"):
         refused(broker, device_pod(name))
-    assert woken(broker.observe(FakeNode("m", count=3).sights(), NOW)) == ["answered", "bound", "gone"]
+    assert woken(broker.observe(FakeNode("m", count=3).events(), NOW)) == ["answered", "bound", "gone"]
     broker.filter(device_pod("answered"), ["m"], NOW)
     place(broker, device_pod("bound"), "m")
     broker.observe([PodDeleted("uid-gone")], NOW)

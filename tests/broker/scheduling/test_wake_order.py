@@ -88,8 +88,8 @@ def test_a_node_that_was_gone_wakes_when_it_returns_and_takes_pods() -> None:
     broker = broker_of(FakeNode("n"))
     broker.observe([NodeGone("n")], NOW)
     refuse(broker, device_pod("a"))
-    assert woken(broker.observe(FakeNode("n", ready=False).sights(), NOW)) == []
-    assert woken(broker.observe(FakeNode("n").sights(), NOW)) == ["a"]
+    assert woken(broker.observe(FakeNode("n", ready=False).events(), NOW)) == []
+    assert woken(broker.observe(FakeNode("n").events(), NOW)) == ["a"]
 
 
 def test_who_asks_for_nonsense_is_never_woken() -> None:

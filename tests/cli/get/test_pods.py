@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def seen(gangs: int, members: int) -> ClusterReader:
     """A node of two devices, and gangs that need more."""
     broker = Broker()
-    broker.observe(FakeNode("n").sights(), 0.0)
+    broker.observe(FakeNode("n").events(), 0.0)
     for number in range(gangs):
         pods = (device_pod(f"g{number}-{place}", 2) for place in range(members))
         broker.observe(in_gang(*pods, least=members, name=f"g{number}"), 0.0)

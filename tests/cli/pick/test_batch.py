@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.cli.pick.batch import answer_lines
-from linkwise.testing.machines import M1, pairs_machine
+from linkwise.testing.machines import pairs_machine
+from support.builders.seed_machines import M1
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from linkwise.model.verdict import Part
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.policies.bandwidth import Bandwidth
 from linkwise.policies.memory_share import MemoryShare
-from linkwise.testing.machines import M2
+from support.builders.seed_machines import M2
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,8 @@ from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.link import SELF, Link, Pcie
 from linkwise.model.topology import Topology
-from linkwise.testing.machines import DGX1, M2
+from linkwise.testing.machines import DGX1
+from support.builders.seed_machines import M2
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn

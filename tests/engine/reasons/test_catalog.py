@@ -9,11 +9,12 @@ import linkwise.topology
 from linkwise import Bottleneck, Partition, Reason, best_bottleneck, best_partition, refusal, score_matrix
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.explain.choice_links import bottleneck_lost, partition_lost
-from linkwise.testing.machines import DGX1, M1
+from linkwise.testing.machines import DGX1
 from linkwise.topology.device_sets import Question
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.machine import machine_of
 from linkwise.topology.runner_up import next_bottleneck, next_partition
+from support.builders.seed_machines import M1
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def bind_elsewhere(world: World, a: int, b: int, _c: int) -> None:
 def health(world: World, a: int, b: int, _c: int) -> None:
     """A device dies or recovers."""
     box = box_of(world, a)
-    world.api.change(box.name, sick=box.sick ^ {b % box.count})
+    world.api.change(box.name, unhealthy=box.unhealthy ^ {b % box.count})
 
 
 def ready(world: World, a: int, _b: int, c: int) -> None:

@@ -144,7 +144,7 @@ def cordon(world: World, a: int, _b: int, c: int) -> None:
     box = list(world.api.boxes.values())[a % len(world.api.boxes)]
     world.checks.reopened.add(box.name)
     less = {"cpu": "8" if box.cpu == "64" else "64"}
-    world.api.change(box.name, **(less if c % 3 == 0 else {"closed": not box.closed}))
+    world.api.change(box.name, **(less if c % 3 == 0 else {"cordoned": not box.cordoned}))
 
 
 def write(world: World, a: int, b: int, c: int) -> None:

@@ -53,10 +53,10 @@ class ModelApi:
         """A node is there, or is as this box says."""
         self.version += 1
         known, self.boxes[box.name] = self.boxes.get(box.name), replace(box, version=self.version)
-        view, told = self.boxes[box.name].sights()
+        view, told = self.boxes[box.name].events()
         if box.name not in self.gone:
             self._owe(f"node/{box.name}", view)
-        if known is None or known.told() != told:
+        if known is None or known.inventory_object() != told:
             self._owe(f"inventory/{box.name}", told)
 
     def change(self, name: str, **fields: Any) -> None:  # noqa: ANN401 - as `replace`
@@ -130,7 +130,7 @@ class ModelApi:
         """All that is true now, by object."""
         found: dict[str, WatchEvent] = {f"node/{name}": box.view() for name, box in self.boxes.items()}
         found = {key: sight for key, sight in found.items() if key.removeprefix("node/") not in self.gone}
-        found |= {f"inventory/{name}": box.told() for name, box in self.boxes.items()}
+        found |= {f"inventory/{name}": box.inventory_object() for name, box in self.boxes.items()}
         found |= {f"pod/{uid}": pod for uid, pod in self.pods.items()}
         for (kind, name), document in self.objects.items():
             found[f"object/{kind}/{name}"] = ClusterObject(kind, name, document)

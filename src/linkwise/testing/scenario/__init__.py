@@ -1,6 +1,6 @@
-"""Stories in YAML: a cluster that is given, steps that happen to it, and what is expected of each.
+"""Scenario runner: plays a YAML file of an initial cluster, steps and expectations on a broker.
 
-How to write one stands in docs/how-to/write-a-scenario.md; tests/scenarios/ holds them.
+The format is described in docs/how-to/write-a-scenario.md; `tests/scenarios/` has many examples.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Scenario:
     given: Words
     steps: tuple[object, ...]
     shuffled: int = 0
-    """how often it is played again, with members of groups seen and tried in another order"""
+    """how many more times it is played, with members of groups observed and scheduled in another order"""
 
 
 def load(file: Path) -> Scenario:
-    """Read a file; InputError names what is wrong with it."""
+    """Read a file; InputError if it is not a valid scenario."""
     try:
         words = only(yaml.safe_load(file.read_text("utf-8")), SCENARIO, "the file")
         return Scenario(
@@ -58,13 +58,13 @@ def load(file: Path) -> Scenario:
 
 
 def run(scenario: Scenario) -> None:
-    """Play it; AssertionError names the step and what was found in the place of what was expected."""
+    """Play a scenario; AssertionError names the step, the expectation and the actual value."""
     for shuffle in range(scenario.shuffled + 1):
         _play(scenario, shuffle)
 
 
 def _play(scenario: Scenario, shuffle: int) -> None:
-    file = f"{scenario.file}, shuffled for the {shuffle}. time" if shuffle else scenario.file
+    file = f"{scenario.file}, shuffle {shuffle}" if shuffle else scenario.file
     where = f"{file}, given"
     try:
         play = Play(settings_of(scenario.settings), scenario.given, shuffle)

@@ -1,4 +1,4 @@
-"""What a step of a scenario may expect of a group: where its members are, what they have, how fast that is."""
+"""Expectations about groups: nodes, devices and bottleneck of their members, and what plans reserve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import isinf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event
-from linkwise.engine.reasons.catalog import refusal
+from linkwise.engine.reasons import catalog
 from linkwise.engine.usage import resolved
 from linkwise.errors import InputError
 from linkwise.topology.device_sets import mask_of
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
     from linkwise.sim.replay import Decision, Runner
 
-__all__ = ["Cast", "events", "group_waits", "held_by_plans", "told_to_admission"]
+__all__ = ["Cast", "admission_warnings", "events", "group_waits", "reserved_by_plans"]
 
 NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The pods and groups of a story by name, and the cluster that they are in."""
+    """The pods and groups of a scenario by name, and their cluster."""
 
     runner: Runner
     pods: Mapping[str, PodView] = field(default_factory=dict)
@@ -37,25 +37,25 @@ class Cast:
     def names(self, name: str) -> Sequence[str]:
         """The members of a group, or the pod itself."""
         if name not in self.groups and name not in self.pods:
-            raise InputError(f"there is no pod and no group {name!r}")
+            raise InputError(f"unknown pod or group {name!r}")
         return self.groups.get(name, [name])
 
     def key(self, name: str) -> str:
-        """What the book of groups calls it."""
+        """The key of the group in the broker."""
         broker = self.runner.broker
         keys = dict.fromkeys(filter(None, (broker.group_of(self.pods[member].uid) for member in self.names(name))))
         return next(iter(keys), "")
 
     def nodes(self, wanted: Mapping[str, object]) -> dict[str, object]:
-        """Where pods are; of a group all its nodes, or the one."""
+        """The node of pods; for a group its nodes as a list, or joined by commas."""
         return {name: self._nodes(name, wanted[name]) for name in wanted}
 
     def _nodes(self, name: str, wanted: object) -> object:
-        found = sorted({pod.node for pod in self._there(name) if pod.node})
-        return found if isinstance(wanted, list) else ", ".join(found)
+        nodes = sorted({pod.node for pod in self._existing(name) if pod.node})
+        return nodes if isinstance(wanted, list) else ", ".join(nodes)
 
     def devices(self, wanted: Mapping[str, object]) -> dict[str, object]:
-        """Indices of what pods hold; by container, if that is how it is expected."""
+        """Indices of the devices of pods; by container, if they are expected so."""
         return {name: self._devices(name, wanted[name]) for name in wanted}
 
     def _devices(self, name: str, wanted: object) -> object:
@@ -70,15 +70,15 @@ class Cast:
 
     def _indices(self, entry: Entry, devices: Iterable[str]) -> list[int]:
         known = {device.id: device.index for device in self.runner.broker.usage[entry.node].devices}
-        stock = self.runner.broker.inventories[entry.node]
-        return sorted(known[device] for device in resolved(stock, devices))
+        inventory = self.runner.broker.inventories[entry.node]
+        return sorted(known[device] for device in resolved(inventory, devices))
 
     def bottleneck(self, name: str) -> float | str:
-        """The slowest link among the devices given, by each node's own samples; `none` where no two are on one node."""
+        """The slowest link among the devices of each node, in GB/s; `none` if no node has two of them."""
         nodes: dict[str, set[str]] = {}
         for entry in self._entries(name):
-            stock = self.runner.broker.inventories[entry.node]
-            nodes.setdefault(entry.node, set()).update(resolved(stock, entry.grant.offer.devices))
+            inventory = self.runner.broker.inventories[entry.node]
+            nodes.setdefault(entry.node, set()).update(resolved(inventory, entry.grant.offer.devices))
         slowest = min((self._slowest(node, devices) for node, devices in nodes.items()), default=float("inf"))
         return "none" if isinf(slowest) else round(slowest, 2)
 
@@ -91,7 +91,7 @@ class Cast:
         return fabric.bottleneck(mask_of(places[device] for device in devices))
 
     def plan(self, name: str, wanted: Mapping[str, object]) -> dict[str, object]:
-        """What the last plan of the group is worth, level by level."""
+        """The value of the group's latest plan, by level."""
         plan = self.runner.plans.get(self.key(name))
         levels = {level.name: [round(value, 2) for value in level.value] for level in plan.levels} if plan else {}
         return {
@@ -99,54 +99,56 @@ class Cast:
             for level in wanted
         }
 
-    def told(self, name: str) -> str:
-        """Why the group is not planned, in full."""
+    def refusal(self, name: str) -> str:
+        """Why the group has no plan, in full."""
         shortage = self.runner.broker.shortage(self.key(name))
-        return refusal(shortage) if shortage else NOTHING
+        return catalog.refusal(shortage) if shortage else NOTHING
 
-    def _there(self, name: str) -> list[PodView]:
-        found = (self.runner.pod(self.pods[member].uid) for member in self.names(name))
-        return [pod for pod in found if pod]
+    def _existing(self, name: str) -> list[PodView]:
+        pods = (self.runner.pod(self.pods[member].uid) for member in self.names(name))
+        return [pod for pod in pods if pod]
 
     def _entries(self, name: str) -> list[Entry]:
         broker = self.runner.broker
-        found = (broker.entry(self.pods[member].uid) for member in self.names(name))
-        return [entry for entry in found if entry and entry.state != "PLANNED"]
+        entries = (broker.entry(self.pods[member].uid) for member in self.names(name))
+        return [entry for entry in entries if entry and entry.state != "PLANNED"]
 
 
 def group_waits(decisions: Mapping[str, Decision], wanted: object) -> object:
-    """Why members wait: one text that all of them give, or one for each that is asked about."""
+    """Why members are pending: one text that all of them have, or one for each named member."""
     waiting = {name: dict(decision.reasons) for name, decision in decisions.items() if not decision.node}
     if isinstance(wanted, dict):
         return {
-            name: text if text in waiting.get(name, {}) else waiting.get(name, "it does not wait")
+            name: text if text in waiting.get(name, {}) else waiting.get(name, "it is not pending")
             for name, text in wanted.items()
         }
-    return wanted if len(waiting) == len(decisions) and all(wanted in found for found in waiting.values()) else waiting
+    return (
+        wanted if len(waiting) == len(decisions) and all(wanted in reasons for reasons in waiting.values()) else waiting
+    )
 
 
-def held_by_plans(runner: Runner) -> dict[str, list[int]] | str:
-    """Indices of the devices that plans hold, by node."""
-    found: dict[str, list[int]] = {}
+def reserved_by_plans(runner: Runner) -> dict[str, list[int]] | str:
+    """Indices of the devices that plans reserve, by node."""
+    reserved: dict[str, list[int]] = {}
     for entry in runner.broker.entries():
         if entry.state == "PLANNED":
             known = {device.id: device.index for device in runner.broker.usage[entry.node].devices}
-            found.setdefault(entry.node, []).extend(known[device] for device in entry.grant.offer.devices)
-    return {node: sorted(indices) for node, indices in sorted(found.items())} or NOTHING
+            reserved.setdefault(entry.node, []).extend(known[device] for device in entry.grant.offer.devices)
+    return {node: sorted(indices) for node, indices in sorted(reserved.items())} or NOTHING
 
 
 def events(effects: Sequence[Effect], wanted: object) -> object:
-    """What people are told: all reasons, each once; or the reasons of those pods, or nodes, that are asked about."""
-    found: dict[str, list[str]] = {}
+    """Reasons of the events: all, each once; or those of the named pods or nodes."""
+    reasons: dict[str, list[str]] = {}
     for effect in effects:
         if isinstance(effect, Event):
-            found.setdefault(effect.name or effect.node, []).append(effect.reason)
+            reasons.setdefault(effect.name or effect.node, []).append(effect.reason)
     if isinstance(wanted, dict):
-        return {name: found.get(name, []) for name in wanted}
-    return list(dict.fromkeys(reason for reasons in found.values() for reason in reasons))
+        return {name: reasons.get(name, []) for name in wanted}
+    return list(dict.fromkeys(reason for each in reasons.values() for reason in each))
 
 
-def told_to_admission(cast: Cast, wanted: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """What admission warns about."""
+def admission_warnings(cast: Cast, wanted: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The warnings of admission."""
     broker = cast.runner.broker
     return {name: [str(problem) for problem in broker.admit(cast.pods[name]).warnings] for name in wanted}

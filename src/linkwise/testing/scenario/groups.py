@@ -1,4 +1,4 @@
-"""Groups in scenarios: the short form of many pods, and the words that make them one group."""
+"""Groups of a scenario: one short form for all members, turned into pods with the labels of a group."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["GROUP", "group_name", "members_of"]
 
 GROUP: Final = frozenset({"group", "members", "replica", "gang", "ranks"})
-"""what a group has beside what its members have"""
+"""keys of the group itself; all others are keys of its members"""
 MEMBER: Final = POD | HOLDING | {"count"}
 
 
 def group_name(raw: object) -> str:
-    """The group that these words make; empty if they make a single pod."""
+    """The name of the group; empty for the short form of a single pod."""
     words = raw if isinstance(raw, dict) else {}
     namespace, name = words.get("namespace", "default"), words.get("group", "")
     return name if namespace == "default" or not name else f"{namespace}/{name}"
@@ -30,34 +30,34 @@ def members_of(raw: object) -> list[Words]:
     """The pods of a group, each in the short form of a pod."""
     words = only(raw, GROUP | POD, "group")
     shared = {key: value for key, value in words.items() if key not in GROUP}
-    found = list(_each(named(words, "members", "group")))
-    total = words.get("replica", len(found))
+    members = list(_each(named(words, "members", "group")))
+    total = words.get("replica", len(members))
     return [
         {
             **shared,
             "name": f"{words['group']}-{number}",
             **own,
             "labels": {NAME: words["group"], REPLICA: str(total), **_labels(shared), **_labels(own)},
-            "annotations": {**_spoken(words, number), **_annotations(shared), **_annotations(own)},
+            "annotations": {**_group_annotations(words, number), **_annotations(shared), **_annotations(own)},
         }
-        for number, own in enumerate(found)
+        for number, own in enumerate(members)
     ]
 
 
 def _each(members: object) -> Iterator[Words]:
-    """What each member has of its own: nothing where only their number is told."""
+    """The keys of each member; none where `members` is a number."""
     if isinstance(members, int):
         yield from ({} for _ in range(members))
         return
     if not isinstance(members, list):
-        raise InputError(f"members: a number is expected, or a list of what differs, found {members!r}")
+        raise InputError(f"members: expected a number or a list of members, found {members!r}")
     for raw in members:
         own = dict(only(raw, MEMBER, "member"))
         for _ in range(own.pop("count", 1)):
             yield dict(own)
 
 
-def _spoken(words: Words, number: int) -> dict[str, str]:
+def _group_annotations(words: Words, number: int) -> dict[str, str]:
     gang = {GANG: words["group"], MINIMUM: str(words["gang"])} if "gang" in words else {}
     return {**gang, **({RANKS[0]: str(number)} if words.get("ranks") else {})}
 

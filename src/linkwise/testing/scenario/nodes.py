@@ -1,4 +1,4 @@
-"""What happens to the nodes of a scenario."""
+"""Nodes of a scenario, and the steps that change them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.watch_events import NodeGone, NodeObject
 from linkwise.errors import InputError
 from linkwise.model.views import NodeView
-from linkwise.testing.scenario.vocabulary import Words, named, node_sights, only
+from linkwise.testing.scenario.vocabulary import Words, named, node_events, only
 
 if TYPE_CHECKING:
     from linkwise.sim.replay import Runner
@@ -17,88 +17,88 @@ __all__ = ["Nodes"]
 
 
 class Nodes:
-    """The nodes of the story by the names that it gives them, and the runner that shows them."""
+    """The nodes of a scenario by name, and the runner that observes them."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.nodes: dict[str, Words] = {}
-        self.sick: dict[str, set[int]] = {}
-        self.given_out: dict[str, dict[str, list[int]]] = {}
-        """by node and pod UID the devices that the agent saw in use"""
+        self.unhealthy: dict[str, set[int]] = {}
+        self.allocated: dict[str, dict[str, list[int]]] = {}
+        """indices of the devices that the agent reports as allocated, by node and pod UID"""
 
     def join(self, raw: object) -> None:
-        """A node appears."""
-        sights = node_sights(raw)
-        view = next(sight for sight in sights if isinstance(sight, NodeView))
+        """A node joins the cluster."""
+        events = node_events(raw)
+        view = next(event for event in events if isinstance(event, NodeView))
         words = dict(raw) if isinstance(raw, dict) else {}
         self.nodes[view.name] = words
-        self.sick[view.name] = set(words.get("sick", ()))
-        self.runner.show(*sights)
+        self.unhealthy[view.name] = set(words.get("sick", ()))
+        self.runner.show(*events)
 
     def leave(self, name: str) -> None:
-        """A node is gone."""
+        """A node leaves the cluster."""
         self.runner.show(NodeGone(self.node(name).name))
 
     def change(self, raw: object) -> None:
-        """A node is changed: labels, taints, CPU, or whatever it is made of."""
+        """A node changes: labels, taints, CPU, or any other of its keys."""
         words = dict(raw) if isinstance(raw, dict) else {}
         name = self.node(named(words, "name", "change")).name
         self.nodes[name] |= words
-        self.runner.show(*node_sights(self.nodes[name], self.sick[name]))
+        self.runner.show(*node_events(self.nodes[name], self.unhealthy[name]))
 
     def cordon(self, name: str) -> None:
-        """A node takes no new pods."""
+        """A node is cordoned."""
         self.runner.show(replace(self.node(name), unschedulable=True))
 
     def uncordon(self, name: str) -> None:
-        """It takes them again."""
+        """A node is uncordoned."""
         self.runner.show(replace(self.node(name), unschedulable=False))
 
     def fail(self, name: str) -> None:
-        """A node is not ready any more; what runs there may run on."""
+        """A node becomes not ready; pods that run there stay bound."""
         self.runner.show(replace(self.node(name), ready=False))
 
     def recover(self, name: str) -> None:
-        """It is ready again."""
+        """A node becomes ready again."""
         self.runner.show(replace(self.node(name), ready=True))
 
-    def shatter(self, words: object) -> None:
-        """A device stops working."""
+    def break_device(self, words: object) -> None:
+        """A device becomes unhealthy."""
         node, device = _device(words)
-        self.sick.setdefault(node, set()).add(device)
-        self.take_stock(node)
+        self.unhealthy.setdefault(node, set()).add(device)
+        self.report_inventory(node)
 
-    def mend(self, words: object) -> None:
-        """A device works again."""
+    def repair_device(self, words: object) -> None:
+        """A device becomes healthy again."""
         node, device = _device(words)
-        self.sick.setdefault(node, set()).discard(device)
-        self.take_stock(node)
+        self.unhealthy.setdefault(node, set()).discard(device)
+        self.report_inventory(node)
 
-    def take_stock(self, node: str) -> None:
-        """The node's inventory is written anew."""
-        sights = node_sights(self.nodes[self.node(node).name], self.sick[node])
-        inventory = [self._with_use(sight) for sight in sights if isinstance(sight, NodeObject)]
+    def report_inventory(self, node: str) -> None:
+        """The node's inventory is written again."""
+        events = node_events(self.nodes[self.node(node).name], self.unhealthy[node])
+        inventory = [self._with_allocations(event) for event in events if isinstance(event, NodeObject)]
         if not inventory:
-            raise InputError(f"node {node} has no inventory that could tell which of its devices are sick")
+            raise InputError(f"node {node} has no inventory to report the health of its devices in")
         self.runner.show(*inventory)
 
     def node(self, name: str) -> NodeView:
         """The node as the cluster has it."""
-        found = self.runner.broker.nodes.get(name)
-        if found is None:
-            raise InputError(f"there is no node {name!r}; {', '.join(self.nodes)} are")
-        return found
+        node = self.runner.broker.nodes.get(name)
+        if node is None:
+            raise InputError(f"unknown node {name!r}; the scenario has {', '.join(self.nodes) or 'none'}")
+        return node
 
-    def _with_use(self, sight: NodeObject) -> NodeObject:
-        ids = {device.index: device.id for device in self.runner.broker.usage[sight.node].devices}
-        used = [
+    def _with_allocations(self, event: NodeObject) -> NodeObject:
+        ids = {device.index: device.id for device in self.runner.broker.usage[event.node].devices}
+        allocations = [
             {"podUID": uid, "devices": [ids[index] for index in indices]}
-            for uid, indices in self.given_out.get(sight.node, {}).items()
+            for uid, indices in self.allocated.get(event.node, {}).items()
         ]
-        document = sight.document if isinstance(sight.document, dict) else {}
-        return replace(sight, document={**document, "status": {"allocations": used}}) if used else sight
+        document = event.document if isinstance(event.document, dict) else {}
+        return replace(event, document={**document, "status": {"allocations": allocations}}) if allocations else event
 
 
 def _device(words: object) -> tuple[str, int]:
-    found = only(words, {"node", "device"}, "device")
-    return named(found, "node", "device"), named(found, "device", "device")
+    place = only(words, {"node", "device"}, "device")
+    return named(place, "node", "device"), named(place, "device", "device")

@@ -1,4 +1,4 @@
-"""What may happen in a scenario: the verbs of its steps, played on a runner."""
+"""Steps of a scenario: the table of verbs, and the play that carries them out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from linkwise.sim.replay import Runner, Way
 from linkwise.testing.scenario.expectations import Checks
 from linkwise.testing.scenario.groups import group_name, members_of
 from linkwise.testing.scenario.nodes import Nodes
-from linkwise.testing.scenario.vocabulary import Words, held, named, node_sights, object_sight, only, pod_of, taken_pods
+from linkwise.testing.scenario.vocabulary import (
+    Words,
+    bound_pod,
+    named,
+    node_events,
+    object_event,
+    only,
+    pod_of,
+    taken_pods,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,21 +36,21 @@ if TYPE_CHECKING:
 __all__ = ["Play"]
 
 ANSWERED: Final = ("schedule", "assign", "prefer", "preempt")
-"""verbs that have an answer"""
+"""verbs whose answer a step can check"""
 BESIDE: Final = frozenset({"expect", "bind", "order", "among"})
-"""what stands beside the verb of a step"""
+"""keys of a step other than its verb"""
 START: Final = 1_700_000_000.0  # seconds since the epoch
 STEP: Final = 10.0  # seconds from one step to the next
 
 
 class Play(Nodes):
-    """A runner, and the nodes, pods and groups of the story by the names that it gives them.
+    """A scenario in progress: the runner, and nodes, pods and groups by the names of the scenario.
 
     Args:
-        settings: of placing.
-        given: what there is before the first step.
-        shuffle: 0 for the order in which members of groups are written; any other number for an order of its own, in
-            which they are seen and tried.
+        settings: settings of placing.
+        given: the cluster before the first step.
+        shuffle: 0 to observe and schedule members of groups in the order of the file; any other number seeds a random
+            order.
     """
 
     def __init__(self, settings: PlacingSettings, given: Words, shuffle: int = 0) -> None:
@@ -49,18 +58,18 @@ class Play(Nodes):
         self.pods: dict[str, PodView] = {}
         self.groups: dict[str, list[str]] = {}
         self.version = 0
-        self._born: Counter[str] = Counter()
+        self._created: Counter[str] = Counter()
         self._dice = Random(shuffle) if shuffle else None  # noqa: S311 - nothing to guess here
         for node in given.get("nodes", ()):
             self.join(node)
-        self.runner.show(*map(object_sight, given.get("objects", ())))
+        self.runner.show(*map(object_event, given.get("objects", ())))
         for words in self.nodes.values():
             self._take(words)
         for pod in given.get("pods", ()):
             self.create(pod)
 
     def step(self, raw: object) -> None:
-        """Let one thing happen, and look at what came of it."""
+        """Carry out one step and check its expectations."""
         self.runner.now += STEP
         step = only(raw, {*VERBS, *ANSWERED, *BESIDE}, "a step")
         before, checks = len(self.runner.effects), Checks(self.runner, self.pods, self.groups)
@@ -79,7 +88,7 @@ class Play(Nodes):
         checks.check(step.get("expect", {}))
 
     def _schedule(self, step: Words, checks: Checks) -> None:
-        """Try a pod, or all members of a group that wait."""
+        """Schedule a pod, or all pending members of a group."""
         name, among = step["schedule"], step.get("among")
         if isinstance(name, dict) and group_name(name):
             self.create(name)
@@ -97,26 +106,26 @@ class Play(Nodes):
         checks.decision = self.runner.place(pod, _way(step), among)
 
     def _order(self, group: str, order: object) -> Sequence[str]:
-        """In which order members are tried."""
+        """The order in which members are scheduled."""
         members = [name for name in self.groups[group] if self.runner.pod(self.pods[name].uid)]
         if isinstance(order, list):
             return order
         if order == "reversed":
             return members[::-1]
         if order is not None:
-            raise InputError(f"order: a list of members is expected, or reversed, found {order!r}")
+            raise InputError(f"order: expected a list of members or 'reversed', found {order!r}")
         return self._shuffled(members)
 
     def _shuffled(self, names: Sequence[str]) -> Sequence[str]:
         return self._dice.sample(names, len(names)) if self._dice else names
 
     def assign(self, raw: object, way: Way) -> Decision:
-        """Somebody binds a pod to a node without asking where it may go."""
+        """Another client binds a pod to a node without a filter call."""
         words = only(raw, {"pod", "node"}, "assign")
         return self.runner.bind(self._now(named(words, "pod", "assign")), named(words, "node", "assign"), way)
 
     def prefer(self, raw: object) -> list[int]:
-        """Which devices a node's agent would hand out, of those that kubelet has left."""
+        """The devices that a node's agent would allocate, of those that kubelet has available."""
         words = only(raw, {"node", "available", "required", "size"}, "prefer")
         node = self.node(named(words, "node", "prefer")).name
         ids = [device.id for device in self.runner.broker.usage[node].devices]
@@ -125,31 +134,31 @@ class Play(Nodes):
         return [ids.index(device) for device in chosen]
 
     def preempt(self, raw: object) -> dict[str, list[str]]:
-        """The scheduler asks on which nodes it would help a pod to evict others."""
+        """The scheduler asks on which nodes preemption helps a pod."""
         words = only(raw, {"pod", "victims"}, "preempt")
         pod, victims = self._now(named(words, "pod", "preempt")), named(words, "victims", "preempt")
         uids = {node: [self.pods[name].uid for name in names] for node, names in victims.items()}
         return {node: victims[node] for node in self.runner.broker.preempt(pod, uids, self.runner.now)}
 
     def create(self, raw: object) -> None:
-        """A pod appears, or all members of a group; one that holds devices is there already."""
+        """Create a pod or all members of a group; a pod that holds devices is running already."""
         group = group_name(raw)
         if not group:
-            self._made(raw)
+            self._create_pod(raw)
             return
-        members = {self._called(words): words for words in members_of(raw)}
+        members = {self._name_of(words): words for words in members_of(raw)}
         self.groups.setdefault(group, []).extend(name for name in members if name not in self.groups[group])
         for name in self._shuffled(list(members)):
-            self._made(members[name])
+            self._create_pod(members[name])
 
-    def _made(self, raw: object) -> PodView:
+    def _create_pod(self, raw: object) -> PodView:
         words = dict(raw) if isinstance(raw, dict) else {}
         pod = pod_of(raw, self.runner.now, self._next())
-        self._born[pod.uid] += 1
-        if self._born[pod.uid] > 1:  # one of that name was there before
-            pod = replace(pod, uid=f"{pod.uid}+{self._born[pod.uid]}")
+        self._created[pod.uid] += 1
+        if self._created[pod.uid] > 1:  # a pod of that name existed before
+            pod = replace(pod, uid=f"{pod.uid}+{self._created[pod.uid]}")
         if "holds" in words:
-            pod = held(self.runner.broker, pod, named(words, "node", "pod"), words["holds"], self.runner.now)
+            pod = bound_pod(self.runner.broker, pod, named(words, "node", "pod"), words["holds"], self.runner.now)
         elif "node" in words:
             pod = replace(pod, node=words["node"], phase="Running")
         self.pods[pod.name] = self.pods[f"{pod.namespace}/{pod.name}"] = pod
@@ -157,77 +166,75 @@ class Play(Nodes):
         return pod
 
     def finish(self, name: str) -> None:
-        """A pod runs to its end, or all members of a group do."""
+        """A pod succeeds, or all members of a group do."""
         for pod in self._each(name):
             self._show(replace(pod, phase="Succeeded"))
 
     def delete(self, name: str) -> None:
-        """Somebody deletes a pod, or all members of a group; their containers still run."""
+        """A pod or all members of a group are deleted; their containers still run."""
         for pod in self._each(name):
             self._show(replace(pod, deleting=True))
 
     def stopped(self, name: str) -> None:
-        """The containers of a deleted pod have stopped, and it is gone; or those of a whole group."""
+        """The containers of a deleted pod or group have stopped, and the pods are gone."""
         for pod in self._each(name):
             self._show(replace(pod, stopped=True))
             self.runner.show(PodDeleted(pod.uid))
 
     def ungate(self, name: str) -> None:
-        """The scheduling gates of a pod are taken away, or of all members of a group."""
+        """The scheduling gates of a pod or of all members of a group are removed."""
         for pod in self._each(name):
             self._show(replace(pod, gates=()))
 
     def handed(self, raw: object) -> None:
-        """A node's agent saw which devices kubelet gave to a pod."""
+        """A node's agent reports the devices that kubelet allocated to a pod."""
         words = only(raw, {"pod", "devices"}, "handed")
         pod = self._now(named(words, "pod", "handed"))
-        self.given_out.setdefault(pod.node, {})[pod.uid] = named(words, "devices", "handed")
-        self.take_stock(pod.node)
+        self.allocated.setdefault(pod.node, {})[pod.uid] = named(words, "devices", "handed")
+        self.report_inventory(pod.node)
 
     def let_pass(self, seconds: float) -> None:
-        """Time goes by, and the service does what is due."""
+        """Time passes, and the service handles expired deadlines."""
         self.runner.now += seconds
         self.runner.work()
 
     def read(self, words: Words) -> None:
-        """A read tells how a bind ended of which nobody knew."""
-        for name, found in words.items():
-            if found not in {"bound", "unbound"}:
-                raise InputError(f"read: a pod is found bound or unbound, not {found!r}")
-            self.runner.read(self.pods[name].uid, bound=found == "bound")
+        """A read of the pod reveals the outcome of a bind that was unknown."""
+        for name, outcome in words.items():
+            if outcome not in {"bound", "unbound"}:
+                raise InputError(f"read: expected bound or unbound, found {outcome!r}")
+            self.runner.read(self.pods[name].uid, bound=outcome == "bound")
 
     def restart(self, _: object) -> None:
-        """The service starts again and knows what was written."""
+        """The service restarts and rebuilds its state from the cluster."""
         self.runner.restart()
 
     def _take(self, words: Words) -> None:
         if "taken" in words:
-            view = next(sight for sight in node_sights(words) if isinstance(sight, NodeView))
+            view = next(event for event in node_events(words) if isinstance(event, NodeView))
             for pod in taken_pods(view, words["taken"]):
                 self.create(pod)
 
-    def _called(self, words: Words) -> str:
-        """What a member is called in the story."""
+    def _name_of(self, words: Words) -> str:
+        """The name of a member in the scenario."""
         namespace, name = words.get("namespace", "default"), words["name"]
         return name if namespace == "default" else f"{namespace}/{name}"
 
     def _each(self, name: str) -> list[PodView]:
-        """The pod, or the members of the group that are there."""
+        """The pod, or the existing members of the group."""
         if name not in self.groups:
             return [self._now(name)]
-        there = [member for member in self.groups[name] if self.runner.pod(self.pods[member].uid)]
-        return [self._now(member) for member in there]
+        return [self._now(member) for member in self.groups[name] if self.runner.pod(self.pods[member].uid)]
 
     def _pod(self, raw: object) -> PodView:
-        """A pod by its name, or one that is made now."""
-        return self._now(raw) if isinstance(raw, str) else self._made(raw)
+        """A pod by its name, or a new one."""
+        return self._now(raw) if isinstance(raw, str) else self._create_pod(raw)
 
     def _now(self, name: str) -> PodView:
         """The pod as the cluster has it."""
         if name not in self.pods:
-            raise InputError(f"there is no pod {name!r}; {', '.join(self.pods)} are")
-        found = self.runner.pod(self.pods[name].uid)
-        return found or self.pods[name]
+            raise InputError(f"unknown pod {name!r}; the scenario has {', '.join(self.pods) or 'none'}")
+        return self.runner.pod(self.pods[name].uid) or self.pods[name]
 
     def _show(self, pod: PodView) -> None:
         self.runner.show(replace(pod, version=self._next()))
@@ -238,20 +245,20 @@ class Play(Nodes):
 
 
 def _verb(step: Words) -> str:
-    """What happens in a step; a step that only looks has none."""
+    """The verb of a step; a step that only checks has none."""
     verbs = [key for key in step if key not in BESIDE]
     if len(verbs) > 1:
-        raise InputError(f"{' and '.join(verbs)} are two steps")
+        raise InputError(f"a step has one verb, found {' and '.join(verbs)}")
     return verbs[0] if verbs else "expect"
 
 
 def _way(step: Words) -> Way:
-    """How the bind of a step goes."""
-    said = step.get("bind", "written")
-    found: Way | None = next((way for way in get_args(Way) if way == said), None)
-    if found is None:
-        raise InputError(f"bind: {said!r} is not known; {', '.join(get_args(Way))} are")
-    return found
+    """The outcome of the bind of a step."""
+    word = step.get("bind", "written")
+    way: Way | None = next((way for way in get_args(Way) if way == word), None)
+    if way is None:
+        raise InputError(f"bind: unknown outcome {word!r}; use {', '.join(get_args(Way))}")
+    return way
 
 
 VERBS: Final[dict[str, Callable[[Play, Any], None]]] = {
@@ -261,8 +268,8 @@ VERBS: Final[dict[str, Callable[[Play, Any], None]]] = {
     "stopped": Play.stopped,
     "ungate": Play.ungate,
     "handed": Play.handed,
-    "break": Play.shatter,
-    "mend": Play.mend,
+    "break": Play.break_device,
+    "mend": Play.repair_device,
     "cordon": Play.cordon,
     "uncordon": Play.uncordon,
     "fail": Play.fail,

@@ -1,4 +1,4 @@
-"""The short forms of scenarios, turned into what a watch would show: nodes, pods, and devices that pods hold already."""
+"""Nodes and pods of a scenario, turned from their short forms into watch events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.views import PodView
 
-__all__ = ["Words", "held", "named", "node_sights", "object_sight", "only", "pod_of", "taken_pods"]
+__all__ = ["Words", "bound_pod", "named", "node_events", "object_event", "only", "pod_of", "taken_pods"]
 
 Words = dict[str, Any]
 
@@ -45,26 +45,26 @@ WHOLE: Final = ("nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910", "alpha.
 
 
 def only(words: object, known: Iterable[str], what: str) -> Words:
-    """A mapping with no keys but the known ones."""
+    """The mapping, if it has known keys alone."""
     if not isinstance(words, dict):
-        raise InputError(f"{what}: a mapping is expected, found {words!r}")
+        raise InputError(f"{what}: expected a mapping, found {words!r}")
     for key in words:
         if key not in known:
-            raise InputError(f"{what}: {key!r} is not known; {', '.join(sorted(known))} are")
+            raise InputError(f"{what}: unknown key {key!r}; use {', '.join(sorted(known))}")
     return words
 
 
 def named(words: Words, key: str, what: str) -> Any:  # noqa: ANN401 - raw YAML
-    """What stands under a key that must be there."""
+    """The value of a required key."""
     if key not in words:
         raise InputError(f"{what}: {key!r} is missing")
     return words[key]
 
 
-def node_sights(raw: object, sick: Iterable[int] | None = None) -> tuple[WatchEvent, ...]:
-    """A node of a known machine, of a manifest, or of what it `has`; `sick` stands in the place of what it says."""
+def node_events(raw: object, unhealthy: Iterable[int] | None = None) -> tuple[WatchEvent, ...]:
+    """The watch events of a node given as a machine, a manifest or amounts; `unhealthy` overrides its `sick` devices."""
     words = only(raw, NODE, "node")
-    broken = list(words.get("sick", ()) if sick is None else sick)
+    broken = list(words.get("sick", ()) if unhealthy is None else unhealthy)
     if "machine" in words:
         name = named(words, "name", "node")
         view, *rest = fleet_node(
@@ -77,9 +77,9 @@ def node_sights(raw: object, sick: Iterable[int] | None = None) -> tuple[WatchEv
     else:
         view, rest = node_view(_manifest(words)), []
         if broken:
-            raise InputError(f"node {words.get('name')}: only a machine tells which of its devices are sick")
+            raise InputError(f"node {words.get('name')}: only nodes of a machine report the health of their devices")
     if not isinstance(view, NodeView):
-        raise TypeError(f"a node begins with its view, found {view!r}")
+        raise TypeError(f"expected the view of a node first, found {view!r}")
     return (_changed(view, words), *rest)
 
 
@@ -94,7 +94,7 @@ def _manifest(words: Words) -> Words:
 
 
 def _changed(view: NodeView, words: Words) -> NodeView:
-    """The node with what its words add."""
+    """The node with the labels, taints, CPU and links of its words."""
     cpu = {"cpu": str(words["cpu"])} if "cpu" in words else {}
     links = {TOPOLOGY: matrix_annotation(linked(words["links"]))} if "links" in words else {}
     tainted = node_view({"spec": {"taints": words.get("taints", [])}}).taints
@@ -108,8 +108,8 @@ def _changed(view: NodeView, words: Words) -> NodeView:
     )
 
 
-def object_sight(raw: object) -> NodeObject | ClusterObject:
-    """An object that is named after its node, or one that tells of groups or of the network."""
+def object_event(raw: object) -> NodeObject | ClusterObject:
+    """The watch event of an object that is named after its node, or describes groups or the network."""
     document = _document(raw, "object")
     meta, kind = named(document, "metadata", "object"), named(document, "kind", "object")
     name = named(meta, "name", "object")
@@ -120,7 +120,7 @@ def object_sight(raw: object) -> NodeObject | ClusterObject:
 
 
 def pod_of(raw: object, created: float, version: int) -> PodView:
-    """A pod of a manifest or of the short form; its namespace and name stand for a UID."""
+    """A pod from a manifest or its short form; namespace and name make its UID."""
     words = only(raw, POD | HOLDING, "pod")
     document = _document(words["manifest"], "pod") if "manifest" in words else _pod(words)
     view = pod_view(document)
@@ -149,25 +149,25 @@ def _pod(words: Words) -> Words:
     }
 
 
-def held(broker: BrokerView, pod: PodView, node: str, indices: Iterable[int], now: float) -> PodView:
-    """The pod as it is after these devices of the node were given to it, with all that would be written on it."""
-    wish = broker.request(pod)
-    if wish.ask is None:
-        raise InputError(f"pod {pod.name}: it asks for no devices and can't hold any")
+def bound_pod(broker: BrokerView, pod: PodView, node: str, indices: Iterable[int], now: float) -> PodView:
+    """The pod bound to these devices of a node, with the annotations that Linkwise would write."""
+    request = broker.request(pod)
+    if request.ask is None:
+        raise InputError(f"pod {pod.name}: it requests no devices and can't hold any")
     devices = {device.index: device for device in _devices(broker, node)}
     left, parts = [devices[index].id for index in indices], list[Part]()
-    for found in wish.ask.containers:
-        count = found.devices or 1
-        parts.append(Part(found.container, tuple(left[:count]), found.share, found.core))
-        left = left[count:] if found.devices else left
-    grant = Grant(pod.uid, wish.policy, Offer(node, tuple(parts)), mode=wish.ask.mode)
+    for container in request.ask.containers:
+        count = container.devices or 1
+        parts.append(Part(container.container, tuple(left[:count]), container.share, container.core))
+        left = left[count:] if container.devices else left
+    grant = Grant(pod.uid, request.policy, Offer(node, tuple(parts)), mode=request.ask.mode)
     known = {device.id: device for device in devices.values()}
-    keys = GrantWriter().annotations(Writing(pod, grant, known, 0), wish.dialect, now)
+    keys = GrantWriter().annotations(Writing(pod, grant, known, 0), request.dialect, now)
     return replace(pod, node=node, annotations={**pod.annotations, **keys}, phase="Running")
 
 
 def taken_pods(view: NodeView, taken: object) -> list[Words]:
-    """Pods that hold what is taken of a node: whole devices, or so much of each."""
+    """Pods that hold the devices of a node listed as `taken`: whole devices, or an amount of each."""
     if isinstance(taken, dict):
         resource = MEMORY if MEMORY in view.capacity else PERCENT
         return [
@@ -178,25 +178,25 @@ def taken_pods(view: NodeView, taken: object) -> list[Words]:
     if not whole or not isinstance(taken, list):
         raise InputError(f"node {view.name}: taken: write [0, 1] for whole devices, {{0: 4, 1: 8}} for parts of them")
     asks = {whole: len(taken)}
-    if whole.startswith("huawei.com/"):  # not every number of these can be asked for at once
+    if whole.startswith("huawei.com/"):  # a request for these must be for 1, 2, 4 or 8
         return [{"name": f"on-{view.name}-{i}", "asks": {whole: 1}, "node": view.name, "holds": [i]} for i in taken]
     return [{"name": f"on-{view.name}", "asks": asks, "node": view.name, "holds": taken}] if taken else []
 
 
 def _devices(broker: BrokerView, node: str) -> tuple[Device, ...]:
     if node not in broker.usage:
-        raise InputError(f"node {node} is not there")
+        raise InputError(f"node {node} does not exist")
     return broker.usage[node].devices
 
 
 def _document(raw: object, what: str) -> Words:
-    found = yaml.safe_load(raw) if isinstance(raw, str) else raw
-    if not isinstance(found, dict):
-        raise InputError(f"{what}: a manifest is expected, found {raw!r}")
-    return found
+    document = yaml.safe_load(raw) if isinstance(raw, str) else raw
+    if not isinstance(document, dict):
+        raise InputError(f"{what}: expected a manifest, found {raw!r}")
+    return document
 
 
 def _texts(amounts: object) -> dict[str, str]:
     if not isinstance(amounts, dict):
-        raise InputError(f"amounts are written as {{resource: number}}, found {amounts!r}")
+        raise InputError(f"expected amounts as {{resource: number}}, found {amounts!r}")
     return {str(name): str(amount) for name, amount in amounts.items()}
