@@ -1,4 +1,4 @@
-# Every target makes its own environment first. `make help` lists them.
+# Every target creates the environment first if it is missing. `make help` lists the targets.
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -7,25 +7,25 @@ BENCHES := partition filter rebuild conflicts plan calls embedded
 .PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak docs lock clean
 .DEFAULT_GOAL := help
 
-help:  ## this list
+help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 $(READY): requirements.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV)
 
-setup: $(READY)  ## make .venv with the locked requirements
+setup: $(READY)  ## create .venv with the locked requirements
 
 demo: $(READY)  ## seven stories on an embedded cluster, with a score card (ARGS=--once: no pauses, then exit)
 	@$(BIN)/linkwise demo $(ARGS)
 
-up: $(READY)  ## a cluster to try things on, until Ctrl-C (ARGS="--nodes 5000", ARGS=--help)
+up: $(READY)  ## embedded cluster to try things on, until Ctrl-C (ARGS="--nodes 5000", ARGS=--help)
 	@$(BIN)/linkwise up $(ARGS)
 
-test: $(READY)  ## all tests that need nothing but Python
+test: $(READY)  ## all tests that need only Python
 	$(BIN)/pytest --numprocesses auto $(ARGS)
 
-# A KUBECONFIG of the environment may be anybody's cluster: only one that is named on the command line is used.
-e2e: $(READY)  ## the tests on a real Kubernetes, built once (KUBECONFIG=FILE: on that cluster)
+# KUBECONFIG in the environment may point to a production cluster: only one given on the command line is used.
+e2e: $(READY)  ## tests on a real Kubernetes, built on first use (KUBECONFIG=FILE: on that cluster)
 	$(BIN)/python scripts/kubernetes.py build
 	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))" \
 	  $(BIN)/pytest tests/e2e -p no:xdist -p support.e2e.safety_plugin $(ARGS)
@@ -34,28 +34,28 @@ check: $(READY)  ## lint, types, layers, documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 	$(BIN)/pytest tests/architecture tests/docs
 
-fix: $(READY)  ## mend what can be mended by machine
+fix: $(READY)  ## apply automatic fixes and formatting
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 shape: $(READY)  ## sizes, imports and walks of the source beside other projects; no limits (ARGS=--help)
 	@$(BIN)/python scripts/shape.py $(ARGS)
 
-bench: $(READY)  ## speed of choosing, filter, a start from nothing and clashes of binds, each beside its bar
+bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, bind conflicts, planning, HTTP
 	@code=0; for part in $(BENCHES); do $(BIN)/python bench/$$part.py $(ARGS) || code=1; done; exit $$code
 
-bench-cluster: $(READY)  ## a real kube-scheduler with the service and without, HTTP filter, memory over 20,000 pods (about 20 minutes)
+bench-cluster: $(READY)  ## real kube-scheduler with and without the service, HTTP filter, memory over 20,000 pods (about 20 minutes)
 	@code=0; for part in cluster calls memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
 
-soak: $(READY)  ## fuzz the readers of tool outputs, shake brokers (SECONDS=600), then 50,000 pods on the embedded cluster
+soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600), then run 50,000 pods on the embedded cluster
 	$(BIN)/python scripts/soak.py $(or $(SECONDS),600)
 	$(BIN)/python scripts/soak_embedded.py memory 50000
 
-docs: $(READY)  ## write the generated pages and pictures anew
+docs: $(READY)  ## regenerate generated pages, pictures and console samples
 	$(BIN)/python scripts/docs.py
 
-lock: pyproject.toml  ## resolve the requirements anew (needs uv)
+lock: pyproject.toml  ## update requirements.lock (needs uv)
 	uv pip compile pyproject.toml --group dev --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
 
-clean:  ## remove what the other targets made
+clean:  ## remove everything that the other targets created
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

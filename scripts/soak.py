@@ -1,8 +1,8 @@
-"""Long runs of what the tests do for seconds: `make soak` (SECONDS=600 by default); ends with 1 at the first failure.
+"""Soak test: long runs of the fuzz and property tests (`make soak`, SECONDS=600 by default); exits with 1 on a failure.
 
-Half of the time real texts are cut, spliced, repeated and damaged; nothing may raise anything but TopologyError, and
-nothing may take longer than its size allows. The other half anything happens to a broker, to single pods and to groups,
-and what must be true stays true. What fails is printed so that it can be done again.
+Half of the time it damages texts of vendor tools: the parser may raise nothing but TopologyError and must stay linear in
+the size of the text. In the other half random events happen to brokers, for single pods and for groups, while the
+invariants of the property tests are checked. A failure is printed with the seed and the steps that reproduce it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from support.properties.broker_world import World
 from support.properties.group_world import GroupWorld
 
 ROOT = Path(__file__).resolve().parents[1]
-SLOWEST = 2e-6  # seconds a character, for texts of some size
-STEPS = 80  # in one world; then a new one
+SLOWEST = 2e-6  # seconds per character, for texts of some size
+STEPS = 80  # per world
 WEIGHTS = {
     "schedule": 8,
     "create": 6,
@@ -39,14 +39,14 @@ WEIGHTS = {
 
 
 def main() -> None:
-    """Do both for as many seconds as asked, with a seed that is printed."""
+    """Run both halves."""
     seconds, seed = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0, time.time_ns()
     fuzz(seconds / 2, seed)
     shake(seconds / 2, seed)
 
 
 def fuzz(seconds: float, seed: int) -> None:
-    """Read damaged texts."""
+    """Parse damaged texts."""
     chooser, texts = random.Random(seed), seeds()
     print(f"fuzzing {len(texts)} texts for {seconds:g} s, seed {seed}")
     end, rounds = time.monotonic() + seconds, 0
@@ -55,23 +55,23 @@ def fuzz(seconds: float, seed: int) -> None:
         rounds += 1
         if rounds % 5000 == 0:
             print(f"{rounds} texts, {end - time.monotonic():.0f} s left")
-    print(f"{rounds} texts, none raised or hung")
+    print(f"{rounds} texts, none raised or took too long")
 
 
 def shake(seconds: float, seed: int) -> None:
-    """Let anything happen to brokers, one world after the other."""
-    print(f"shaking brokers for {seconds:g} s, from seed {seed}")
+    """Run random events on brokers, one world after the other."""
+    print(f"random events on brokers for {seconds:g} s, from seed {seed}")
     end, worlds, steps = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
         steps += live(seed + worlds, STEPS, groups=worlds % 2 == 1)
         worlds += 1
         if worlds % 500 == 0:
             print(f"{steps} steps, {end - time.monotonic():.0f} s left")
-    print(f"{steps} steps in {worlds} worlds, nothing was sold twice, forgotten or refused in vain")
+    print(f"{steps} steps in {worlds} worlds, all invariants held")
 
 
 def live(seed: int, steps: int, *, groups: bool = False) -> int:
-    """One world from its beginning; how many steps it took. All of them are printed if one goes wrong."""
+    """Run one world; returns the number of steps, and prints all of them if one fails."""
     chooser = random.Random(seed)
     start = chooser.randrange(256), chooser.randrange(256)
     world = GroupWorld(*start, chooser.randrange(256)) if groups else World(*start)
@@ -89,7 +89,7 @@ def live(seed: int, steps: int, *, groups: bool = False) -> int:
 
 
 def seeds() -> list[str]:
-    """Texts to start from: rendered profiles, and real outputs where they lie beside the checkout."""
+    """Initial texts: rendered profiles, and recorded outputs if they are beside the checkout."""
     collected = [
         file.read_text("utf-8", errors="replace")
         for file in sorted((ROOT.parent / "shared/data/topology-text").glob("*/*.txt"))
@@ -106,7 +106,7 @@ def link_text(name: str) -> str:
 
 
 def damaged(chooser: random.Random, texts: list[str]) -> str:
-    """One text after a few accidents."""
+    """A text after one to four random edits."""
     text = chooser.choice(texts)
     for _ in range(chooser.randint(1, 4)):
         start, end = sorted(chooser.randint(0, len(text)) for _ in range(2))
@@ -124,7 +124,7 @@ def damaged(chooser: random.Random, texts: list[str]) -> str:
 
 
 def attempt(text: str, seed: int) -> None:
-    """Read one text; say everything about it if that goes wrong."""
+    """Parse one text; print it if that fails."""
     start = time.perf_counter()
     try:
         parse_topology(text)

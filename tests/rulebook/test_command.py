@@ -67,4 +67,4 @@ def test_the_last_lines_sum_up() -> None:
 def test_an_unknown_pattern_gets_a_hint(pattern: str, hint: str) -> None:
     made = rules(pattern)
     assert made.exit_code == 2
-    assert f"No rule begins with '{pattern}'. {hint}" in made.stderr
+    assert f"No rule starts with '{pattern}'. {hint}" in made.stderr

@@ -58,7 +58,7 @@ def test_a_page_carries_marks_out_of_sight(tmp_path: Path) -> None:
 
 
 def test_an_unknown_rule_is_named_with_its_place(tmp_path: Path) -> None:
-    with pytest.raises(RulebookError, match=r"src/linkwise/link\.py:2: there is no rule '000\.link'"):
+    with pytest.raises(RulebookError, match=r"src/linkwise/link\.py:2: unknown rule '000\.link'"):
         found(tmp_path, "src/linkwise/link.py", "\n# rule 000.link\n")
 
 

@@ -49,7 +49,7 @@ def test_a_story_in_yaml_proves_the_rules_that_it_names(tmp_path: Path) -> None:
 
 
 def test_a_story_that_names_no_rule_of_the_table_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RulebookError, match=r"tests/scenarios/a\.yaml: there is no rule '009.x'"):
+    with pytest.raises(RulebookError, match=r"tests/scenarios/a\.yaml: unknown rule '009.x'"):
         found(tmp_path, "tests/scenarios/a.yaml", "rules: [009.x]\n")
 
 
@@ -78,8 +78,8 @@ def test_a_marker_inside_a_string_proves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ('("000.link")', "there is no rule '000.link'"),
-        ("(RULE)", "wants plain text, found 'RULE'"),
+        ('("000.link")', "unknown rule '000.link'"),
+        ("(RULE)", "needs a string literal, found 'RULE'"),
         ("()", "names no rule"),
         ("", "names no rule"),
         ('("000.links", level="X")', "level is one of L E R -, found 'X'"),
@@ -92,5 +92,5 @@ def test_a_bad_marker_is_named_by_its_line(tmp_path: Path, arguments: str, compl
 
 
 def test_a_file_that_is_not_python_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RulebookError, match=r"^tests/test_a\.py:3: not readable as Python"):
+    with pytest.raises(RulebookError, match=r"^tests/test_a\.py:3: not valid Python"):
         found(tmp_path, "tests/test_a.py", ONE + "def\n")

@@ -23,9 +23,9 @@ def test_text_around_the_tables_is_no_rule() -> None:
         ("| 003.ring | no levels |", "expected"),
         ("| 003.Ring | a capital | L |", "expected"),
         ("| 003.ring |  | L |", "expected"),
-        ("| 003.ring | an unknown level | L X |", "levels are some of L E R -"),
-        ("| 003.ring | a level twice | L L |", "levels are some of L E R -"),
-        ("| 004.ring | another system | L |", "under the heading of 003"),
+        ("| 003.ring | an unknown level | L X |", "levels must be distinct and among L E R -"),
+        ("| 003.ring | a level twice | L L |", "levels must be distinct and among L E R -"),
+        ("| 004.ring | another system | L |", "in the section of 003"),
     ],
 )
 def test_a_bad_row_is_named_by_its_line(row: str, complaint: str) -> None:
@@ -34,12 +34,12 @@ def test_a_bad_row_is_named_by_its_line(row: str, complaint: str) -> None:
 
 
 def test_a_row_before_any_heading_is_refused() -> None:
-    with pytest.raises(RulebookError, match="under the heading of no system"):
+    with pytest.raises(RulebookError, match="in the section of no system"):
         read("| 003.ring | lost | L |\n")
 
 
 def test_an_id_stands_once() -> None:
-    with pytest.raises(RulebookError, match=r"rules\.md:5: rule 003\.ring stands in line 4 already"):
+    with pytest.raises(RulebookError, match=r"rules\.md:5: rule 003\.ring is already in line 4"):
         read(HEAD + "| 003.ring | one | L |\n| 003.ring | two | L |\n")
 
 

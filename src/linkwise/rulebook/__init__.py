@@ -1,1 +1,1 @@
-"""The rules of the five systems, and where each is done and proven."""
+"""The rules of the five systems, with the code that implements each and the tests that prove it."""

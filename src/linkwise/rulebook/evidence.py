@@ -1,6 +1,6 @@
-"""What is done and proven: scanned live in a checkout, read from record.json in an installed wheel.
+"""Evidence for rules: scanned from the files of a checkout, read from record.json in an installed wheel.
 
-A wheel has no tests and no docs, so hatch_build.py writes the record when the wheel is built.
+A wheel ships no tests and no docs, so hatch_build.py writes the record when the wheel is built.
 """
 
 import json
@@ -19,14 +19,14 @@ FILE: Final = "record.json"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """All marks and all proofs."""
+    """All marks and proofs."""
 
     marks: tuple[Mark, ...]
     proofs: tuple[Proof, ...]
 
 
 def load() -> Record:
-    """The record of the Linkwise that is running."""
+    """The record of this installation."""
     root = checkout(Path(__file__))
     if root is not None:
         return scanned(root)
@@ -37,7 +37,7 @@ def load() -> Record:
 
 
 def checkout(file: Path) -> Path | None:
-    """The root of the checkout whose src/linkwise/<package>/ holds `file`, if it lies in one."""
+    """The root of the checkout that holds `file` in src/linkwise/<package>/, if there is one."""
     package = file.resolve().parents[1]
     root = package.parents[1]
     if package != root / "src" / "linkwise" or not (root / "tests").is_dir():
@@ -46,18 +46,18 @@ def checkout(file: Path) -> Path | None:
 
 
 def scanned(root: Path) -> Record:
-    """The record of a checkout as its files are now."""
+    """Scan a checkout."""
     known = {rule.id for rule in table.rules()}
     return Record(tuple(scan.marks(root, known)), tuple(scan.proofs(root, known)))
 
 
 def encode(record: Record) -> str:
-    """A record as the JSON text that ships."""
+    """Encode a record as the JSON that ships."""
     return json.dumps(asdict(record), indent=1) + "\n"
 
 
 def decode(text: str) -> Record:
-    """The record that `encode` made the text from."""
+    """Decode the text of `encode`."""
     raw = json.loads(text)
     return Record(
         tuple(Mark(**mark) for mark in raw["marks"]),

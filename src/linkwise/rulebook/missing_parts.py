@@ -1,6 +1,6 @@
-"""What each rule that is not done waits for: the part of the product that is still to come, in words of its users.
+"""Missing parts: for each rule that is not implemented, the planned parts of Linkwise that it depends on.
 
-A rule that is done stands here no more; a test sees to it that none is left and none is missing.
+A test checks that the table lists every such rule and no implemented one.
 """
 
 from typing import Final
@@ -36,17 +36,17 @@ WAITING: Final = {
     "taint for stranded devices": ("002.stranded",),
     "NUMA alignment": ("002.affinity",),
     "version matching": ("002.versions",),
-    "vendor-agnostic asks": ("002.agnostic",),
+    "vendor-agnostic requests": ("002.agnostic",),
     "doctor": ("004.trouble",),
     "guides and sample scripts": ("002.documents",),
 }
-"""the rules by the part they wait for; a rule may wait for several"""
+"""rules by the part they depend on; a rule may depend on several"""
 
 
 def parts_by_rule(waiting: dict[str, tuple[str, ...]] = WAITING) -> dict[str, tuple[str, ...]]:
-    """The same the other way round: what each rule waits for."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Invert the table: the parts that each rule depends on."""
+    parts: dict[str, tuple[str, ...]] = {}
     for part, rules in waiting.items():
         for rule in rules:
-            found[rule] = (*found.get(rule, ()), part)
-    return found
+            parts[rule] = (*parts.get(rule, ()), part)
+    return parts

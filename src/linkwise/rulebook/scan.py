@@ -1,8 +1,8 @@
-"""Finds where a checkout does a rule and where it proves it, without importing anything.
+"""Scanner for the marks and proofs of rules in a checkout; it imports none of the scanned code.
 
-A mark is a comment at the line that does it: `# rule 003.groups: why` in the code, `<!-- rule 003.groups -->`
-in a page under docs/. A proof is a test that carries `@pytest.mark.rule("003.groups")`, or a story in YAML under
-tests/scenarios/ with a line `rules: [003.groups]`, which a test plays.
+A mark is a comment at the line that implements a rule: `# rule 003.groups: why` in the code, `<!-- rule 003.groups -->`
+in a page under docs/. A proof is a test with the marker `@pytest.mark.rule("003.groups")`, or a scenario under
+tests/scenarios/ with a line `rules: [003.groups]`.
 """
 
 import ast
@@ -36,14 +36,14 @@ STRING_OR_COMMENT: Final = re.compile(
 )
 HASH_COMMENT: Final = re.compile(r"(?:^|\s)#\s*(.*)$")
 PAGE_COMMENT: Final = re.compile(r"<!--\s*(.*?)\s*-->")
-STORY_RULES: Final = re.compile(r"^rules: \[(?P<ids>[^\]]*)\]$", re.MULTILINE)
+SCENARIO_RULES: Final = re.compile(r"^rules: \[(?P<ids>[^\]]*)\]$", re.MULTILINE)
 LOOKS_LIKE_A_MARK: Final = re.compile(r"rules?:?\s+\d{3}\.", re.IGNORECASE)
 MARK: Final = re.compile(rf"rule (?P<ids>{ID}(?:, {ID})*)(?::.*|\s+#.*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place that does a rule: a line of the code, or of a page under docs/."""
+    """A line that implements a rule, in the code or in a page under docs/."""
 
     rule: str
     place: str
@@ -62,7 +62,7 @@ def marks(root: Path, known: Collection[str]) -> Iterator[Mark]:
     """All marks of a checkout, by file and line.
 
     Raises:
-        RulebookError: a mark can't be read or names no rule of `known`.
+        RulebookError: a mark can't be read or names a rule that is not in `known`.
     """
     sources = (
         ("src/linkwise", "*.py", _python_comments),
@@ -84,7 +84,7 @@ def proofs(root: Path, known: Collection[str]) -> Iterator[Proof]:
     """All tests of a checkout that name a rule, by file and line.
 
     Raises:
-        RulebookError: a marker can't be read or names no rule of `known`.
+        RulebookError: a marker can't be read or names a rule that is not in `known`.
     """
     tests = root / "tests"
     for path in sorted(tests.rglob("test_*.py")):
@@ -96,13 +96,13 @@ def proofs(root: Path, known: Collection[str]) -> Iterator[Proof]:
                 place = f"{name}:{marker.lineno}"
                 level = _level(marker, place) or usual
                 yield from (Proof(rule, level, test) for rule in _named(marker, place, known))
-    yield from _told_in_stories(root, known)
+    yield from _scenario_proofs(root, known)
 
 
-def _told_in_stories(root: Path, known: Collection[str]) -> Iterator[Proof]:
+def _scenario_proofs(root: Path, known: Collection[str]) -> Iterator[Proof]:
     for path in sorted((root / "tests" / "scenarios").rglob("*.yaml")):
         name = path.relative_to(root).as_posix()
-        for line in STORY_RULES.finditer(path.read_text("utf-8")):
+        for line in SCENARIO_RULES.finditer(path.read_text("utf-8")):
             rules = filter(None, re.split(r"[,\s]+", line["ids"]))
             yield from (Proof(_checked(rule, name, known), OTHER_FOLDERS, f"{name}::{path.stem}") for rule in rules)
 
@@ -136,7 +136,7 @@ def _ids(comment: str, place: str, known: Collection[str]) -> list[str]:
 
 def _checked(rule: str, place: str, known: Collection[str]) -> str:
     if rule not in known:
-        raise RulebookError(f"{place}: there is no rule '{rule}'")
+        raise RulebookError(f"{place}: unknown rule '{rule}'")
     return rule
 
 
@@ -144,7 +144,7 @@ def _parsed(name: str, text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except SyntaxError as error:
-        raise RulebookError(f"{name}:{error.lineno}: not readable as Python: {error.msg}") from error
+        raise RulebookError(f"{name}:{error.lineno}: not valid Python: {error.msg}") from error
 
 
 def _marked_tests(body: Sequence[ast.stmt], outer: tuple[ast.expr, ...], name: str) -> Iterator[tuple[str, ast.expr]]:
@@ -161,8 +161,8 @@ def _marked_tests(body: Sequence[ast.stmt], outer: tuple[ast.expr, ...], name: s
 def _pytestmark(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
     for node in body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["pytestmark"]:
-            given = node.value
-            yield from _markers(given.elts if isinstance(given, ast.List | ast.Tuple) else [given])
+            value = node.value
+            yield from _markers(value.elts if isinstance(value, ast.List | ast.Tuple) else [value])
 
 
 def _markers(expressions: Sequence[ast.expr]) -> Iterator[ast.expr]:
@@ -191,4 +191,4 @@ def _level(marker: ast.expr, place: str) -> str | None:
 def _text(expression: ast.expr, place: str) -> str:
     if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
         return expression.value
-    raise RulebookError(f"{place}: the marker wants plain text, found '{ast.unparse(expression)}'")
+    raise RulebookError(f"{place}: the marker needs a string literal, found '{ast.unparse(expression)}'")

@@ -1,4 +1,4 @@
-"""Joins the table of rules with what is marked and proven: which rules are done, and what the others lack."""
+"""Status of rules: joins the table with marks and proofs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from linkwise.rulebook.table import LEVELS, Rule
 
 @dataclass(frozen=True, slots=True)
 class RuleStatus:
-    """One rule, how far it is, and where; the fields are those of `linkwise rules --json`, in this order."""
+    """One rule with its status and evidence; `linkwise rules --json` prints these fields in this order."""
 
     id: str
     statement: str
@@ -20,12 +20,12 @@ class RuleStatus:
     proven: tuple[str, ...]
     missing: tuple[str, ...]
     waits_for: tuple[str, ...]
-    """parts of the product that it can't be done without, and that are not there yet"""
+    """parts of Linkwise that it depends on and that do not exist yet"""
     where: tuple[str, ...]
     tests: tuple[str, ...]
 
     def sentence(self) -> str:
-        """`done`, or `not yet` with the names of the levels that are missing and of what it waits for."""
+        """`done`, or `not yet` with the missing levels and the parts that it waits for."""
         if self.status == "done":
             return "done"
         levels = ", ".join(LEVELS[level] for level in self.missing)
@@ -33,28 +33,28 @@ class RuleStatus:
 
 
 def current() -> tuple[RuleStatus, ...]:
-    """Every rule of the Linkwise that is running."""
+    """The status of every rule of this installation."""
     return join(table.rules(), evidence.load(), parts_by_rule())
 
 
 def join(
-    rules: Iterable[Rule], known: Record, parts: Mapping[str, tuple[str, ...]] | None = None
+    rules: Iterable[Rule], record: Record, parts: Mapping[str, tuple[str, ...]] | None = None
 ) -> tuple[RuleStatus, ...]:
-    """The status of each rule, in the order given; `parts` are what rules wait for."""
-    return tuple(_status(rule, known, (parts or {}).get(rule.id, ())) for rule in rules)
+    """The status of each rule, in the same order; `parts` are the missing parts by rule."""
+    return tuple(_status(rule, record, (parts or {}).get(rule.id, ())) for rule in rules)
 
 
 def tally(statuses: Iterable[RuleStatus]) -> dict[str, tuple[int, int]]:
-    """For each level, how many of the rules that list it are proven there."""
-    known = tuple(statuses)
-    proven = {level: sum(level in status.proven for status in known) for level in LEVELS}
-    missing = {level: sum(level in status.missing for status in known) for level in LEVELS}
+    """For each level, the numbers of rules that are proven at it and that list it."""
+    every = tuple(statuses)
+    proven = {level: sum(level in status.proven for status in every) for level in LEVELS}
+    missing = {level: sum(level in status.missing for status in every) for level in LEVELS}
     return {level: (proven[level], proven[level] + missing[level]) for level in LEVELS}
 
 
-def _status(rule: Rule, known: Record, parts: tuple[str, ...]) -> RuleStatus:
-    where = tuple(mark.place for mark in known.marks if mark.rule == rule.id)
-    proofs = [proof for proof in known.proofs if proof.rule == rule.id]
+def _status(rule: Rule, record: Record, parts: tuple[str, ...]) -> RuleStatus:
+    where = tuple(mark.place for mark in record.marks if mark.rule == rule.id)
+    proofs = [proof for proof in record.proofs if proof.rule == rule.id]
     tested = {proof.level for proof in proofs}
     proven = tuple(level for level in rule.levels if level in tested and _marked(level, where))
     missing = tuple(level for level in rule.levels if level not in proven)

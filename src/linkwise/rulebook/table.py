@@ -1,4 +1,4 @@
-"""The table of rules, read strictly from rules.md beside this file."""
+"""Table of rules: a strict parser of rules.md, beside this file."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Final
 
 from linkwise.errors import RulebookError
 
-# How a rule can be proven, from the cheapest proof to the dearest, and in the docs.
+# Where a rule can be proven, from the cheapest kind of test to the most expensive, and in the docs.
 LEVELS: Final = {
     "L": "library",
     "E": "embedded cluster",
@@ -23,7 +23,7 @@ ROW: Final = re.compile(rf"\| (?P<id>{ID}) \| (?P<statement>[^|]*[^|\s]) \| (?P<
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing a system asks for, and the levels it must be proven at."""
+    """One requirement of a system, and the levels at which it must be proven."""
 
     id: str
     statement: str
@@ -31,34 +31,34 @@ class Rule:
 
     @property
     def system(self) -> str:
-        """The number of the system that asks for it: 003 for 003.groups."""
+        """The number of its system: 003 for 003.groups."""
         return self.id.partition(".")[0]
 
 
 def rules() -> tuple[Rule, ...]:
-    """All rules that ship with Linkwise, in the order of the table."""
+    """All rules, in the order of the table."""
     return read(_packaged())
 
 
 def systems() -> dict[str, str]:
-    """The systems by number: 003 -> Ascend 910 on Volcano."""
+    """Names of the systems by number."""
     return dict(SYSTEM.findall(_packaged()))
 
 
 def read(text: str, name: str = "rules.md") -> tuple[Rule, ...]:
-    """The rules of a text laid out as rules.md is.
+    """Parse a text in the format of rules.md.
 
     Raises:
-        RulebookError: a row can't be read or an id stands twice; the text names the line.
+        RulebookError: a row is invalid or repeats an id; the message names the line.
     """
     lines: dict[str, int] = {}
-    found: list[Rule] = []
+    table: list[Rule] = []
     for line, rule in _rows(text, name):
         if rule.id in lines:
-            raise RulebookError(f"{name}:{line}: rule {rule.id} stands in line {lines[rule.id]} already")
+            raise RulebookError(f"{name}:{line}: rule {rule.id} is already in line {lines[rule.id]}")
         lines[rule.id] = line
-        found.append(rule)
-    return tuple(found)
+        table.append(rule)
+    return tuple(table)
 
 
 def _packaged() -> str:
@@ -80,7 +80,7 @@ def _rule(content: str, system: str, place: str) -> Rule:
         raise RulebookError(f"{place}: expected '| 000.name | statement | levels |', found '{content}'")
     rule = Rule(row["id"], row["statement"], tuple(row["levels"].split()))
     if rule.system != system:
-        raise RulebookError(f"{place}: rule {rule.id} stands under the heading of {system or 'no system'}")
+        raise RulebookError(f"{place}: rule {rule.id} is in the section of {system or 'no system'}")
     if not set(rule.levels) <= set(LEVELS) or len(set(rule.levels)) < len(rule.levels):
-        raise RulebookError(f"{place}: levels are some of {' '.join(LEVELS)}, found '{row['levels']}'")
+        raise RulebookError(f"{place}: levels must be distinct and among {' '.join(LEVELS)}, found '{row['levels']}'")
     return rule

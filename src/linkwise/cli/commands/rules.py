@@ -1,4 +1,4 @@
-"""`linkwise rules`: what the five systems ask for, and where it is done and proven."""
+"""`linkwise rules`: requirements of the five systems, with their code and tests."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = """\b
 Examples:
-  linkwise rules               # every rule, one table a system
+  linkwise rules               # every rule, one table per system
   linkwise rules 003           # the rules of one system
-  linkwise rules 003.groups    # one rule, with all its places and tests
-  linkwise rules --json        # the same as data, one object a rule
+  linkwise rules 003.groups    # one rule, with its code and tests
+  linkwise rules --json        # JSON, one object per rule
 """
 LEGEND: Final = ", ".join(f"{level} {name}" for level, name in LEVELS.items())
 
 
-def _beginning_with(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     del ctx, param
     return [rule.id for rule in table.rules() if rule.id.startswith(incomplete)]
 
 
 @click.command("rules", epilog=EXAMPLES)
-@click.argument("pattern", default="", shell_complete=_beginning_with)
-@json_flag("Print a JSON list, one object a rule.")
+@click.argument("pattern", default="", shell_complete=_complete)
+@json_flag("Print a JSON list with one object per rule.")
 def command(pattern: str, *, as_json: bool) -> None:
-    """Show what the five systems ask for, and where it is done and proven.
+    """List the requirements of the five systems, with the code that implements and the tests that prove each.
 
-    PATTERN is a rule id or the beginning of one. A rule is done when a mark in the code and a test name it at
-    every level it must be proven at; until then it is "not yet", with the levels that are missing (library,
-    embedded cluster, real component, documentation) and the part of Linkwise that it waits for.
+    PATTERN is a rule id or a prefix of one. A rule is done when it is marked in the code and proven by a test at each of
+    its levels (library, embedded cluster, real component, documentation). Until then its status is "not yet", with the
+    missing levels and the missing parts of Linkwise.
     """
     chosen = _chosen(status.current(), pattern)
     if as_json:
         click.echo(json.dumps([asdict(rule) for rule in chosen], indent=2, ensure_ascii=False))
     elif len(chosen) == 1:
-        click.echo(_in_full(chosen[0]))
+        click.echo(_details(chosen[0]))
     else:
         _print_tables(chosen)
 
@@ -57,7 +57,7 @@ def _chosen(known: tuple[RuleStatus, ...], pattern: str) -> tuple[RuleStatus, ..
     exact = tuple(rule for rule in known if rule.id == pattern)
     chosen = exact or tuple(rule for rule in known if rule.id.startswith(pattern))
     if not chosen:
-        raise click.UsageError(f"No rule begins with '{pattern}'.{_hint(known, pattern)}")
+        raise click.UsageError(f"No rule starts with '{pattern}'.{_hint(known, pattern)}")
     return chosen
 
 
@@ -65,12 +65,12 @@ def _hint(known: tuple[RuleStatus, ...], pattern: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - only a typing mistake needs it
 
     ids = [rule.id for rule in known]
-    # Whoever forgot the number knows the name: `groups` is near 003.groups.
+    # The name without its number: `groups` for 003.groups.
     near = [id_ for id_ in ids if pattern in id_] or get_close_matches(pattern, ids)
     return f" Did you mean {' or '.join(near[:3])}?" if near else f" Systems: {', '.join(table.systems())}."
 
 
-def _in_full(rule: RuleStatus) -> str:
+def _details(rule: RuleStatus) -> str:
     nothing = ("none yet",)
     rows = (
         ("status", (rule.sentence(),)),
