@@ -1,4 +1,4 @@
-"""Large clusters for measuring: nodes with noise on every link, half of their devices taken."""
+"""Large clusters for benchmarks: nodes with noise on every link, half of their devices allocated."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def noisy(machine: MachineProfile, chance: random.Random) -> MachineProfile:
 
 
 def whole_cluster(names: list[str], chance: random.Random, machines: Iterable[str] = MACHINES) -> list[WatchEvent]:
-    """Nodes that give whole devices, with pods on about half of them."""
+    """Nodes of whole devices, with pods on about half of them."""
     kinds = [profile(name) for name in machines]
     sights: list[WatchEvent] = []
     for name in names:
@@ -55,7 +55,7 @@ def whole_cluster(names: list[str], chance: random.Random, machines: Iterable[st
 
 
 def shared_cluster(names: list[str], chance: random.Random, unit: str) -> list[WatchEvent]:
-    """Nodes that give memory of devices; in GiB rooms are few, in MiB they are many."""
+    """Nodes that share memory; free amounts in GiB take few values, in MiB many."""
     machine = profile("p40-share")
     memory = 22 if unit == "GiB" else 22919
     sights: list[WatchEvent] = []
@@ -71,7 +71,7 @@ def shared_cluster(names: list[str], chance: random.Random, unit: str) -> list[W
 
 
 def observed(sights: list[WatchEvent], settings: PlacingSettings | None = None) -> Broker:
-    """A broker that has seen all of it."""
+    """A broker that has observed all events."""
     broker = Broker(settings)
     broker.observe(sights, 0.0)
     return broker
@@ -107,7 +107,7 @@ def pod_json(number: int, asks: dict[str, str], annotations: dict[str, str] | No
 
 
 def request(pod: dict[str, object], names: list[str]) -> bytes:
-    """A call of filter."""
+    """A filter request."""
     return msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names})
 
 
@@ -128,5 +128,5 @@ def _bound(node: str, number: int, asks: dict[str, str], devices: list[str], sha
 
 
 def _shared_node(machine: MachineProfile, name: str, memory: int) -> Iterator[WatchEvent]:
-    """A node whose shares are counted in other units than GiB."""
+    """A node whose memory is counted in a unit other than GiB."""
     yield from fleet_node(replace(machine, memory=memory * 1024), name)

@@ -1,8 +1,8 @@
-"""How often a bind finds its node taken, when many pods are on their way at once, by the breadth of filter's answer.
+"""Rate of bind conflicts with many pods in flight, by the breadth of filter's answer.
 
-As kube-scheduler does it: one pod after the other is filtered, on the nodes whose counts suffice with the pods assumed
-there, and takes one of the nodes of the best rank; its bind comes later, after other pods were filtered. So only sets
-of devices can clash: rings, and parts of one device. Finished pods make room, and the cluster stays nearly full.
+It works as kube-scheduler does: pods are filtered one after the other, on the nodes whose counts suffice with the pods
+assumed there, and take one of the best nodes; the bind follows after other pods were filtered. So only sets of devices can
+conflict: rings, and shares of one device. Pods finish, and the cluster stays nearly full.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Stream:
 
 
 def main() -> None:
-    """Measure, print, and end with 1 if a bar was missed."""
+    """Measure, print, and exit with 1 if a bar is missed."""
     title = "Binds that found their node taken"
     table = Table("asks for", "breadth", "asks", "binds", "refused", "waited", "bar", "", title=title)
     missed = False
@@ -131,7 +131,7 @@ def main() -> None:
                 f"{stream.conflicts} ({part:.2%})",
                 str(stream.waiting),
                 f"{BAR:.0%}" if breadth == 16 else "",
-                "" if breadth < 16 else "MISSED" if part > BAR else "held",
+                "" if breadth < 16 else "MISSED" if part > BAR else "passed",
             )
     Console(highlight=False, width=110).print(table)
     sys.exit(missed)

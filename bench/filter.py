@@ -1,6 +1,6 @@
-"""Speed of filter beside its floor, in one run: the floor is reading the same request and writing the same reply.
+"""Speed of filter beside its floor: decoding the same request and encoding the same reply.
 
-Both are measured in turns, so that a busy machine slows both; what counts is their ratio.
+Both are measured in turns, so that a busy machine slows both; the bar is on their ratio.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ class Row(NamedTuple):
     floor: float  # microseconds
     ours: float
     bar: str
-    held: bool
+    passed: bool
 
 
 def filtered(broker: Broker, body: bytes) -> bytes:
-    """All that a call of filter costs beside HTTP; nothing is remembered of it, so that every call is alike."""
+    """Everything that a filter call costs apart from HTTP; it leaves no offer behind, so that all calls are equal."""
     args = decode_filter(body)
     answer = broker.filter(view_of(args.pod), args.names(), 1.0, keep=False)
     return encode(filter_result(answer.nodes, answer.failed, answer.unresolvable))
 
 
 def floor(body: bytes, reply: FilterResult) -> bytes:
-    """What no design can avoid."""
+    """The cost that no design can avoid."""
     decode_filter(body)
     return encode(reply)
 
 
 def compare(case: str, broker: Broker, body: bytes, bar: Callable[[float, int], float] | float) -> Row:
-    """CPU time of both, taken in turns."""
+    """CPU time of both, measured in turns."""
     args = decode_filter(body)
     names = args.names()
     answer = broker.filter(view_of(args.pod), names, 1.0, keep=False)
@@ -69,7 +69,7 @@ def compare(case: str, broker: Broker, body: bytes, bar: Callable[[float, int], 
 
 
 def at_its_best(rounds: list[tuple[float, float]]) -> tuple[float, float]:
-    """Medians of the third of the rounds in which the machine was fastest: some change their speed by half in a run."""
+    """Medians of the fastest third of the rounds: some machines change their speed by half during a run."""
     third = rounds[: len(rounds) // 3 + 1]
     return median(low for low, _ in third), median(high for _, high in third)
 
@@ -82,12 +82,12 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def short_request(low: float, names: int) -> float:
-    """The bar of a request of few names, where a ratio would mislead."""
+    """The bar for a request with few names, where a ratio would mislead."""
     return low + 0.5 * names + 100
 
 
 def whole_rows(count: int, length: int) -> list[Row]:
-    """Asks for whole devices."""
+    """Requests for whole devices."""
     chance = random.Random(length)
     names = node_names(count, length)
     sights = whole_cluster(names, chance)
@@ -118,7 +118,7 @@ def whole_rows(count: int, length: int) -> list[Row]:
 
 
 def tiny_class_row(count: int) -> Row:
-    """A best class of a dozen nodes among thousands."""
+    """A best class of twelve nodes among thousands."""
     chance = random.Random(7)
     names = node_names(count, 13)
     sights = whole_cluster(names[:12], chance, ("dgx-a100",)) + whole_cluster(names[12:], chance, ("v100-pcie",))
@@ -127,7 +127,7 @@ def tiny_class_row(count: int) -> Row:
 
 
 def share_rows(count: int, unit: str) -> list[Row]:
-    """Asks for parts of devices."""
+    """Requests for shares of devices."""
     chance = random.Random(3)
     names = node_names(count, 13)
     sights = shared_cluster(names, chance, unit)
@@ -174,7 +174,7 @@ def after_a_grant(count: int) -> Row:
 
 
 def main() -> None:
-    """Measure, print, and end with 1 if a bar was missed."""
+    """Measure, print, and exit with 1 if a bar is missed."""
     small = "--small" in sys.argv
     rows = [*whole_rows(5_000, 13), *whole_rows(5_000, 42), tiny_class_row(5_000)]
     rows += [*share_rows(5_000, "GiB"), *share_rows(5_000, "MiB"), after_a_grant(5_000)]
@@ -190,10 +190,10 @@ def main() -> None:
             f"{row.ours:.0f}",
             ratio,
             row.bar,
-            "held" if row.held else "MISSED",
+            "passed" if row.passed else "MISSED",
         )
     Console(highlight=False, width=120).print(table)
-    sys.exit(not all(row.held for row in rows))
+    sys.exit(not all(row.passed for row in rows))
 
 
 if __name__ == "__main__":

@@ -51,11 +51,11 @@ class Row(NamedTuple):
     plain: str
     ours: str
     bar: str
-    held: bool
+    passed: bool
 
 
 def main() -> None:
-    """Measure, print, and end with 1 if a bar was missed."""
+    """Measure, print, and exit with 1 if a bar is missed."""
     console = Console(highlight=False, width=110)
     rows = [
         *ratios(),
@@ -65,11 +65,11 @@ def main() -> None:
         batch("link-affinity", "scores"),
         batch("bandwidth", "bandwidth"),
     ]
-    table = Table("case", "plain enumeration", "Linkwise", "ratio or bar", "held", title="Choosing by link kinds")
+    table = Table("case", "plain enumeration", "Linkwise", "ratio or bar", "passed", title="Choosing by link kinds")
     for row in rows:
-        table.add_row(row.case, row.plain, row.ours, row.bar, "yes" if row.held else "NO")
+        table.add_row(row.case, row.plain, row.ours, row.bar, "yes" if row.passed else "NO")
     console.print(table)
-    missed = [row.case for row in rows if not row.held]
+    missed = [row.case for row in rows if not row.passed]
     if missed:
         console.print(f"missed: {', '.join(missed)}")
         sys.exit(1)
@@ -91,7 +91,7 @@ def ratios() -> Iterator[Row]:
 
 
 def cold_sixteen() -> Iterator[Row]:
-    """Sixteen devices, every size, on a machine never seen before."""
+    """Sixteen devices, every size, on an unknown machine."""
     for size, bar in COLD_BARS.items():
         matrix = random_machine(16, seed=1600 + size)
         seconds = min(timed(partial(cold, matrix, size)) for _ in range(3))
@@ -108,7 +108,7 @@ def many_masks() -> Row:
 
 
 def remembered() -> Row:
-    """The same question again, beside the look-up it comes down to: hashing the matrix and one dictionary."""
+    """A repeated question beside the lookup that answers it: hashing the matrix and one dictionary access."""
     matrix = random_machine(8, seed=8)
     best_partition(matrix, 4)
     known = {matrix: 0}
@@ -137,7 +137,7 @@ def batch(policy: str, matrix: str) -> Row:
 
 
 def cold(matrix: Matrix, size: int) -> None:
-    """Choose on a machine of which nothing is remembered."""
+    """Choose on a machine with empty caches."""
     choose_partition(Machine(matrix), Question((1 << len(matrix)) - 1, 0, size), "partition")
 
 
@@ -155,7 +155,7 @@ def random_machine(count: int, seed: int) -> Matrix:
 def interleaved(
     first: Callable[[], object], second: Callable[[], object], *, rounds: int, number: int
 ) -> tuple[float, float]:
-    """The best time of each, taken in turns so that a slow moment of the machine hits both."""
+    """The best time of each, measured in turns so that a slow moment of the machine affects both."""
     times = [(timed(first, number), timed(second, number)) for _ in range(rounds)]
     return min(pair[0] for pair in times), min(pair[1] for pair in times)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
 
 PAGE = 500
-FILLING = "x" * 2_600  # what every pod has and nobody reads: managed fields, status, volumes
+FILLING = "x" * 2_600  # fields that every pod has and Linkwise does not read: managed fields, status, volumes
 
 
 def pages(count: int) -> list[bytes]:
@@ -56,7 +56,7 @@ class Server(asyncio.Protocol):
     made: tuple[bytes, ...] = ()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody is there."""
+        """Accept a connection."""
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -70,7 +70,7 @@ class Server(asyncio.Protocol):
 
 
 async def serve(count: int) -> None:
-    """Be the API server; the first line says where."""
+    """Serve as the API server; the first line of output is the port."""
     Server.made = tuple(pages(count))
     server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)

@@ -1,9 +1,9 @@
-"""Builds the Kubernetes of the end-to-end tests from its Go modules, once, and prints the folder of its programs.
+"""Builder of the Kubernetes programs of the end-to-end tests, from Go modules; prints their folder.
 
-    python scripts/kubernetes.py build            what the tests start (about ten minutes the first time)
-    python scripts/kubernetes.py build kubelet    kubelet beside them
+    python scripts/kubernetes.py build            the programs of the tests (about ten minutes the first time)
+    python scripts/kubernetes.py build kubelet    kubelet too
 
-Programs are kept outside the checkout, by version and go.sum. Two builds at once wait for each other.
+Programs are cached outside the checkout, by version and go.sum. Concurrent builds wait for each other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MODULE: Final = Path(__file__).resolve().parents[1] / "tests/e2e/go/kubernetes"
 PROGRAMS: Final = ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl")
 ON_REQUEST: Final = ("kubelet",)
 OLDEST_GO: Final = (1, 21)
-"""the first that fetches the toolchain which go.mod asks for"""
+"""the first version that downloads the toolchain of go.mod"""
 STAMPED: Final = "k8s.io/component-base/version"
 PATIENCE: Final = 30  # seconds between signs of life
 

@@ -1,7 +1,7 @@
-"""Long runs of the embedded cluster: `memory` lets pods come and go by the ten thousand, `shake` lets anything happen.
+"""Soak test of the embedded cluster: `memory` creates and deletes pods by the ten thousand, `shake` runs the chaos test.
 
-`python scripts/soak_embedded.py memory 50000` ends with 1 if memory grew; `... shake 5000 [SEED]` if something was sold
-twice or somebody was forgotten. What fails is printed with its seed, so that it can be done again.
+`python scripts/soak_embedded.py memory 50000` exits with 1 if memory grows; `... shake 5000 [SEED]` if an invariant is
+violated. A failure is printed with the seed that reproduces it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pure layers import no clock, no I/O, no chance, and nothing outside the standard library."""
+"""The pure layers import no clock, I/O or random numbers, and nothing outside the standard library."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ def test_the_layers_that_are_checked_exist(root: Path) -> None:
 
 def test_every_file_opens_with_a_sentence(root: Path) -> None:
     for file in (root / "src").rglob("*.py"):
-        said = ast.get_docstring(ast.parse(file.read_text()))
-        assert said, f"{file} has no opening sentence"
-        assert said.splitlines()[0].rstrip().endswith((".", ":")), f"{file}: {said.splitlines()[0]}"
+        docstring = ast.get_docstring(ast.parse(file.read_text()))
+        assert docstring, f"{file} has no docstring"
+        assert docstring.splitlines()[0].rstrip().endswith((".", ":")), f"{file}: {docstring.splitlines()[0]}"

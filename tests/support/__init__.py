@@ -1,1 +1,1 @@
-"""What tests, bench/ and scripts/ share and the wheel does not need."""
+"""Helpers of tests, bench/ and scripts/ that the wheel does not ship."""

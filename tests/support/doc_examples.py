@@ -1,7 +1,7 @@
-"""Examples in the documentation: found, run, and written anew.
+"""Examples in the documentation: parser, runner and refresh of their output.
 
-In a `console` block a line `$ command` is followed by its output. A file that commands read stands on the same page
-before them: a `yaml` block whose first line is `# name.yaml`, or a block with its name behind the language.
+In a `console` block a line `$ command` is followed by its output. A file that commands read is defined earlier on the
+same page: a `yaml` block whose first line is `# name.yaml`, or a block with its name behind the language.
 """
 
 from __future__ import annotations

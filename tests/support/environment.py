@@ -1,10 +1,4 @@
-"""The environment that tests give to programs: that of whoever runs them, without what would change what is shown.
-
-A port that is nobody else's for as long as a test wants it, whoever listens on it meanwhile or does not.
-
-How work grows with what it is done on, in seconds of the processor: a machine that is busy or slow tells the same.
-"""
-# Joined from surroundings, reserved, growth: one docstring for all.
+"""Process environment, reserved ports and growth measurements for tests."""
 
 from __future__ import annotations
 
@@ -19,32 +13,36 @@ if TYPE_CHECKING:
 __all__ = ["TIMES", "growth", "reserve", "surroundings"]
 
 _OTHERS: Final = ("KUBE", "LINKWISE", "FORCE_COLOR", "NO_COLOR", "TTY_", "LINES")
-"""clusters, settings and terminals of somebody else"""
+"""prefixes of variables that select a cluster, settings or a terminal"""
 
 
 def surroundings() -> dict[str, str]:
-    """All variables but those."""
+    """The environment for programs that tests start, without variables that change their behaviour."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_OTHERS)}
 
 
 def reserve() -> socket.socket:
-    """A socket that holds a port of loopback until it is closed.
+    """Reserve a port of the loopback until the socket is closed.
 
-    The system gives that port to nobody by itself. Whoever names it may listen there all the same, for this one does not.
+    The system assigns that port to no other socket by itself, but a server can still listen on it by number, because this
+    socket does not listen.
     """
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("127.0.0.1", 0))
-    return held
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
 
 
 TIMES: Final = 10
-"""as much is done the second time"""
-_LEAST: Final = 0.05  # seconds; less is told by chance
+"""factor between the two sizes"""
+_LEAST: Final = 0.05  # seconds; shorter times are noise
 
 
 def growth(work: Callable[[int], object], size: int) -> float:
-    """How many times as long it takes for ten times the size: about 10 where each piece costs the same, else up to 100."""
+    """Ratio of the CPU times for ten times the size: about 10 if the work is linear, up to 100 if it is quadratic.
+
+    CPU time does not depend on other load of the machine.
+    """
     small, large = _seconds(work, size // TIMES), _seconds(work, size)
     return large / max(small, _LEAST)
 

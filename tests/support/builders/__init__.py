@@ -1,1 +1,1 @@
-"""Builders of pods, facts and texts of tools."""
+"""Builders of pods, inventories and outputs of tools."""

@@ -1,4 +1,4 @@
-"""Clusters of a few machines, and what a person reads about a pod in them."""
+"""Clusters of a few machines, and the explanation of a pod in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node and the objects beside it tell of devices, and the stock that comes of it, in a line each."""
+"""Builders of a node, the objects beside it and the inventory that results from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods in Koordinator's words, and the record of a grant on them, in a line each."""
+"""Builders of pods with Koordinator's keys, and of the record of a grant on them."""
 
 from __future__ import annotations
 

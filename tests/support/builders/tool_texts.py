@@ -1,8 +1,4 @@
-"""A link matrix as tools print it and people paste it, for tests of the readers.
-
-Texts of bandwidth tests and of AMD's tools, written from matrices: for tests that read them back.
-"""
-# Joined from tool_texts, bandwidth_texts: one docstring for all.
+"""Builders of outputs of vendor tools: link matrices, bandwidth tests, amd-smi."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The bed of the tests on a real Kubernetes."""
+"""Test bed on a real Kubernetes."""

@@ -1,4 +1,4 @@
-"""A small client of the API server: JSON over a connection that is kept, one user each, not to be shared by threads."""
+"""Small client of the API server: JSON over one persistent connection per user; not thread-safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node should give for an ask, found by trying every set: nothing here asks the code that it is held against."""
+"""Expected choice of a node for a request, found by trying every set; independent of the code under test."""
 
 from __future__ import annotations
 

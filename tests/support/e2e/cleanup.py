@@ -1,4 +1,4 @@
-"""Removes what tests made of a cluster, quickly: controllers first, so that they make nothing anew."""
+"""Cleanup of a cluster between tests: deletes controllers first, so that they create nothing again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests do with a cluster, whoever runs it."""
+"""Operations of tests on a cluster, our own or an external one."""
 
 from __future__ import annotations
 

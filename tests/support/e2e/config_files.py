@@ -1,4 +1,4 @@
-"""Files that the programs of the test bed are started with: users, keys, kubeconfigs, the scheduler's configuration."""
+"""Configuration files of the test bed: users, keys, kubeconfigs, the configuration of the scheduler."""
 
 from __future__ import annotations
 

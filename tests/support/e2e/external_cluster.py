@@ -1,4 +1,4 @@
-"""A cluster that somebody else runs, for tests: it is left as it was found."""
+"""External cluster for tests; it is left as it was found."""
 
 from __future__ import annotations
 

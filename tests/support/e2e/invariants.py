@@ -1,7 +1,7 @@
-"""What must be true of a cluster whatever has happened to the service, judged from API objects alone.
+"""Invariants of a cluster, checked on API objects.
 
-Only the last check looks at the service as well: what it believes is what the API objects say. Whatever is wrong is an
-UnsafeError: a second run that passes is no excuse.
+Only the last check reads the service too: its state must agree with the API objects. A violation is an UnsafeError, which a
+passing second run does not excuse.
 """
 
 from __future__ import annotations

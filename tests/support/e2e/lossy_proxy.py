@@ -1,7 +1,7 @@
-"""A bad line between the service and the API server, for tests: it cuts, loses answers, and is late.
+"""Faulty proxy between the service and the API server: it cuts connections, loses answers and delays them.
 
-It speaks HTTP to the service and whatever the API server speaks behind it. The connections run on a loop of their own,
-in a thread, so that a test says what happens to a request and goes on.
+It speaks HTTP to the service, and HTTP or HTTPS to the API server. It runs on its own loop in a thread, so that a test can
+set a fault and continue.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Nodes of real machines as Kubernetes objects, for tests: the Node, and whatever tells of its devices.
+"""Builders of nodes as Kubernetes objects: the Node, and the objects that report its devices.
 
-Every builder gives a list to hand to `Cluster.create`. Ids of devices follow from the node's name and are the same in
+Every builder returns a list for `Cluster.create`. Device ids are derived from the name of the node and are the same in
 every run.
 """
 

@@ -1,4 +1,4 @@
-"""A real Kubernetes of our own on the loopback: nothing in it, role-based access on, a user for every component."""
+"""Real Kubernetes on the loopback: empty, with role-based access and one user per component."""
 
 from __future__ import annotations
 

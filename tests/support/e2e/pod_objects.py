@@ -1,4 +1,4 @@
-"""Pods, and definitions of other systems' objects, for tests on a real API server."""
+"""Builders of pods and of definitions of other systems' objects."""
 
 from __future__ import annotations
 

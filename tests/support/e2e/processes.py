@@ -1,6 +1,6 @@
-"""Programs that the test bed starts: each in a process group of its own, its words in a file, ended with the bed.
+"""Processes of the test bed: each in its own process group, with its output in a file, terminated with the bed.
 
-A reaper ends them even if the tests themselves are killed: it waits for the end of a pipe that only they hold.
+A reaper terminates them even if the tests are killed: it waits for the end of a pipe that only the tests hold open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An API server that refuses some binds, for tests: an administrator's policy does not let pods onto these nodes."""
+"""Admission policy that makes the API server refuse binds to some nodes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Failures that no second run may hide: a device given twice, a share over its card, a grant that is lost or doubled.
+"""pytest plugin for safety failures: a device allocated twice, a shared device overcommitted, a grant lost or duplicated.
 
-A plugin of pytest. It keeps their stories in pytest's cache; a run of what failed last ends with them before it begins.
+A second run must not hide them. The plugin keeps their reports in pytest's cache, and a run with --last-failed fails with
+these reports before it starts.
 """
 
 from __future__ import annotations

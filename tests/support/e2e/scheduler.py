@@ -1,4 +1,4 @@
-"""The real kube-scheduler of the test bed, and the Linkwise service it may ask: each can be killed and started again."""
+"""kube-scheduler and the Linkwise service of the test bed; each can be killed and restarted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A cluster whose kube-scheduler asks a running service, for tests: nodes are told, pods are made, grants are read.
-
-A service that kube-scheduler asks, with whatever settings and over whatever line a test wants.
-"""
-# Joined from bed_service, bed_running: one docstring for all.
+"""Cluster whose kube-scheduler calls a running service: creates nodes and pods, reads grants."""
 
 from __future__ import annotations
 

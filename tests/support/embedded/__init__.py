@@ -1,1 +1,1 @@
-"""Beds, chaos and invariants of the cluster in one process."""
+"""Test bed, chaos and invariants of the embedded cluster."""

@@ -1,8 +1,8 @@
-"""Anything happens to an embedded cluster and its service, by chance and in the same order for the same seed.
+"""Chaos test of an embedded cluster and its service: random events, reproducible by seed.
 
-Pods of all systems come and go, alone and in groups; the API server fails in every way it can; devices and nodes die and
-come back; the service is killed, and its clock jumps. Meanwhile nothing may be sold twice; in the end everybody runs or is
-told why not.
+Pods of all systems come and go, alone and in groups; the API server injects every fault; devices and nodes fail and
+recover; the service is killed, and its clock jumps. No device may be allocated twice at any time, and in the end every pod
+runs or has the reason why it does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cluster on the embedded API server, and the command line that asks about it."""
+"""Embedded API server and the command line that reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Raw = dict[str, Any]
 
 
 class AskedCluster:
-    """Serves for as long as the `with` lasts; nobody schedules in it."""
+    """API server without a scheduler, for the duration of the `with`."""
 
     def __init__(self, folder: Path) -> None:
         self.kubeconfig, self._folder = folder / "kubeconfig", folder
@@ -38,19 +38,19 @@ class AskedCluster:
         self._thread.__exit__()
 
     def make(self, *things: Mapping[str, Any]) -> None:
-        """Make objects, with their status."""
+        """Create objects with their status."""
         api = self._thread.api()
         for thing in things:
             api.create(thing)
         api.close()
 
     def names(self, kind: str) -> list[str]:
-        """What there is of a kind."""
-        found: Iterable[Any] = self._thread.do(lambda server: server.store.list(kind).items)
-        return sorted(one.name for one in found)
+        """Names of the objects of a kind."""
+        objects: Iterable[Any] = self._thread.do(lambda server: server.store.list(kind).items)
+        return sorted(each.name for each in objects)
 
     def fail(self, *faults: Fault) -> None:
-        """Let these things go wrong."""
+        """Inject faults."""
 
         def add(server: EmbeddedApi) -> None:
             server.faults.add(*faults)
@@ -60,7 +60,7 @@ class AskedCluster:
     def ask(
         self, *words: str, stdin: str = "", program: str = "", columns: int = 100
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command line as a user would, with the cluster in $KUBECONFIG; under another name if there is one."""
+        """Run the command line with the cluster in $KUBECONFIG, under the name of another `program` if given."""
         environment = {**surroundings(), "COLUMNS": str(columns), "NO_COLOR": "1", "KUBECONFIG": str(self.kubeconfig)}
         call = ["-c", f"import sys; sys.argv[0] = {program!r}; from linkwise.cli.main import run; run()"]
         return subprocess.run(
@@ -76,7 +76,7 @@ class AskedCluster:
 
 
 def gpushare_pod(name: str, node: str, memory: int, index: int | None = None, namespace: str = "default") -> Raw:
-    """A bound pod with memory of a device, as gpushare's extender records it; of no known device without an index."""
+    """A bound pod with memory of a device, as gpushare's extender records it; without a record if `index` is None."""
     record = {
         "ALIYUN_COM_GPU_MEM_IDX": str(index),
         "ALIYUN_COM_GPU_MEM_POD": str(memory),

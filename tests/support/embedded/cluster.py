@@ -1,6 +1,6 @@
-"""An embedded cluster with a service, for tests: nodes are told, pods are made, and what became of them is read.
+"""Test bed of an embedded cluster with a service.
 
-A test is a coroutine that is handed the bed::
+A test is a coroutine that gets the bed as its argument::
 
     @embedded()
     async def test_a_pod_gets_a_node(bed: Bed) -> None:

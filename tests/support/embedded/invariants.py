@@ -1,6 +1,6 @@
-"""What must be true of an embedded cluster whatever has happened to it, judged from API objects alone.
+"""Invariants of an embedded cluster, checked on API objects.
 
-Only one check looks at the service as well: what it believes is what the API objects say.
+Only one check reads the service too: its state must agree with the API objects.
 """
 
 from __future__ import annotations

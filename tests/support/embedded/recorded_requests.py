@@ -1,4 +1,4 @@
-"""Requests noted as they arrive at the embedded API server, and sent again later: what kubectl asks, without kubectl."""
+"""Recorder of requests to the embedded API server, and replay of kubectl's requests without kubectl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service as `linkwise serve` puts it together, beside an embedded cluster on one loop: real HTTP to both sides."""
+"""Service as `linkwise serve` assembles it, beside an embedded cluster on one loop, with real HTTP on both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded API server in a thread of its own, for tests that wait for answers."""
+"""Embedded API server in its own thread, for tests that block on answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["EmbeddedThread"]
 
 
 class EmbeddedThread:
-    """Serves for as long as the `with` lasts; calls to `server` belong on its loop."""
+    """Serves for the duration of the `with`; call `server` only on its loop."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - as EmbeddedApi has them
         self._settings = {"tls": False, **settings}
@@ -42,11 +42,11 @@ class EmbeddedThread:
         return Api(self.server.url, self.server.token)
 
     def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever the work gives
-        """Run something where the server runs, and wait for it."""
+        """Run a coroutine on the loop of the server and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(100)
 
     def do(self, work: Callable[[EmbeddedApi], Any]) -> Any:  # noqa: ANN401 - whatever the work gives
-        """The same for what does not wait."""
+        """Call a function on the loop of the server and wait for it."""
 
         async def done() -> Any:  # noqa: ANN401 - same
             return work(self.server)

@@ -1,4 +1,4 @@
-"""`linkwise up` as a user starts it, in a process of its own, and the command line beside it."""
+"""`linkwise up` in its own process, and the command line beside it."""
 
 from __future__ import annotations
 

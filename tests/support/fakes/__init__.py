@@ -1,1 +1,1 @@
-"""Fakes of the outside: an API by script, a performer that records."""
+"""Fakes of the outside world: a scripted API server, the service with a recorder."""

@@ -1,4 +1,4 @@
-"""One source of a scripted API server that is followed in the background, and what it shows."""
+"""Reflector that follows one kind of a scripted API server in the background and records its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service on a real socket, with a recorder in the place of an API server: for tests of its routes."""
+"""Service on a real socket with a recorder instead of an API server, for tests of its routes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Reply", "Served"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """A response."""
 
     status: int
     body: bytes
@@ -34,17 +34,17 @@ class Reply:
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - whatever JSON holds
-        """The body, read."""
+        """The body as JSON."""
         return json.loads(self.body)
 
     @property
     def text(self) -> str:
-        """The body, for people."""
+        """The body as text."""
         return self.body.decode()
 
 
 class Served:
-    """A service in a thread of its own, for as long as the `with` lasts."""
+    """A service in its own thread, for the duration of the `with`."""
 
     def __init__(  # noqa: PLR0913 - a builder: everything has a default
         self,
@@ -80,7 +80,7 @@ class Served:
     def call(
         self, method: str, path: str, body: bytes | str | object = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """One request on a connection of its own; what is no text is sent as JSON."""
+        """Send one request on a new connection; a body other than text is sent as JSON."""
         raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
         try:
@@ -104,7 +104,7 @@ class Served:
         return self.call("GET", path, None, headers)
 
     def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever the work gives
-        """Run something where the service runs, and wait for it."""
+        """Run a coroutine on the loop of the service and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(100)
 
     def _waits_for(self) -> Mapping[str, str]:

@@ -1,11 +1,8 @@
-"""An event loop on which time passes only while nobody has anything to do.
+"""Scripted API server on the loopback, and an event loop with a virtual clock.
 
-What has arrived is read before any time is over. So a machine that is slow, or stops for some seconds, makes nobody
-late, and who waits in vain is told so after the time that was set. For stories whose every part runs on this one loop.
-
-An API server that says what a test wrote down, on loopback, and time that passes only where somebody waits.
+The clock of the loop advances only while nothing else is ready to run. A slow or paused machine therefore makes nothing
+late, and a timeout still expires after its set time. Everything that a test waits for must run on this loop.
 """
-# Joined from idle_time, scripted_api: one docstring for all.
 
 from __future__ import annotations
 
@@ -26,50 +23,50 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeTime", "IdleLoop", "Reply", "Request", "ScriptedApi", "line", "listed", "play", "run_idle", "until"]
 
-_LOOK: Final = 1e-5  # seconds; what a look for news counts, so that those end too who never rest
+_LOOK: Final = 1e-5  # seconds per poll, so that timeouts of busy loops expire too
 
 
 class _Idle(selectors.DefaultSelector):
-    """Counts the seconds in which nothing came."""
+    """Selector that counts the seconds in which nothing was ready."""
 
     seconds = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What came; if that is nothing, the time is over."""
+        """Poll; if nothing is ready, the timeout has passed at once."""
         found = super().select(timeout)
         self.seconds += _LOOK if found or not timeout else timeout
         return found
 
 
 class IdleLoop(asyncio.SelectorEventLoop):
-    """Its clock stands still while there is something to do."""
+    """Event loop whose clock stands still while there is work."""
 
     def __init__(self) -> None:
         self._idle = _Idle()
         super().__init__(self._idle)
 
     def time(self) -> float:
-        """Seconds of rest since it was made."""
+        """Idle seconds since the loop was created."""
         return self._idle.seconds
 
 
 def run_idle(story: Coroutine[Any, Any, T]) -> T:
-    """Run a story to its end on such a loop."""
+    """Run a coroutine on such a loop."""
     with asyncio.Runner(loop_factory=IdleLoop) as runner:
         return runner.run(story)
 
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 10.0  # s; a test that waits longer hangs
+_PATIENCE: Final = 10.0  # seconds until a test counts as hung
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked."""
+    """A request."""
 
     verb: str
-    """the method, WATCH, or LOOK for a list of one object, of which only the version is looked at"""
+    """the method, WATCH, or LOOK for a list with limit 1, which only reads the version"""
     path: str
     query: dict[str, str]
     headers: dict[str, str]
@@ -78,7 +75,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered: a document, or pieces of a stream."""
+    """A reply: a document, or pieces of a stream."""
 
     status: int = 200
     document: object = None
@@ -97,7 +94,7 @@ _QUIET: Final = Reply(pieces=(), ending="open")
 
 @dataclass(slots=True)
 class ScriptedApi:
-    """Answers by script: what stands under a verb and a path in order, the last of it again and again."""
+    """API server that answers from a script: replies by verb and path in order, the last one repeatedly."""
 
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
@@ -108,7 +105,7 @@ class ScriptedApi:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def script(self, asked: str, *replies: Reply) -> None:
-        """Answer `VERB /path` with these, one after the other."""
+        """Answer `VERB /path` with these replies, one after the other."""
         self._scripts[asked] = list(replies)
 
     def asked(self, verb: str, path: str = "") -> list[Request]:
@@ -116,18 +113,18 @@ class ScriptedApi:
         return [request for request in self.requests if request.verb == verb and request.path.startswith(path)]
 
     def cut_all(self) -> None:
-        """End every connection without a word."""
+        """Abort every connection."""
         for writer in tuple(self._open):
             writer.transport.abort()
 
     async def serve(self) -> asyncio.Server:
-        """Begin to listen."""
+        """Start to listen."""
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
     async def stop(self, server: asyncio.Server) -> None:
-        """End all, also those that are just being let in."""
+        """Close all connections, those being accepted too."""
         server.close()
         self._stopped = True
         for task in tuple(self._tasks):
@@ -184,7 +181,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
 
 
 async def _write(writer: asyncio.StreamWriter, reply: Reply) -> bool:
-    """Answer; whether the connection stays."""
+    """Answer; returns whether the connection stays open."""
     if reply.ending == "reset":
         writer.transport.abort()
         return False
@@ -201,7 +198,7 @@ async def _write(writer: asyncio.StreamWriter, reply: Reply) -> bool:
     for piece in reply.pieces:
         writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         await writer.drain()
-        await asyncio.sleep(0.002)  # so that pieces come one by one
+        await asyncio.sleep(0.002)  # so that pieces arrive one by one
     if reply.ending == "open":
         await asyncio.Event().wait()
     writer.write(b"0\r\n\r\n" if reply.ending == "whole" else b"")
@@ -222,25 +219,25 @@ def listed(*items: object, version: str = "100", rest: str = "") -> Reply:
 
 @dataclass(slots=True)
 class FakeTime:
-    """Time that passes only where somebody waits; chance is always 1."""
+    """Clock that advances only by sleeping; random numbers are always 1."""
 
     seconds: float = 1_000.0
     slept: list[float] = field(default_factory=list)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, at once."""
+        """Advance the clock without waiting."""
         self.slept.append(seconds)
         self.seconds += seconds
         await asyncio.sleep(0)
 
     @property
     def timing(self) -> Timing:
-        """The same for those who ask."""
+        """The same as `Timing`."""
         return Timing(lambda: self.seconds, lambda: self.seconds, self.sleep, lambda: 1.0)
 
 
 def play(scenario: Callable[[ScriptedApi, Connection], Awaitable[T]]) -> T:
-    """Run a story against a scripted API server."""
+    """Run a coroutine against a scripted API server."""
 
     async def played() -> T:
         api = ScriptedApi()
@@ -258,6 +255,6 @@ def play(scenario: Callable[[ScriptedApi, Connection], Awaitable[T]]) -> T:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Wait for what real connections bring."""
+    """Wait until a condition is true."""
     while not holds():  # noqa: ASYNC110 - the condition is the test's own
         await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""A performer that is told effects over a scripted API server, and what came of them."""
+"""Performer that writes effects to a scripted API server."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Worlds in which anything may happen, what must stay true there, and strategies."""
+"""State machines of property tests, their invariants, and strategies."""

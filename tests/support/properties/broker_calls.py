@@ -1,8 +1,4 @@
-"""Random calls to a broker, for tests with hypothesis: a small cluster in which everything happens.
-
-Words of pods and objects that make groups, for tests with hypothesis.
-"""
-# Joined from calls, group_words: one docstring for all.
+"""Strategies of random calls to a broker on a small cluster, and of the keys that make groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of a broker whatever has happened: nothing sold twice, nothing forgotten, nothing refused in vain."""
+"""Invariants of a broker: no device allocated twice, no pod forgotten, no feasible pod refused."""
 
 from __future__ import annotations
 

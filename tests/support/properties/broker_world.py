@@ -1,7 +1,7 @@
-"""A world in which anything may happen to a broker, step by step, and what must be true after every step.
+"""State machine of a broker: random moves, with all invariants checked after every step.
 
-A step is a move and three numbers that choose what it moves; so whoever drives it (hypothesis, or chance for hours) can
-say again exactly what happened.
+A step is a move and three numbers that choose its object and change, so that its driver (hypothesis or the soak test) can
+reproduce exactly what happened.
 """
 
 from __future__ import annotations

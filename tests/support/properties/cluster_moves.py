@@ -1,4 +1,4 @@
-"""What users, other schedulers, nodes and the watch may do to a broker; three numbers choose what is moved, and how."""
+"""Moves of users, other schedulers, nodes and the watch; three numbers choose the object and the change."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The plain way: look at every partition and every set, add up pairs by look-up, remember nothing.
+"""Brute force: every partition and every set, every plan of a small group; no caches.
 
-It is what the exact algorithms are held against, in tests for their answers and in `make bench` for their speed.
-
-Every plan of a small group, and the levels as successive filters over all of them: what a planner must equal.
+Tests compare the answers of the exact algorithms with it, and `make bench` their speed.
 """
-# Joined from enumeration, group_enumeration: one docstring for all.
 
 from __future__ import annotations
 

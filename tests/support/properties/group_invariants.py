@@ -1,4 +1,4 @@
-"""What must be true of groups whatever has happened: whole plans hold or none, for a time, and nobody waits in vain."""
+"""Invariants of groups: plans reserve all members or none, for a limited time, and no feasible group stays pending."""
 
 from __future__ import annotations
 

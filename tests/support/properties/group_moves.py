@@ -1,4 +1,4 @@
-"""What users and controllers may do to groups of pods; three numbers choose what is moved, and how."""
+"""Moves of users and controllers on groups of pods; three numbers choose the object and the change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small groups and clusters for tests of plans: generated ones, and what the planner is asked about them."""
+"""Small groups and clusters as input of the planner, generated or written out."""
 
 from __future__ import annotations
 

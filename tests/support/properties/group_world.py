@@ -1,4 +1,4 @@
-"""A world with groups of pods in it: gangs, bundles, late and lost members, plans that are written, break and end."""
+"""State machine with groups: gangs, bundles, late and lost members, plans that are written, break and expire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of an API server: what is true of pods, nodes and inventories, and what its watch has not told yet."""
+"""Model of an API server: its pods, nodes and inventories, and the watch events not delivered yet."""
 
 from __future__ import annotations
 

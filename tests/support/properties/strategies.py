@@ -1,10 +1,4 @@
-"""Generated questions about machines, for tests with hypothesis.
-
-Generated nodes and asks for every policy, for tests with hypothesis.
-
-Generated views of pods and nodes, as reading Kubernetes objects could give them, for tests with hypothesis.
-"""
-# Joined from generated, worlds, views: one docstring for all.
+"""Strategies: machines and questions about them, nodes and asks of every policy, views of pods and nodes."""
 
 from __future__ import annotations
 
