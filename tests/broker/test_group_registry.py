@@ -26,7 +26,7 @@ def first(made: Members) -> str:
     return made.first()[0].name
 
 
-def test_the_oldest_member_is_first_whoever_came_before() -> None:
+def test_the_oldest_member_is_first_in_any_order_of_arrival() -> None:
     made = roll(pod("b", 2.0), pod("c", 3.0))
     assert first(made) == "b"
     made.put(pod("a", 1.0), GROUP)

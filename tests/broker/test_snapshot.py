@@ -78,7 +78,7 @@ def test_a_pod_that_is_gone_stays_gone() -> None:
     assert second.pods == {}
 
 
-def test_without_what_was_kept_the_pods_own_records_tell_what_they_hold() -> None:
+def test_without_kept_state_the_records_of_pods_determine_their_devices() -> None:
     first = broker()
     bind = bound(first, pod("a", 2))
     first.outcome(bind, "written", 1.0)
@@ -100,7 +100,7 @@ def test_a_pod_that_was_not_seen_must_have_asked() -> None:
         Broker.restore(Snapshot(kept=BrokerState(unseen={"u-1": 1.0})))
 
 
-def test_an_effect_that_nobody_knows_is_an_input_error() -> None:
+def test_an_unknown_effect_is_an_input_error() -> None:
     with pytest.raises(InputError, match="effect 'Wave' with uid is not known"):
         Broker.restore(Snapshot(kept=BrokerState(late=(EffectKept("Wave", {"uid": "u"}),))))
 

@@ -85,7 +85,7 @@ def test_a_near_name_is_suggested(linkwise: Linkwise) -> None:
     assert "No such command 'pcik'. Did you mean 'pick'?" in shown.stderr
 
 
-def test_the_version_is_told(linkwise: Linkwise) -> None:
+def test_the_version_is_printed(linkwise: Linkwise) -> None:
     assert __version__ in linkwise("--version").stdout
 
 

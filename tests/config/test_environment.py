@@ -52,7 +52,7 @@ def test_our_own_variables_go_before_them() -> None:
         ("LINKWISE_PORT", "8080", "LINKWISE_PORT: no such setting; did you mean LINKWISE_HTTP_PORT?"),
     ],
 )
-def test_what_makes_no_sense_is_told_by_variable(variable: str, value: str, said: str) -> None:
+def test_invalid_values_are_reported_by_variable(variable: str, value: str, said: str) -> None:
     (problem,) = told({variable: value})
     assert problem.startswith("environment: ")
     assert said in problem

@@ -95,7 +95,7 @@ def test_yaml_and_tabs_are_read_as_well(tmp_path: Path, form: str) -> None:
         ("httpTimeout", 1_500_000_000, "1.5s", "Kept. "),
     ],
 )
-def test_what_would_lose_devices_is_changed_and_told(
+def test_settings_that_would_lose_devices_are_changed_and_reported(
     tmp_path: Path, key: str, value: object, now: object, told: str
 ) -> None:
     text = policy({**GPUSHARE, key: value})
@@ -103,7 +103,7 @@ def test_what_would_lose_devices_is_changed_and_told(
     assert told in comments(text_of(tmp_path, text))
 
 
-def test_ignored_native_and_strange_resources_are_told(tmp_path: Path) -> None:
+def test_ignored_native_and_unknown_resources_are_reported(tmp_path: Path) -> None:
     names = ["aliyun.com/gpu-mem", "alpha.kubernetes.io/nvidia-gpu", "example.com/fpga"]
     text = policy({**GPUSHARE, "managedResources": [{"name": name, "ignoredByScheduler": True} for name in names]})
     (extender,) = made(tmp_path, text)["extenders"]
@@ -201,7 +201,7 @@ def test_https_is_kept_in_the_key_of_today(tmp_path: Path) -> None:
         ('{"kind": "Policy", "kind": "Policy"}', "1:20: kind: it stands there twice, first in line 1"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_file_is_reported_with_the_place(tmp_path: Path, text: str, said: str) -> None:
     assert said in wrong(tmp_path, text)
 
 
@@ -217,7 +217,7 @@ def test_a_file_that_makes_no_sense_is_told_with_its_place(tmp_path: Path, text:
         ("managedResources", [{"name": "a/b"}] * 2, "extenders[0].managedResources[1].name: a/b stands there twice"),
     ],
 )
-def test_a_wrong_field_of_an_extender_is_told_with_its_place(
+def test_a_wrong_field_of_an_extender_is_reported_with_its_place(
     tmp_path: Path, key: str, value: object, said: str
 ) -> None:
     assert said in wrong(tmp_path, policy({**GPUSHARE, key: value}))

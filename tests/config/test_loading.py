@@ -57,7 +57,7 @@ def test_later_layers_win(write: Write) -> None:
     assert (found.http.port, found.kube.page, found.log.level) == (1003, 12, "error")
 
 
-def test_each_value_is_told_with_its_place(write: Write) -> None:
+def test_each_value_is_reported_with_its_place(write: Write) -> None:
     file = write("http:\n  port: 1001\nkube: {page: 11}\n")
     given_by = look(file, {"LINKWISE_KUBE_PAGE": "12"}, {"log.level": "debug"}).given
     assert (given_by["http.port"].source, given_by["http.port"].place) == ("file", f"{file}:2")
@@ -120,13 +120,13 @@ def test_a_snapshots_settings_can_stand_in_the_file(write: Write) -> None:
         ("debug: {token: two words}", "debug.token: a token is sent in a header"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_line_and_column(write: Write, text: str, said: str) -> None:
+def test_mistakes_in_a_file_are_reported_with_line_and_column(write: Write, text: str, said: str) -> None:
     (told,) = problems(write(text))
     assert told.startswith("linkwise.yaml:")
     assert said in told
 
 
-def test_a_name_that_stands_twice_is_told_with_both_lines(write: Write) -> None:
+def test_a_repeated_name_is_reported_with_both_lines(write: Write) -> None:
     assert problems(write("http:\n  port: 1\nlog: {}\nhttp:\n  port: 2\n")) == [
         "linkwise.yaml:4:1: http: it stands there twice, first in line 1"
     ]
@@ -134,7 +134,7 @@ def test_a_name_that_stands_twice_is_told_with_both_lines(write: Write) -> None:
     assert "placing.policies.amd.com/gpu: it stands there twice" in told
 
 
-def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(write: Write) -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file(write: Write) -> None:
     file = write("kube: {pages: 1}\nhttp:\n  port: -1\n")
     with pytest.raises(InputError) as told:
         load(file, {"PORT": "x", "LINKWISE_KUBE_PGE": "1"}, {"kube.page": -1})
@@ -176,7 +176,7 @@ def test_numbers_are_numbers_and_words_may_be_quoted(write: Write) -> None:
     assert found.log.level == "warning"
 
 
-def test_a_token_is_never_told(write: Write) -> None:
+def test_a_token_is_never_printed(write: Write) -> None:
     (told,) = problems(write("debug: {token: 12345}"))
     assert "put it in quotes" in told
     assert "12345" not in told

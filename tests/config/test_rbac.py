@@ -48,7 +48,7 @@ def test_what_is_written_are_binds_events_and_annotations() -> None:
     }
 
 
-def test_nobody_may_be_evicted_unless_that_is_asked_for() -> None:
+def test_the_role_allows_no_evictions_by_default() -> None:
     eviction = ("", "", "pods/eviction", "create")
     assert eviction not in allowed()
     assert allowed(evict=True) - allowed() == {eviction}
@@ -86,7 +86,7 @@ def test_pods_are_not_patched_where_neither_waking_nor_plans_are_wanted() -> Non
     assert ("", "", "pods", "patch") not in allowed(without=["wake", "plans"])
 
 
-def test_every_feature_is_told_above_its_rules() -> None:
+def test_every_feature_is_described_above_its_rules() -> None:
     text = rbac_yaml(evict=True).replace("\n  # ", " ")
     assert [name for name, feature in FEATURES.items() if f"{name}: {feature.why}" not in text] == []
 

@@ -57,7 +57,7 @@ def test_one_rank_outweighs_all_that_is_in_tree() -> None:
     assert extender()["weight"] == WEIGHT
 
 
-def test_a_smaller_weight_is_told_to_be_too_small() -> None:
+def test_a_weight_that_ranks_can_outweigh_has_a_comment() -> None:
     assert "At 5 they can outweigh a better rank" in scheduler_yaml(SchedulerFile(weight=5)).replace("\n    # ", " ")
 
 
@@ -69,7 +69,7 @@ def test_every_resource_is_managed_and_counted_in_tree() -> None:
     assert {entry["ignoredByScheduler"] for entry in managed} == {False}
 
 
-def test_names_that_kube_scheduler_refuses_are_left_out_and_told() -> None:
+def test_names_that_kube_scheduler_refuses_are_left_out_and_reported() -> None:
     text = scheduler_yaml(SchedulerFile())
     comments = " ".join(line.strip("# ") for line in text.splitlines() if line.lstrip().startswith("#"))
     assert not [entry for entry in extender()["managedResources"] if "kubernetes.io/" in entry["name"]]

@@ -96,7 +96,7 @@ def test_amounts_that_belong_to_no_container_are_a_problem() -> None:
     assert (parts(view), keys(view)) == ([], [MEMORY])
 
 
-def test_the_device_is_told_by_its_index_and_the_amounts_by_the_spec() -> None:
+def test_the_device_is_reported_by_its_index_and_the_amounts_by_the_spec() -> None:
     view = pod(container("a", "4"), container("b", "2"), annotations={INDEX: "1", POD: "6"})
     assert parts(view) == [("a", ("#1",), 4), ("b", ("#1",), 2)]
     assert keys(view) == []
@@ -229,7 +229,7 @@ def test_a_total_that_does_not_divide_is_a_problem_and_never_oversold_in_sum() -
 @pytest.mark.parametrize(
     ("memory", "count", "key"), [("88", "0", COUNT), ("88", "65", COUNT), ("88", "x", COUNT), ("x", "4", MEMORY)]
 )
-def test_devices_that_can_not_be_told_are_a_problem(memory: str, count: str, key: str) -> None:
+def test_devices_that_cannot_be_counted_are_a_problem(memory: str, count: str, key: str) -> None:
     found = facts(memory, count)
     assert found.devices == ()
     assert key in {problem.key for problem in found.problems}
@@ -243,7 +243,7 @@ def test_a_node_without_memory_is_not_for_sharing() -> None:
     assert (found.mode, [problem.key for problem in found.problems]) == ("any", ["gpushare"])
 
 
-def test_labels_are_told_as_they_are() -> None:
+def test_labels_are_reported_unchanged() -> None:
     told = {"gpushare": "true", "cgpu.disable.isolation": "true"}
     assert facts("88", "4", **told).labels == told
 

@@ -111,7 +111,7 @@ def test_the_fleet_of_the_page_is_one(tmp_path: Path) -> None:
     assert fleet_of(str(tmp_path / "fleet.yaml")) == yaml.safe_load(block.text)["nodes"]
 
 
-def test_every_mode_limit_and_annotation_of_a_simulation_is_told() -> None:
+def test_every_mode_limit_and_annotation_of_the_simulation_is_on_the_page() -> None:
     words = [f"`dgx1-v100/{mode}`" for mode in MODES]
     words += [f"`{key}`" for key in (pod_phases.SECONDS, pod_phases.EXIT_CODE, pod_phases.STOP_SECONDS)]
     words += [f"`{key}`" for key in (faults.DEAD, faults.SILENT)]

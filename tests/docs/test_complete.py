@@ -136,7 +136,7 @@ def test_kinds_of_tool_output_stand_in_the_order_in_which_they_count() -> None:
 
 
 @pytest.mark.parametrize("value", [Reader, Reading])
-def test_every_field_of_a_reader_is_told_to_those_who_write_one(value: type[Reader | Reading]) -> None:
+def test_every_field_of_a_reader_is_on_the_page(value: type[Reader | Reading]) -> None:
     assert {field.name for field in fields(value)} - in_code("docs/how-to/add-a-vendor.md") == set()
 
 

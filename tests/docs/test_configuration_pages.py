@@ -53,14 +53,14 @@ def test_the_file_of_the_page_is_a_good_one(tmp_path: Path) -> None:
     assert load(tmp_path / "linkwise.yaml", {}).placing.breadth == 8
 
 
-def test_every_feature_is_told_with_all_that_it_may_do() -> None:
+def test_every_feature_is_described_with_its_permissions() -> None:
     for name, feature in FEATURES.items():
         (row,) = [line for line in HOW_TO.splitlines() if line.startswith(f"| `{name}` | ")]
         words = {word for rule in feature.rules for word in (*rule.resources, *rule.verbs)}
         assert [word for word in words if word not in row] == []
 
 
-def test_every_flag_is_told() -> None:
+def test_every_flag_is_on_the_page() -> None:
     scheduler = config.get_command(click.Context(config), "scheduler")
     assert scheduler is not None
     flags = {
@@ -69,7 +69,7 @@ def test_every_flag_is_told() -> None:
     assert [flag for flag in flags if flag not in HOW_TO] == []
 
 
-def test_weight_and_refused_names_are_told() -> None:
+def test_weight_and_refused_names_are_on_the_page() -> None:
     assert f"`weight: {WEIGHT}`" in HOW_TO
     assert [name for name in NATIVE if name.rpartition("/")[2] not in HOW_TO] == []
 

@@ -70,6 +70,6 @@ def test_every_word_of_a_plan_is_in_the_reference() -> None:
     assert missing(words | parts) == []
 
 
-def test_every_kind_that_makes_pods_is_told() -> None:
+def test_every_kind_that_creates_pods_is_on_the_page() -> None:
     told = page("how-to/plan-a-group.md").partition("## 2.")[0]
     assert [kind for kind in ("Pod", *TEMPLATES) if not re.search(rf"\b{kind}\b", told)] == []

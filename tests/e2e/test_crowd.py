@@ -40,7 +40,7 @@ def answering(kubernetes: Cluster) -> Iterator[Serve]:
 
 
 @pytest.mark.rule("002.whole", "002.fractions", "004.one-card", level="R")
-def test_of_two_hundred_pods_at_once_no_two_get_one_device_and_whoever_fits_is_placed(placing: Placing) -> None:
+def test_of_two_hundred_concurrent_pods_no_two_share_a_device_and_all_that_fit_are_placed(placing: Placing) -> None:
     namespace, chance = placing.namespace(), Random(200)
     placing.nodes(*nodes())
     placing.cluster.create(pod(namespace, f"p{number}", ask(chance)) for number in range(200))

@@ -141,7 +141,7 @@ def test_get_shows_the_columns_that_people_know(kubectl: Kubectl) -> None:
     assert "deployment.apps/web" in kubectl("get all")
 
 
-def test_describe_tells_of_pods_nodes_and_their_events(kubectl: Kubectl) -> None:
+def test_describe_shows_pods_nodes_and_their_events(kubectl: Kubectl) -> None:
     for text in (NODE, POD, EVENT):
         kubectl("apply -f -", text)
     kubectl.bind("a")

@@ -149,7 +149,7 @@ def written(found: Granted) -> dict[str, Any]:
 
 
 @pytest.mark.rule("001.gang", level="R")
-def test_nobody_of_a_gang_is_bound_while_one_is_missing(placing: Placing, namespace: str) -> None:
+def test_no_member_of_a_gang_is_bound_while_one_is_missing(placing: Placing, namespace: str) -> None:
     placing.nodes(*machine("a", "measured"))
     for number in range(2):
         placing.create(namespace, f"gang-{number}", {GPU: 2}, **words("gang", 3, gang=True))
@@ -197,7 +197,7 @@ def whole_gangs(placing: Placing, namespace: str) -> set[str]:
 
 
 @pytest.mark.rule("001.gang-words", level="R")
-def test_a_gang_that_says_other_than_its_group_is_told_both(placing: Placing, namespace: str) -> None:
+def test_a_gang_that_contradicts_its_group_is_warned_with_both_values(placing: Placing, namespace: str) -> None:
     placing.nodes(*machine("a", "measured"))
     said = words("train", 2)
     said["annotations"] = {f"{GANG}/name": "trian", f"{GANG}/min-available": "3"}
@@ -209,7 +209,7 @@ def test_a_gang_that_says_other_than_its_group_is_told_both(placing: Placing, na
 
 
 @pytest.mark.rule("001.hold", "001.siblings", "001.steer", level="R")
-def test_what_a_plan_holds_for_a_member_that_is_late_is_nobody_elses(placing: Placing, namespace: str) -> None:
+def test_devices_reserved_for_a_late_member_stay_reserved(placing: Placing, namespace: str) -> None:
     placing.nodes(*machine("a", "measured"))
     late_pair(placing, namespace, {GPU: 4})
     placing.refused(create_single(placing, namespace), "single")
@@ -236,7 +236,7 @@ def test_a_member_whose_planned_node_ends_is_planned_anew_beside_those_that_are_
 
 
 @pytest.mark.rule("001.replan", level="R")
-def test_a_group_whose_planned_node_lets_nobody_in_is_planned_anew_for_all(placing: Placing, namespace: str) -> None:
+def test_a_group_whose_planned_node_refuses_binds_is_planned_again(placing: Placing, namespace: str) -> None:
     placing.nodes(*machine("best", "measured"), *machine("other", "pcie"))
     with binds_refused(placing.cluster, ["best"]):
         create_group(placing, namespace, "train", 2, {GPU: 2})

@@ -51,7 +51,7 @@ def see(cluster: Cluster, serve: Serve, *things: Raw) -> Placing:
     return placing
 
 
-def test_whoever_follows_the_pages_has_their_pod_placed(root: Path, own_cluster: OwnCluster, tmp_path: Path) -> None:
+def test_the_steps_of_the_pages_lead_to_a_placed_pod(root: Path, own_cluster: OwnCluster, tmp_path: Path) -> None:
     cluster = own_cluster
     cluster.kubectl("create", "namespace", SYSTEM)
     cluster.kubectl("apply", "--server-side", "--filename", "-", stdin=printed("manifests", "crd"))

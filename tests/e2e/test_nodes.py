@@ -44,7 +44,7 @@ def devices_known(own_cluster: Cluster, request: pytest.FixtureRequest) -> Itera
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_an_inventory_comes_back_as_the_machine_it_tells_of(cluster: Cluster, name: str) -> None:
+def test_an_inventory_is_read_back_as_the_same_machine(cluster: Cluster, name: str) -> None:
     stock, machine_profile = stocked(cluster, machine("n1", name)), PROFILES[name]
     assert stock.problems == ()
     assert tuple(device.id for device in stock.devices) == device_ids("n1", name)
@@ -56,7 +56,7 @@ def test_an_inventory_comes_back_as_the_machine_it_tells_of(cluster: Cluster, na
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"measured"}))
-def test_an_annotation_tells_the_same_links(cluster: Cluster, kind: str) -> None:
+def test_an_annotation_reports_the_same_links(cluster: Cluster, kind: str) -> None:
     stock = stocked(cluster, machine("n1", kind, told="annotation"))
     assert stock.topology is not None
     assert stock.topology.links == PROFILES[KINDS[kind]].topology.links
@@ -82,14 +82,14 @@ def test_a_sick_device_of_every_system_is_known(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("told", ["config map", "annotation"])
-def test_ascend_chips_are_told_in_both_ways(cluster: Cluster, told: ChipsTold) -> None:
+def test_ascend_chips_are_reported_in_both_ways(cluster: Cluster, told: ChipsTold) -> None:
     stock = stocked(cluster, ascend("n1", told=told, used=[0]))
     assert (stock.profile, len(stock.devices), stock.problems) == ("module", 8, ())
     assert stock.labels["free"] == "#1,#2,#3,#4,#5,#6,#7"
 
 
 @pytest.mark.usefixtures("devices_known")
-def test_a_device_object_tells_measured_links(cluster: Cluster) -> None:
+def test_a_device_object_reports_measured_links(cluster: Cluster) -> None:
     stock = stocked(cluster, koordinator("n1"))
     assert stock.topology is not None
     assert stock.topology.bandwidth == PROFILES["dgx1-v100-measured"].topology.bandwidth

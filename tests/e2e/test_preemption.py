@@ -52,7 +52,7 @@ def test_a_pod_of_higher_priority_gets_the_devices_of_others(placing: Placing, n
     all_is_well(placing)
 
 
-def test_nobody_is_evicted_for_a_pod_of_the_same_priority(placing: Placing, namespace: str) -> None:
+def test_no_pod_is_evicted_for_a_pod_of_the_same_priority(placing: Placing, namespace: str) -> None:
     placing.nodes(*machine("a", "nvlink"))
     place(placing, namespace, "cheap-0", {GPU: 8})
     placing.create(namespace, "cheap-1", {GPU: 4}, priorityClassName="e2e-cheap")
@@ -79,7 +79,7 @@ def test_pods_are_evicted_only_where_their_chips_make_a_ring(placing: Placing, n
     all_is_well(placing)
 
 
-def test_nobody_is_evicted_where_no_eviction_helps(placing: Placing, namespace: str) -> None:
+def test_no_pod_is_evicted_where_no_eviction_helps(placing: Placing, namespace: str) -> None:
     placing.nodes(*ascend("torn"))
     for number in range(8):
         place(placing, namespace, f"{'cheap' if number in {3, 7} else 'fixed'}-{number}", {CHIP: 1})

@@ -209,7 +209,7 @@ def test_kubectl_describe_shows_devices_and_reasons(placing: Placing) -> None:
 
 
 @pytest.mark.rule("002.describe")
-def test_who_got_devices_is_told_of_every_pod(placing: Placing) -> None:
+def test_every_pod_with_devices_gets_an_event(placing: Placing) -> None:
     """Also where the watch is faster than the answer to the bind, as it often is."""
     namespace = placing.namespace()
     placing.nodes(*machine("a", "nvlink"), *machine("b", "nvlink"))
@@ -230,7 +230,7 @@ def test_pods_of_three_vendors_get_their_devices(placing: Placing) -> None:
         assert set(granted.devices) <= set(device_ids(name, name))
 
 
-def test_a_pod_with_the_resource_name_of_old_is_told_the_name_of_today(placing: Placing) -> None:
+def test_a_pod_with_a_former_resource_name_is_refused_with_the_current_one(placing: Placing) -> None:
     old, namespace = "alpha.kubernetes.io/nvidia-gpu", placing.namespace()
     placing.nodes(*machine("a", "nvlink"))
     placing.create(namespace, "old", {old: 1})
@@ -239,7 +239,7 @@ def test_a_pod_with_the_resource_name_of_old_is_told_the_name_of_today(placing: 
 
 
 @pytest.mark.rule("000.vendor-plugin")
-def test_devices_that_somebody_else_gave_are_counted_and_not_given_again(placing: Placing) -> None:
+def test_devices_allocated_by_another_scheduler_are_counted_and_not_allocated_again(placing: Placing) -> None:
     namespace = placing.namespace()
     placing.nodes(*machine("a", "nvlink"))
     placing.create(namespace, "theirs", {GPU: 3}, nodeName="a")

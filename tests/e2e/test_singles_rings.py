@@ -124,7 +124,7 @@ def test_more_chips_than_a_machine_has_are_refused_with_a_sentence(placing: Plac
 
 
 @pytest.mark.rule("003.predicate", "003.ring")
-def test_enough_chips_in_no_one_ring_are_not_given_and_both_rings_are_told(placing: Placing) -> None:
+def test_too_few_chips_in_each_ring_are_refused_with_both_counts(placing: Placing) -> None:
     namespace = tell(placing, {"a": idle(1, 1)})
     placing.create(namespace, "pair", {NPU: 2})
     assert "enough devices are idle, but not in one place" in placing.refused(namespace, "pair")

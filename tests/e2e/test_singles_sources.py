@@ -37,7 +37,7 @@ def test_links_are_read_from_an_inventory_and_from_an_annotation(
 
 @pytest.mark.rule("000.unknown", "002.bare-metal")
 @pytest.mark.parametrize("told", ["labels", "count"])
-def test_a_node_that_tells_no_links_is_used_by_count_after_the_others(placing: Placing, told: Told) -> None:
+def test_a_node_without_link_data_is_used_by_count_after_the_others(placing: Placing, told: Told) -> None:
     namespace = placing.namespace()
     placing.nodes(*machine("dark", "switch", told=told), *machine("slow", "pcie"))
     held = [placing.place(namespace, f"p{number}", {GPU: 4}) for number in range(4)]

@@ -51,7 +51,7 @@ def namespace(placing: Placing, line: Line) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("rounds", "nodes", "lag"), [(200, 20, 0.0), (40, 4, 0.3)], ids=["heard at once", "heard late"]
 )
-def test_nobody_waits_long_for_a_pod_that_is_deleted(  # noqa: PLR0913, PLR0917 - two fixtures more than values
+def test_pods_do_not_wait_long_for_the_devices_of_a_deleted_pod(  # noqa: PLR0913, PLR0917 - two fixtures more than values
     placing: Placing,
     namespace: str,
     line: Line,
@@ -209,7 +209,7 @@ def refused_for_a_sick_device(placing: Placing, namespace: str) -> Raw:
 
 
 @pytest.mark.rule("001.hold", level="R")
-def test_a_plan_that_nobody_carries_out_ends_and_wakes_who_waits_for_its_devices(
+def test_a_plan_without_binds_expires_and_wakes_pods_that_wait_for_its_devices(
     placing: Placing, namespace: str
 ) -> None:
     placing.nodes(*machine("a", "measured"))

@@ -94,7 +94,7 @@ async def test_pods_of_three_vendors_get_their_devices(bed: Bed) -> None:
 
 
 @embedded()
-async def test_devices_that_somebody_else_gave_are_counted_and_not_given_again(bed: Bed) -> None:
+async def test_devices_allocated_by_another_scheduler_are_counted_and_not_allocated_again(bed: Bed) -> None:
     await bed.nodes(*machine("a", "nvlink"))
     bed.create("theirs", {GPU: 3}, nodeName="a")
     await bed.counted(1)
@@ -107,7 +107,7 @@ async def test_devices_that_somebody_else_gave_are_counted_and_not_given_again(b
 @pytest.mark.rule("000.unknown", "002.bare-metal")
 @pytest.mark.parametrize("told", ["labels", "count"])
 @embedded()
-async def test_a_node_of_no_cloud_that_tells_no_links_is_used_by_count(bed: Bed, told: Told) -> None:
+async def test_a_node_without_a_cloud_provider_or_link_data_is_used_by_count(bed: Bed, told: Told) -> None:
     await bed.nodes(*machine("dark", "switch", told=told))
     assert (await bed.place("train", {GPU: 4})).devices == ("#0", "#1", "#2", "#3")
     assert "providerID" not in bed.store.get("nodes", "dark").read()["spec"]
@@ -115,7 +115,7 @@ async def test_a_node_of_no_cloud_that_tells_no_links_is_used_by_count(bed: Bed,
 
 @pytest.mark.rule("002.describe")
 @embedded({"dgx1-v100": 1})
-async def test_what_kubectl_describe_asks_for_tells_devices_and_reasons(bed: Bed) -> None:
+async def test_kubectl_describe_shows_devices_and_reasons(bed: Bed) -> None:
     for name, size in (("given", 2), ("waiting", 7)):
         bed.create(name, {GPU: size})
     await bed.told("given", "DevicesChosen")

@@ -101,7 +101,7 @@ async def test_a_simulated_machine_hands_out_percents(bed: Bed) -> None:
 
 
 @embedded()
-async def test_a_machine_without_devices_of_that_kind_is_told_apart_from_one_that_is_full(bed: Bed) -> None:
+async def test_a_machine_without_devices_of_that_kind_is_distinguished_from_one_that_is_full(bed: Bed) -> None:
     await bed.nodes(*koordinator("a"), *machine("b", "nvlink"))
     bed.create("odd", {f"{WORDS}gpu": 900})
     assert await bed.refused("odd") == f"0/2 nodes are available: 2 Insufficient {WORDS}gpu."
@@ -109,7 +109,7 @@ async def test_a_machine_without_devices_of_that_kind_is_told_apart_from_one_tha
 
 @pytest.mark.rule("001.suspect")
 @embedded()
-async def test_a_bad_sample_is_told_at_its_node_and_the_kind_of_the_link_counts_instead(bed: Bed) -> None:
+async def test_a_bad_sample_is_reported_at_its_node_and_the_kind_of_the_link_counts_instead(bed: Bed) -> None:
     node, inventory = machine("a", "nvlink", sick=[1, 2, 5, 6, 7])
     samples = [list(row) for row in MEASURED.topology.bandwidth]
     samples[0][3], samples[3][0] = 5.0, 400.0  # of one kind with 0-6 and 1-2, which have 96 or so

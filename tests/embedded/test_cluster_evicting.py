@@ -65,7 +65,7 @@ async def test_an_evicted_member_comes_back_and_its_gang_is_placed_as_a_whole(be
 
 @pytest.mark.rule("001.gang")
 @embedded({"dgx1-v100-measured": 1}, placing=ALLOWED)
-async def test_a_member_that_runs_is_told_why_it_is_not_evicted(bed: Bed) -> None:
+async def test_a_running_member_is_notified_why_it_is_not_evicted(bed: Bed) -> None:
     name = await half_bound(bed)
     await bed.phase(name, "Running")
     uid = first(bed)[0]["metadata"]["uid"]

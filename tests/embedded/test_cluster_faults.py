@@ -56,7 +56,7 @@ async def test_binds_that_do_not_land_are_found_out_and_tried_again(bed: Bed, fa
 
 
 @embedded(FLEET)
-async def test_a_bind_of_which_nobody_ever_hears_is_given_up_and_its_devices_are_free_again(bed: Bed) -> None:
+async def test_a_bind_whose_outcome_never_arrives_is_given_up_and_frees_its_devices(bed: Bed) -> None:
     bed.cluster.api.faults.add(Fault("reset", on="POST", path=BINDING, times=2))
     bed.create("first", {GPU: 8}, nodeSelector={"kubernetes.io/hostname": "dgx1-v100-0"})
     await bed.refused("first", "binding rejected")
@@ -65,7 +65,7 @@ async def test_a_bind_of_which_nobody_ever_hears_is_given_up_and_its_devices_are
 
 
 @embedded(FLEET)
-async def test_devices_of_a_bind_that_nobody_knows_of_are_nobody_elses(bed: Bed) -> None:
+async def test_devices_of_a_bind_of_unknown_outcome_stay_reserved(bed: Bed) -> None:
     bed.cluster.api.faults.add(Fault("reset", on="POST", path=BINDING, landed=True))
     bed.cluster.api.faults.add(Fault("answer", on="GET", path="/pods/first$", code=503, times=10))
     bed.cluster.api.faults.add(Fault("drop", on="WATCH", path="/pods$", times=2))
@@ -107,7 +107,7 @@ async def test_watches_that_repeat_break_off_or_expire_are_taken_up_again(
 
 
 @embedded(FLEET, kube=OFTEN)
-async def test_news_that_a_watch_never_told_are_found_when_everything_is_listed_anew(bed: Bed) -> None:
+async def test_changes_that_a_watch_missed_are_found_by_a_new_list(bed: Bed) -> None:
     await crowd(bed, pods=2, size=8)
     bed.cluster.api.faults.add(Fault("drop", on="WATCH", path="/pods$", times=6))
     bed.delete("p0", "p1")

@@ -111,7 +111,7 @@ async def test_a_gang_that_does_not_fit_holds_nothing_and_is_placed_whole_when_i
 
 @pytest.mark.rule("001.gang")
 @embedded({"dgx1-v100-measured": 1})
-async def test_the_first_of_a_gang_is_told_when_it_is_complete_and_does_not_fit(bed: Bed) -> None:
+async def test_the_first_member_is_notified_when_the_complete_gang_does_not_fit(bed: Bed) -> None:
     await bed.place("blocker", {GPU: 1})
     bed.create("gang-0", {GPU: 4}, **words("gang", 2, gang=True))
     await bed.refused("gang-0", "its gang is not complete")
@@ -136,7 +136,7 @@ async def test_of_gangs_that_compete_each_is_placed_whole_and_the_others_wait(be
 
 @pytest.mark.rule("001.gang-words")
 @embedded({"dgx1-v100-measured": 1})
-async def test_a_gang_that_says_other_than_its_group_is_told_both(bed: Bed) -> None:
+async def test_a_gang_that_contradicts_its_group_is_warned_with_both_values(bed: Bed) -> None:
     said = words("train", 2)
     said["annotations"] = {f"{GANG}/name": "trian", f"{GANG}/min-available": "3"}
     bed.create("train-0", {GPU: 2}, **said)
@@ -159,7 +159,7 @@ async def test_without_a_gang_members_that_fit_run_first(bed: Bed) -> None:
 
 @pytest.mark.rule("001.hold", "001.siblings", "001.steer")
 @embedded({"dgx1-v100-measured": 1})
-async def test_what_a_plan_holds_for_a_member_that_is_late_is_nobody_elses(bed: Bed) -> None:
+async def test_devices_reserved_for_a_late_member_stay_reserved(bed: Bed) -> None:
     await hold_for_one_who_is_late(bed, {GPU: 4})
     bed.create("single", {GPU: 4})
     await bed.refused("single")
@@ -171,7 +171,7 @@ async def test_what_a_plan_holds_for_a_member_that_is_late_is_nobody_elses(bed: 
 
 @pytest.mark.rule("001.hold")
 @embedded({"dgx1-v100-measured": 1}, placing=PlacingSettings(group=GroupSettings(hold=HOLD)))
-async def test_a_plan_that_nobody_carries_out_ends_and_its_devices_are_somebody_elses(bed: Bed) -> None:
+async def test_a_plan_without_binds_expires_and_frees_its_devices(bed: Bed) -> None:
     await hold_for_one_who_is_late(bed, {GPU: 4})
     bed.create("single", {GPU: 4})
     await bed.refused("single")
@@ -196,7 +196,7 @@ async def test_a_member_whose_planned_node_ends_is_planned_anew_beside_those_tha
 
 @pytest.mark.rule("001.replan")
 @embedded()
-async def test_a_group_whose_planned_node_lets_nobody_in_is_planned_anew_for_all(bed: Bed) -> None:
+async def test_a_group_whose_planned_node_refuses_binds_is_planned_again(bed: Bed) -> None:
     await bed.nodes(*machine("best", "measured"), *machine("other", "pcie"))
     bed.cluster.api.faults.add(Fault("answer", on="POST", path="/binding$", code=403, times=8))
     create_group(bed, "train", 2, {GPU: 2})

@@ -73,7 +73,7 @@ async def test_more_chips_than_a_machine_has_are_not_asked_for_in_one_pod(bed: B
 
 @pytest.mark.rule("003.predicate", "003.ring")
 @embedded()
-async def test_enough_chips_in_no_one_ring_are_not_given_and_both_rings_are_told(bed: Bed) -> None:
+async def test_too_few_chips_in_each_ring_are_refused_with_both_counts(bed: Bed) -> None:
     await bed.nodes(*ascend("a"))
     await use(bed, "a", 0, 1, 2, 4, 5, 6)
     bed.create("pair", {NPU: 2})

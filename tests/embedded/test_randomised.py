@@ -10,14 +10,14 @@ from support.embedded.invariants import everybody_runs_or_is_told_why, nothing_i
 
 
 @embedded(FLEET)
-async def test_whatever_happens_nothing_is_sold_twice_and_everybody_runs_or_is_told_why(bed: Bed) -> None:
+async def test_no_device_is_allocated_twice_and_every_pod_runs_or_has_a_reason(bed: Bed) -> None:
     chaos = Chaos(bed, seed=1)
     await chaos.run(250)
     assert chaos.made >= 250
 
 
 @embedded(CROWDED)
-async def test_where_many_wait_whatever_happens_nobody_waits_in_vain(bed: Bed) -> None:
+async def test_with_many_pending_pods_no_feasible_pod_stays_pending(bed: Bed) -> None:
     chaos = Chaos(bed, seed=2)
     await chaos.run(250)
     assert chaos.made >= 250
@@ -32,7 +32,7 @@ async def test_a_device_that_two_pods_say_they_have_is_noticed(bed: Bed) -> None
 
 
 @embedded()
-async def test_a_pod_that_nobody_explains_is_noticed(bed: Bed) -> None:
+async def test_a_pod_without_an_explanation_is_noticed(bed: Bed) -> None:
     bed.create("lost", {"nvidia.com/gpu": 1}, scheduler="nobody")
     with pytest.raises(AssertionError, match="default/lost on no node"):
         everybody_runs_or_is_told_why(bed.store)

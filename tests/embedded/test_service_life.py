@@ -25,7 +25,7 @@ SLOW = replace(EmbeddedService.QUICK, bind_timeout=100.0)
 
 
 @embedded({"dgx1-v100": 1}, kube=SLOW)
-async def test_a_service_that_is_told_to_stop_twice_does_not_wait_for_binds(bed: Bed) -> None:
+async def test_a_service_that_is_stopped_twice_does_not_wait_for_binds(bed: Bed) -> None:
     bed.cluster.api.faults.add(Fault("hang", on="POST", path="/binding$", times=0))
     bed.create("train", {"nvidia.com/gpu": 2})
     await bed.until(lambda: any(fault["done"] for fault in bed.cluster.api.faults.to_list()), "a bind is under way")

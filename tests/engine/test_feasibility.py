@@ -191,7 +191,7 @@ def everything_wrong() -> tuple[Reason, ...]:
     return all_unfit(demand, view, ROOM, load, lambda: [("ns", {})])
 
 
-def test_everything_that_stops_a_pod_is_told_in_one_order() -> None:
+def test_obstacles_of_a_pod_are_listed_in_one_order() -> None:
     order = ["unschedulable", "not ready", "selector", "affinity", "taint", "taint", "ports"]
     order += ["cpu", "memory", "ephemeral", "pods", "apart", "apart", "together"]
     assert [reason.kind for reason in everything_wrong()] == order
@@ -240,7 +240,7 @@ def test_short_texts_hold_no_numbers_or_names() -> None:
         (("ephemeral", 2048, 0, 3 << 40), "2 KiB of ephemeral storage is asked for and 0 bytes of 3 TiB is left"),
     ],
 )
-def test_amounts_are_told_as_people_write_them(reason: tuple[str, int, int, int], text: str) -> None:
+def test_amounts_are_printed_as_people_write_them(reason: tuple[str, int, int, int], text: str) -> None:
     kind, asked, left, there = reason
     assert refusal(Reason("001.filters", asked, (left, there), kind)) == text
 

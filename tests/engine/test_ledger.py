@@ -89,7 +89,7 @@ def test_what_it_does_not_list_is_an_error_and_changes_nothing(state: State | No
 
 @pytest.mark.parametrize("state", [None, "PLANNED"])
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_the_end_of_a_bind_that_nobody_waits_for_is_old_news(state: State | None, outcome: Outcome) -> None:
+def test_the_outcome_of_a_settled_bind_is_ignored(state: State | None, outcome: Outcome) -> None:
     ledger = ledger_in(state)
     before = list(ledger.entries())
     assert not ledger.outcome("a", 1, outcome)
@@ -175,7 +175,7 @@ def test_devices_of_one_name_on_two_nodes_are_two_devices() -> None:
     assert len(ledger.on("n")) == len(ledger.on("m")) == 1
 
 
-def test_a_record_that_the_agent_contradicts_keeps_nobody_off_a_device() -> None:
+def test_a_record_that_the_agent_contradicts_reserves_no_device() -> None:
     ledger = Ledger()
     ledger.seen(entry("a", "d0"), leaving=False)
     ledger.promise(entry("b", "d0"), told={"a"})

@@ -76,13 +76,13 @@ def test_a_share_moves_to_the_device_that_the_agent_saw() -> None:
     assert usage.used == {"u1": Use(4, 20, namespaces=frozenset({"of-a"}))}
 
 
-def test_what_no_record_and_no_agent_tells_is_counted() -> None:
+def test_pods_without_a_record_or_an_agent_report_are_counted() -> None:
     usage = usage_of(stock(), [untold("a", devices=2), untold("b", share=4, core=30)])
     assert usage.used == {}
     assert (usage.unattributed, usage.unattributed_share, usage.unattributed_core) == (2, 4, 30)
 
 
-def test_what_the_agent_tells_of_a_pod_without_a_record_is_no_longer_only_counted() -> None:
+def test_a_pod_without_a_record_is_attributed_once_the_agent_reports_it() -> None:
     usage = usage_of(stock(a=("u0",), b=("u2",)), [untold("a", devices=2), untold("b", share=4)])
     assert usage.used["u2"] == Use(4, namespaces=frozenset({"of-b"}))
     assert usage.used["u0"] == whole("a")
@@ -100,7 +100,7 @@ def test_bytes_of_an_untold_share_are_counted_in_the_devices_own_unit() -> None:
     assert seen.used == {"u0": Use(11, 5, namespaces=frozenset({"of-a"}))}
 
 
-def test_bytes_that_nobody_can_count_take_a_whole_device() -> None:
+def test_a_request_in_bytes_takes_a_whole_device_where_bytes_are_unknown() -> None:
     counted = usage_of(stock(), [untold("a", share=101, core=5, in_bytes=True)])
     assert (counted.unattributed, counted.unattributed_share) == (1, 0)
     seen = usage_of(stock(a=("u0",)), [untold("a", share=101, core=5, in_bytes=True)])
@@ -186,7 +186,7 @@ def test_a_node_that_was_switched_hands_out_nothing_until_the_old_grants_are_gon
     assert usage_of(stock("whole"), [entry("b", "u1")]).mode == "whole"
 
 
-def test_devices_that_do_not_work_count_as_taken_where_it_is_not_told_which() -> None:
+def test_unidentified_unhealthy_devices_count_as_allocated() -> None:
     sick = NodeInventory("n", DEVICES, sick=2)
     assert node_of(sick, usage_of(sick, [untold("a", devices=1)])).unattributed == 3
 

@@ -32,7 +32,7 @@ def why(policy: str, wish: Ask, where: Node, devices: tuple[str, ...] = ()) -> C
 MEASURED = Topology(tuple(f"#{index}" for index in range(8)), bandwidth=M1)
 
 
-def test_a_near_tie_is_told_with_what_it_would_have_left() -> None:
+def test_a_near_tie_is_explained_with_what_it_would_leave() -> None:
     found = why("bandwidth", ask(2), node(topology=MEASURED))
     assert (found.devices, found.worth) == ((0, 3), "slowest pair 96.25 GB/s")
     assert found.because == (
@@ -41,7 +41,7 @@ def test_a_near_tie_is_told_with_what_it_would_have_left() -> None:
     assert found.lost.startswith("equal within 5%")
 
 
-def test_a_slower_set_that_a_pod_has_is_told_beside_what_would_be_chosen_now() -> None:
+def test_a_slower_set_that_a_pod_has_is_reported_beside_what_would_be_chosen_now() -> None:
     found = why("bandwidth", ask(2), node(topology=MEASURED), ("d0", "d5"))
     assert (found.devices, found.now) == ((0, 5), (0, 3))
     assert found.lost == "its slowest pair has 15.52 GB/s instead of 96.25 GB/s"
@@ -54,7 +54,7 @@ def test_links_that_were_inferred_are_called_so() -> None:
 
 
 @pytest.mark.parametrize("policy", ["link-affinity", "bandwidth"])
-def test_a_node_that_tells_no_links_gives_its_lowest_devices(policy: str) -> None:
+def test_a_node_without_link_data_gives_its_lowest_devices(policy: str) -> None:
     found = why(policy, ask(2), node(free=(2, 5, 7)))
     assert (found.devices, found.because) == (
         (2, 5),
@@ -74,14 +74,14 @@ def test_the_second_best_of_very_many_sets_is_not_looked_for() -> None:
     assert (found.other, found.lost) == ((), "too many other sets to determine the second best")
 
 
-def test_a_ring_is_told_with_its_idle_devices_and_the_order_of_groups() -> None:
+def test_a_ring_is_reported_with_its_idle_devices_and_the_order_of_groups() -> None:
     found = why("ring-affinity", ask(2), node(free=(0, 1, 4, 5, 6), profile="ascend-910"))
     assert (found.devices, found.worth) == ((0, 1), "in ring 0, which has 2 idle")
     assert found.because == "for 2 a ring with 2 idle is best, then with 4, 3; this is group A"
     assert (found.other, found.lost) == ((4, 5), "ring 1 has 3 idle, which is group C")
 
 
-def test_whole_rings_and_loose_devices_are_told_in_their_own_words() -> None:
+def test_complete_rings_and_single_devices_have_their_own_explanations() -> None:
     whole = why("ring-affinity", ask(8), node(profile="ascend-910"))
     assert whole.worth == "in ring 0, which has 4 idle and ring 1, which has 4 idle"
     assert whole.because == "so many must lie where nothing else is taken"
@@ -92,7 +92,7 @@ def test_a_ring_that_would_not_be_taken_now_says_which_would() -> None:
     assert why("ring-affinity", ask(1), node(free=(0, 1, 4), profile="ascend-910"), ("d0",)).now == (4,)
 
 
-def test_the_tightest_device_is_told_with_its_room() -> None:
+def test_the_tightest_device_is_reported_with_its_room() -> None:
     found = why("memory-share", share_ask(8138), share_node(16276, (12207, 8138, 4069, 16276)))
     assert (found.devices, found.worth) == ((1,), "8138 left before it, 0 after it")
     assert found.because == "of the devices that fit the one with the least room"

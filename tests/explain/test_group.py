@@ -102,7 +102,7 @@ def test_members_behind_gates_are_counted() -> None:
     ]
 
 
-def test_a_plan_is_told_node_by_node_and_level_by_level_with_what_came_second() -> None:
+def test_a_plan_is_printed_by_node_and_level_with_the_runner_up() -> None:
     broker = cluster(a="dgx1-v100-measured", b="dgx1-v100-measured", c="dgx1-v100-measured")
     for name, node in (("x", "b"), ("y", "c")):
         bound(broker, pod(name, 4), node)
@@ -165,7 +165,7 @@ def test_pods_that_have_to_end_together_are_all_named() -> None:
     assert f"it fits when pods {ends}" in told
 
 
-def test_a_group_that_can_never_fit_is_told_so_at_once() -> None:
+def test_a_group_that_can_never_fit_is_refused_at_once() -> None:
     broker = cluster(a="dgx1-v100", b="dgx1-v100")
     bound(broker, pod("solo", 1), "a")
     broker.observe(group("g", 8, 3, minimum=3), 0.0)
@@ -279,7 +279,7 @@ def test_gangs_that_start_together_are_planned_as_one() -> None:
     assert "placed: 2 members" in told
 
 
-def test_what_is_wrong_with_the_words_of_members_is_told_once() -> None:
+def test_invalid_keys_of_members_are_reported_once() -> None:
     broker = cluster(a="dgx1-v100")
     pods = group("g", 2, 3, minimum=2)
     broker.observe(pods, 0.0)
@@ -335,5 +335,5 @@ def test_asking_why_changes_nothing() -> None:
     assert (broker.snapshot(0.0), state_of(broker).groups.first_seen) == (before, first)
 
 
-def test_nobody_knows_a_group_that_is_not_there() -> None:
+def test_an_unknown_group_has_no_explanation() -> None:
     assert explain_group(cluster(a="dgx1-v100"), "team/none", 0.0) is None

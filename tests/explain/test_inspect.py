@@ -38,7 +38,7 @@ def inspected(runner: Runner, name: str = "a") -> NodeInspection:
     return found
 
 
-def test_a_shared_node_tells_totals_and_amounts_by_device_and_pod() -> None:
+def test_a_shared_node_reports_totals_and_amounts_by_device_and_pod() -> None:
     found = inspected(shared("a", pod("binpack-1", MEMORY, 1), pod("large", MEMORY, 22)))
     assert (found.name, found.mode, found.unit) == ("a", "share", "GiB")
     assert (found.memory, found.taken, found.idle) == (88, 23, 2)
@@ -69,7 +69,7 @@ def test_a_pod_that_was_promised_and_not_seen_bound_is_marked() -> None:
     ]
 
 
-def test_a_bound_pod_of_which_nobody_tells_the_card_is_apart_and_counts() -> None:
+def test_a_bound_pod_on_an_unknown_card_is_listed_separately_and_counted() -> None:
     runner = shared()
     runner.show(pod("wild", MEMORY, 5, node="a", phase="Running"))
     found = inspected(runner)
@@ -77,7 +77,7 @@ def test_a_bound_pod_of_which_nobody_tells_the_card_is_apart_and_counts() -> Non
     assert (found.taken, [device.share for device in found.devices]) == (5, [0, 0, 0, 0])
 
 
-def test_whole_devices_are_told_as_whole_with_model_and_health() -> None:
+def test_whole_devices_are_reported_as_whole_with_model_and_health() -> None:
     runner = Runner(Broker())
     runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(7,)))
     runner.place(pod("train", GPU, 2))
@@ -101,7 +101,7 @@ def test_a_switch_of_mode_is_no_debt_of_the_pods_that_are_there() -> None:
     assert [held.name for held in found.devices[0].pods] == ["serve"]
 
 
-def test_all_nodes_with_devices_are_told_by_name_and_others_only_when_asked_for() -> None:
+def test_nodes_with_devices_are_listed_by_name_and_others_on_request() -> None:
     runner = shared("z")
     runner.show(*fleet_node(profile("dgx-a100"), "b"), NodeView("plain"))
     assert [found.name for found in inspect_nodes(runner.broker, None, 0.0)] == ["b", "z"]

@@ -64,7 +64,7 @@ def test_reasons_are_gathered_with_the_nearest_node_first_by_what_may_pass() -> 
     assert (second.nodes, second.short, second.final) == (4, "the node takes no new pods", True)
 
 
-def test_nodes_that_have_no_such_devices_are_told_of_last_however_many_they_are() -> None:
+def test_nodes_without_such_devices_are_listed_last() -> None:
     none = {name: (Reason("002.inventory", asked="nvidia.com/gpu"), True) for name in "abcd"}
     cordoned = {"e": (Reason("001.filters", kind="unschedulable"), True)}
     found = summarise({**none, **cordoned}, lambda _, reason: reason)
@@ -80,7 +80,7 @@ def test_how_near_a_node_is_follows_from_what_is_short() -> None:
     assert nearness(Reason("001.filters", kind="taint")) == 0
 
 
-def test_what_a_node_lacks_is_told_as_what_is_missing() -> None:
+def test_resources_that_a_node_lacks_are_reported_as_missing() -> None:
     assert shortage(Reason("001.filters", 6000, (2500, 16000), "cpu")) == "lacks 3.5 cpu"
     assert shortage(Reason("001.filters", 8 << 30, (512 << 20, 64 << 30), "memory")) == "lacks 7.5 GiB of memory"
     assert shortage(Reason("001.filters", 1, (0, 110), "pods")) == "has all the 110 pods it takes"

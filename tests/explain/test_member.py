@@ -42,7 +42,7 @@ def lines(broker: Broker, uid: str, *, plan: bool = True) -> list[str]:
     return explanation_lines(told)
 
 
-def test_a_member_reads_what_its_group_lacks_and_where_all_of_it_is_told() -> None:
+def test_the_refusal_of_a_member_has_the_shortage_of_its_group_and_where_to_read_more() -> None:
     assert lines(cluster(*pair(), solo="n0"), "uid-a") == TOLD
 
 
@@ -53,7 +53,7 @@ def test_a_member_that_was_refused_reads_the_same() -> None:
     assert lines(broker, "uid-a") == TOLD
 
 
-def test_a_member_that_nobody_has_seen_reads_so() -> None:
+def test_the_explanation_of_an_unobserved_member_says_so() -> None:
     pods = pair()
     broker = cluster()
     assert broker.filter(pods[0], NODES, 0.0).nodes == []

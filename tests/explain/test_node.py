@@ -47,7 +47,7 @@ def lines(runner: Runner) -> list[str]:
     return explanation_lines(explained(runner))
 
 
-def test_a_node_tells_its_devices_who_has_them_and_its_largest_set() -> None:
+def test_a_node_reports_its_devices_who_has_them_and_its_largest_set() -> None:
     runner = one_node("dgx1-v100", pod("train", GPU, 2), pod("other", GPU, 4))
     assert lines(runner) == [
         "node a: 8 devices (Tesla V100-SXM2-16GB), 2 idle; it hands out whole devices, as the node tells",
@@ -67,7 +67,7 @@ def test_rings_limit_what_a_node_could_still_take() -> None:
     assert lines(runner)[-1] == "it can take an ask for 1 device now"
 
 
-def test_a_shared_node_tells_what_is_left_and_for_whom() -> None:
+def test_a_shared_node_reports_what_is_left_and_for_whom() -> None:
     runner = one_node("p40-share", pod("serve", MEMORY, 20), pod("small", MEMORY, 1))
     assert lines(runner) == [
         "node a: 4 devices (Tesla P40), 3 idle; it hands out memory of devices, as the node tells",
@@ -85,7 +85,7 @@ def test_room_on_a_shared_device_is_for_its_namespace_unless_set_otherwise(withi
     assert lines(runner)[-1] == f"the largest room is 10 GiB, on device 0{whose}"
 
 
-def test_a_percent_node_tells_both_dimensions() -> None:
+def test_a_percent_node_reports_both_dimensions() -> None:
     runner = one_node("dgx-a100", pod("half", "koordinator.sh/gpu", 50), mode="percent")
     assert "device 0: 50 of 100 % taken: pod team/half 50 % of the memory and 50 % of the compute" in lines(runner)
     assert lines(runner)[-1] == "the largest room is 100 %, on device 1"
@@ -100,7 +100,7 @@ def test_the_first_pod_decides_how_a_node_hands_out_devices_where_nothing_else_d
     assert lines(runner)[-1] == "it can take no ask for whole devices now"
 
 
-def test_idle_devices_behind_a_full_cpu_are_told() -> None:
+def test_idle_devices_behind_a_full_cpu_are_reported() -> None:
     runner = one_node("dgx-a100")
     web = PodView("team", "web", "web", (ContainerView("main", limits={"cpu": "255500m"}),), node="a", phase="Running")
     runner.show(web)
@@ -110,7 +110,7 @@ def test_idle_devices_behind_a_full_cpu_are_told() -> None:
     )
 
 
-def test_a_cordoned_node_tells_why_its_idle_devices_are_out_of_reach() -> None:
+def test_a_cordoned_node_explains_why_its_idle_devices_are_unavailable() -> None:
     runner = one_node("dgx-a100")
     runner.show(replace(runner.broker.nodes["a"], unschedulable=True))
     assert lines(runner)[-1].endswith("could go there: the node is cordoned")
@@ -128,7 +128,7 @@ def test_promised_and_leaving_pods_are_marked() -> None:
     ]
 
 
-def test_pods_without_a_record_and_devices_that_do_not_work_are_told() -> None:
+def test_pods_without_a_record_and_unhealthy_devices_are_shown() -> None:
     runner = Runner(Broker())
     runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(5,)))
     runner.show(replace(pod("wild", GPU, 2), node="a", phase="Running"))
@@ -155,7 +155,7 @@ def test_records_that_disagree_stand_at_the_end() -> None:
     )
 
 
-def test_what_is_wrong_with_a_nodes_own_words_is_told() -> None:
+def test_invalid_keys_of_a_node_are_reported() -> None:
     runner = Runner(Broker())
     runner.show(NodeView("a", capacity={GPU: "many"}))
     (none, problem) = lines(runner)

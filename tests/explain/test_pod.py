@@ -51,7 +51,7 @@ def test_a_pod_that_ended_holds_nothing() -> None:
     assert lines(runner, "train") == ["pod team/train has ended and holds nothing"]
 
 
-def test_a_bind_of_which_nobody_knows_how_it_ended_says_so() -> None:
+def test_a_bind_of_unknown_outcome_says_so() -> None:
     runner = Runner(Broker())
     runner.show(*fleet_node(profile("dgx1-v100"), "a", inventory=False))
     runner.place(pod("train", GPU, 8), "unknown")
@@ -69,7 +69,7 @@ def test_a_bind_of_which_nobody_knows_how_it_ended_says_so() -> None:
     ]
 
 
-def test_a_pod_without_a_record_reads_that_nobody_tells() -> None:
+def test_the_explanation_of_a_pod_without_a_record_says_so() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("wild", GPU, 2, node="a", phase="Running"))
     assert lines(runner, "wild") == [
@@ -78,7 +78,7 @@ def test_a_pod_without_a_record_reads_that_nobody_tells() -> None:
     ]
 
 
-def test_devices_that_a_plan_keeps_are_told_before_the_bind() -> None:
+def test_devices_reserved_by_a_plan_are_shown_before_the_bind() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("member", GPU, 2))
     offer = Offer("a", (Part("main", ("nvidia-a-4", "nvidia-a-5")),))
@@ -90,7 +90,7 @@ def test_devices_that_a_plan_keeps_are_told_before_the_bind() -> None:
     assert "{4,5}: slowest pair 576 GB/s (typical for its link kind)" in told
 
 
-def test_records_that_disagree_are_told_to_the_pods_that_they_concern() -> None:
+def test_records_that_disagree_are_reported_to_the_pods_that_they_concern() -> None:
     runner = placed(cluster(a="dgx-a100"), pod("train", GPU, 1), pod("other", GPU, 1))
     view = runner.pod("train")
     assert view is not None
@@ -131,7 +131,7 @@ def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
     )
 
 
-def test_devices_are_told_by_container() -> None:
+def test_devices_are_reported_by_container() -> None:
     containers = tuple(ContainerView(name, limits={GPU: "1"}) for name in ("left", "right"))
     runner = placed(cluster(a="dgx-a100"), replace(pod("pair"), containers=containers))
     assert lines(runner, "pair")[0] == (
@@ -146,7 +146,7 @@ def test_the_terms_of_a_score_have_names() -> None:
     assert terms == {"known": (1, True), "links": (230, True), "packing": (-6, False)}
 
 
-def test_a_pod_whose_device_died_is_told_that_others_could_take_it_now() -> None:
+def test_a_pod_whose_device_failed_is_explained_with_the_devices_that_fit_now() -> None:
     box = FakeNode("a", count=4)
     broker = broker_of(box, FakeNode("b", count=4))
     place(broker, device_pod("p", 2), "a")

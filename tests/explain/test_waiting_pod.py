@@ -55,7 +55,7 @@ def two_rings_with_one_idle_each() -> Runner:
     return runner
 
 
-def test_two_rings_with_one_idle_each_are_told_with_their_numbers_and_who_must_end() -> None:
+def test_two_rings_with_one_idle_device_each_are_named_with_the_pods_that_must_finish() -> None:
     runner = two_rings_with_one_idle_each()
     assert refused(runner, pod("train", NPU, 2)) == [
         "pod team/train waits for 2 devices (huawei.com/Ascend910)",
@@ -78,7 +78,7 @@ def test_a_leaving_pod_is_what_others_wait_for_first() -> None:
     ]
 
 
-def test_figure_2_is_told_card_by_card() -> None:
+def test_figure_2_is_reported_card_by_card() -> None:
     runner = sharing(n1=(0, 4069), n2=(4069, 4069), n3=(8138, 0))
     view = pod("serve", MEMORY, 8138)
     runner.show(view)
@@ -115,7 +115,7 @@ def test_idle_devices_behind_full_cpus_are_explained() -> None:
     ]
 
 
-def test_a_cordoned_node_is_told_apart_from_what_passes() -> None:
+def test_a_cordoned_node_is_distinguished_from_transient_refusals() -> None:
     runner = cluster(busy="dgx-a100", idle="dgx-a100", other="mi300")
     placed(runner, replace(pod("old", GPU, 8), node_selector={"kubernetes.io/hostname": "busy"}))
     view = runner.broker.nodes["idle"]
@@ -199,7 +199,7 @@ def test_idle_devices_that_are_handed_out_in_another_way_are_named() -> None:
     ]
 
 
-def test_the_most_compute_left_is_told_where_compute_is_short() -> None:
+def test_the_most_compute_left_is_reported_where_compute_is_short() -> None:
     runner = Runner(Broker())
     runner.show(*fleet_node(profile("dgx-a100"), "a", mode="percent"))
     limits = {"koordinator.sh/gpu-core": "90", "koordinator.sh/gpu-memory-ratio": "10"}
@@ -224,7 +224,7 @@ def test_a_pod_that_makes_no_sense_reads_what_is_wrong_with_it() -> None:
     ]
 
 
-def test_a_pod_that_fits_reads_where_it_would_go_and_that_nobody_asked() -> None:
+def test_the_explanation_of_a_feasible_pod_has_its_node_and_that_no_scheduler_called() -> None:
     runner = cluster(b="v100-pcie", a="dgx1-v100")
     runner.show(pod("train", GPU, 1, gates=("example.com/quota",)))
     assert lines(runner, "train") == [

@@ -135,7 +135,7 @@ def test_a_server_that_never_finishes_its_greeting_was_sent_nothing() -> None:
         run_idle(scenario())
 
 
-def test_what_is_no_http_is_told() -> None:
+def test_bytes_that_are_not_http_are_reported() -> None:
     async def scenario() -> None:
         async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
@@ -186,6 +186,6 @@ def test_a_proxy_is_asked_for_a_way_through() -> None:
     assert tunnelled(200) == 200
 
 
-def test_a_proxy_that_refuses_is_told() -> None:
+def test_a_proxy_that_refuses_is_reported() -> None:
     with pytest.raises(NotSentError, match=r"can't be reached through 127.0.0.1: the proxy answers 407"):
         tunnelled(407)

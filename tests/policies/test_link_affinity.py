@@ -34,7 +34,7 @@ def test_nodes_are_ordered_by_the_set_they_would_give() -> None:
 
 
 @pytest.mark.rule("000.unknown")
-def test_a_node_that_tells_nothing_is_feasible_and_comes_last() -> None:
+def test_a_node_without_link_data_is_feasible_and_comes_last() -> None:
     offer = offered(2)
     assert offer.devices == ("d0", "d1")
     assert offer.notes == ("too little is known of the links",)

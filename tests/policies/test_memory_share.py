@@ -144,7 +144,7 @@ def test_more_bytes_than_any_device_has_are_refused_for_good() -> None:
 
 
 @pytest.mark.rule("004.one-card")
-def test_a_device_that_does_not_tell_its_bytes_serves_no_ask_for_bytes() -> None:
+def test_a_device_that_does_not_report_its_bytes_serves_no_ask_for_bytes() -> None:
     refused = POLICY.pick(in_bytes(8), sized([0, 0], [100, 100]))
     assert refused == Reject("n", Reason("004.one-card", asked=8, kind="bytes unknown"), final=True)
     assert refusal(refused.reason).startswith("8 bytes of a device are asked for")

@@ -88,7 +88,7 @@ def test_what_is_printed_is_read(style: str, data: st.DataObject) -> None:
 @every_style
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
-def test_a_text_without_its_end_never_tells_a_wrong_cell(style: str, data: st.DataObject) -> None:
+def test_a_text_without_its_end_never_reports_a_wrong_cell(style: str, data: st.DataObject) -> None:
     machine = data.draw(machines(style))
     text = STYLES[style][3](machine)
     for end in range(data.draw(st.integers(0, STEP)), len(text), STEP):
@@ -98,7 +98,7 @@ def test_a_text_without_its_end_never_tells_a_wrong_cell(style: str, data: st.Da
 @every_style
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
-def test_a_text_without_its_beginning_never_tells_a_wrong_cell(style: str, data: st.DataObject) -> None:
+def test_a_text_without_its_beginning_never_reports_a_wrong_cell(style: str, data: st.DataObject) -> None:
     machine = data.draw(machines(style))
     text = STYLES[style][3](machine)
     for start in range(data.draw(st.integers(0, STEP)), len(text), STEP):
@@ -108,7 +108,7 @@ def test_a_text_without_its_beginning_never_tells_a_wrong_cell(style: str, data:
 @every_style
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
-def test_lines_cut_at_the_width_of_a_terminal_never_tell_a_wrong_cell(style: str, data: st.DataObject) -> None:
+def test_lines_cut_at_the_width_of_a_terminal_never_report_a_wrong_cell(style: str, data: st.DataObject) -> None:
     machine = data.draw(machines(style))
     text = STYLES[style][3](machine)
     for width in range(data.draw(st.integers(1, STEP)), max(map(len, text.splitlines())), STEP):
@@ -118,7 +118,7 @@ def test_lines_cut_at_the_width_of_a_terminal_never_tell_a_wrong_cell(style: str
 @every_style
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
-def test_reading_what_was_read_tells_the_same(style: str, data: st.DataObject) -> None:
+def test_reading_a_written_topology_gives_the_same(style: str, data: st.DataObject) -> None:
     text = STYLES[style][3](data.draw(machines(style)))
     first = parsed(style, text)
     assert parsed(style, STYLES[style][3](machine_of(first))) == first

@@ -74,32 +74,32 @@ def refused_as_too_deep(verb: str, body: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("deep", DEEP, ids=["lists", "without-end", "objects"])
-def test_what_is_nested_without_end_is_told_so_even_where_nobody_reads_it(verb: str, deep: str) -> None:
+def test_endless_nesting_is_reported_in_ignored_fields_too(verb: str, deep: str) -> None:
     refused_as_too_deep(verb, f'{{"X": {deep}, {json.dumps(GOOD[verb])[1:]}')
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 @pytest.mark.parametrize("deep", DEEP, ids=["lists", "without-end", "objects"])
-def test_nodes_that_are_nested_without_end_are_told_so(verb: str, deep: str) -> None:
+def test_endlessly_nested_nodes_are_reported(verb: str, deep: str) -> None:
     node = f'{{"metadata": {{"name": "a"}}, "spec": {deep}}}'
     refused_as_too_deep(verb, f'{{"Pod": {json.dumps(POD)}, "Nodes": {{"items": [{node}]}}}}')
 
 
-def test_ten_megabytes_of_names_that_nobody_knows_are_all_refused() -> None:
+def test_ten_megabytes_of_unknown_names_are_all_refused() -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post("/filter", {"Pod": POD, "NodeNames": NAMES})
     assert reply.json["NodeNames"] == []
     assert len(reply.json["FailedNodes"]) == len(NAMES)
 
 
-def test_ten_megabytes_of_names_that_nobody_knows_all_have_the_lowest_rank() -> None:
+def test_ten_megabytes_of_unknown_names_all_have_the_lowest_rank() -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post("/prioritize", {"Pod": POD, "NodeNames": NAMES})
     assert [entry["Host"] for entry in reply.json] == NAMES
     assert {entry["Score"] for entry in reply.json} == {0}
 
 
-def test_ten_megabytes_of_victims_on_nodes_that_nobody_knows_help_nobody() -> None:
+def test_ten_megabytes_of_victims_on_unknown_nodes_help_no_pod() -> None:
     victims = {name: {"Pods": [{"UID": f"uid-{name}"}]} for name in NAMES}
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post("/preempt", {"Pod": POD, "NodeNameToMetaVictims": victims})
@@ -133,7 +133,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
         assert b" 413 " in wire.recv(1000)
 
 
-def test_a_slow_client_keeps_nobody_waiting() -> None:
+def test_a_slow_client_delays_no_other_client() -> None:
     with Served(broker_of(FakeNode("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
         wire.sendall(
             b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
@@ -160,13 +160,13 @@ def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
     assert (answer.status_code, answer.body) == (408, b"the body did not arrive within 0.01 s\n")
 
 
-def test_a_body_that_does_not_tell_its_length_is_not_read_without_end() -> None:
+def test_a_body_without_a_length_is_not_read_without_limit() -> None:
     answer = trickled(*[bytes(1 << 20)] * 65)
     assert (answer.status_code, answer.body) == (413, b"the body has more than the 67108864 bytes that are read\n")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_bytes_that_are_no_text_are_told_so(verb: str) -> None:
+def test_bytes_that_are_not_text_are_refused(verb: str) -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.call("POST", f"/{verb}", json.dumps(GOOD[verb]).encode().replace(b'"a"', b'"\xff"'))
     assert clear(verb, reply)
@@ -175,7 +175,7 @@ def test_bytes_that_are_no_text_are_told_so(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 @pytest.mark.parametrize("nodes", [{}, {"NodeNames": None, "Nodes": None}])
-def test_a_call_that_names_no_nodes_in_any_way_is_told_so(verb: str, nodes: dict[str, None]) -> None:
+def test_a_call_without_nodes_is_refused_with_the_reason(verb: str, nodes: dict[str, None]) -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post(f"/{verb}", {"Pod": POD, **nodes})
     assert clear(verb, reply)

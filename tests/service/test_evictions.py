@@ -48,6 +48,6 @@ def test_a_replica_that_leads_carries_evictions_out() -> None:
     assert (broker.given_up, performer.effects) == ([], [EVICT])
 
 
-def test_a_replica_that_does_not_lead_evicts_nobody_and_remembers_that() -> None:
+def test_a_replica_that_does_not_lead_evicts_no_pod_and_remembers_that() -> None:
     broker, performer = observed(leads=False)
     assert (broker.given_up, performer.effects) == (["u-a"], [])

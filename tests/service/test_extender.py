@@ -78,7 +78,7 @@ def test_a_call_with_whole_nodes_gets_whole_nodes_back_and_leaves_nothing_behind
     assert reply["Nodes"] == {"items": [{"metadata": {"name": "a"}, "x": 1}]}
 
 
-def test_a_bind_that_is_refused_tells_the_user_why_and_frees_the_devices() -> None:
+def test_a_refused_bind_returns_the_reason_and_frees_the_devices() -> None:
     recorder = Recorder([BindResult("refused", 'pods "p" is being deleted')])
     with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", filter_call("p", 2, ["a"]))
@@ -113,7 +113,7 @@ def test_a_bind_that_breaks_off_is_taken_for_unknown_and_settled() -> None:
         assert 'outcome="written"} 1.0' in served.get("/metrics").text
 
 
-def test_a_bind_asked_for_again_is_a_conflict_where_somebody_else_gave_the_devices_away() -> None:
+def test_a_repeated_bind_conflicts_if_another_scheduler_allocated_the_devices() -> None:
     async def show(served: Served, pod: PodView) -> None:
         served.service.observe([pod])
 
@@ -157,7 +157,7 @@ def test_of_two_binds_of_one_pod_at_once_the_one_that_is_written_counts(ends: tu
 @pytest.mark.parametrize(
     ("gone", "said"), [(NodeGone("a"), "node a is not known"), (PodDeleted("uid-p"), "uid-p is gone")]
 )
-def test_whoever_is_deleted_between_filter_and_bind_is_promised_nothing(gone: WatchEvent, said: str) -> None:
+def test_a_pod_deleted_between_filter_and_bind_gets_no_devices(gone: WatchEvent, said: str) -> None:
     async def lose(served: Served) -> None:
         served.service.observe([device_pod("p", 2)])
         served.service.observe([gone])
@@ -188,7 +188,7 @@ def test_preemption_keeps_the_nodes_where_the_victims_devices_would_do() -> None
 
 
 @pytest.mark.rule("004.routes")
-def test_inspect_tells_what_gpushares_extender_tells() -> None:
+def test_inspect_reports_what_gpushares_extender_reports() -> None:
     broker = broker_of(SHARED, FakeNode("whole"))
     place(broker, device_pod("p", 6, MEMORY), "shared")
     with Served(broker) as served:
@@ -204,7 +204,7 @@ def test_inspect_tells_what_gpushares_extender_tells() -> None:
     assert unknown == {"nodes": [], "error": "node 'nowhere' is not known, or has no devices"}
 
 
-def test_whoever_does_not_lead_answers_nothing_and_binds_nothing() -> None:
+def test_a_replica_that_does_not_lead_answers_and_binds_nothing() -> None:
     with Served(broker_of(FakeNode("a")), leads=lambda: False) as served:
         refused = served.post("/filter", filter_call("p", 1, ["a"]))
         bound = served.post("/bind", bind_call("p", "a"))

@@ -34,7 +34,7 @@ class Stumbling(Broker):
         return ()
 
 
-def test_a_step_that_fails_is_told_and_tried_again() -> None:
+def test_a_step_that_fails_is_reported_and_tried_again() -> None:
     async def story() -> tuple[str, str]:
         service = Service(Stumbling(), Recorder(), Counting(), clock=lambda: 1.0)
         service.synced = True
@@ -50,7 +50,7 @@ def test_a_step_that_fails_is_told_and_tried_again() -> None:
     assert last == ""
 
 
-def test_a_bind_of_a_pod_that_nobody_has_seen_is_counted_apart() -> None:
+def test_a_bind_of_an_unobserved_pod_is_counted_separately() -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         body = {"PodName": "p", "PodNamespace": "default", "PodUID": "made-up", "Node": "a"}
         assert "not seen yet" in served.post("/bind", body).json["Error"]

@@ -27,30 +27,30 @@ def told(broker: Broker, *pods: PodView, now: float = LATER) -> str:
     return elsewhere.note(now)
 
 
-def test_devices_that_another_service_gives_are_told() -> None:
+def test_devices_allocated_by_another_service_are_reported() -> None:
     ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     note = told(ours, given_by(other, device_pod("a")))
     assert note.startswith("pod default/a was given devices by somebody else: run one service for a cluster")
 
 
-def test_our_own_devices_are_nothing_to_tell() -> None:
+def test_our_own_grants_are_not_reported() -> None:
     ours = broker_of(FakeNode("n"))
     assert told(ours, given_by(ours, device_pod("a"))) == ""
 
 
-def test_a_pod_that_is_known_as_bound_is_nothing_to_tell() -> None:
+def test_a_pod_known_as_bound_is_not_reported_again() -> None:
     ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     pod = given_by(other, device_pod("a"))
     ours.observe([pod], 1.0)
     assert told(ours, pod) == ""
 
 
-def test_what_a_killed_service_had_sent_is_nothing_to_tell() -> None:
+def test_binds_of_a_killed_service_are_not_reported_as_foreign() -> None:
     ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     assert told(ours, given_by(other, device_pod("a")), now=AT_FIRST - 1.0) == ""
 
 
-def test_after_a_while_it_is_told_no_more() -> None:
+def test_the_note_about_foreign_grants_expires() -> None:
     ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     elsewhere = ForeignGrants(0.0)
     elsewhere.look(ours, [given_by(other, device_pod("a"))], LATER)

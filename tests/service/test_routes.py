@@ -78,7 +78,7 @@ def test_a_snapshot_of_the_running_service_can_be_restored() -> None:
     assert inspect_nodes(Broker.restore(snapshot), "a", 100.0) == inspect_nodes(broker, "a", 100.0)
 
 
-def test_an_explanation_is_told_for_pods_nodes_and_nobody() -> None:
+def test_explanations_cover_pods_nodes_and_unknown_objects() -> None:
     broker = broker_of(FakeNode("a"))
     broker.observe([device_pod("p", 8)], 0.0)
     with Served(broker) as served:
@@ -88,7 +88,7 @@ def test_an_explanation_is_told_for_pods_nodes_and_nobody() -> None:
         assert served.get("/debug/explain/default/nobody").status == 404
 
 
-def test_whoever_comes_through_a_proxy_needs_the_token_to_look_inside() -> None:
+def test_requests_through_a_proxy_need_the_debug_token() -> None:
     through = {"X-Forwarded-For": "10.0.0.7"}
     with Served(broker_of(FakeNode("a")), token="s3cret") as served:  # noqa: S106 - a token of this test
         refused = served.get("/debug/snapshot", through)
@@ -100,7 +100,7 @@ def test_whoever_comes_through_a_proxy_needs_the_token_to_look_inside() -> None:
 @pytest.mark.parametrize(
     "header", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP"]
 )
-def test_every_header_of_a_proxy_tells_that_the_caller_is_not_this_machine(header: str) -> None:
+def test_every_proxy_header_marks_the_caller_as_remote(header: str) -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         assert served.get("/debug/snapshot", {header: "somebody"}).status == 403
         assert served.get("/debug/snapshot", {"X-Request-Id": "somebody"}).status == 200
@@ -127,7 +127,7 @@ def test_without_a_token_only_this_machine_may_look_inside(host: str, status: in
     assert asked(debug_routes(service, ""), "/debug/snapshot", host)[0] == status
 
 
-def test_what_it_waits_for_is_not_told_a_second_time_as_a_note() -> None:
+def test_a_reason_for_not_being_ready_is_not_repeated_as_a_note() -> None:
     routes = health_routes(lambda: {"pods": "no way there"}, lambda: ["pods: no way there", "events: may not create"])
     assert asked(routes, "/readyz") == (503, "not ready: pods: no way there\nnote: events: may not create\n")
 
@@ -140,7 +140,7 @@ def test_pods_in_namespaces_that_are_called_like_routes_are_explained(namespace:
         assert f"pod {namespace}/p" in served.get(f"/debug/explain/{namespace}/p").text
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     with Served(broker_of()) as served:
         assert served.get("/version").text.strip() == __version__
 

@@ -39,14 +39,14 @@ def test_the_highest_priority_goes_first_then_the_oldest() -> None:
     assert names(found) == ["default/urgent", "default/old", "default/young"]
 
 
-def test_a_decision_tells_node_devices_policy_and_score() -> None:
+def test_a_decision_reports_node_devices_policy_and_score() -> None:
     (found,) = replay(snapshot(pod("a")))
     assert (found.node, found.policy, found.devices[0].indices) == ("n1", "link-affinity", (0, 3))
     assert found.score["links"] == 230
     assert found.reasons == {}
 
 
-def test_a_pod_that_waits_tells_why_and_on_how_many_nodes() -> None:
+def test_a_pending_pod_is_listed_with_its_reason_and_number_of_nodes() -> None:
     first, second = replay(snapshot(pod("a", 8), pod("b", 1, created=1.0)))
     assert first.node == "n1"
     assert (second.node, second.reasons) == ("", {"the node has no such devices": 1, "too few devices are free": 1})

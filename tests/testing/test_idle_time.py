@@ -13,7 +13,7 @@ from support.environment import reserve
 from support.fakes.scripted_api import Reply, run_idle
 
 
-def test_a_machine_that_stops_for_a_moment_makes_nobody_late() -> None:
+def test_a_machine_that_pauses_causes_no_timeout() -> None:
     async def story() -> bytes:
         async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             time.sleep(0.05)  # noqa: ASYNC251 - all stand still
@@ -30,7 +30,7 @@ def test_a_machine_that_stops_for_a_moment_makes_nobody_late() -> None:
     assert run_idle(story()) == b"here"
 
 
-def test_who_waits_in_vain_is_told_after_the_time_that_was_set() -> None:
+def test_a_timeout_expires_after_its_set_time() -> None:
     async def story() -> float:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
@@ -40,7 +40,7 @@ def test_who_waits_in_vain_is_told_after_the_time_that_was_set() -> None:
     assert run_idle(story()) == pytest.approx(0.01, abs=0.002)
 
 
-def test_those_who_never_rest_are_told_too() -> None:
+def test_timeouts_of_a_busy_loop_expire_too() -> None:
     async def story() -> None:
         async with asyncio.timeout(0.01):
             while True:  # noqa: ASYNC110 - who never rests is the claim

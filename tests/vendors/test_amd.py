@@ -37,13 +37,13 @@ def test_links_are_read_by_name_and_numa_nodes_are_facts() -> None:
     assert read_rocm_smi(text.replace("GPU[0]", "GPU 0").replace("GPU[1]", "GPU 1")) == reading
 
 
-def test_weight_tells_near_pcie_paths_from_far_ones() -> None:
+def test_weight_distinguishes_near_from_far_pcie_paths() -> None:
     weight = cells("0 32 48; 32 0 64; 48 64 0")
     reading = read_rocm_smi(rocm_smi_text({"Weight": weight, "Link Type": PCIE3}))
     assert reading.links == ((SELF, NEAR, BETWEEN), (NEAR, SELF, FAR), (BETWEEN, FAR, SELF))
 
 
-def test_hops_tell_them_apart_where_weights_do_not() -> None:
+def test_hops_distinguish_paths_of_equal_weight() -> None:
     tables_ = {"Weight": cells("0 32 32; 32 0 32; 32 32 0"), "Hops": cells("0 2 3; 2 0 3; 3 3 0"), "Link Type": PCIE3}
     assert read_rocm_smi(rocm_smi_text(tables_)).links[0] == (SELF, NEAR, FAR)
 

@@ -106,7 +106,7 @@ def test_chips_of_one_card_may_share_a_bus_id() -> None:
     assert [device.bus_id for device in read(DIES).facts] == ["0000:99:00.0"] * 2
 
 
-def test_chips_without_an_id_of_their_own_are_told_apart() -> None:
+def test_chips_without_an_id_are_distinguished() -> None:
     again = "| 3  910B2 | OK | 1 2 0 / 0 |\n| 1  | 0000:5B:00.0 | 0 0 / 0 1 / 2 |\n"
     assert read(CARDS.partition("| 5 ")[0] + again).devices == ("NPU3", "NPU3-1")
 
@@ -190,7 +190,7 @@ def test_long_texts_are_read_in_linear_time(piece: str) -> None:
         assert reader.read(text).kind == reader.kind
 
 
-def test_published_texts_tell_what_the_index_says(shared: Path) -> None:
+def test_published_texts_match_the_index(shared: Path) -> None:
     folder = shared / "data/topology-text"
     known = [json.loads(line) for line in (folder / "INDEX.jsonl").read_text("utf-8").splitlines()]
     cases = [case for case in known if case["kind"] in {"npu_info", "npu_map"}]

@@ -83,7 +83,7 @@ def test_a_text_that_names_a_tool_without_a_table_says_what_to_run(text: str, sa
         parse_topology(text)
 
 
-def test_an_inventory_is_whole_and_says_that_it_tells_nothing_of_links() -> None:
+def test_an_inventory_is_complete_and_says_that_it_has_no_links() -> None:
     topology = parse_topology(LIST)
     assert (topology.devices, topology.links, topology.problems) == (("GPU0", "GPU1"), (), ())
     assert topology.warnings[0] == "nvidia-smi -L tells nothing of links between devices"

@@ -65,7 +65,7 @@ def test_a_pod_group_that_asks_for_less_wakes_its_pods() -> None:
     assert said(broker, member(0), 2.0) == set()
 
 
-def test_a_pod_group_whose_status_alone_changes_wakes_nobody() -> None:
+def test_a_pod_group_whose_status_alone_changes_wakes_no_pod() -> None:
     broker = cluster()
     broker.observe([pod_group(2), member(0)], 1.0)
     changed = ClusterObject(VOLCANO, "team/g", {"spec": {"minMember": 2}, "status": {"phase": "Pending"}})
@@ -87,7 +87,7 @@ def test_a_pod_group_that_is_gone_asks_for_nothing() -> None:
     assert said(broker, member(0), 2.0) == set()
 
 
-def test_a_pod_group_of_another_system_or_name_tells_nothing() -> None:
+def test_a_pod_group_of_another_system_or_name_is_ignored() -> None:
     broker = cluster()
     spec = {"spec": {"minMember": 5}}
     other = ClusterObject("PodGroup.scheduling.x-k8s.io", "team/g", spec), ClusterObject(VOLCANO, "team/h", spec)
@@ -109,7 +109,7 @@ def test_a_network_that_is_known_at_last_wakes_a_group_that_had_no_place_in_it()
     assert broker.filter(member(0), ["n0", "n1"], 2.0).nodes == ["n1"]
 
 
-def test_a_pod_group_that_makes_no_sense_is_told_to_its_pods() -> None:
+def test_an_invalid_pod_group_is_reported_to_its_pods() -> None:
     broker = cluster()
     broker.observe([member(0)], 1.0)
     effects = broker.observe([ClusterObject(VOLCANO, "team/g", {"spec": {"minMember": "two"}})], 1.0)

@@ -45,7 +45,7 @@ def test_two_nodes_that_claim_the_same_devices_are_two_nodes() -> None:
     assert used(broker, "n") == used(broker, "m") == {"x0", "x1"}
 
 
-def test_an_agent_that_sees_two_pods_on_one_device_is_believed_and_told_of() -> None:
+def test_an_agent_that_reports_two_pods_on_one_device_is_believed_and_the_drift_reported() -> None:
     broker = broker_of(FakeNode("n", count=3))
     pods = [place(broker, device_pod(name), "n") for name in ("a", "b")]
     broker.observe([FakeNode("n", count=3, allocations={pod.uid: ("n-d1",) for pod in pods}).inventory_object()], NOW)

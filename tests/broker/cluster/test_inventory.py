@@ -35,7 +35,7 @@ def test_every_dialect_has_its_place_in_the_order_and_its_vendor() -> None:
     assert sorted(name for vendor in VENDORS for name in vendor) == sorted(names - {"linkwise"})
 
 
-def test_a_node_that_nobody_tells_of_has_nothing() -> None:
+def test_a_node_without_any_report_has_no_devices() -> None:
     found = stock(node({"cpu": "8"}))
     assert found == type(found)("n1")
 
@@ -74,13 +74,13 @@ def test_a_device_is_known_again_by_its_id_before_its_number() -> None:
     assert [device.healthy for device in found.devices] == [True, False]
 
 
-def test_a_device_is_known_again_by_its_minor_where_both_tell_it() -> None:
+def test_devices_of_two_sources_are_matched_by_minor_number() -> None:
     told = inventory(listed(0, minor=1), listed(1, minor=0))
     found = stock(node({}), DeviceInventory=told, Device=cards(card(0, id="", health=False), card(1, id="")))
     assert [device.healthy for device in found.devices] == [True, False]
 
 
-def test_a_device_is_healthy_only_if_all_that_tell_of_it_say_so() -> None:
+def test_a_device_is_healthy_only_if_all_sources_report_it_so() -> None:
     both = stock(
         node({NVIDIA: "3"}),
         DeviceInventory=inventory(listed(0), listed(1, healthy=False), listed(2)),
@@ -154,7 +154,7 @@ def test_memory_is_counted_in_units_of_what_is_shared() -> None:
     assert (uncounted.devices[0].memory, uncounted.unit) == (0, "")
 
 
-def test_an_inventory_tells_memory_and_unit() -> None:
+def test_an_inventory_reports_memory_and_unit() -> None:
     told = inventory(listed(0, memory=81559), listed(1), mode="share", unit="MiB")
     found = stock(node({MEMORY: "158", COUNT: "2"}), DeviceInventory=told)
     assert ([device.memory for device in found.devices], found.unit) == ([81559, 0], "MiB")
@@ -176,7 +176,7 @@ def test_where_percents_are_asked_for_devices_count_percents(told: dict[str, Any
     assert (found.devices[0].memory, found.devices[0].bytes, found.unit) == (100, size, "%")
 
 
-def test_devices_that_are_counted_out_are_sick_and_nobody_knows_which() -> None:
+def test_devices_missing_from_allocatable_are_unhealthy_and_unidentified() -> None:
     assert stock(node({NVIDIA: "8"}, {NVIDIA: "6"})).sick == 2
     assert stock(node({AMD: "8"}, {AMD: "7"})).sick == 1
     lists = {f"{ASCEND}-Unhealthy": "Ascend910-3"}
@@ -208,7 +208,7 @@ def test_the_inventory_says_whether_our_agent_hands_out_the_devices(*, enforced:
     assert stock(node({}), DeviceInventory=inventory(listed(0), enforced=enforced)).enforced == enforced
 
 
-def test_facts_in_plain_words_and_the_profile_are_those_of_the_first_that_tells_them() -> None:
+def test_facts_in_plain_words_and_the_profile_are_those_of_the_first_that_reports_them() -> None:
     found = stock(
         node({ASCEND: "8"}, labels={"accelerator-type": "module", "host-arch": "arm"}),
         DeviceInventory=inventory(facts={"host-arch": "x86", "driver": "7.1"}, profile="ascend-910"),
@@ -244,7 +244,7 @@ def test_an_inventory_that_counts_otherwise_than_kubelet_is_a_problem(count: str
     assert keys(stock(node({NVIDIA: count}), DeviceInventory=told)) == ([] if right else [NVIDIA])
 
 
-def test_problems_of_all_dialects_are_told_once() -> None:
+def test_problems_of_all_dialects_are_reported_once() -> None:
     found = stock(node({NVIDIA: "x", AMD: "y"}), DeviceInventory=inventory(listed(0), mode="odd"))
     assert keys(found) == ["DeviceInventory", NVIDIA, AMD]
 

@@ -22,7 +22,7 @@ def told(broker: Broker, box: FakeNode) -> list[Event]:
     return [effect for effect in broker.observe(box.events(), NOW) if isinstance(effect, Event)]
 
 
-def test_a_device_that_stops_working_is_told_at_its_node_and_at_the_pod_that_has_it() -> None:
+def test_a_device_that_stops_working_is_reported_at_its_node_and_at_the_pod_that_has_it() -> None:
     broker = broker_of(BOX)
     place(broker, device_pod("a", 4), "n")
     at_node, at_pod = told(broker, SICK)
@@ -39,7 +39,7 @@ def test_pods_on_other_devices_of_the_node_hear_nothing() -> None:
     assert [event.name for event in gone if event.reason == "DeviceFailed"] == [""]
 
 
-def test_a_failed_device_is_told_once_and_that_it_works_again_too() -> None:
+def test_the_failure_and_the_recovery_of_a_device_are_each_reported_once() -> None:
     broker = broker_of(BOX)
     assert len(told(broker, SICK)) == 1
     assert told(broker, SICK) == []
@@ -57,7 +57,7 @@ class Poison(dict[str, object]):
         raise RuntimeError(f"no {key}, not even {default}")
 
 
-def test_a_node_that_cannot_be_worked_out_is_told_and_takes_nobody_until_it_can_be() -> None:
+def test_a_node_whose_inventory_fails_is_reported_and_gets_no_pods_until_it_is_fixed() -> None:
     broker, pod = broker_of(BOX, FakeNode("other", count=4)), device_pod("a", 1)
     (event,) = broker.observe([NodeObject("n", KIND, Poison())], NOW)
     assert isinstance(event, Event)

@@ -38,7 +38,7 @@ def test_pods_with_long_texts_are_not_kept_in_mind() -> None:
     assert wishes.of(long) is not wishes.of(long)
 
 
-def test_what_is_wrong_is_told_of_the_pod_that_has_it() -> None:
+def test_problems_are_reported_for_the_pod_that_has_them() -> None:
     wishes = RequestCache({}, by_owner=False)
     for name in ("", "a", "b", "a"):
         (problem,) = wishes.of(PodView("team", name, name, CONTAINERS[2])).problems

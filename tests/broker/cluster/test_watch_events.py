@@ -236,7 +236,7 @@ def test_an_agent_that_sees_other_devices_than_recorded_frees_the_recorded_ones(
     assert effect.grant.offer.devices == ("n-d0",)
 
 
-def test_every_disagreement_is_told_once() -> None:
+def test_every_disagreement_is_reported_once() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     listing = replace(BOX, allocations={pod.uid: ("n-d1",)})
     broker = told([*BOX.events(), pod])
@@ -286,7 +286,7 @@ def test_of_two_pods_of_one_uid_the_last_seen_counts() -> None:
     assert used(broker) == {"n-d0"}
 
 
-def test_of_two_nodes_that_one_uid_is_seen_on_the_first_counts_and_it_is_told() -> None:
+def test_a_uid_observed_on_two_nodes_counts_on_the_first_and_is_reported() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     broker = told([*BOX.events(), *FakeNode("m").events(), pod, replace(pod, node="m", version=3)])
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["changed"])
@@ -309,7 +309,7 @@ def test_late_news_of_a_pod_whose_name_was_taken_are_ignored() -> None:
     assert (used(broker), set(state_of(broker).cluster.pods)) == (set(), {"new"})
 
 
-def test_a_matrix_that_is_rejected_is_told_at_the_node_once_and_again_when_it_comes_back() -> None:
+def test_a_matrix_that_is_rejected_is_reported_at_the_node_once_and_again_when_it_comes_back() -> None:
     good = FakeNode("n")
     document = good.inventory_object().document
     assert isinstance(document, dict)

@@ -194,7 +194,7 @@ def test_gangs_of_which_one_names_more_are_planned_one_by_one_and_an_explanation
     assert any("names team/b, which does not name the same gangs" in note for note in told.notes)
 
 
-def test_gangs_that_name_each_other_are_told_nothing() -> None:
+def test_gangs_that_name_each_other_get_no_notice() -> None:
     broker = cluster(2)
     broker.observe([member("a", 0), member("b", 0)], 1.0)
     answer = broker.filter(member("a", 0), names(broker), 1.0)

@@ -135,7 +135,7 @@ def test_a_pod_that_joins_a_group_waits_no_more_for_room_of_its_own() -> None:
     assert woken_set(broker.observe([PodDeleted("uid-other")], 2.0)) == set()
 
 
-def test_pods_that_name_one_group_in_the_words_of_two_systems_are_one_group_and_told_so() -> None:
+def test_pods_that_name_one_group_by_keys_of_two_systems_are_one_group_and_warned() -> None:
     broker = broker_of(FakeNode("n0"))
     (gang,) = in_gang(device_pod("a"), least=1, name="bert", total=2)
     other = replace(device_pod("b"), labels={"scheduling.x-k8s.io/pod-group": "bert"})

@@ -66,7 +66,7 @@ def test_a_part_beside_whole_devices_needs_a_device_of_its_own() -> None:
     assert not state_of(broker).groups.plans
 
 
-def test_parts_stay_away_from_nodes_of_which_nobody_knows_what_is_taken() -> None:
+def test_shares_avoid_nodes_with_unattributed_pods() -> None:
     broker = cluster("n0", "n1")
     stranger = replace(pod("stranger", 700), node="n0", phase="Running")
     broker.observe([stranger], 1.0)  # no record tells which seven devices it has

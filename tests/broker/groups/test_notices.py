@@ -51,7 +51,7 @@ def cluster(settings: GroupSettings | None = None) -> Broker:
     return broker_of(*map(FakeNode, NODES), settings=PlacingSettings(group=settings or GroupSettings()))
 
 
-def test_who_was_told_that_members_are_missing_reads_that_they_do_not_fit() -> None:
+def test_members_refused_as_incomplete_get_an_event_when_the_gang_does_not_fit() -> None:
     sentence = (
         "its group was tried: the 3 members of its gang that wait would not fit together on empty nodes either; "
         "what would help: linkwise explain group/default/g"
@@ -59,13 +59,13 @@ def test_who_was_told_that_members_are_missing_reads_that_they_do_not_fit() -> N
     assert tried(cluster(), *gang(2)) == {"a": sentence, "b": sentence}
 
 
-def test_it_is_told_once() -> None:
+def test_members_of_a_gang_are_notified_once() -> None:
     broker, pods = cluster(), gang(2)
     tried(broker, *pods)
     assert tried(broker, *pods, now=1.0) == tried(broker, *pods, now=LATER) == {}
 
 
-def test_who_is_tried_again_is_told_by_its_scheduler() -> None:
+def test_the_pod_being_filtered_gets_the_answer_and_no_event() -> None:
     broker, (first, *others, last) = cluster(), gang(2)
     tried(broker, first, *others)
     broker.observe([last], 0.0)
@@ -73,7 +73,7 @@ def test_who_is_tried_again_is_told_by_its_scheduler() -> None:
     assert tried(broker, last) == {}
 
 
-def test_a_gang_that_was_incomplete_again_is_told_again() -> None:
+def test_a_gang_that_becomes_incomplete_again_is_notified_again() -> None:
     broker, pods = cluster(), gang(2)
     tried(broker, *pods)
     broker.observe([PodDeleted("uid-c")], LATER)
@@ -82,7 +82,7 @@ def test_a_gang_that_was_incomplete_again_is_told_again() -> None:
     assert set(tried(broker, again, now=LATER)) == {"a"}
 
 
-def test_members_of_a_gang_that_fits_are_woken_and_told_nothing() -> None:
+def test_members_of_a_gang_that_fits_are_woken_without_a_notice() -> None:
     broker, (first, *others, last) = cluster(), gang(1)
     tried(broker, first, *others)
     broker.observe([last], 0.0)
@@ -90,7 +90,7 @@ def test_members_of_a_gang_that_fits_are_woken_and_told_nothing() -> None:
     assert (woken_set(answer.effects), told(answer.effects)) == ({"a", "b"}, {})
 
 
-def test_members_whose_plan_takes_longer_are_woken_and_told_nothing() -> None:
+def test_members_whose_plan_takes_longer_are_woken_without_a_notice() -> None:
     broker, pods = cluster(GroupSettings(steps=1)), gang(2)
     assert tried(broker, *pods) == {}
     effects = broker.step(1.0, 1000)
@@ -98,18 +98,18 @@ def test_members_whose_plan_takes_longer_are_woken_and_told_nothing() -> None:
     assert tried(broker, *pods, now=1.0) == {}
 
 
-def test_gangs_that_start_together_are_told_together() -> None:
+def test_gangs_that_start_together_are_notified_together() -> None:
     one, other = gang(2, "ab", bundle="g h"), gang(2, "cd", name="h", bundle="g h")
     assert set(tried(cluster(), *one, *other)) == {"a", "b", "c"}
 
 
-def test_who_began_anew_from_a_snapshot_tells_it_too() -> None:
+def test_a_broker_restored_from_a_snapshot_reports_it_too() -> None:
     broker, (*early, last) = cluster(), gang(2)
     tried(broker, *early)
     assert set(tried(Broker.restore(broker.snapshot(0.0)), last)) == {"a", "b"}
 
 
-def test_a_thousand_members_are_told_once_each() -> None:
+def test_a_thousand_members_are_notified_once_each() -> None:
     pods = in_gang(*(device_pod(f"p{number}") for number in range(1000)), least=1000)
     broker = cluster()
     broker.observe(pods[:-1], 0.0)

@@ -43,7 +43,7 @@ def test_words_of_a_group_count_before_the_owner_also_where_they_are_broken() ->
     assert owned(named, broken).group_keys() == ["team/g"]
 
 
-def test_pods_of_one_owner_are_planned_together_and_wait_for_nobody() -> None:
+def test_pods_of_one_owner_are_planned_together_and_do_not_wait_for_each_other() -> None:
     broker = owned(job_pod(0), job_pod(1))
     for name in NODES:
         broker.observe(fleet_node(profile("dgx1-v100"), name), 0.0)

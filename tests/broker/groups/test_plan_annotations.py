@@ -69,7 +69,7 @@ def test_nothing_is_written_unless_that_is_set() -> None:
     assert not any(isinstance(effect, Annotate) for effect in answer.effects)
 
 
-def test_a_written_plan_holds_again_before_anybody_asks() -> None:
+def test_a_written_plan_reserves_its_devices_again_before_any_filter_call() -> None:
     pods = written(generations=3)
     second = broker(*pods, *fleet())
     held = state_of(second).groups.plans[KEY]
@@ -139,7 +139,7 @@ def test_a_plan_that_was_let_go_is_not_taken_up_again_though_it_is_still_written
         MemberPlan(KEY, 1, "nowhere"),
     ],
 )
-def test_what_somebody_else_wrote_holds_nothing(plan: MemberPlan) -> None:
+def test_a_plan_annotation_of_another_writer_reserves_nothing(plan: MemberPlan) -> None:
     pods = [replace(member(number), annotations=plan_words(plan)) for number in range(2)]
     second = broker(*fleet(), *pods)
     assert state_of(second).groups.plans == {}

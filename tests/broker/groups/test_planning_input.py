@@ -85,12 +85,12 @@ def test_who_does_not_say_the_required_level_has_no_place_in_it() -> None:
     assert paths(broker, of(broker, must(RACK))) == [("b", "r"), ("b", "")]
 
 
-def test_a_level_above_that_a_node_does_not_say_keeps_nobody_out() -> None:
+def test_a_missing_upper_level_excludes_no_pod() -> None:
     broker = seen(node("n1", block="b", rack="r"), node("n2", rack="r"), levels("t", BLOCK, RACK))
     assert paths(broker, of(broker, must(RACK))) == [("b", "r"), ("-", "r")]
 
 
-def test_a_label_that_nobody_orders_stands_alone() -> None:
+def test_a_label_without_an_order_is_a_level_of_its_own() -> None:
     network = of(seen(node("n", zone="a", rack="r")), must(RACK))
     assert (network.levels, network.required) == ((RACK, ZONE), 1)
 
@@ -99,7 +99,7 @@ def test_a_wish_may_use_the_short_name_of_a_level() -> None:
     assert of(seen(node("n", rack="r"), levels("t", RACK)), must("rack")).levels == (RACK,)
 
 
-def test_a_preferred_level_is_among_the_levels_and_required_of_nobody() -> None:
+def test_a_preferred_level_is_among_the_levels_but_not_required() -> None:
     network = of(seen(node("n", rack="r")), NetworkWish(RACK))
     assert (network.levels, network.required) == ((RACK,), 0)
 

@@ -39,7 +39,7 @@ def test_a_plan_in_the_making_is_work_left() -> None:
     assert broker.next_deadline() == 61.0
 
 
-def test_a_member_that_somebody_binds_meanwhile_is_not_planned() -> None:
+def test_a_member_that_another_scheduler_binds_meanwhile_is_not_planned() -> None:
     pods = in_group(device_pod("a"), device_pod("b"))
     broker = begun(*pods)
     broker.observe([replace(pods[1], node="n1", version=2)], 0.5)
@@ -58,7 +58,7 @@ def test_a_gang_that_loses_a_member_meanwhile_holds_nothing() -> None:
     assert not list(broker.entries())
 
 
-def test_a_node_that_is_closed_meanwhile_gets_nobody() -> None:
+def test_a_node_that_is_cordoned_meanwhile_gets_no_pod() -> None:
     pods = in_group(device_pod("a", 2), device_pod("b", 2))
     broker = begun(*pods)
     broker.observe([FakeNode("n1", cordoned=True, version=2).view()], 0.5)
@@ -67,7 +67,7 @@ def test_a_node_that_is_closed_meanwhile_gets_nobody() -> None:
     assert state_of(broker).groups.plans["default/g/2"].plan.nodes == ("n0",)
 
 
-def test_a_node_that_hands_devices_out_in_another_way_meanwhile_gets_nobody() -> None:
+def test_a_node_that_changes_its_sharing_mode_meanwhile_gets_no_pod() -> None:
     pods = in_group(device_pod("a"), device_pod("b"))
     broker = begun(*pods)
     broker.step(0.0, 8)

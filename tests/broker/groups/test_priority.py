@@ -58,7 +58,7 @@ def test_a_pod_of_a_higher_priority_breaks_a_plan_that_takes_all_room() -> None:
     assert state_of(broker).groups.plans == {}
 
 
-def test_both_sides_are_told() -> None:
+def test_preempted_and_preempting_pods_both_get_an_event() -> None:
     answer = answered(holding(), pod("high", priority=1), 2.0)
     told = {(effect.reason, effect.uid) for effect in answer.effects if isinstance(effect, Event)}
     assert told == {("PlanBroken", "u-low0"), ("PlanBroken", "u-low1"), ("PlanOverruled", "u-high")}
@@ -84,7 +84,7 @@ def test_where_there_is_room_no_plan_is_broken() -> None:
     assert state_of(broker).groups.plans
 
 
-def test_a_plan_of_which_somebody_is_bound_stays() -> None:
+def test_a_plan_with_a_bound_member_stays() -> None:
     broker = holding()
     (bind,) = (effect for effect in broker.bind("u-low0", "n0", 2.0).effects if isinstance(effect, Bind))
     broker.outcome(bind, "written", 2.0)

@@ -57,7 +57,7 @@ def offered(broker: Broker, pods: list[PodView]) -> list[list[str]]:
         ((8, 2), "10 devices in all are asked for; more than 8 must be a multiple of 8"),
     ],
 )
-def test_a_job_of_another_shape_is_refused_and_told_which_is_served(counts: tuple[int, ...], why: str) -> None:
+def test_a_job_of_an_unsupported_shape_is_refused_with_the_supported_ones(counts: tuple[int, ...], why: str) -> None:
     broker, pods = cluster(), job(*counts)
     assert not any(offered(broker, pods))
     told = explain_group(broker, "u0", 1.0)

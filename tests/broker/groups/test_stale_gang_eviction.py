@@ -72,7 +72,7 @@ def test_a_bound_member_is_evicted_when_the_time_of_its_gang_is_over() -> None:
     assert len(told(effects, "GangEvicted")) == 1
 
 
-def test_nobody_is_evicted_unless_that_is_set() -> None:
+def test_no_pod_is_evicted_unless_that_is_set() -> None:
     broker = half_bound(allowed=False)
     effects = broker.step(OVER)
     assert evicted(effects) == []
@@ -90,7 +90,7 @@ def test_a_pod_that_has_begun_to_run_is_not_evicted(sign: dict[str, Any]) -> Non
     assert "pod g0 has begun to run, so that none is evicted" in told(effects, "GangHalfBound")[0]
 
 
-def test_nobody_is_evicted_twice() -> None:
+def test_no_pod_is_evicted_twice() -> None:
     broker = half_bound()
     broker.step(OVER)
     broker.filter(member(1), NODES, 700.0)
@@ -114,7 +114,7 @@ def test_a_plan_that_breaks_leaves_the_gang_its_time() -> None:
     assert evicted(broker.step(610.0)) == ["u0"]
 
 
-def test_a_gang_that_begins_while_its_time_runs_is_told_that_nothing_is_evicted() -> None:
+def test_a_gang_that_starts_before_its_deadline_gets_the_notice_that_nothing_is_evicted() -> None:
     broker = half_bound()
     broker.observe([PodDeleted("u1")], 10.0)
     broker.observe([first(broker, begun=True)], 20.0)
@@ -131,7 +131,7 @@ def test_a_gang_that_is_whole_in_time_is_let_be() -> None:
     assert evicted(broker.step(OVER + 20.0)) == []
 
 
-def test_whoever_starts_anew_finds_gangs_that_are_stuck() -> None:
+def test_a_restarted_service_finds_stale_gangs() -> None:
     before = half_bound()
     broker = Broker(before.settings)
     for name in NODES:
@@ -151,7 +151,7 @@ def test_a_gang_that_was_never_planned_here_is_left_to_its_own_scheduler(limits:
     assert evicted(broker.step(5000.0)) == []
 
 
-def test_a_clock_that_is_set_back_makes_nobody_wait_longer() -> None:
+def test_a_clock_that_is_set_back_makes_no_group_wait_longer() -> None:
     broker = half_bound()
     broker.observe([PodDeleted("u1")], 5000.0)
     broker.step(0.0)
@@ -181,7 +181,7 @@ def test_an_eviction_is_not_wanted_any_more_once_the_gang_is_whole() -> None:
     assert broker.evictable("u0") is None
 
 
-def test_an_eviction_that_nobody_asked_for_is_not_wanted() -> None:
+def test_a_pod_without_a_decided_eviction_is_not_evictable() -> None:
     assert half_bound().evictable("u0") is None
 
 
@@ -221,7 +221,7 @@ def test_an_eviction_that_is_given_up_is_not_asked_for_again_once_the_pod_has_be
         assert evicted(broker.step(5000.0)) == []
 
 
-def test_explanations_tell_what_becomes_of_a_gang_that_is_stuck() -> None:
+def test_explanations_include_the_eviction_of_a_stale_gang() -> None:
     broker = half_bound()
     broker.observe([PodDeleted("u1")], 10.0)
     group, pod = explain_group(broker, "u0", 110.0), explain_pod(broker, "u0", 110.0)

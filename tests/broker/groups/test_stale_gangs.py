@@ -47,14 +47,14 @@ def told(effects: tuple[object, ...]) -> list[str]:
 
 
 @pytest.mark.rule("001.gang")
-def test_what_is_held_for_members_that_nobody_binds_is_free_when_the_time_is_over() -> None:
+def test_devices_reserved_for_unbound_members_are_free_when_the_plan_expires() -> None:
     broker = half_bound()
     assert broker.next_deadline() == 601.0
     broker.step(601.0)
     assert [entry.pod for entry in broker.entries()] == ["u0"]
 
 
-def test_a_member_that_runs_in_vain_is_told_so_once() -> None:
+def test_a_member_that_runs_without_its_gang_is_notified_once() -> None:
     broker = half_bound()
     assert told(broker.step(601.0)) == ["u0"]
     now = 700.0
@@ -62,15 +62,15 @@ def test_a_member_that_runs_in_vain_is_told_so_once() -> None:
     assert told(broker.step(now + 601.0)) == []
 
 
-def test_a_gang_that_is_not_strict_is_told_nothing() -> None:
+def test_a_gang_that_is_not_strict_gets_no_notice() -> None:
     assert told(half_bound("NonStrict").step(601.0)) == []
 
 
-def test_a_gang_whose_other_member_goes_before_it_is_bound_is_told() -> None:
+def test_a_gang_whose_other_member_leaves_before_it_is_bound_is_notified() -> None:
     assert told(half_bound().observe([PodDeleted("u1")], 2.0)) == ["u0"]
 
 
-def test_a_gang_that_started_is_told_nothing_when_a_member_goes() -> None:
+def test_a_gang_that_started_gets_no_notice_when_a_member_leaves() -> None:
     broker = half_bound()
     broker.observe([replace(member(1), node="n1", version=2)], 2.0)
     broker.observe([PodDeleted("u1"), member(3)], 3.0)

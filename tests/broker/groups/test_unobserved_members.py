@@ -75,7 +75,7 @@ def test_a_made_up_member_is_not_bound() -> None:
     assert not list(broker.entries())
 
 
-def test_nobody_is_evicted_for_a_made_up_member() -> None:
+def test_no_pod_is_evicted_for_a_made_up_member() -> None:
     broker = broker_of(FakeNode("n", count=1))
     place(broker, device_pod("holder"), "n")
     refuse(broker, member(0))

@@ -60,7 +60,7 @@ def test_nothing_is_taken_away_where_nothing_is_written() -> None:
     assert notes(broker.step(100.0)) == {}
 
 
-def test_what_is_taken_away_while_nobody_listens_goes_out_later() -> None:
+def test_a_withdrawal_noticed_by_a_query_is_written_after_a_restore() -> None:
     broker, _ = written()
     explain_pod(broker, "uid-a", 100.0)
     restored = Broker.restore(broker.snapshot(100.0))

@@ -80,7 +80,7 @@ def test_node_and_all_keys_are_written_in_one_request(
     assert free(broker, "n").count(record["containers"]["main"]["devices"][0]) == 0
 
 
-def test_a_promise_is_there_before_anybody_writes_it() -> None:
+def test_devices_are_assumed_before_the_bind_is_written() -> None:
     broker = broker_of(FakeNode("n", count=1))
     bound(broker, device_pod("a"), "n")
     assert free(broker, "n") == []
@@ -112,13 +112,13 @@ def test_a_node_that_is_not_there_or_not_ready_is_refused(node: str) -> None:
     assert ledger_state(broker, device_pod("a")) == "nothing"
 
 
-def test_a_pod_that_nobody_saw_is_not_bound() -> None:
+def test_an_unobserved_pod_is_not_bound() -> None:
     broker = broker_of(FakeNode("n"))
     assert broker.bind("uid-a", "n", NOW).error == "pod uid-a was not seen yet; it is bound as soon as it is"
     assert broker.bind("", "n", NOW).error
 
 
-def test_a_pod_that_only_its_own_ask_told_of_is_bound() -> None:
+def test_a_pod_known_only_from_its_filter_call_is_bound() -> None:
     broker = broker_of(FakeNode("n"))
     broker.filter(device_pod("a"), ["n"], NOW)
     assert binds(broker.bind("uid-a", "n", NOW).effects)
@@ -210,7 +210,7 @@ def test_late_news_of_a_bind_of_a_pod_that_is_gone_change_nothing() -> None:
     assert free(broker, "n") == ["n-d0"]
 
 
-def test_who_has_devices_is_told_once() -> None:
+def test_a_pod_with_devices_gets_one_event() -> None:
     broker = broker_of(FakeNode("n", count=4))
     effect = bound(broker, device_pod("a", 2), "n")
     told = [event for event in broker.outcome(effect, "written", NOW) if isinstance(event, Event)]
@@ -218,7 +218,7 @@ def test_who_has_devices_is_told_once() -> None:
     assert broker.outcome(effect, "written", NOW) == ()
 
 
-def test_who_has_devices_is_told_though_the_watch_was_faster_than_the_answer() -> None:
+def test_a_pod_gets_its_event_although_the_watch_was_faster_than_the_answer() -> None:
     broker = broker_of(FakeNode("n", count=4))
     effect = bound(broker, device_pod("a", 2), "n")
     broker.observe([seen_bound(device_pod("a", 2), effect)], NOW)
@@ -277,7 +277,7 @@ def test_a_promise_on_a_node_that_is_gone_is_kept_and_not_written_again() -> Non
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
 
 
-def test_a_promise_whose_devices_somebody_else_gave_away_is_not_written_again() -> None:
+def test_a_bind_whose_devices_another_scheduler_allocated_is_not_written_again() -> None:
     broker, other = broker_of(FakeNode("n", count=2)), broker_of(FakeNode("n", count=2))
     bound(broker, device_pod("a", 2), "n")
     broker.observe([seen_bound(device_pod("b", 2), bound(other, device_pod("b", 2), "n"))], NOW)

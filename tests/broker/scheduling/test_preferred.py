@@ -64,7 +64,7 @@ def test_each_container_is_given_the_part_that_was_promised_to_it() -> None:
         assert broker.preferred("n", BOX.devices(*range(8)), (), len(part.devices), NOW) == part.devices
 
 
-def test_the_devices_of_a_pod_that_leaves_are_promised_to_nobody() -> None:
+def test_devices_of_a_terminating_pod_are_reserved_for_no_other_pod() -> None:
     broker = broker_of(BOX)
     seen = place(broker, device_pod("a", 2), "n")
     broker.observe([replace(seen, deleting=True, version=9)], NOW)

@@ -85,7 +85,7 @@ def test_a_pod_deleted_by_force_is_counted_while_its_node_has_it_in_use() -> Non
     assert room(broker) == 16
 
 
-def test_freed_memory_is_to_be_had_at_once_and_who_waits_for_it_is_told() -> None:
+def test_freed_memory_is_available_at_once_and_waiting_pods_are_woken() -> None:
     broker = broker_of(BOX)
     seen = place(broker, pod("a", 12), "n")
     broker.observe([pod("b")], NOW)

@@ -37,7 +37,7 @@ def rooms(broker: Broker, node: str = "n") -> list[int]:
 
 
 @pytest.mark.rule("004.no-fit")
-def test_of_many_binds_for_the_last_room_one_wins_and_the_others_are_told_why() -> None:
+def test_of_many_binds_for_the_last_free_memory_one_succeeds_and_the_others_get_the_reason() -> None:
     broker = broker_of(box(memory=8))
     pods = [pod(f"p{number}") for number in range(10)]
     broker.observe(pods, NOW)

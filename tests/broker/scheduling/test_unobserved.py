@@ -104,7 +104,7 @@ def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_ov
     assert left(broker) == []
 
 
-def test_a_clock_that_is_set_back_keeps_nobody_for_longer_and_loses_nobody() -> None:
+def test_a_clock_that_is_set_back_keeps_no_pod_longer_and_loses_none() -> None:
     broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("a"), NOW + 3600.0)
     broker.step(NOW)
@@ -139,7 +139,7 @@ def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
         assert sorted(state_of(each).asked) == (["uid-a", "uid-b"] if shown else ["uid-a"])
 
 
-def test_of_a_snapshot_that_does_not_tell_all_asked_when_it_was_taken() -> None:
+def test_pods_of_a_snapshot_without_times_count_as_called_when_it_was_taken() -> None:
     broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("a", 2))
     taken = broker.snapshot(NOW + 5.0)

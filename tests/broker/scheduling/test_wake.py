@@ -53,7 +53,7 @@ def test_room_that_a_pod_leaves_wakes_those_that_fit(how: str) -> None:
     assert [effect.sentence for effect in effects if isinstance(effect, Wake)] == ["node n has room for it now"] * 2
 
 
-def test_a_pod_that_is_only_leaving_wakes_nobody() -> None:
+def test_a_pod_that_is_only_leaving_wakes_no_pod() -> None:
     broker, holder = full()
     refused(broker, device_pod("a"))
     assert woken(broker.observe([replace(holder, deleting=True, version=9)], NOW)) == []
@@ -118,7 +118,7 @@ def test_who_was_refused_for_the_sake_of_a_pod_that_went_elsewhere_is_woken() ->
 
 
 @pytest.mark.parametrize("question", ["prioritize", "dry run", "preempt", "preferred"])
-def test_what_a_question_finds_out_is_told_with_the_next_answer(question: str) -> None:
+def test_effects_that_a_query_causes_are_returned_with_the_next_answer(question: str) -> None:
     broker = broker_of(FakeNode("n", count=1))
     broker.filter(device_pod("first"), ["n"], NOW)
     refused(broker, device_pod("a"))
@@ -134,7 +134,7 @@ def test_what_a_question_finds_out_is_told_with_the_next_answer(question: str) -
     assert woken(broker.step(later)) == []
 
 
-def test_a_bind_asked_again_tells_what_it_found_out() -> None:
+def test_a_repeated_bind_returns_pending_effects() -> None:
     broker = broker_of(FakeNode("n", count=1), FakeNode("m", count=1))
     broker.observe([device_pod("under-way")], NOW)
     broker.bind("uid-under-way", "m", NOW)
@@ -178,7 +178,7 @@ def test_room_that_was_meant_for_a_pod_that_is_gone_wakes_the_next() -> None:
     assert woken(broker.observe([PodDeleted("uid-a")], NOW)) == ["b"]
 
 
-def test_a_clock_set_back_does_not_make_anybody_wait_for_longer() -> None:
+def test_a_clock_set_back_makes_no_pod_wait_longer() -> None:
     broker = broker_of(FakeNode("n", count=1))
     broker.filter(device_pod("first"), ["n"], NOW)
     refused(broker, device_pod("a"))

@@ -36,7 +36,7 @@ def refuse(broker: Broker, *pods: PodView) -> None:
         assert broker.filter(pod, ["n"], NOW).nodes == []
 
 
-def test_the_oldest_that_fits_is_woken_and_told_where() -> None:
+def test_the_oldest_pod_that_fits_is_woken_with_the_name_of_the_node() -> None:
     broker, holder = full(FakeNode("n", count=1))
     refuse(broker, device_pod("young", created=9.0), device_pod("old", created=1.0))
     effects = broker.observe([PodDeleted(holder.uid)], NOW)
@@ -64,14 +64,14 @@ def test_pods_that_select_other_nodes_are_passed_over() -> None:
     assert woken(broker.observe([PodDeleted(holder.uid)], NOW)) == ["modest"]
 
 
-def test_nobody_is_woken_for_a_node_that_is_tainted() -> None:
+def test_no_pod_is_woken_for_a_node_that_is_tainted() -> None:
     broker, holder = full(FakeNode("n", count=1))
     refuse(broker, device_pod("a"))
     broker.observe([replace(FakeNode("n", count=1).view(), taints=(Taint("maintenance"),))], NOW)
     assert woken(broker.observe([PodDeleted(holder.uid)], NOW)) == []
 
 
-def test_nobody_is_woken_for_devices_of_another_kind() -> None:
+def test_no_pod_is_woken_for_devices_of_another_kind() -> None:
     broker, holder = full(FakeNode("n"))
     refuse(broker, device_pod("other", resource=AMD), device_pod("part", 4, MEMORY))
     assert woken(broker.observe([PodDeleted(holder.uid)], NOW)) == []
@@ -98,7 +98,7 @@ def test_who_asks_for_nonsense_is_never_woken() -> None:
     assert woken(broker.observe([PodDeleted(holder.uid)], NOW)) == []
 
 
-def test_nobody_is_told_twice_in_one_answer() -> None:
+def test_no_pod_is_woken_twice_in_one_answer() -> None:
     broker = broker_of(FakeNode("n0", count=1), FakeNode("n1", count=1))
     for name in ("first", "second"):
         broker.filter(device_pod(name), ["n0", "n1"], NOW)

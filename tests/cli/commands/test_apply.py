@@ -70,7 +70,7 @@ def test_a_mistake_in_a_file_leaves_the_cluster_as_it_is(cluster: AskedCluster, 
     assert sentence in shown.stderr
 
 
-def test_a_kind_that_is_not_served_is_told_before_anything_is_sent(cluster: AskedCluster) -> None:
+def test_a_kind_that_is_not_served_is_reported_before_anything_is_sent(cluster: AskedCluster) -> None:
     shown = cluster.ask("apply", "-f", "-", stdin=f"{pods('a')}---\n{MAP.replace('ConfigMap', 'ConfgMap')}")
     assert (shown.returncode, cluster.names("pods")) == (1, [])
     assert shown.stderr == (
@@ -78,14 +78,14 @@ def test_a_kind_that_is_not_served_is_told_before_anything_is_sent(cluster: Aske
     )
 
 
-def test_what_the_server_refuses_is_told_and_the_rest_is_sent(cluster: AskedCluster) -> None:
+def test_refused_objects_are_reported_and_the_rest_is_sent(cluster: AskedCluster) -> None:
     shown = cluster.ask("apply", "-f", "-", stdin=pods("a", "b").replace("image", "imag", 1))
     assert (shown.returncode, shown.stdout) == (1, "pod/b created\n")
     assert "standard input:1:1: pod/a: " in shown.stderr
     assert 'unknown field "spec.containers[0].imag"' in shown.stderr
 
 
-def test_what_is_not_allowed_is_told_with_verb_and_resource(cluster: AskedCluster) -> None:
+def test_a_forbidden_request_is_reported_with_verb_and_resource(cluster: AskedCluster) -> None:
     cluster.fail(Fault("answer", on="PATCH", code=403, times=0))
     shown = cluster.ask("apply", "-f", "-", stdin=pods("a"))
     assert shown.returncode == 1

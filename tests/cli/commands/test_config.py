@@ -60,7 +60,7 @@ def test_every_setting_is_shown_with_where_it_comes_from(run: Config, tmp_path: 
     assert rows["kube.page"] == ["500", "default"]
 
 
-def test_a_default_of_a_cluster_is_told_as_such(run: Config) -> None:
+def test_a_default_inside_a_cluster_is_marked_as_such(run: Config) -> None:
     shown = run("config", "check", KUBERNETES_SERVICE_HOST="10.96.0.1").stdout
     assert "default, in a cluster" in next(line for line in shown.splitlines() if line.startswith("http.host"))
 
@@ -73,7 +73,7 @@ def test_a_token_is_hidden(run: Config) -> None:
         assert "(hidden)" in shown
 
 
-def test_problems_are_told_one_a_line(run: Config) -> None:
+def test_problems_are_reported_one_per_line(run: Config) -> None:
     shown = run("config", "check", "-", stdin="http: {prot: 1}\nlog: {level: loud}\n")
     assert shown.returncode == 1
     assert shown.stdout.splitlines() == [
@@ -146,7 +146,7 @@ def test_what_makes_no_sense_prints_no_file(run: Config, words: list[str], said:
     assert said in shown.stderr
 
 
-def test_a_policy_file_of_strangers_is_told_by_name(run: Config, tmp_path: Path) -> None:
+def test_a_policy_file_with_ambiguous_extenders_is_reported_by_name(run: Config, tmp_path: Path) -> None:
     strangers = [{"urlPrefix": "http://a:1/x"}, {"urlPrefix": "http://b:1/y"}]
     (tmp_path / "two.json").write_text(json.dumps({"kind": "Policy", "extenders": strangers}), "utf-8")
     shown = run("config", "scheduler", "--from-policy", "two.json")
@@ -175,7 +175,7 @@ def test_names_that_a_cluster_would_refuse_print_no_role(run: Config, words: lis
     assert said in shown.stderr
 
 
-def test_a_feature_that_is_not_there_is_told(run: Config) -> None:
+def test_an_unknown_feature_is_reported(run: Config) -> None:
     shown = run("manifests", "rbac", "--without", "everything")
     assert shown.returncode == 2
     assert "no such feature: everything; there are events, " in shown.stderr

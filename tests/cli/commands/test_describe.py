@@ -37,7 +37,7 @@ def test_a_node_that_shares_memory_shows_how_full_its_devices_are(cluster: Asked
     assert "the largest room is 22 GiB, on device 0" in shown
 
 
-def test_rings_tell_how_many_are_idle(cluster: AskedCluster) -> None:
+def test_rings_are_shown_with_their_idle_devices(cluster: AskedCluster) -> None:
     assert "ring {4,5,6,7}: 4 of 4 devices idle\n" in cluster.ask("describe", "node", "x").stdout
 
 

@@ -33,14 +33,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
         yield made
 
 
-def test_a_pod_that_fits_is_told_where_and_why(cluster: AskedCluster) -> None:
+def test_the_explanation_of_a_feasible_pod_has_its_node_and_the_reason(cluster: AskedCluster) -> None:
     lines = cluster.ask("explain", "pod/train").stdout.splitlines()
     assert lines[0] == "pod default/train waits for 2 devices (nvidia.com/gpu)"
     assert "it would get devices 0, 3 of node a" in lines[1]
     assert "not bound by a scheduler" in lines[-2] + lines[-1]
 
 
-def test_a_pod_that_waits_is_told_what_would_have_to_change(cluster: AskedCluster) -> None:
+def test_the_explanation_of_an_unschedulable_pod_has_what_would_have_to_change(cluster: AskedCluster) -> None:
     shown = cluster.ask("explain", "pod", "huge")
     assert "0 of 3 nodes can take it, and no pod's end changes that" in shown.stdout
     assert "8 devices would fit now on node a" in shown.stdout
@@ -60,7 +60,9 @@ def test_groups_and_nodes_are_explained_too(cluster: AskedCluster) -> None:
     assert cluster.ask("explain", "node/x").stdout.startswith("node x: 8 devices, 8 idle; ")
 
 
-def test_a_member_of_a_group_is_told_what_that_lacks_and_whom_to_ask_for_more(cluster: AskedCluster) -> None:
+def test_the_explanation_of_a_member_has_the_shortage_of_its_group_and_where_to_read_more(
+    cluster: AskedCluster,
+) -> None:
     told = [line.strip() for line in cluster.ask("explain", "pod/m-0").stdout.splitlines()]
     assert told[:3] == [
         "pod default/m-0 waits with its group for 8 devices (nvidia.com/gpu)",
@@ -126,7 +128,7 @@ def test_a_list_that_expires_in_the_middle_is_begun_anew(tmp_path: Path) -> None
         assert cluster.ask("explain", "node/a").returncode == 0
 
 
-def test_a_cluster_that_does_not_answer_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_reported_with_a_hint(tmp_path: Path) -> None:
     (file := tmp_path / "map.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")
     with AskedCluster(tmp_path) as cluster, reserve() as silent:
         place = f"127.0.0.1:{silent.getsockname()[1]}"

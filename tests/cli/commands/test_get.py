@@ -38,7 +38,7 @@ def rows(cluster: AskedCluster, *words: str) -> dict[str, list[str]]:
     return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in table if cells}
 
 
-def test_nodes_tell_how_they_hand_out_devices_and_how_these_are_linked(cluster: AskedCluster) -> None:
+def test_nodes_are_listed_with_sharing_mode_and_links(cluster: AskedCluster) -> None:
     found = rows(cluster, "nodes")
     assert found["node"] == ["sharing", "idle", "links", "memory", "problems"]
     assert found["a"] == ["whole", "7/8", "NVLink, PCIe", "126 GiB", "1 unhealthy"]
@@ -46,7 +46,7 @@ def test_nodes_tell_how_they_hand_out_devices_and_how_these_are_linked(cluster: 
     assert found["x"][1:3] == ["8/8", "2 rings of 4"]
 
 
-def test_pods_that_ask_for_devices_tell_why_they_wait(cluster: AskedCluster) -> None:
+def test_pods_that_request_devices_are_listed_with_the_reason_they_are_pending(cluster: AskedCluster) -> None:
     found = rows(cluster, "pods")
     assert set(found) - {"pod"} - {name for name in found if "─" in name} == {"huge", "share", "w-0", "w-1"}
     assert found["huge"][:3] == ["Pending", "-", "16 requested"]
@@ -55,13 +55,13 @@ def test_pods_that_ask_for_devices_tell_why_they_wait(cluster: AskedCluster) -> 
     assert found["w-0"][4] == "llm"
 
 
-def test_members_of_a_group_tell_what_that_lacks(cluster: AskedCluster) -> None:
+def test_members_are_listed_with_the_shortage_of_their_group(cluster: AskedCluster) -> None:
     found = rows(cluster, "pods", "-n", "kube-node-lease")
     assert found["m-0"][-1] == found["m-1"][-1] == "its group needs 2 nodes with 8 free, 1 has them"
     assert rows(cluster, "pods")["w-0"][-1] == "its group fits now: 2 members on 1 node"
 
 
-def test_all_namespaces_are_told_apart(cluster: AskedCluster) -> None:
+def test_pods_of_all_namespaces_are_distinguished(cluster: AskedCluster) -> None:
     found = rows(cluster, "pods", "-A")
     assert found["kube-system"][:2] == ["three", "Invalid"]
     shown = cluster.ask("get", "pods", "-n", "kube-public")
@@ -69,7 +69,7 @@ def test_all_namespaces_are_told_apart(cluster: AskedCluster) -> None:
     assert shown.stderr == "no pods that request devices found in namespace kube-public; use -A for all namespaces\n"
 
 
-def test_devices_tell_who_has_them(cluster: AskedCluster) -> None:
+def test_devices_are_listed_with_their_pods(cluster: AskedCluster) -> None:
     lines = cluster.ask("get", "devices", "s", columns=200).stdout.splitlines()
     assert [line.split() for line in lines[2:4]] == [
         ["s", "0", "Healthy", "idle", "-"],
@@ -80,11 +80,11 @@ def test_devices_tell_who_has_them(cluster: AskedCluster) -> None:
     assert " Unhealthy " in wide
 
 
-def test_groups_tell_how_many_are_bound(cluster: AskedCluster) -> None:
+def test_groups_report_how_many_are_bound(cluster: AskedCluster) -> None:
     assert rows(cluster, "groups")["llm"] == ["0/2", "fits", "fits now: 2 members on 1 node"]
 
 
-def test_the_same_is_told_as_json_and_yaml(cluster: AskedCluster) -> None:
+def test_the_same_data_is_printed_as_json_and_yaml(cluster: AskedCluster) -> None:
     nodes = json.loads(cluster.ask("get", "nodes", "-o", "json").stdout)
     assert [node["name"] for node in nodes] == ["a", "m", "s", "x"]
     assert nodes[3]["rings"] == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -111,7 +111,7 @@ def test_a_table_fits_a_terminal_and_has_no_colour_when_piped(cluster: AskedClus
         assert "\x1b" not in shown
 
 
-def test_mistakes_in_words_are_told(cluster: AskedCluster) -> None:
+def test_conflicting_options_and_unknown_kinds_are_reported(cluster: AskedCluster) -> None:
     both = cluster.ask("get", "pods", "-n", "x", "-A")
     assert (both.returncode, both.stderr) == (2, "linkwise: -n and -A can't be used together\n")
     assert "did you mean pod?" in cluster.ask("get", "pood").stderr

@@ -93,7 +93,7 @@ def test_memory_of_no_known_device_has_a_column_of_its_own(cluster: AskedCluster
     assert "lost         default    0                3" in cluster.ask("inspect", "-d", "n1").stdout
 
 
-def test_a_node_that_shares_no_memory_is_told_aside(cluster: AskedCluster) -> None:
+def test_a_node_that_shares_no_memory_is_noted_on_stderr(cluster: AskedCluster) -> None:
     cluster.make(*machine("whole", "nvlink"))
     shown = cluster.ask("inspect", "whole")
     assert (shown.returncode, shown.stderr[:22]) == (0, "note: node whole does ")

@@ -95,7 +95,7 @@ def test_the_pods_of_a_job_are_one_group_with_a_table_a_picture_and_levels(linkw
     ]
 
 
-def test_why_is_told_with_what_came_second(linkwise: Linkwise) -> None:
+def test_the_reason_is_printed_with_the_runner_up(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", "--explain", stdin=JOB)
     assert "\n  3 of 3 members are there: 3 waiting (file)\n" in shown.stdout
     last = shown.stdout.splitlines()[-1].strip()

@@ -50,7 +50,7 @@ def read(linkwise: Linkwise, text: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_pod_is_told_with_words_policy_and_containers(linkwise: Linkwise) -> None:
+def test_a_pod_is_listed_with_dialect_policy_and_containers(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin=POD)
     assert shown.returncode == 0
     assert shown.stdout.splitlines() == [
@@ -135,7 +135,7 @@ def test_objects_that_make_no_pods_are_said_to_ask_for_nothing(linkwise: Linkwis
     assert (shown.returncode, shown.stdout) == (0, "no pods or device descriptions found\n")
 
 
-def test_a_node_is_told_by_every_dialect_that_knows_it(linkwise: Linkwise) -> None:
+def test_a_node_is_reported_by_every_dialect_that_knows_it(linkwise: Linkwise) -> None:
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"nvidia.com/gpu": "8"}}}
     (entry,) = read(linkwise, json.dumps(node))
     assert [facts["source"] for facts in entry["facts"]] == ["nvidia"]
@@ -165,7 +165,7 @@ def test_a_file_that_can_not_be_read_keeps_the_others_back(linkwise: Linkwise, t
 
 
 @pytest.mark.parametrize("command", ["read", "apply", "plan"])
-def test_without_a_file_it_is_told_how_one_is_named(linkwise: Linkwise, command: str) -> None:
+def test_a_missing_file_argument_is_reported_with_the_option(linkwise: Linkwise, command: str) -> None:
     shown = linkwise(command)
     assert (shown.returncode, "File required: -f FILE, or -f - for standard input." in shown.stderr) == (2, True)
     twice = linkwise(command, "-f", "-", "-")

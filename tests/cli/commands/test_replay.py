@@ -30,7 +30,7 @@ def cluster(*items: dict[str, Any]) -> str:
     return json.dumps({"kind": "List", "items": items})
 
 
-def test_a_cluster_as_yaml_is_told_how_to_get_it_as_json(linkwise: Linkwise) -> None:
+def test_a_cluster_in_yaml_is_refused_with_the_command_for_json(linkwise: Linkwise) -> None:
     shown = linkwise("replay", "-", stdin="apiVersion: v1\nkind: List\nitems: []\n")
     assert (shown.returncode, shown.stdout) == (2, "")
     assert shown.stderr.startswith("linkwise: standard input: it is no JSON; `kubectl get nodes,pods -A -o json` ")
@@ -58,7 +58,7 @@ def test_a_cluster_without_waiting_pods_says_so(linkwise: Linkwise) -> None:
     assert linkwise("replay", "-", stdin=cluster(node("n1", 2))).stdout == "no pending pods\n"
 
 
-def test_why_is_told_pod_by_pod(linkwise: Linkwise) -> None:
+def test_reasons_are_printed_per_pod(linkwise: Linkwise) -> None:
     shown = linkwise("replay", "-", "--explain", stdin=cluster(node("n1", 2), pod("a", 3)))
     assert "default/a\n  pod default/a waits for 3 devices (nvidia.com/gpu)\n" in shown.stdout
 

@@ -84,7 +84,7 @@ def test_pick_says_what_the_text_lacks(linkwise: Linkwise, tmp_path: Path) -> No
     assert answer["problems"] == ["row GPU1 is missing"]
 
 
-def test_pick_on_a_list_of_devices_says_that_it_tells_nothing_of_links(linkwise: Linkwise) -> None:
+def test_pick_on_a_list_of_devices_says_that_it_has_no_links(linkwise: Linkwise) -> None:
     shown = linkwise("pick", "-t", "-", "-s", "1", stdin="GPU 0: Tesla T4 (UUID: GPU-1)\n")
     assert shown.returncode == 2
     assert "tells nothing of links" in shown.stderr
@@ -125,7 +125,7 @@ def test_a_name_that_is_markup_stays_text() -> None:
     ET.fromstring(drawing(odd, "<title>"))  # noqa: S314 - we drew it
 
 
-def test_a_profile_without_links_is_told_where_it_is_of_use(linkwise: Linkwise) -> None:
+def test_a_profile_without_links_is_refused_with_what_it_is_for(linkwise: Linkwise) -> None:
     shown = linkwise("topo", "--profile", "ascend-910")
     assert (shown.returncode, shown.stdout) == (2, "")
     assert (

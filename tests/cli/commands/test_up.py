@@ -140,7 +140,7 @@ def test_a_signal_before_anything_was_made_ends_it_without_a_word(
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_output_that_takes_nothing_is_told_in_one_line(tmp_path: Path, unbuffered: str) -> None:
+def test_an_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path, unbuffered: str) -> None:
     program = f"TMPDIR={tmp_path} PYTHONUNBUFFERED={unbuffered} '{sys.executable}' -m linkwise up >/dev/full"
     ended = subprocess.run(["/bin/sh", "-c", program], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (2, "linkwise: standard output: No space left on device\n")
@@ -169,7 +169,7 @@ def test_a_signal_while_it_starts_ends_it_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--port", "--api-port"])
-def test_a_port_that_is_taken_is_told_with_its_flag(linkwise: Linkwise, flag: str) -> None:
+def test_a_port_that_is_taken_is_reported_with_its_flag(linkwise: Linkwise, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
         shown = linkwise("up", flag, str(port))
@@ -178,7 +178,7 @@ def test_a_port_that_is_taken_is_told_with_its_flag(linkwise: Linkwise, flag: st
     assert shown.stdout == ""
 
 
-def test_ports_settings_and_logs_are_as_they_are_told(tmp_path: Path) -> None:
+def test_ports_settings_and_logs_follow_the_options(tmp_path: Path) -> None:
     with reserve() as one, reserve() as two:
         api, port = (held.getsockname()[1] for held in (one, two))
         (tmp_path / "settings.yaml").write_text("http: {port: 1}\nlog: {format: json}\n", "utf-8")
@@ -204,7 +204,7 @@ def test_ports_settings_and_logs_are_as_they_are_told(tmp_path: Path) -> None:
         (["--log", "no/such/file"], "no/such/file: No such file or directory"),
     ],
 )
-def test_words_that_make_no_sense_are_told_before_anything_starts(
+def test_invalid_arguments_are_reported_before_anything_starts(
     linkwise: Linkwise, words: list[str], sentence: str
 ) -> None:
     shown = linkwise("up", *words)

@@ -40,7 +40,7 @@ def test_names_are_never_cut_and_lines_run_on_instead() -> None:
     assert len(text.splitlines()[0].rstrip()) > 30
 
 
-def test_whoever_wants_to_see_more_sees_all_columns() -> None:
+def test_wide_output_shows_all_columns() -> None:
     assert all(name in shown(30, wide=True).splitlines()[0] for name in CELLS)
 
 

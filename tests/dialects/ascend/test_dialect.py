@@ -143,7 +143,7 @@ def test_devices_are_written_by_their_index_whatever_they_are_called() -> None:
     assert written["huawei.com/npu"] == "npu-3,npu-7"
 
 
-def test_a_pod_with_the_whole_node_is_told_what_it_has() -> None:
+def test_a_pod_that_fills_a_node_is_explained_with_its_devices() -> None:
     whole = grant(Part("main", tuple(EIGHT)))
     written = ASCEND.write(Writing(pod(wants("8")), whole, EIGHT, now=1))
     assert written[REAL] == written[NPU]

@@ -54,11 +54,11 @@ def told(found: NodeFacts) -> list[tuple[str, str]]:
     return [(problem.where, problem.key) for problem in found.problems]
 
 
-def test_a_node_without_ascend_chips_tells_nothing() -> None:
+def test_a_node_without_ascend_chips_reports_nothing() -> None:
     assert node_facts(NodeView("n", labels={"host-arch": "huawei-arm"}, capacity={"cpu": "8"}), {}) is None
 
 
-def test_chips_are_counted_by_capacity_where_nothing_else_is_told() -> None:
+def test_chips_are_counted_by_capacity_where_nothing_else_is_reported() -> None:
     found = facts()
     assert [device.id for device in found.devices] == [f"#{number}" for number in range(8)]
     assert ill(found) == []
@@ -81,13 +81,13 @@ def test_the_accelerator_type_is_the_profile_and_other_labels_are_kept() -> None
     assert found.devices[0].model == "910B3"
 
 
-def test_the_old_annotation_tells_which_chips_are_free() -> None:
+def test_the_old_annotation_reports_which_chips_are_free() -> None:
     found = facts(replace(EIGHT, annotations={NPU: "Ascend910-5, Ascend910-0"}))
     assert found.labels["free"] == "#0,#5"
     assert (ill(found), found.problems) == ([], ())
 
 
-def test_the_old_annotation_tells_the_unhealthy_chip_where_only_it_can_be_meant() -> None:
+def test_the_old_annotation_reports_the_unhealthy_chip_where_only_it_can_be_meant() -> None:
     view = replace(EIGHT, allocatable={NPU: "7"}, annotations={NPU: ALL.replace(",Ascend910-3", "")})
     assert (ill(facts(view)), facts(view).problems) == ([3], ())
 
@@ -101,7 +101,7 @@ def test_no_chip_is_healthy_once_the_plugin_has_stopped() -> None:
     assert ill(facts(replace(EIGHT, allocatable={NPU: "0"}))) == list(range(8))
 
 
-def test_the_config_map_tells_unhealthy_recovering_and_separated_chips() -> None:
+def test_the_config_map_reports_unhealthy_recovering_and_separated_chips() -> None:
     lists = {f"{NPU}-Unhealthy": "Ascend910-4", f"{NPU}-Recovering": "Ascend910-6"}
     found = facts(objects=config_map(lists, "Ascend910-1"))
     assert (ill(found), found.problems) == ([1, 4, 6], ())
@@ -123,7 +123,7 @@ def test_only_a_fault_that_separates_a_chip_makes_it_unhealthy() -> None:
     assert (ill(found), found.problems) == ([2], ())
 
 
-def test_super_pod_and_server_are_told_where_they_are_known() -> None:
+def test_super_pod_and_server_are_reported_where_they_are_known() -> None:
     known = facts(objects=config_map({}, SuperPodID=3, ServerIndex=0, CheckCode="any"))
     assert (known.labels["super-pod"], known.labels["server-index"]) == ("3", "0")
     assert known.labels["update-time"] == "1700000000"
@@ -136,7 +136,7 @@ def test_the_config_map_counts_where_annotations_say_something_else() -> None:
     assert ill(facts(view, config_map({f"{NPU}-Unhealthy": "Ascend910-7"}))) == [7]
 
 
-def test_a_lost_chip_leaves_a_hole_that_the_addresses_tell() -> None:
+def test_a_lost_chip_leaves_a_gap_that_the_addresses_reveal() -> None:
     addresses = {f"Ascend910-{number}": {"IP": ""} for number in (0, 1, 2, 4, 5, 6, 7)}
     view = NodeView("npu-1", capacity={NPU: "7"}, annotations={"baseDeviceInfos": json.dumps(addresses)})
     assert [device.index for device in facts(view).devices] == [0, 1, 2, 4, 5, 6, 7]

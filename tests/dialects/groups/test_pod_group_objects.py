@@ -43,7 +43,7 @@ def test_every_systems_object_says_how_many_must_start_together(source: str, spe
     ("source", "spec"),
     [("kubernetes", {"schedulingPolicy": {"basic": {}}}), ("volcano", {"minMember": 0}), ("scheduler-plugins", {})],
 )
-def test_an_object_that_asks_for_nobody_makes_no_gang(source: str, spec: object) -> None:
+def test_an_object_without_a_minimum_makes_no_gang(source: str, spec: object) -> None:
     assert read(source, spec).minimum is None
 
 

@@ -203,7 +203,7 @@ def test_amounts_under_either_prefix_and_none_that_differ() -> None:
     assert (odd.devices[0].memory, len(odd.problems)) == (100, 1)
 
 
-def test_labels_are_told_in_plain_words() -> None:
+def test_labels_are_reported_in_plain_words() -> None:
     view = NodeView(
         "n1", {"node.koordinator.sh/gpu-model": "A100", "node.koordinator.sh/gpu-vendor": "nvidia", "x": "y"}
     )
@@ -222,7 +222,7 @@ def test_a_node_that_koordinator_does_not_know_has_no_facts() -> None:
     assert DIALECT.node(NodeView("n1"), {"Device": {}}) is None
 
 
-def test_what_is_in_use_is_told_by_pod() -> None:
+def test_used_devices_are_listed_by_pod() -> None:
     entries = [
         {"name": "p", "namespace": "a", "uuid": "uid-1", "minors": [1, 0]},
         {"name": "q", "namespace": "a", "uuid": "uid-2", "minors": [1, 9, "0", True]},

@@ -98,7 +98,7 @@ def test_the_counts_that_kubectl_shows_are_written() -> None:
     assert '{"podUID": "uid-1", "namespace": "team", "name": "trainer-0", "devices": ["GPU-0", "GPU-1"]}' in raw
 
 
-def test_a_path_that_a_tool_told_elsewhere_is_not_lost() -> None:
+def test_a_path_that_another_output_reported_is_not_lost() -> None:
     link = Link("NV2", pcie=Pcie.PHB)
     told = NodeFacts("linkwise", topology=Topology(("a", "b"), ((SELF, link), (link, SELF))))
     read = inventory_facts(inventory_object("n1", told, enforced=False)).topology
@@ -166,7 +166,7 @@ def test_a_device_whose_health_is_not_said_is_not_given() -> None:
 
 
 @pytest.mark.parametrize("second", [("GPU-0", 1), ("GPU-1", 0)])
-def test_devices_that_can_t_be_told_apart_are_not_both_believed(second: tuple[str, int]) -> None:
+def test_devices_that_can_t_be_distinguished_are_not_both_believed(second: tuple[str, int]) -> None:
     listed = [{"uuid": uuid, "index": index, "healthy": True} for uuid, index in (("GPU-0", 0), second)]
     read = inventory_facts({"spec": {"devices": listed}})
     assert [device.id for device in read.devices] == ["GPU-0"]

@@ -149,7 +149,7 @@ def test_versions_are_read_whole_in_parts_or_by_their_older_labels() -> None:
     assert older.labels == {"driver": "455.06", "cuda": "11"}
 
 
-def test_mig_labels_are_told() -> None:
+def test_mig_labels_are_reported() -> None:
     view = NodeView("n", labels={"nvidia.com/mig.strategy": "mixed", "nvidia.com/mig-1g.5gb.count": "7"})
     found = DIALECT.node(view, {})
     assert found is not None
@@ -263,7 +263,7 @@ def test_a_published_matrix_is_read_back(topology: Topology) -> None:
 @given(
     square_of(st.builds(lambda text, pcie: Link(text, pcie=pcie), st.sampled_from(["NV2", "?"]), st.sampled_from(Pcie)))
 )
-def test_a_path_that_was_told_beside_the_link_is_published_too(topology: Topology) -> None:
+def test_a_path_reported_beside_the_link_is_published_too(topology: Topology) -> None:
     found = read_matrix(matrix_annotation(topology))
     assert found is not None
     read = [(link.direct, link.pcie) for row in found.links for link in row]

@@ -111,7 +111,7 @@ def test_a_server_that_hangs_is_given_up() -> None:
     play(story)
 
 
-def test_an_outcome_that_nobody_tells_stays_unknown_until_it_is_read() -> None:
+def test_an_outcome_without_an_answer_stays_unknown_until_a_read() -> None:
     async def story(api: EmbeddedApi, connection: Connection) -> tuple[str, str]:
         made = api.store.create("pods", pod("a"), "default")
         api.faults.add(Fault("answer", code=500, landed=True, times=3))

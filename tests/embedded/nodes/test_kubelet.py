@@ -172,20 +172,20 @@ def test_nodes_of_a_fleet_are_named_in_order() -> None:
     ("machine", "sentence"),
     [("dgx9", "machine profile 'dgx9' is not known"), ("dgx1-v100/half", "unknown sharing mode 'half'")],
 )
-def test_a_machine_that_is_not_known_is_told_with_those_that_are(machine: str, sentence: str) -> None:
+def test_an_unknown_machine_is_reported_with_the_known_ones(machine: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         machine_objects(machine, "a")
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_node_tells_since_when_it_is_ready(bed: Bed) -> None:
+async def test_a_node_reports_since_when_it_is_ready(bed: Bed) -> None:
     node = bed.store.get("nodes", NODE).read()
     (ready,) = node["status"]["conditions"]
     assert ready["lastTransitionTime"] == ready["lastHeartbeatTime"] == node["metadata"]["creationTimestamp"]
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_device_that_dies_is_told_at_its_node_and_at_its_pod(bed: Bed) -> None:
+async def test_a_device_that_dies_is_reported_at_its_node_and_at_its_pod(bed: Bed) -> None:
     await bed.place("train", {GPU: 8})
     bed.cluster.nodes.kill_device(NODE, 3)
     assert "stopped working; 7 of 8 do" in await bed.told(NODE, "DeviceFailed")

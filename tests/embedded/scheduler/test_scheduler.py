@@ -28,7 +28,7 @@ def give_priorities(bed: Bed, **values: int) -> None:
 
 
 @embedded()
-async def test_a_pod_that_fits_nowhere_is_told_why_in_kube_schedulers_words_counted_by_equal_text(bed: Bed) -> None:
+async def test_an_unschedulable_pod_gets_kube_schedulers_message_with_counted_reasons(bed: Bed) -> None:
     tainted = node("tainted")
     tainted["spec"] = {"taints": [{"key": "team", "value": "blue", "effect": "NoSchedule"}]}
     await bed.nodes(tainted, *(node(f"n{number}") for number in range(3)))
@@ -101,7 +101,7 @@ async def test_a_pod_that_is_refused_pauses_though_there_is_room_again(bed: Bed)
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_bind_is_told_by_the_scheduler_and_by_the_service(bed: Bed) -> None:
+async def test_a_bind_has_events_of_the_scheduler_and_of_the_service(bed: Bed) -> None:
     await bed.place("train", {GPU: 2})
     assert await bed.told("train", "Scheduled") == "Successfully assigned default/train to dgx1-v100-0"
     assert "devices 0, 3 of node dgx1-v100-0 by link-affinity" in await bed.told("train", "DevicesChosen")
@@ -118,7 +118,7 @@ async def test_a_pod_of_higher_priority_gets_the_devices_of_others(bed: Bed) -> 
 
 
 @embedded({"dgx1-v100": 1})
-async def test_nobody_is_evicted_for_a_pod_of_the_same_priority(bed: Bed) -> None:
+async def test_no_pod_is_evicted_for_a_pod_of_the_same_priority(bed: Bed) -> None:
     await bed.place("first", {GPU: 8})
     bed.create("second", {GPU: 4})
     await bed.refused("second")
@@ -185,7 +185,7 @@ def test_an_address_that_can_not_be_called_is_refused_with_its_form(url: str) ->
         Caller(url)
 
 
-def test_a_service_that_is_not_there_is_told_with_its_address() -> None:
+def test_a_service_that_is_not_there_is_reported_with_its_address() -> None:
     with reserve() as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ClusterError, match=f'Post "{url}/filter"'):

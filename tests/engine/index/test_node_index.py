@@ -160,7 +160,7 @@ def test_unattributed_memory_is_no_unattributed_device() -> None:
     assert index.table(WANTED[0]).codes.keys() == {"device"}
 
 
-def test_nobody_is_refused_because_time_ran_out() -> None:
+def test_no_pod_is_refused_because_time_ran_out() -> None:
     index = index_of(Node("judged", devices(3)), Node("owing", devices(2)))
     found = choices(index, WANTED[0], budget=1)
     assert found.partial

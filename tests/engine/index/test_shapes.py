@@ -8,7 +8,7 @@ from linkwise.model.node import Node
 from linkwise.model.topology import Topology
 
 
-def test_one_device_that_was_measured_is_told_from_one_of_which_nothing_is_known() -> None:
+def test_a_measured_single_device_is_distinguished_from_an_unknown_one() -> None:
     shapes, device = Shapes(), Device("a", 0)
     measured = Node("n", (device,), topology=Topology(("a",), bandwidth=((0.0,),)))
     unknown = Node("m", (device,), topology=Topology(("a",)))

@@ -149,7 +149,7 @@ def test_a_node_that_changed_is_found_by_what_it_is_now() -> None:
     assert rooms.fitting(["a", "b"], share_ask(30), 9) == []
 
 
-def test_all_that_fit_are_told_again_after_some_changed_and_after_most_did() -> None:
+def test_all_feasible_nodes_are_returned_after_some_and_after_most_nodes_changed() -> None:
     nodes = big_cluster(200)
     rooms, names, fitting = rooms_of(*nodes), [node.name for node in nodes], ["n0098", "n0099", "n0198", "n0199"]
     assert rooms.all_fitting(names, share_ask(99)) == fitting

@@ -55,7 +55,7 @@ def test_an_ask_that_no_longer_fits_is_refused() -> None:
     assert is_contended(full, ONE, [], {"n1": full}.get)
 
 
-def test_nobody_is_refused_for_the_sake_of_others_when_finding_out_takes_too_long() -> None:
+def test_no_pod_is_refused_as_contended_when_the_search_takes_too_long() -> None:
     names = [f"n{number}" for number in range(40)]
     nodes = {name: node(1, name=name) for name in names}
     others = [offered(f"p{number}", *names) for number in range(40)]

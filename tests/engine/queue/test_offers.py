@@ -73,7 +73,7 @@ def test_a_clock_that_is_set_back_or_far_ahead_keeps_no_offer_for_longer(now: fl
     assert found.entries() == []
 
 
-def test_nodes_that_nobody_needs_any_more_are_told_once() -> None:
+def test_unneeded_nodes_are_reported_once() -> None:
     found = book(offered("a", "n1", "n2"))
     assert found.take_freed() == []
     found.put(offered("a", "n2", "n3"))

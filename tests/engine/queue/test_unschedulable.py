@@ -72,12 +72,12 @@ def test_a_smaller_ask_is_woken_for_room_that_is_too_little_for_those_before_it(
     assert woken(line, node(1)) == [("small", "n")]
 
 
-def test_every_node_is_filled_and_nobody_is_woken_twice() -> None:
+def test_every_node_is_filled_and_no_pod_is_woken_twice() -> None:
     line = waiting(refused("a"), refused("b"), refused("c", TWO))
     assert woken(line, node(1, name="n"), node(3, name="m")) == [("a", "n"), ("b", "m"), ("c", "m")]
 
 
-def test_nobody_is_woken_for_a_node_that_does_not_serve_the_words() -> None:
+def test_no_pod_is_woken_for_a_node_that_does_not_serve_its_dialect() -> None:
     line = waiting(refused("a"), refused("b", Query(ask(1), "v", POLICIES["whole-device"])))
     assert woken(line, node(2), unserved="w") == [("b", "n")]
 

@@ -93,7 +93,7 @@ def test_there_is_no_runner_up_where_there_is_no_choice() -> None:
 
 
 @pytest.mark.rule("003.predicate")
-def test_a_refusal_by_rings_tells_every_ring() -> None:
+def test_a_refusal_by_rings_reports_every_ring() -> None:
     one, two = Reason("003.predicate", asked=2, found=(1, 1), kind="one group", noun="ring"), 2
     assert refusal(one) == f"ring 0 has 1 idle, ring 1 has 1 idle; {two} are needed in one ring"
     split = Reason("003.predicate", asked=10, found=(8, 3), kind="even split", noun="ring")

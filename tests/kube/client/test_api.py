@@ -98,7 +98,7 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
         ({"user": {"auth-provider": {"name": "gcp"}}}, "auth-provider not supported"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_told_by_name(tmp_path: Path, extra: dict[str, Any], words: str) -> None:
+def test_an_invalid_file_is_reported_by_name(tmp_path: Path, extra: dict[str, Any], words: str) -> None:
     file = config(tmp_path, **extra)
     with pytest.raises(ClusterError, match=words) as error:
         connect(file, None, {})
@@ -106,13 +106,13 @@ def test_a_file_that_makes_no_sense_is_told_by_name(tmp_path: Path, extra: dict[
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "a: [", "\x00"])
-def test_a_file_that_is_no_kubeconfig_is_told_by_name(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_kubeconfig_is_reported_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(ClusterError, match="config"):
         connect(tmp_path / "config")
 
 
-def test_a_file_that_is_broken_is_told_by_line_and_without_the_token_beside(tmp_path: Path) -> None:
+def test_an_invalid_file_is_reported_by_line_without_the_token_in_it(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("users:\n- user: {token: s3cret, [}\n")
     with pytest.raises(ClusterError, match=r"config:2:26 can't be read") as error:
         connect(tmp_path / "config")
@@ -127,7 +127,7 @@ def test_a_file_that_is_broken_is_told_by_line_and_without_the_token_beside(tmp_
         ("\0", "config can't be read: unacceptable character #x0000: special characters are not allowed in"),
     ],
 )
-def test_a_kubeconfig_that_is_none_is_told_in_one_line(tmp_path: Path, text: str, sentence: str) -> None:
+def test_an_invalid_kubeconfig_is_reported_in_one_line(tmp_path: Path, text: str, sentence: str) -> None:
     (file := tmp_path / "config").write_text(text, "utf-8")
     with pytest.raises(ClusterError, match=re.escape(sentence)) as error:
         connect(file)
@@ -139,7 +139,7 @@ def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
         connect(tmp_path)
 
 
-def test_a_file_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_by_name(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="missing: there is no such file"):
         connect(tmp_path / "missing")
     with pytest.raises(ClusterError, match=r"\$KUBECONFIG names .*missing"):
@@ -207,7 +207,7 @@ def plugin(folder: Path) -> dict[str, Any]:
     return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "env": env}}
 
 
-def test_a_plugin_is_run_once_and_told_its_version(tmp_path: Path) -> None:
+def test_a_credential_plugin_is_run_once_and_gets_its_version(tmp_path: Path) -> None:
     assert asked(tmp_path, plugin(tmp_path), Reply(200, {})) == ["Bearer t1", "Bearer t1"]
     assert json.loads((tmp_path / "info").read_text())["apiVersion"] == "client.authentication.k8s.io/v1"
 
@@ -217,7 +217,7 @@ def test_a_plugin_is_run_again_when_its_token_is_refused(tmp_path: Path) -> None
     assert asked(tmp_path, plugin(tmp_path), *replies) == ["Bearer t1", "Bearer t1", "Bearer t2"]
 
 
-def test_a_plugin_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
+def test_a_failing_credential_plugin_is_reported_with_its_command(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "no-such-plugin"}}
     with pytest.raises(ClusterError, match=r"context config: the credentials can't be had: .*no-such-plugin"):
         asked(tmp_path, user, Reply(200, {}))

@@ -88,7 +88,7 @@ def test_what_could_not_be_taken_away_is_taken_away_later(refused: Reply) -> Non
     assert (told.time.slept, told.problems) == ([60.0, 60.0], ())
 
 
-def test_what_could_not_be_written_is_written_with_what_is_told_next() -> None:
+def test_an_annotation_that_failed_is_written_with_the_next_one() -> None:
     told = Told(REFUSED, FINE, settings=LATER).tell((plan("old", word="1"), failed), (plan(None), written))
     assert told.written == [{"plan": "old", "word": "1"}, {"plan": None, "word": "1"}]
     assert told.problems == ()

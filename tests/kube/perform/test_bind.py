@@ -157,17 +157,17 @@ def test_the_first_write_that_lands_late_makes_the_second_a_conflict_and_is_writ
     assert ended == BindResult("written")
 
 
-def test_what_refuses_the_second_request_does_not_tell_of_the_first() -> None:
+def test_a_refusal_of_the_second_request_does_not_reveal_the_first() -> None:
     ended, _, _ = bind(RESET, said(403), reads=(there(),))
     assert ended.outcome == "unknown"
 
 
-def test_a_second_request_that_conflicts_with_nothing_seen_does_not_tell_of_the_first() -> None:
+def test_a_conflict_of_the_second_request_does_not_reveal_the_first() -> None:
     ended, _, _ = bind(RESET, said(409), reads=(there(),))
     assert ended.outcome == "unknown"
 
 
-def test_whoever_waits_for_a_bind_is_told_when_its_time_is_over_and_nothing_more_is_sent() -> None:
+def test_a_bind_that_times_out_is_reported_and_nothing_more_is_sent() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> tuple[BindResult, int]:
         api.script(POST, said(504))
         api.script(GET, there())
@@ -210,7 +210,7 @@ def test_a_bind_without_a_record_is_compared_by_all_that_it_writes() -> None:
 
 
 @pytest.mark.parametrize(("read", "outcome"), [(BOUND, "written"), (there("n2"), "refused"), (said(404), "refused")])
-def test_what_was_unknown_is_settled_by_the_first_read_that_tells(read: Reply, outcome: str) -> None:
+def test_an_unknown_outcome_is_settled_by_the_first_conclusive_read(read: Reply, outcome: str) -> None:
     ended, api, _ = bind(reads=(RESET, said(503), there(), read), settle=True)
     assert (ended.outcome, len(api.asked("GET"))) == (outcome, 4)
 

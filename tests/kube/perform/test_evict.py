@@ -141,7 +141,7 @@ def test_an_eviction_that_is_not_allowed_says_what_to_grant_and_is_not_tried_aga
     )
 
 
-def test_who_is_not_evicted_in_the_end_is_told() -> None:
+def test_an_eviction_that_is_given_up_is_reported() -> None:
     assert evict(DENIED).given_up == ["u-a"]
     assert evict(BUDGET, settings=PerformSettings(evict_tries=1)).given_up == ["u-a"]
     assert evict(MADE, version_of=lambda _: None).given_up == ["u-a"]
@@ -152,7 +152,7 @@ def test_who_is_evicted_or_gone_is_not_given_up(reply: Reply) -> None:
     assert evict(reply).given_up == []
 
 
-def test_a_replica_that_does_not_lead_any_more_evicts_nobody() -> None:
+def test_a_replica_that_does_not_lead_any_more_evicts_no_pod() -> None:
     told = evict(MADE, leads=False)
     assert (told.requests, told.stats, told.given_up) == ([], {"kept": 1}, ["u-a"])
 

@@ -37,7 +37,7 @@ def test_a_pod_is_woken_by_one_annotation_and_its_uid() -> None:
     assert request.headers["content-type"] == "application/merge-patch+json"
 
 
-def test_pods_are_woken_in_the_order_in_which_they_were_told() -> None:
+def test_pods_are_woken_in_the_order_of_the_effects() -> None:
     told = tell([wake(name) for name in "cabed"], settings=PerformSettings(waking=1))
     assert told.paths("PATCH") == list("cabed")
 
@@ -185,7 +185,7 @@ def test_closing_does_not_wait_for_ever() -> None:
     assert play(scenario) == 1
 
 
-def test_what_is_told_after_the_end_is_counted() -> None:
+def test_effects_after_the_end_are_counted() -> None:
     async def scenario(_: ScriptedApi, connection: Connection) -> dict[str, int]:
         performer = Performer(connection)
         await performer.close()

@@ -31,7 +31,7 @@ def test_a_list_is_read_page_by_page_to_its_end() -> None:
     assert api.asked("GET")[0].query["limit"] == "500"
 
 
-def test_who_is_not_in_a_whole_list_is_told_at_its_end() -> None:
+def test_pods_missing_from_a_complete_list_are_reported_at_its_end() -> None:
     seen, _ = follow({LIST: (listed(pod("a"), pod("b")),)}, lambda _, api: api.asked("WATCH"))
     assert seen.sights[-1] == PodListComplete(frozenset({"u-a", "u-b"}))
 
@@ -133,21 +133,21 @@ def test_repeated_events_are_handed_on_as_they_are() -> None:
     assert seen.names() == ["a", "a"]
 
 
-def test_nodes_that_went_while_nobody_watched_are_told_as_gone() -> None:
+def test_nodes_deleted_between_watches_are_reported_as_gone() -> None:
     lists = (listed(node("n1"), node("n2")), listed(node("n2")))
     scripts = {"GET /api/v1/nodes": lists, "WATCH /api/v1/nodes": (GONE,)}
     seen, _ = follow(scripts, lambda _, api: len(api.asked("WATCH")) == 2, NODES)
     assert seen.sights[-1] == NodeGone("n1")
 
 
-def test_a_node_that_is_deleted_twice_is_told_once() -> None:
+def test_a_node_that_is_deleted_twice_is_reported_once() -> None:
     watch = Reply(pieces=(line("DELETED", node("n1", 5)) * 2, line("ADDED", node("n2", 6))), ending="open")
     scripts = {"GET /api/v1/nodes": (listed(node("n1")),), "WATCH /api/v1/nodes": (watch,)}
     seen, _ = follow(scripts, lambda seen, _: "n2" in seen.names(), NODES)
     assert seen.sights.count(NodeGone("n1")) == 1
 
 
-def test_pods_that_came_while_the_list_was_read_are_not_told_as_gone() -> None:
+def test_pods_created_during_a_list_are_not_reported_as_deleted() -> None:
     answers: Iterator[set[str]] = iter([{"u-old"}, {"u-old", "u-new"}])
     seen, _ = follow({LIST: (listed(pod("a")),)}, lambda _, api: api.asked("WATCH"), known=lambda: next(answers))
     assert seen.sights[-1] == PodListComplete(frozenset({"u-a", "u-new"}))

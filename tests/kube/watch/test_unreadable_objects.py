@@ -39,7 +39,7 @@ def test_one_pod_that_cannot_be_read_stops_no_other() -> None:
     assert "containers" in seen.reflector.stats.unreadable["team/b"]
 
 
-def test_a_pod_that_cannot_be_read_is_not_told_as_gone() -> None:
+def test_a_pod_that_cannot_be_decoded_is_not_reported_as_deleted() -> None:
     broken = pod("b") | {"spec": {"containers": 7}}
     seen, _ = follow({LIST: (listed(pod("a"), broken),)}, lambda _, api: api.asked("WATCH"))
     assert seen.sights[-1] == PodListComplete(frozenset({"u-a", "u-b"}))
@@ -55,7 +55,7 @@ def test_a_bound_pod_that_cannot_be_read_still_holds_its_devices() -> None:
     assert "counted on node n1" in seen.reflector.stats.unreadable["team/b"]
 
 
-def test_an_object_without_a_name_lets_nobody_be_told_as_gone() -> None:
+def test_a_nameless_object_in_a_list_prevents_reports_of_deletions() -> None:
     seen, _ = follow({LIST: (listed(pod("a"), {"metadata": {"name": 7}}),)}, lambda _, api: api.asked("WATCH"))
     assert seen.names() == ["a"]
     assert not [sight for sight in seen.sights if isinstance(sight, PodListComplete)]
@@ -68,7 +68,7 @@ def test_what_could_not_be_read_is_forgotten_when_it_can_be() -> None:
     assert seen.reflector.stats.unreadable == {}
 
 
-def test_what_could_not_be_read_and_vanished_while_nobody_watched_is_forgotten() -> None:
+def test_an_unreadable_object_deleted_between_watches_is_forgotten() -> None:
     broken = pod("b") | {"spec": {"containers": 7}}
     cut = Reply(pieces=(b"<html>oops</html>\n",), ending="open")
     scripts = {LIST: (listed(broken), listed(pod("c"))), WATCH: (cut, Reply(pieces=(), ending="open"))}
@@ -101,7 +101,7 @@ def test_an_object_that_can_be_taken_in_later_is_no_problem_any_more() -> None:
     assert seen.reflector.stats.unreadable == {}
 
 
-def test_a_list_that_cannot_be_taken_in_is_told_and_the_watch_goes_on() -> None:
+def test_a_list_that_the_sink_rejects_is_reported_and_the_watch_continues() -> None:
     def refuse_lists(sights: list[WatchEvent]) -> None:
         assert not any(isinstance(sight, PodListComplete) for sight in sights), "no lists here"
 
@@ -110,7 +110,7 @@ def test_a_list_that_cannot_be_taken_in_is_told_and_the_watch_goes_on() -> None:
     assert "no lists here" in seen.reflector.stats.unreadable["(the list as a whole)"]
 
 
-def test_an_object_that_nobody_thought_of_is_named_and_stops_no_other() -> None:
+def test_an_object_that_fails_unexpectedly_is_named_and_stops_no_other() -> None:
     def there(document: msgspec.Raw, head: Head) -> Seen:
         return NODES.there(document, head) if head.name != "odd" else Seen(None, str(1 // 0))
 

@@ -242,7 +242,7 @@ def test_what_was_said_of_a_kind_is_over_when_the_kind_is() -> None:
     assert "drops spec.topologies" in said[0]
 
 
-def test_a_schema_that_nobody_shows_is_no_problem() -> None:
+def test_a_missing_schema_is_not_a_problem() -> None:
     scripts = served("scheduling.koordinator.sh", "devices", "v1alpha1")
     scripts["GET /apis/scheduling.koordinator.sh/v1alpha1/devices"] = (listed(),)
     scripts[f"GET {SCHEMA}"] = (Reply(200, b"[]"),)
@@ -256,14 +256,14 @@ def test_what_cannot_be_read_is_a_problem_with_its_name() -> None:
     assert seen.watching.problems[0].startswith("pods team/p can't be read: ")
 
 
-def test_a_server_that_cannot_be_reached_is_not_told_once_for_every_kind(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_server_is_reported_once_and_not_for_every_kind(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     down = dict.fromkeys((f"GET {GROUPS}", *BASE), (Reply(503, {"message": "starting"}),))
     watch(down, source("podgroups.scheduling.volcano.sh"), holds=lambda _, api: len(api.asked("GET", GROUPS)) > 2)
     assert {record.getMessage().split()[0] for record in caplog.records} == {"resource=nodes", "resource=pods"}
 
 
-def test_a_kind_that_alone_fails_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_kind_that_alone_fails_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     failing = {f"GET {GROUPS}": (Reply(200, {}), Reply(503, {"message": "no backend"}))}
     watch(failing, source("podgroups.scheduling.volcano.sh"), holds=lambda _, api: len(api.asked("GET", GROUPS)) > 2)

@@ -55,7 +55,7 @@ def answered(*pieces: bytes, caller: type[FastConnection] = Hasty) -> bytes:
     return run_idle(scenario())
 
 
-def test_whoever_begins_a_head_and_never_ends_it_is_hung_up_on() -> None:
+def test_a_connection_whose_request_head_never_ends_is_closed() -> None:
     assert answered(b"POST /filter HTTP/1.1\r\nHost:") == b""
 
 
@@ -70,16 +70,16 @@ def test_a_second_head_on_a_connection_must_end_as_well() -> None:
 
 
 @pytest.mark.parametrize("host", ["a..b", "no-host." * 40])  # neither is asked for in a network
-def test_a_host_that_cannot_be_one_is_told(host: str) -> None:
+def test_an_invalid_host_is_reported(host: str) -> None:
     with pytest.raises(InputError, match=r"http.host: .* is no address of this machine: \S"):
         listen(host, 0)
 
 
-def test_an_address_of_another_machine_is_told_with_the_flag_that_sets_it() -> None:
+def test_an_address_of_another_machine_is_reported_with_the_flag_that_sets_it() -> None:
     with pytest.raises(InputError, match=r"192\.0\.2\.1:0: .*; choose another with --host"):
         listen("192.0.2.1", 0)
 
 
-def test_a_port_that_is_taken_is_told_with_the_flag_that_sets_it() -> None:
+def test_a_port_that_is_taken_is_reported_with_the_flag_that_sets_it() -> None:
     with closing(listen("127.0.0.1", 0)) as door, pytest.raises(InputError, match="choose another with --port"):
         listen("127.0.0.1", door.getsockname()[1])

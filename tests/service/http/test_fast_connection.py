@@ -172,7 +172,7 @@ def test_a_body_in_chunks_is_read_as_well() -> None:
     run_idle(scenario())
 
 
-def test_who_waits_to_be_told_to_go_on_is_told() -> None:
+def test_a_client_that_expects_100_continue_gets_it() -> None:
     whole = request("/filter", FILTER, *PLAIN, "Expect: 100-continue")
     head, _, body = whole.partition(b"\r\n\r\n")
 
@@ -247,7 +247,7 @@ def test_a_bind_behind_an_answered_request_may_take_its_time() -> None:
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_nobody_is_left_waiting_by_a_server_that_stops(half: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_a_server_that_stops_leaves_no_request_unanswered(half: bool) -> None:  # noqa: FBT001 - a parameter of the test
     recorder = Recorder(gate=asyncio.Event())
 
     async def scenario() -> None:
@@ -279,7 +279,7 @@ def test_what_is_asked_behind_the_last_answer_is_not_done() -> None:
     assert recorder.binds == []
 
 
-def test_a_bind_is_answered_though_the_server_is_told_to_stop_meanwhile() -> None:
+def test_a_bind_is_answered_although_the_server_is_stopped_meanwhile() -> None:
     recorder = Recorder(gate=asyncio.Event())
 
     async def scenario() -> None:

@@ -69,7 +69,7 @@ def test_a_header_that_lacks_names_is_said() -> None:
     assert reading.links == (("X", "PIX", "SYS"), ("PIX", "X", "SYS"), ("SYS", "SYS", "X"))
 
 
-def test_a_row_that_lost_a_cell_tells_nothing() -> None:
+def test_a_row_that_lost_a_cell_reports_nothing() -> None:
     table = chosen(tables("GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X SYS 0\nGPU1 PIX X SYS 0\nGPU2 SYS SYS X 0\n", GPUS))
     assert table is not None
     reading = read_table(table, "test")

@@ -72,7 +72,7 @@ def test_enabled_numbers_without_peer_access_are_warned_of() -> None:
     assert reading.warnings == ("no peer access between 0-2: their numbers are of copies through the host's memory",)
 
 
-def test_cannot_access_lines_tell_the_same_as_the_connectivity_matrix() -> None:
+def test_cannot_access_lines_report_the_same_as_the_connectivity_matrix() -> None:
     reading = p2p_test.read("Device=1 CANNOT Access Peer Device=0\n" + p2p_text({WRITES: FAST}))
     assert "no peer access between 0-1" in reading.warnings[0]
 

@@ -39,7 +39,7 @@ def read(text: str) -> Reading:
     return next(reader for reader in READERS if reader.recognises(cleaned)).read(cleaned)
 
 
-def test_a_list_tells_names_uuids_and_parts() -> None:
+def test_a_list_reports_names_uuids_and_parts() -> None:
     found = read("root@host:~# nvidia-smi -L\n" + LIST)
     assert (found.kind, found.status, found.devices) == ("nvidia-smi -L", "no matrix", ("GPU0", "GPU1"))
     assert [device.model for device in found.facts] == ["NVIDIA A30"] * 2
@@ -96,7 +96,7 @@ def test_links_left_out_by_a_writer_are_said() -> None:
     assert (found.status, found.problems) == ("incomplete", ("GPU0: lines are missing after it, at '[...]'",))
 
 
-def test_an_empty_answer_of_nvlink_tells_of_no_links() -> None:
+def test_an_empty_nvlink_output_has_no_matrix() -> None:
     reader = next(reader for reader in READERS if reader.kind == "nvidia-smi nvlink -s")
     assert (reader.recognises(""), reader.read("").status) == (False, "no matrix")
     assert reader.read("Device does not have or support Nvlink.\n").status == "error"
@@ -130,7 +130,7 @@ def test_long_texts_are_read_in_linear_time(piece: str) -> None:
         assert reader.read(text).kind == reader.kind
 
 
-def test_published_texts_tell_what_the_index_says(shared: Path) -> None:
+def test_published_texts_match_the_index(shared: Path) -> None:
     folder = shared / "data/topology-text"
     known = [json.loads(line) for line in (folder / "INDEX.jsonl").read_text("utf-8").splitlines()]
     queries = [case for case in known if case["file"].startswith("query/")]

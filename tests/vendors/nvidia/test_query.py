@@ -58,7 +58,7 @@ def read(text: str) -> Reading:
     return next(reader for reader in READERS if reader.recognises(cleaned)).read(cleaned)
 
 
-def test_a_log_tells_the_device_and_not_its_parts() -> None:
+def test_a_log_reports_the_device_and_not_its_parts() -> None:
     found = read(LOG)
     first, second = found.facts
     assert (found.kind, found.status, found.problems) == ("nvidia-smi -q", "no matrix", ())

@@ -95,7 +95,7 @@ def test_without_tabs_an_empty_cell_makes_the_affinity_uncertain() -> None:
     assert reading.warnings == ("the affinity of GPU1 is not certain: a cell is empty or odd",)
 
 
-def test_affinities_are_lists_of_ranges_or_not_told() -> None:
+def test_affinities_are_lists_of_ranges_or_absent() -> None:
     reading = read(
         "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\n"
         "GPU0\t X \tSYS\tSYS\t0-3,8-11\t0-1\nGPU1\tSYS\t X \tSYS\tN/A\t0,3-5\nGPU2\tSYS\tSYS\t X \tsome\t8\n"
@@ -207,7 +207,7 @@ def test_a_cut_cell_is_not_another_kind_of_link(last: str, cell: str) -> None:
     assert reading.links[1][0] == cell
 
 
-def test_the_cut_end_of_a_range_is_not_told() -> None:
+def test_a_truncated_range_is_ignored() -> None:
     reading = read("GPU0 GPU1 CPU Affinity\nGPU0 X SYS 0-23,48-71\nGPU1 SYS X 0-23,4")
     assert (reading.status, cpus(reading)) == ("ok", ["0-23,48-71", None])
 
@@ -224,7 +224,7 @@ def test_a_header_that_lost_its_first_names_does_not_shift_the_columns() -> None
     assert reading.links == FOUR_LINKS
 
 
-def test_a_row_whose_x_stands_elsewhere_tells_nothing() -> None:
+def test_a_row_whose_x_stands_elsewhere_reports_nothing() -> None:
     reading = read(FOUR.replace("GPU1    NV12     X      PXB ", "GPU1    NV12    PXB      X  "))
     assert reading.problems == ("row GPU1 does not fit its columns",)
     assert reading.links[1] == ("?", "X", "?", "?")

@@ -141,7 +141,7 @@ def test_required_node_affinity_is_read_with_labels_and_fields() -> None:
     )
 
 
-def test_no_required_affinity_and_one_without_terms_are_told_apart() -> None:
+def test_no_required_affinity_and_one_without_terms_are_distinguished() -> None:
     assert spec_view(affinity={"nodeAffinity": {}}).affinity is None
     assert spec_view(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": None}}}).affinity == ()
 
@@ -246,7 +246,7 @@ def test_an_empty_list_has_no_items(data: bytes) -> None:
     assert [*decode_pods(data), *decode_nodes(data)] == []
 
 
-def test_a_page_tells_where_the_next_one_is() -> None:
+def test_a_page_has_the_token_of_the_next_one() -> None:
     page = b'{"metadata": {"resourceVersion": "5", "continue": "more"}, "items": [{}]}'
     pods, nodes = decode_pod_page(page), decode_node_page(page)
     assert (
@@ -261,7 +261,7 @@ def test_copies_of_one_template_share_what_they_have_in_common() -> None:
         assert getattr(one, field) is getattr(other, field), field
 
 
-def test_numbers_that_are_equal_read_the_same_whoever_comes_first() -> None:
+def test_equal_amounts_of_different_types_are_read_alike() -> None:
     for amount in (3, 3.0, "3"):
         (container,) = spec_view(containers=[{"resources": {"limits": {"cpu": amount}}}]).containers
         assert container.limits == {"cpu": "3"}

@@ -65,5 +65,5 @@ def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], size: int) 
     assert [line for piece in pieces for line in reader.feed(piece)] == lines
 
 
-def test_an_answer_that_is_no_status_is_told_by_its_beginning() -> None:
+def test_an_answer_that_is_not_a_status_is_reported_by_its_beginning() -> None:
     assert status_of(b"<html>bad gateway</html>").message == "<html>bad gateway</html>"

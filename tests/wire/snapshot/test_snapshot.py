@@ -243,7 +243,7 @@ def test_what_is_wrong_in_a_list_is_named_with_its_place(item: dict[str, Any], s
     assert str(caught.value).startswith(said)
 
 
-def test_a_list_may_hold_objects_that_tell_of_groups() -> None:
+def test_a_list_may_contain_objects_of_groups() -> None:
     group = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
