@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
-from linkwise.cli.get.pods import MAX_PLANS, pod_rows
-from linkwise.explain.group import explain_group
+from linkwise.cli.get.pods import MAX_PLANS, PodExplainer, pod_rows
 from linkwise.testing.cluster import FakeNode, device_pod, in_gang
-
-if TYPE_CHECKING:
-    import pytest
-
-    from linkwise.explain.reports.group import GroupExplanation
 
 
 def seen(gangs: int, members: int) -> ClusterReader:
@@ -30,16 +22,14 @@ def whys(cluster: ClusterReader) -> list[str]:
     return [row.cells["why"].text for row in pod_rows(cluster, None, "")]
 
 
-def test_a_group_is_planned_once_for_all_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def counting(broker: Broker, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
-        asked.append(key)
-        return explain_group(broker, key, now, most=most)
-
-    monkeypatch.setattr("linkwise.cli.get.pods.explain_group", counting)
-    assert set(whys(seen(1, 50))) == {"its group needs 50 nodes with 2 free, 1 has them"}
-    assert asked == ["default/g0"]
+def test_a_group_is_planned_once_for_all_its_members() -> None:
+    explainer = PodExplainer(seen(1, 50))
+    first, *others = explainer.reader.broker.pods
+    reasons = {explanation.lacks for explanation in [explainer.explain(first)] if explanation}
+    (planned,) = explainer.groups.values()
+    reasons |= {explanation.lacks for explanation in map(explainer.explain, others) if explanation}
+    assert reasons == {("its group needs 50 nodes with 2 free, 1 has them",)}
+    assert [group is planned for group in explainer.groups.values()] == [True]
 
 
 def test_of_many_groups_the_first_are_planned() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from linkwise.explain.survey import RefusalSummary
     from linkwise.model.views import PodView
 
-__all__ = ["MAX_EXPLAINED", "devices_of", "pod_rows", "why_text"]
+__all__ = ["MAX_EXPLAINED", "PodExplainer", "devices_of", "pod_rows", "why_text"]
 
 MAX_EXPLAINED: Final = 100
 """pods that are explained; each takes a while on a large cluster"""
@@ -44,7 +44,7 @@ _STATES: Final = {
 def pod_rows(reader: ClusterReader, namespace: str | None, uid: str) -> list[Row]:
     """Return a row for the pod of that UID, or for all pods of a namespace: pending pods first, then by age."""
     pods = [reader.broker.pods[uid]] if uid else _pods_with_requests(reader, namespace)
-    explainer = _Explainer(reader)
+    explainer = PodExplainer(reader)
     explanations = [explainer.explain(pod.uid) if place < MAX_EXPLAINED else None for place, pod in enumerate(pods)]
     return [
         _row(reader, pod, one, with_namespace=namespace is None) for pod, one in zip(pods, explanations, strict=True)
@@ -61,13 +61,15 @@ def _pods_with_requests(reader: ClusterReader, namespace: str | None) -> list[Po
 
 
 @dataclass(slots=True)
-class _Explainer:
+class PodExplainer:
     """Explains pods, and plans each of their groups only once."""
 
     reader: ClusterReader
     groups: dict[str, GroupExplanation | None] = field(default_factory=dict)
+    """explanations of the groups that were planned, by key"""
 
     def explain(self, uid: str) -> Explanation | None:
+        """Explain a pod; a pending member of a group with the outlook of the group."""
         explanation = pod_explanation(self.reader, uid, plan=False)
         if explanation is None or explanation.state != "grouped":
             return explanation
