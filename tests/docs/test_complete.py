@@ -18,7 +18,7 @@ from linkwise.cli.inputs.manifests import NODE_KINDS, TEMPLATES
 from linkwise.cli.reports.manifests import read_file
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.registry import DIALECTS
-from linkwise.engine.reasons.catalog import WORDS
+from linkwise.engine.reasons.catalog import REFUSALS
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.device import HardwareProfile
 from linkwise.model.inventory import NodeFacts, NodeInventory
@@ -192,9 +192,9 @@ def test_every_setting_is_in_the_reference(settings: type[BandwidthSettings | Sh
     assert [shape for shape in get_args(JobShape) if f"`{shape}`" not in told] == []
 
 
-@pytest.mark.parametrize(("rule", "kind"), WORDS)
+@pytest.mark.parametrize(("rule", "kind"), REFUSALS)
 def test_every_refusal_is_in_the_reference_with_its_short_text(rule: str, kind: str) -> None:
-    row = f"| `{rule}` | {f'`{kind}`' if kind else '-'} | {WORDS[rule, kind].short} | "
+    row = f"| `{rule}` | {f'`{kind}`' if kind else '-'} | {REFUSALS[rule, kind].short} | "
     assert row in section("docs/reference/policies.md", "## Refusals")
 
 

@@ -228,7 +228,7 @@ def all_it_does(placing: Placing) -> None:
 def wake(placing: Placing, namespace: str) -> None:
     """Room that kube-scheduler does not see come: only the service can have the pod tried again."""
     placing.create(namespace, "waits", {MEMORY: 12})
-    placing.refused(namespace, "waits", "no device has enough room")
+    placing.refused(namespace, "waits", "node(s) had no device with enough free memory")
     placing.cluster.api.delete("/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-share")
     placing.placed(namespace, "waits")
     wait_for(lambda: placing.metric('linkwise_effects_total{effect="wake",result="written"}'), 5, "the pod is woken")

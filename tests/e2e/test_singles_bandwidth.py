@@ -98,7 +98,7 @@ def test_cards_that_a_node_has_under_two_names_are_not_given_under_both(placing:
     placing.nodes(*koordinator("a", whole=True))
     placing.place(namespace, "whole", {"nvidia.com/gpu": 6})
     placing.create(namespace, "percent", {f"{WORDS}gpu": 300})
-    assert "the node hands out devices in another way" in placing.refused(namespace, "percent")
+    assert "node(s) use a different sharing mode" in placing.refused(namespace, "percent")
     placing.gone(namespace, "whole")
     assert len(placing.placed(namespace, "percent").devices) == 3
 

@@ -111,8 +111,8 @@ def test_a_faulty_chip_counts_as_used(placing: Placing) -> None:
 def test_a_count_that_no_ring_has_is_refused_with_a_sentence(placing: Placing, size: int) -> None:
     namespace = tell(placing, {"a": idle(4, 4)})
     placing.create(namespace, "odd", {NPU: size})
-    assert "so many devices can't be asked for" in placing.refused(namespace, "odd")
-    assert f"{size} devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8" in placing.explain(namespace, "odd")
+    assert "node(s) can't allocate that number of devices" in placing.refused(namespace, "odd")
+    assert f"{size} devices can't be allocated on ascend-910; request 1, 2, 4 or 8" in placing.explain(namespace, "odd")
 
 
 @pytest.mark.rule("003.count")
@@ -120,14 +120,14 @@ def test_more_chips_than_a_machine_has_are_refused_with_a_sentence(placing: Plac
     namespace = tell(placing, {"a": idle(4, 4)})
     placing.create(namespace, "odd", {NPU: 12})
     placing.refused(namespace, "odd")
-    assert "12 devices can't be asked for on ascend-910" in placing.explain(namespace, "odd")
+    assert "12 devices can't be allocated on ascend-910" in placing.explain(namespace, "odd")
 
 
 @pytest.mark.rule("003.predicate", "003.ring")
 def test_too_few_chips_in_each_ring_are_refused_with_both_counts(placing: Placing) -> None:
     namespace = tell(placing, {"a": idle(1, 1)})
     placing.create(namespace, "pair", {NPU: 2})
-    assert "enough devices are idle, but not in one place" in placing.refused(namespace, "pair")
+    assert "node(s) had enough idle devices, but not in the required layout" in placing.refused(namespace, "pair")
     assert "ring 0 has 1 idle, ring 1 has 1 idle" in placing.explain(namespace, "pair")
 
 
@@ -137,7 +137,7 @@ def test_a_job_of_up_to_eight_chips_must_be_one_pod(placing: Placing) -> None:
     namespace = tell(placing, {"a": idle(4, 4), "b": idle(4, 4)})
     for number in range(2):
         placing.create(namespace, f"p{number}", {NPU: 4}, annotations=words)
-    assert "small job must be one pod" in placing.refused(namespace, "p1", "small job")
+    assert "a job of this size must be one pod" in placing.refused(namespace, "p1", "must be one pod")
 
 
 @pytest.mark.rule("003.one-pod", level="R")

@@ -81,7 +81,7 @@ def test_room_that_no_single_card_has_is_refused_with_a_sentence(placing: Placin
     placing.nodes(*gpushare("n1", cards=2, memory=22))
     fill(placing, namespace, {"n1": [12, 12]}, 22)
     placing.create(namespace, "pod", {MEMORY: 11})
-    assert "no device has enough room" in placing.refused(namespace, "pod")
+    assert "node(s) had no device with enough free memory" in placing.refused(namespace, "pod")
     assert "the largest room it may have on one device is 10 GiB now" in placing.explain(namespace, "pod")
 
 
@@ -124,7 +124,7 @@ def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(placing: 
     made = placing.create(namespace, "large", {MEMORY: 13}, scheduler="nobody")["metadata"]
     call = {"PodName": "large", "PodNamespace": namespace, "PodUID": made["uid"], "Node": "n1"}
     answer = wait_for(lambda: bind(placing, call), 5, "the service has seen the pod")
-    assert answer["Error"] == "node n1: device 0 has 12 GiB left; 13 GiB are needed on one device"
+    assert answer["Error"] == "node n1: device 0 has 12 GiB free; 13 GiB is needed on one device"
     left = placing.cluster.pod(namespace, "large")
     assert not left["spec"].get("nodeName")
     assert not left["metadata"].get("annotations")

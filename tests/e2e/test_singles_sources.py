@@ -89,7 +89,7 @@ def test_a_card_on_the_list_of_the_unhealthy_is_not_given_until_it_is_taken_off(
     placing.nodes(node, sick)
     first = placing.place(namespace, "first", {MEMORY: 20})
     placing.create(namespace, "second", {MEMORY: 20})
-    placing.refused(namespace, "second", "no device has enough room")
+    placing.refused(namespace, "second", "node(s) had no device with enough free memory")
     placing.cluster.api.delete(path_of(marked(sick)))
     second = placing.placed(namespace, "second")
     assert [granted.annotations["ALIYUN_COM_GPU_MEM_IDX"] for granted in (first, second)] == ["1", "0"]

@@ -55,7 +55,7 @@ async def test_a_poor_set_is_given_rather_than_none(bed: Bed) -> None:
 async def test_a_set_below_the_floor_is_refused_with_a_sentence(bed: Bed) -> None:
     await bed.nodes(*koordinator("a", sick=[2, 3, 5, 6, 7]))
     bed.create("train", {f"{WORDS}gpu": 300})
-    assert "1 the links are slower than the floor" in await bed.refused("train")
+    assert "1 node(s) had only links below the bandwidth floor" in await bed.refused("train")
 
 
 @pytest.mark.rule("001.percent", "002.fractions")
@@ -89,7 +89,7 @@ async def test_cards_that_a_node_has_under_two_names_are_not_given_under_both(be
     await bed.nodes(*koordinator("a", whole=True))
     await bed.place("whole", {"nvidia.com/gpu": 6})
     bed.create("percent", {f"{WORDS}gpu": 300})
-    assert "the node hands out devices in another way" in await bed.refused("percent")
+    assert "node(s) use a different sharing mode" in await bed.refused("percent")
     await bed.gone("whole")
     assert len((await bed.placed("percent")).devices) == 3
 

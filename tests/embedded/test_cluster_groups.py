@@ -114,9 +114,9 @@ async def test_a_gang_that_does_not_fit_holds_nothing_and_is_placed_whole_when_i
 async def test_the_first_member_is_notified_when_the_complete_gang_does_not_fit(bed: Bed) -> None:
     await bed.place("blocker", {GPU: 1})
     bed.create("gang-0", {GPU: 4}, **words("gang", 2, gang=True))
-    await bed.refused("gang-0", "its gang is not complete")
+    await bed.refused("gang-0", "node(s): the gang is incomplete")
     bed.create("gang-1", {GPU: 4}, **words("gang", 2, gang=True))
-    await bed.refused("gang-1", "its gang does not fit as a whole")
+    await bed.refused("gang-1", "node(s): the gang doesn't fit")
     assert "the 2 members of its gang that wait do not fit together" in await bed.told("gang-0", "GroupDoesNotFit")
     assert "its group fits when pod default/blocker (1 device) on node" in await bed.explained("gang-0")
 

@@ -57,8 +57,8 @@ async def test_a_sound_machine_comes_before_one_with_a_faulty_chip_and_that_chip
 async def test_a_count_that_no_ring_has_is_refused_with_a_sentence(bed: Bed, size: int) -> None:
     await bed.nodes(*ascend("a"))
     bed.create("odd", {NPU: size})
-    assert await bed.refused("odd") == "0/1 nodes are available: 1 so many devices can't be asked for."
-    assert f"{size} devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8" in await bed.explained("odd")
+    assert await bed.refused("odd") == "0/1 nodes are available: 1 node(s) can't allocate that number of devices."
+    assert f"{size} devices can't be allocated on ascend-910; request 1, 2, 4 or 8" in await bed.explained("odd")
 
 
 @pytest.mark.rule("003.count")
@@ -68,7 +68,7 @@ async def test_more_chips_than_a_machine_has_are_not_asked_for_in_one_pod(bed: B
     await bed.nodes(*ascend("a"))
     bed.create("large", {NPU: size})
     await bed.refused("large")
-    assert f"{size} devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8" in await bed.explained("large")
+    assert f"{size} devices can't be allocated on ascend-910; request 1, 2, 4 or 8" in await bed.explained("large")
 
 
 @pytest.mark.rule("003.predicate", "003.ring")
@@ -77,7 +77,7 @@ async def test_too_few_chips_in_each_ring_are_refused_with_both_counts(bed: Bed)
     await bed.nodes(*ascend("a"))
     await use(bed, "a", 0, 1, 2, 4, 5, 6)
     bed.create("pair", {NPU: 2})
-    assert "1 enough devices are idle, but not in one place" in await bed.refused("pair")
+    assert "1 node(s) had enough idle devices, but not in the required layout" in await bed.refused("pair")
     assert "ring 0 has 1 idle, ring 1 has 1 idle" in await bed.explained("pair")
 
 
@@ -109,8 +109,8 @@ async def test_a_job_of_up_to_eight_chips_must_be_one_pod(bed: Bed) -> None:
     await bed.nodes(*ascend("a"), *ascend("b"))
     for number in range(2):
         bed.create(f"p{number}", {NPU: 4}, **of_a_job(2))
-    assert "a small job must be one pod" in await bed.refused("p1", "small job")
-    assert "8 devices are asked for by 2 pods; up to 8 must be one pod" in await bed.explained("p0")
+    assert "node(s): a job of this size must be one pod" in await bed.refused("p1", "must be one pod")
+    assert "8 devices requested by 2 pods; a job of up to 8 devices must be one pod" in await bed.explained("p0")
     assert bed.bound() == set()
 
 

@@ -67,7 +67,7 @@ async def test_room_that_no_single_card_has_is_refused_with_a_sentence(bed: Bed)
     await bed.nodes(*gpushare("n1", cards=2, memory=22))
     await fill(bed, {"n1": [12, 12]}, 22)
     bed.create("pod", {MEMORY: 11})
-    assert await bed.refused("pod") == "0/1 nodes are available: 1 no device has enough room."
+    assert await bed.refused("pod") == "0/1 nodes are available: 1 node(s) had no device with enough free memory."
     assert "the largest room it may have on one device is 10 GiB now" in await bed.explained("pod")
 
 
@@ -101,7 +101,7 @@ async def test_a_node_is_shared_by_memory_or_given_by_card(bed: Bed) -> None:
     assert (await bed.place("part", {MEMORY: 4})).node == "shared"
     assert (await bed.place("card", {"nvidia.com/gpu": 1})).node == "whole"
     bed.create("many", {"nvidia.com/gpu": 4}, nodeSelector={"kubernetes.io/hostname": "shared"})
-    assert "1 the node hands out devices in another way" in await bed.refused("many")
+    assert "1 node(s) use a different sharing mode" in await bed.refused("many")
 
 
 @pytest.mark.rule("004.no-fit")
@@ -112,7 +112,7 @@ async def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(bed
     uid = bed.create("large", {MEMORY: 13}, scheduler="nobody")["metadata"]["uid"]
     await bed.until(lambda: uid in bed.service.broker.pods, "the pod is known")
     caller = Caller(f"{bed.service.url}/gpushare-scheduler")
-    with pytest.raises(ClusterError, match="node n1: device 0 has 12 GiB left; 13 GiB are needed on one device"):
+    with pytest.raises(ClusterError, match="node n1: device 0 has 12 GiB free; 13 GiB is needed on one device"):
         await Extender(caller).bind("default", "large", uid, "n1")
     await caller.close()
     assert not bed.pod("large")["spec"].get("nodeName")

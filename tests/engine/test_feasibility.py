@@ -209,18 +209,18 @@ def test_every_reason_has_a_sentence() -> None:
     assert long == [
         "the node is cordoned",
         "the node is not ready",
-        "label disk=ssd is selected and the node has no such label",
-        "the node affinity asks for zone in (b,c), which is not met",
-        "taint dedicated=infra:NoSchedule is not tolerated",
-        "taint x:NoSchedule is not tolerated",
-        "host port 80/TCP is taken",
-        "17 cpu are asked for and 16 of 16 are left",
-        "65 GiB of memory is asked for and 64 GiB of 64 GiB is left",
-        "91 GiB of ephemeral storage is asked for and 90 GiB of 90 GiB is left",
-        "the node takes 110 pods and has them",
-        "the pod must be apart from any pod, which is there",
-        "a pod that is there must be apart from any pod",
-        "the pod must be with app=web, which is not there",
+        "the pod's node selector requires disk=ssd, but the node has no such label",
+        "the node does not match the pod's node affinity, zone in (b,c)",
+        "the pod does not tolerate taint dedicated=infra:NoSchedule",
+        "the pod does not tolerate taint x:NoSchedule",
+        "host port 80/TCP is in use",
+        "17 cpu requested, but only 16 of 16 are free",
+        "65 GiB of memory requested, but only 64 GiB of 64 GiB is free",
+        "91 GiB of ephemeral storage requested, but only 90 GiB of 90 GiB is free",
+        "the node already runs its maximum of 110 pods",
+        "the pod has anti-affinity to any pod, and the node runs one",
+        "a pod on the node has anti-affinity to any pod, which includes this pod",
+        "the pod has affinity to pods with app=web, and the node runs none",
     ]
 
 
@@ -233,11 +233,11 @@ def test_short_texts_hold_no_numbers_or_names() -> None:
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
-        (("cpu", 4000, 1500, 16_000), "4 cpu are asked for and 1.5 of 16 are left"),
-        (("cpu", 1000, 999, 16_000), "1 cpu is asked for and 0.999 of 16 are left"),
-        (("memory", 8 * GIB + 1, 8 * GIB, 64 * GIB), "8.01 GiB of memory is asked for and 8 GiB of 64 GiB is left"),
-        (("memory", GIB, GIB - 1, 2 * GIB), "1 GiB of memory is asked for and 1023.99 MiB of 2 GiB is left"),
-        (("ephemeral", 2048, 0, 3 << 40), "2 KiB of ephemeral storage is asked for and 0 bytes of 3 TiB is left"),
+        (("cpu", 4000, 1500, 16_000), "4 cpu requested, but only 1.5 of 16 are free"),
+        (("cpu", 1000, 999, 16_000), "1 cpu requested, but only 0.999 of 16 are free"),
+        (("memory", 8 * GIB + 1, 8 * GIB, 64 * GIB), "8.01 GiB of memory requested, but only 8 GiB of 64 GiB is free"),
+        (("memory", GIB, GIB - 1, 2 * GIB), "1 GiB of memory requested, but only 1023.99 MiB of 2 GiB is free"),
+        (("ephemeral", 2048, 0, 3 << 40), "2 KiB of ephemeral storage requested, but none of 3 TiB is free"),
     ],
 )
 def test_amounts_are_printed_as_people_write_them(reason: tuple[str, int, int, int], text: str) -> None:

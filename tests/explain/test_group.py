@@ -147,7 +147,7 @@ def test_a_gang_that_does_not_fit_reads_what_is_short_and_what_would_help() -> N
         "it needs 3 nodes with 8 free, 2 have them",
         "best now: b 8 free, c 8 free, a 7 free",
         "2 of 3 nodes can take a member now",
-        "node a: 8 devices are asked for and 7 of 8 are free",
+        "node a: 8 devices requested, but only 7 of 8 are free",
         "it fits when pod team/solo (1 device) on node a ends",
         "a group of 2 members would fit now, on b, c",
         "members of 7 devices each would fit now, on a, b, c",
@@ -192,7 +192,7 @@ def test_members_that_find_no_room_are_left_out_where_no_gang_forbids_it() -> No
         "it needs room for 3 members of 4 devices; there is room for 2",
         "best without it: a 8 free",
         "0 of 1 node can take a member now",
-        "node a: 4 devices are asked for and 0 of 8 are free",
+        "node a: 4 devices requested, but none of 8 is free",
         "members of 2 devices each would fit now, on a",
         "it would not fit if all other pods were gone either",
     ]
@@ -270,7 +270,7 @@ def test_gangs_that_start_together_are_planned_as_one() -> None:
     bundle = [replace(view, annotations={**view.annotations, **keys}) for view in pods]
     broker.observe(bundle[:1], 0.0)
     assert lines(broker, "g-0")[0] == (
-        "group team/g/1 waits: gang team/h must start together with its own and is not complete"
+        "group team/g/1 waits: gang team/h must start together with the pod's gang, and it is incomplete"
     )
     broker.observe(bundle[1:], 0.0)
     told = lines(broker, "g-0")
@@ -295,7 +295,7 @@ def test_a_member_refers_to_its_group() -> None:
     assert (told.state, told.group) == ("grouped", "team/g/2")
     assert explanation_lines(told) == [
         "pod team/g-0 waits with its group for 2 devices (nvidia.com/gpu)",
-        "1 of 2 members of its group are there",
+        "only 1 of 2 members of the pod's group have been created",
         "more of its group: linkwise explain group/team/g/2",
     ]
 

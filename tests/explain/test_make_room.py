@@ -60,8 +60,8 @@ def test_reasons_are_gathered_with_the_nearest_node_first_by_what_may_pass() -> 
     cordoned = {name: (Reason("001.filters", kind="unschedulable"), True) for name in "defg"}
     first, second = summarise({**cordoned, **few}, lambda _, reason: reason)
     assert (first.nodes, first.nearest, first.final) == (3, "b", False)
-    assert first.sentence == "8 devices are asked for and 7 of 8 are free"
-    assert (second.nodes, second.short, second.final) == (4, "the node takes no new pods", True)
+    assert first.sentence == "8 devices requested, but only 7 of 8 are free"
+    assert (second.nodes, second.short, second.final) == (4, "node(s) were unschedulable", True)
 
 
 def test_nodes_without_such_devices_are_listed_last() -> None:
@@ -69,7 +69,7 @@ def test_nodes_without_such_devices_are_listed_last() -> None:
     cordoned = {"e": (Reason("001.filters", kind="unschedulable"), True)}
     found = summarise({**none, **cordoned}, lambda _, reason: reason)
     assert [group.nodes for group in found] == [1, 4]
-    assert found[-1].short == "the node has no such devices"
+    assert found[-1].short == "node(s) had no devices of the requested kind"
 
 
 def test_how_near_a_node_is_follows_from_what_is_short() -> None:
@@ -83,6 +83,6 @@ def test_how_near_a_node_is_follows_from_what_is_short() -> None:
 def test_resources_that_a_node_lacks_are_reported_as_missing() -> None:
     assert shortage(Reason("001.filters", 6000, (2500, 16000), "cpu")) == "lacks 3.5 cpu"
     assert shortage(Reason("001.filters", 8 << 30, (512 << 20, 64 << 30), "memory")) == "lacks 7.5 GiB of memory"
-    assert shortage(Reason("001.filters", 1, (0, 110), "pods")) == "has all the 110 pods it takes"
+    assert shortage(Reason("001.filters", 1, (0, 110), "pods")) == "already runs its maximum of 110 pods"
     ports = Reason("001.filters", "8080/TCP", kind="ports")
-    assert shortage(ports) == f"can't take the pod: {refusal(ports)}"
+    assert shortage(ports) == f"can't run the pod: {refusal(ports)}"

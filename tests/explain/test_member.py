@@ -91,7 +91,7 @@ def test_a_member_for_which_the_others_leave_no_room_reads_so() -> None:
 def test_a_member_reads_of_another_that_asks_for_what_cannot_be() -> None:
     broker = broker_of(FakeNode("n0", "ring", 8))
     broker.observe(in_gang(device_pod("a", 2, ASCEND), device_pod("b", 3, ASCEND), least=2), 0.0)
-    assert "pod b: 3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8" in lines(broker, "uid-a")
+    assert "pod b: 3 devices can't be allocated on ascend-910; request 1, 2, 4 or 8" in lines(broker, "uid-a")
 
 
 def test_a_member_that_is_not_to_be_planned_reads_no_more_than_is_known() -> None:

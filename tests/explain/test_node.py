@@ -106,7 +106,7 @@ def test_idle_devices_behind_a_full_cpu_are_reported() -> None:
     runner.show(web)
     assert lines(runner)[-1] == (
         "8 devices are idle, but not even a pod of 1 cpu and 1 GiB could go there: "
-        "1 cpu is asked for and 0.5 of 256 are left"
+        "1 cpu requested, but only 0.5 of 256 are free"
     )
 
 

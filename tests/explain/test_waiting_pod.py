@@ -92,8 +92,8 @@ def test_figure_2_is_reported_card_by_card() -> None:
         "pod team/next waits for 8138 MiB of one device (aliyun.com/gpu-mem)",
         "0 of 3 nodes can take it",
         (
-            "3 nodes: no device has enough room; nearest is n1: "
-            "device 0 has 0 MiB left, device 1 has 4069 MiB left; 8138 MiB are needed on one device"
+            "3 nodes had no device with enough free memory; nearest is n1: "
+            "device 0 has 0 MiB free, device 1 has 4069 MiB free; 8138 MiB is needed on one device"
         ),
         "it fits on node n1 when pod team/n1-0 (16276 MiB) ends",
         "it fits on node n2 when pod team/n2-0 (12207 MiB) ends",
@@ -109,7 +109,7 @@ def test_idle_devices_behind_full_cpus_are_explained() -> None:
     assert refused(runner, pod("train", GPU, 2, cpu="6")) == [
         "pod team/train waits for 2 devices (nvidia.com/gpu)",
         "0 of 1 nodes can take it",
-        "node a: 6 cpu are asked for and 3 of 256 are left",
+        "node a: 6 cpu requested, but only 3 of 256 are free",
         "it fits on node a when pod team/web (253 cpu) ends",
         "node a has the devices and lacks 3 cpu",
     ]
@@ -123,9 +123,9 @@ def test_a_cordoned_node_is_distinguished_from_transient_refusals() -> None:
     assert refused(runner, pod("train", GPU, 8)) == [
         "pod team/train waits for 8 devices (nvidia.com/gpu)",
         "0 of 3 nodes can take it; on 1 that may change when pods end",
-        "node busy: 8 devices are asked for and 0 of 8 are free",
+        "node busy: 8 devices requested, but none of 8 is free",
         "node idle: the node is cordoned; no pod's end changes that",
-        "node other: nvidia.com/gpu is asked for and the node has none to hand out; no pod's end changes that",
+        "node other: nvidia.com/gpu requested, but the node does not provide it; no pod's end changes that",
         "it fits on node busy when pod team/old (8 devices) ends",
         "node idle has the devices and is cordoned",
     ]
@@ -137,7 +137,7 @@ def test_a_full_node_that_is_tainted_is_not_said_to_free_up() -> None:
     assert refused(runner, pod("train", GPU, 1)) == [
         "pod team/train waits for 1 device (nvidia.com/gpu)",
         "0 of 1 nodes can take it, and no pod's end changes that",
-        "node a: taint dedicated=infra:NoSchedule is not tolerated",
+        "node a: the pod does not tolerate taint dedicated=infra:NoSchedule",
     ]
 
 
@@ -161,7 +161,7 @@ def test_more_than_three_pods_in_the_way_are_not_guessed_at() -> None:
     assert refused(runner, pod("train", GPU, 8)) == [
         "pod team/train waits for 8 devices (nvidia.com/gpu)",
         "0 of 1 nodes can take it",
-        "node a: 8 devices are asked for and 0 of 8 are free",
+        "node a: 8 devices requested, but none of 8 is free",
         "no pods, up to 3 on one node, were found whose end would make room",
     ]
 
@@ -171,8 +171,8 @@ def test_an_ask_larger_than_any_node_reads_that_waiting_is_in_vain_and_what_woul
     assert refused(runner, pod("huge", GPU, 20)) == [
         "pod team/huge waits for 20 devices (nvidia.com/gpu)",
         "0 of 3 nodes can take it, and no pod's end changes that",
-        "2 nodes: too few devices are free; nearest is a: 20 devices are asked for and 8 of 8 are free",
-        "node c: nvidia.com/gpu is asked for and the node has none to hand out",
+        "2 nodes had too few free devices; nearest is a: 20 devices requested, but only 8 of 8 are free",
+        "node c: nvidia.com/gpu requested, but the node does not provide it",
         "8 devices would fit now on node a",
     ]
 
@@ -191,10 +191,10 @@ def test_idle_devices_that_are_handed_out_in_another_way_are_named() -> None:
     assert refused(runner, pod("train", GPU, 2)) == [
         "pod team/train waits for 2 devices (nvidia.com/gpu)",
         "0 of 1 nodes can take it, and no pod's end changes that",
-        "node a: the pod asks for whole devices and the node hands out percents of devices",
+        "node a: the pod requests whole devices, but the node allocates percentages of devices",
         (
             "8 devices are idle on 1 node and can't serve it: "
-            "the pod asks for whole devices and the node hands out percents of devices"
+            "the pod requests whole devices, but the node allocates percentages of devices"
         ),
     ]
 
@@ -218,7 +218,7 @@ def test_a_pod_that_makes_no_sense_reads_what_is_wrong_with_it() -> None:
     assert refused(runner, pod("three", NPU, 3)) == [
         (
             "pod team/three can't be placed, and waiting does not help: "
-            "3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8"
+            "3 devices can't be allocated on ascend-910; request 1, 2, 4 or 8"
         ),
         "2 devices would fit now on node npu",
     ]

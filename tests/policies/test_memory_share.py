@@ -33,9 +33,9 @@ def test_a_refusal_counts_in_the_unit_of_the_node() -> None:
     node = replace(share_node(22, [10, 4]), unit="GiB")
     larger, more = (POLICY.pick(share_ask(share), node) for share in (30, 12))
     assert isinstance(larger, Reject)
-    assert refusal(larger.reason) == "30 GiB is asked for of one device and the largest has 22 GiB"
+    assert refusal(larger.reason) == "30 GiB requested on one device, but the largest has 22 GiB"
     assert isinstance(more, Reject)
-    assert refusal(more.reason).endswith("device 1 has 4 GiB left; 12 GiB are needed on one device")
+    assert refusal(more.reason).endswith("device 1 has 4 GiB free; 12 GiB is needed on one device")
 
 
 @pytest.mark.rule("004.binpack")
@@ -147,7 +147,7 @@ def test_more_bytes_than_any_device_has_are_refused_for_good() -> None:
 def test_a_device_that_does_not_report_its_bytes_serves_no_ask_for_bytes() -> None:
     refused = POLICY.pick(in_bytes(8), sized([0, 0], [100, 100]))
     assert refused == Reject("n", Reason("004.one-card", asked=8, kind="bytes unknown"), final=True)
-    assert refusal(refused.reason).startswith("8 bytes of a device are asked for")
+    assert refusal(refused.reason).startswith("8 bytes of device memory requested")
     offer = POLICY.pick(in_bytes(8), sized([0, 16], [100, 100]))
     assert isinstance(offer, Offer)
     assert offer.devices == ("d1",)

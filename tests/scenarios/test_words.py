@@ -27,7 +27,7 @@ def test_a_failed_expectation_names_the_actual_value(tmp_path: Path) -> None:
 
 
 def test_a_failed_expectation_names_the_reasons_of_an_unschedulable_pod(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"default/a is unschedulable: .*too few devices are free"):
+    with pytest.raises(AssertionError, match=r"default/a is unschedulable: .*node\(s\) had too few free devices"):
         play(tmp_path, "  - {schedule: {name: a, asks: {nvidia.com/gpu: 3}}, expect: {node: n1}}")
 
 
@@ -65,7 +65,7 @@ def test_a_failed_expectation_of_a_group_names_the_reasons_of_each_member(tmp_pa
     steps = "  - {schedule: {group: g, members: 2, asks: {nvidia.com/gpu: 2}}, expect: {nodes: {g: n1}, holds: x}}"
     with pytest.raises(
         AssertionError,
-        match=r"step 1: holds: expected 'x', found 'nothing'; g-0 is on n1; g-1 is unschedulable: .*too few devices",
+        match=r"step 1: holds: expected 'x', found 'nothing'; g-0 is on n1; g-1 is unschedulable: .*too few free devices",
     ):
         play(tmp_path, steps)
 
@@ -101,7 +101,7 @@ def test_a_node_can_be_cordoned_and_leave(tmp_path: Path) -> None:
         """\
   - cordon: n1
   - schedule: {name: a, asks: {nvidia.com/gpu: 1}}
-    expect: {waits: {the node takes no new pods: 1}}
+    expect: {waits: {node(s) were unschedulable: 1}}
   - uncordon: n1
   - leave: n1
   - schedule: a

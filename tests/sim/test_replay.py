@@ -49,13 +49,16 @@ def test_a_decision_reports_node_devices_policy_and_score() -> None:
 def test_a_pending_pod_is_listed_with_its_reason_and_number_of_nodes() -> None:
     first, second = replay(snapshot(pod("a", 8), pod("b", 1, created=1.0)))
     assert first.node == "n1"
-    assert (second.node, second.reasons) == ("", {"the node has no such devices": 1, "too few devices are free": 1})
+    assert (second.node, second.reasons) == (
+        "",
+        {"node(s) had no devices of the requested kind": 1, "node(s) had too few free devices": 1},
+    )
 
 
 def test_nodes_that_lack_something_else_are_not_asked() -> None:
     greedy = replace(pod("a"), containers=(ContainerView("main", {"cpu": "81"}, {"nvidia.com/gpu": "2"}),))
     (found,) = replay(snapshot(greedy))
-    assert found.reasons == {"too little cpu is left": 2}
+    assert found.reasons == {"node(s) had insufficient cpu": 2}
 
 
 def test_pods_that_are_held_back_bound_leaving_or_over_are_not_placed() -> None:
@@ -67,7 +70,7 @@ def test_pods_that_are_held_back_bound_leaving_or_over_are_not_placed() -> None:
     ]
     found = list(replay(snapshot(gated, *others)))
     assert [(decision.pod, decision.reasons) for decision in found] == [
-        ("default/gated", {"a scheduling gate holds the pod back": 2})
+        ("default/gated", {"the pod has scheduling gates": 2})
     ]
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from linkwise.model.views import HostPort, NodeTerm, NodeView, PodTerm, Requirement, Taint, Toleration
 
 __all__ = [
+    "ANY_POD",
     "collides",
     "meets",
     "node_term_text",
@@ -20,6 +21,8 @@ __all__ = [
     "tolerates",
 ]
 
+ANY_POD: Final = "any pod"
+"""how a term that selects every pod is written"""
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 
@@ -89,7 +92,7 @@ def node_term_text(term: NodeTerm) -> str:
 
 def pod_term_text(term: PodTerm) -> str:
     """The same for pods: app=web,tier in (a,b)."""
-    return _text(term.match_labels, term.expressions) or "any pod"
+    return _text(term.match_labels, term.expressions) or ANY_POD
 
 
 def taint_text(taint: Taint) -> str:

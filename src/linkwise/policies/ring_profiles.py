@@ -121,5 +121,5 @@ def ring_profile(name: str) -> HardwareProfile:
     """
     found = known_profile(name)
     if found is None:
-        raise InputError(f"hardware profile {name!r} is not known: {', '.join(RING_PROFILES)}")
+        raise InputError(f"hardware profile {name!r} is unknown; use one of {', '.join(RING_PROFILES)}")
     return found

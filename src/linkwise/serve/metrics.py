@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from linkwise import __version__
-from linkwise.engine.reasons.catalog import WORDS
+from linkwise.engine.reasons.catalog import REFUSALS
 from linkwise.speed.uniform_mapping import UniformMapping
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Counting"]
 
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-RULES: Final = {words.short: rule for (rule, _), words in reversed(WORDS.items())}
+RULES: Final = {text.short: rule for (rule, _), text in reversed(REFUSALS.items())}
 """the rule by the text that schedulers are told"""
 OTHER: Final = "manifest"
 """the reason of refusals that no rule has words for: what the pod says makes no sense"""

@@ -39,7 +39,7 @@ _OUTCOMES: Mapping[Way, Outcome] = {
     "unknown": "unknown",
     "refused": "refused",
 }
-_GATED = "a scheduling gate holds the pod back"
+_GATED = "the pod has scheduling gates"
 _WORK = 100_000
 """steps that the broker may work ahead"""
 

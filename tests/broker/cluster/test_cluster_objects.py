@@ -43,7 +43,7 @@ def said(broker: Broker, pod: PodView, now: float = 1.0) -> set[str]:
 def test_a_pod_group_makes_a_gang_of_its_pods() -> None:
     broker = cluster()
     broker.observe([pod_group(2), member(0)], 1.0)
-    assert said(broker, member(0)) == {"its gang is not complete"}
+    assert said(broker, member(0)) == {"node(s): the gang is incomplete"}
     broker.observe([member(1)], 1.0)
     assert said(broker, member(0)) == set()
 
@@ -53,7 +53,7 @@ def test_a_pod_group_may_be_seen_after_its_pods() -> None:
     broker.observe([member(0)], 1.0)
     effects = broker.observe([pod_group(2)], 1.0)
     assert [effect.uid for effect in effects if isinstance(effect, Wake)] == ["u0"]
-    assert said(broker, member(0)) == {"its gang is not complete"}
+    assert said(broker, member(0)) == {"node(s): the gang is incomplete"}
 
 
 def test_a_pod_group_that_asks_for_less_wakes_its_pods() -> None:

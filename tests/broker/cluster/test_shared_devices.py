@@ -68,7 +68,7 @@ def test_where_more_is_taken_than_there_is_nothing_is_left() -> None:
     (event,) = [effect for effect in effects if isinstance(effect, Event)]
     assert event.sentence == "node n: more of device #0 is claimed by default/a and default/b than it has"
     assert rooms(broker) == [0]
-    assert broker.filter(pod("c", 1), ["n"], NOW).failed == {"n": "no device has enough room"}
+    assert broker.filter(pod("c", 1), ["n"], NOW).failed == {"n": "node(s) had no device with enough free memory"}
 
 
 def test_every_change_of_capacity_counts_also_while_pods_are_there() -> None:

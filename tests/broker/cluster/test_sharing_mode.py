@@ -52,7 +52,7 @@ def test_a_node_switched_while_devices_are_held_hands_out_nothing_until_they_are
     effects = broker.observe([serving_both(switched), switched.inventory_object()], NOW)
     assert drift(broker) == ["mode"]
     assert ["in another way" in effect.sentence for effect in effects if isinstance(effect, Event)] == [True]
-    assert broker.filter(then, ["n"], NOW).failed == {"n": "the node hands out devices in another way"}
+    assert broker.filter(then, ["n"], NOW).failed == {"n": "node(s) use a different sharing mode"}
     assert broker.filter(replace(first, uid="other", name="other"), ["n"], NOW).nodes == []
     broker.observe([PodDeleted(held.uid)], NOW)
     assert drift(broker) == []
@@ -67,6 +67,6 @@ def test_a_node_that_never_said_how_it_hands_out_devices_keeps_to_its_first_gran
     broker.observe([NodeView("n", capacity=amounts, allocatable=amounts), NodeObject("n", "Device", cards)], NOW)
     held = place(broker, WHOLE, "n")
     percent = device_pod("percent", 50, KOORDINATOR)
-    assert broker.filter(percent, ["n"], NOW).failed == {"n": "the node hands out devices in another way"}
+    assert broker.filter(percent, ["n"], NOW).failed == {"n": "node(s) use a different sharing mode"}
     broker.observe([PodDeleted(held.uid)], NOW)
     assert broker.filter(percent, ["n"], NOW).nodes == ["n"]

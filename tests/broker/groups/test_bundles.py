@@ -55,7 +55,7 @@ def test_a_gang_waits_until_the_gangs_that_start_with_it_are_complete() -> None:
     broker = cluster(2)
     broker.observe([member("a", 0)], 1.0)
     answer = broker.filter(member("a", 0), names(broker), 1.0)
-    assert set(answer.unresolvable.values()) == {"a gang that starts with its own is not complete"}
+    assert set(answer.unresolvable.values()) == {"node(s): a gang of the same bundle is incomplete"}
     assert state_of(broker).groups.plans == {}
 
 
@@ -130,7 +130,7 @@ def test_a_pod_group_object_may_name_the_bundle() -> None:
     pod = replace(member("a", 0), labels=labels, annotations={})
     broker.observe([pod], 1.0)
     answer = broker.filter(pod, names(broker), 1.0)
-    assert set(answer.unresolvable.values()) == {"a gang that starts with its own is not complete"}
+    assert set(answer.unresolvable.values()) == {"node(s): a gang of the same bundle is incomplete"}
 
 
 def test_a_plan_that_was_made_after_its_gang_had_started_does_not_end_with_the_others() -> None:

@@ -69,7 +69,7 @@ def test_a_call_that_leads_to_no_bind_starts_no_window() -> None:
 def test_a_scheduler_may_be_faster_than_the_watch() -> None:
     broker = cluster()
     for number in range(2):
-        assert set(filtered(broker, member(number)).unresolvable.values()) == {"its group is not complete"}
+        assert set(filtered(broker, member(number)).unresolvable.values()) == {"node(s): the group is incomplete"}
     effects = broker.observe([member(0), member(1)], 1.0)
     assert [effect.name for effect in effects if isinstance(effect, Wake)] == ["g-0", "g-1"]
     answer = filtered(broker, member(1))
@@ -82,18 +82,18 @@ def test_a_scheduler_may_be_faster_than_the_watch() -> None:
 def test_evicting_is_worth_a_thought_only_where_room_is_short() -> None:
     broker = cluster()
     broker.observe([member(0, total=5, gang=5)], 0.0)
-    assert set(filtered(broker, member(0)).unresolvable.values()) == {"its gang is not complete"}
+    assert set(filtered(broker, member(0)).unresolvable.values()) == {"node(s): the gang is incomplete"}
     broker.observe([member(number, total=5, gang=5) for number in range(5)], 0.0)
-    assert set(filtered(broker, member(0)).unresolvable.values()) == {"its gang can never fit as a whole"}
+    assert set(filtered(broker, member(0)).unresolvable.values()) == {"node(s): the gang can never fit"}
     broker.observe(fleet_node(profile("dgx1-v100-measured"), "c"), 0.0)
     broker.observe([replace(member(9, 8), labels={}, node="c", phase="Running")], 1.0)
-    assert set(filtered(broker, member(0), 2.0).failed.values()) == {"its gang does not fit as a whole"}
+    assert set(filtered(broker, member(0), 2.0).failed.values()) == {"node(s): the gang doesn't fit"}
 
 
 def test_a_long_plan_is_made_in_steps_and_its_members_are_woken() -> None:
     broker = cluster(GroupSettings(steps=1))
     broker.observe([member(0), member(1)], 0.0)
-    assert set(filtered(broker, member(0)).unresolvable.values()) == {"its group is being planned"}
+    assert set(filtered(broker, member(0)).unresolvable.values()) == {"node(s): the group is being planned"}
     assert planned(broker) == 0
     woken = [effect.name for effect in broker.step(2.0, 1000) if isinstance(effect, Wake)]
     assert woken == ["g-0", "g-1"]

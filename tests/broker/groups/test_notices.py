@@ -53,7 +53,7 @@ def cluster(settings: GroupSettings | None = None) -> Broker:
 
 def test_members_refused_as_incomplete_get_an_event_when_the_gang_does_not_fit() -> None:
     sentence = (
-        "its group was tried: the 3 members of its gang that wait would not fit together on empty nodes either; "
+        "its group was tried: the 3 pending members of the pod's gang would not fit together even on empty nodes; "
         "what would help: linkwise explain group/default/g"
     )
     assert tried(cluster(), *gang(2)) == {"a": sentence, "b": sentence}

@@ -52,9 +52,9 @@ def offered(broker: Broker, pods: list[PodView]) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("counts", "why"),
     [
-        ((4, 4), "8 devices are asked for by 2 pods; up to 8 must be one pod"),
-        ((4, 4, 8), "task worker asks for 4 devices a pod; a job of more than 8 must ask for 8 a pod"),
-        ((8, 2), "10 devices in all are asked for; more than 8 must be a multiple of 8"),
+        ((4, 4), "8 devices requested by 2 pods; a job of up to 8 devices must be one pod"),
+        ((4, 4, 8), "task worker requests 4 devices per pod; a job of more than 8 devices must request 8 per pod"),
+        ((8, 2), "10 devices requested in total; a job of more than 8 must request a multiple of 8"),
     ],
 )
 def test_a_job_of_an_unsupported_shape_is_refused_with_the_supported_ones(counts: tuple[int, ...], why: str) -> None:

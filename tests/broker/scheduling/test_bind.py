@@ -85,7 +85,7 @@ def test_devices_are_assumed_before_the_bind_is_written() -> None:
     bound(broker, device_pod("a"), "n")
     assert free(broker, "n") == []
     broker.observe([device_pod("b")], NOW)
-    assert broker.bind("uid-b", "n", NOW).error == "node n: 1 device is asked for and 0 of 1 are free"
+    assert broker.bind("uid-b", "n", NOW).error == "node n: 1 device requested, but none of 1 is free"
 
 
 @pytest.mark.rule("004.no-fit")
@@ -94,7 +94,7 @@ def test_a_pod_that_does_not_fit_is_refused_at_once_and_nothing_leaks() -> None:
     broker.observe([device_pod("a", 17, MEMORY)], NOW)
     before = broker.snapshot(NOW)
     answer = broker.bind("uid-a", "n", NOW)
-    assert answer.error == "node n: 17 GiB is asked for of one device and the largest has 16 GiB"
+    assert answer.error == "node n: 17 GiB requested on one device, but the largest has 16 GiB"
     assert binds(answer.effects) == []
     after = broker.snapshot(NOW)
     assert after.kept is not None

@@ -97,13 +97,13 @@ def test_every_node_is_named_with_a_reason_where_none_fits() -> None:
     answer = broker.filter(device_pod("b", 2), ["full", "small", "other", "down", "never-seen"], NOW)
     assert answer.nodes == []
     assert answer.failed == {
-        "full": "too few devices are free",
-        "never-seen": "the node was not seen yet",
+        "full": "node(s) had too few free devices",
+        "never-seen": "node(s) were not observed yet",
     }
     assert answer.unresolvable == {
-        "small": "too few devices are free",
-        "other": "the node has no such devices",
-        "down": "the node is not ready",
+        "small": "node(s) had too few free devices",
+        "other": "node(s) had no devices of the requested kind",
+        "down": "node(s) were not ready",
     }
 
 
@@ -185,7 +185,7 @@ def test_a_pod_is_refused_where_another_pending_one_could_go_nowhere_else() -> N
     broker = broker_of(FakeNode("n", count=1))
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
     answer = broker.filter(device_pod("b"), ["n"], NOW)
-    assert answer.failed == {"n": "its devices were just offered to other pods"}
+    assert answer.failed == {"n": "node(s) had free devices that were just offered to other pods"}
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]  # nobody stands in its own way
     assert broker.filter(device_pod("b"), ["n"], NOW + 2.0).nodes == ["n"]
 
@@ -219,7 +219,7 @@ def test_a_pod_under_way_may_go_where_it_was_promised_and_nowhere_else() -> None
     broker.filter(pod, ["n0", "n1"], NOW)
     broker.bind(pod.uid, "n1", NOW)
     assert broker.filter(pod, ["n0", "n1"], NOW).nodes == ["n1"]
-    assert broker.filter(pod, ["n0"], NOW).unresolvable == {"n0": "the pod was promised to another node"}
+    assert broker.filter(pod, ["n0"], NOW).unresolvable == {"n0": "node(s): the pod is being bound to another node"}
 
 
 def test_nothing_is_kept_of_a_pod_without_a_uid() -> None:

@@ -40,8 +40,8 @@ def test_a_dry_run_ranks_the_nodes_that_fit_and_says_why_the_others_do_not() -> 
     assert found.offer is not None
     assert (found.offer.node, found.offer.devices) == ("b", ("b-d2", "b-d3"))
     assert {name: refusal(reason) for name, reason in found.refused.items()} == {
-        "c": "2 devices are asked for and 1 of 1 is free",
-        "d": "nvidia.com/gpu is asked for and the node has none to hand out",
+        "c": "2 devices requested, but only 1 of 1 is free",
+        "d": "nvidia.com/gpu requested, but the node does not provide it",
     }
 
 
@@ -61,9 +61,9 @@ def test_idle_devices_behind_full_processors_are_stranded() -> None:
     assert found.ranking == ()
     assert found.offer is None
     assert {name: refusal(reason) for name, reason in found.stranded.items()} == {
-        "n": "2 cpu are asked for and 1 of 4 are left"
+        "n": "2 cpu requested, but only 1 of 4 is free"
     }
-    assert refusal(found.refused["full"]) == "1 device is asked for and 0 of 2 are free"
+    assert refusal(found.refused["full"]) == "1 device requested, but none of 2 is free"
 
 
 def test_what_is_promised_counts_beside_devices_before_it_is_seen() -> None:

@@ -44,7 +44,7 @@ def test_of_many_binds_for_the_last_free_memory_one_succeeds_and_the_others_get_
     answers = [broker.bind(found.uid, "n", NOW) for found in pods]
     assert [len(binds(answer.effects)) for answer in answers] == [1] + [0] * 9
     assert {answer.error for answer in answers[1:]} == {
-        "node n: device 0 has 0 GiB left; 8 GiB are needed on one device",
+        "node n: device 0 has 0 GiB free; 8 GiB is needed on one device",
     }
     assert [entry.pod for entry in state_of(broker).cluster.ledger.entries()] == ["uid-p0"]
 
@@ -53,7 +53,7 @@ def test_without_nodes_there_is_nothing_to_offer_and_unknown_ones_are_named() ->
     broker = broker_of()
     assert broker.filter(pod("a"), [], NOW).nodes == []
     answer = broker.filter(pod("a"), ["x"], NOW)
-    assert (answer.nodes, answer.failed) == ([], {"x": "the node was not seen yet"})
+    assert (answer.nodes, answer.failed) == ([], {"x": "node(s) were not observed yet"})
     broker.observe([pod("a")], NOW)
     assert broker.bind("uid-a", "x", NOW).error == "node x is not known"
     assert inspect_nodes(broker, "x", NOW) == ()
@@ -78,9 +78,11 @@ def test_an_amount_may_be_written_in_any_way_that_kubernetes_reads(amount: str, 
 
 def test_bytes_in_the_place_of_units_are_more_than_any_device_has() -> None:
     broker = broker_of(counted(memory=16276))
-    assert broker.filter(pod("a", "10G"), ["n"], NOW).unresolvable == {"n": "more is asked for than a device has"}
+    assert broker.filter(pod("a", "10G"), ["n"], NOW).unresolvable == {
+        "n": "node(s) had no device as large as the request"
+    }
     broker.observe([pod("a", "10G")], NOW)
-    assert "10000000000 MiB is asked for of one device" in broker.bind("uid-a", "n", NOW).error
+    assert "10000000000 MiB requested on one device" in broker.bind("uid-a", "n", NOW).error
 
 
 @pytest.mark.parametrize("amount", ["-1", "1.5", "500m", "x", "", "1GB"])

@@ -49,7 +49,7 @@ def test_the_explanation_of_an_unschedulable_pod_has_what_would_have_to_change(c
 
 
 def test_a_pod_of_another_namespace_is_named_with_it(cluster: AskedCluster) -> None:
-    assert "ask for 1, 2, 4 or 8" in cluster.ask("explain", "pod/far", "-n", "kube-system", columns=200).stdout
+    assert "request 1, 2, 4 or 8" in cluster.ask("explain", "pod/far", "-n", "kube-system", columns=200).stdout
     shown = cluster.ask("explain", "pod/far")
     assert shown.returncode == 1
     assert "pod default/far is not there; one of that name is in kube-system: use -n" in shown.stderr

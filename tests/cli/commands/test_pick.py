@@ -82,10 +82,10 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
     shown = linkwise("pick", "--profile", "dgx1-v100", "--size", "9")
     assert (shown.returncode, shown.stdout.strip()) == (
         1,
-        "refused   9 devices are asked for and 8 are available",
+        "refused   9 devices requested, but only 8 are available",
     )
     shown = linkwise("pick", "--profile", "dgx1-v100", "--size", "9", "--json")
-    assert json.loads(shown.stdout) == {"reject": "9 devices are asked for and 8 are available"}
+    assert json.loads(shown.stdout) == {"reject": "9 devices requested, but only 8 are available"}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_room_is_shown_device_by_device(linkwise: Linkwise) -> None:
     assert "*1  8138 ####################" in shown.stdout
     assert "chosen    {1}  8138 free, 0 left after allocation" in shown.stdout
     none = linkwise("pick", "--room", "0=4069,1=4069", "--share", "8138", "--json")
-    assert json.loads(none.stdout)["reject"].endswith("8138 are needed on one device")
+    assert json.loads(none.stdout)["reject"].endswith("8138 is needed on one device")
 
 
 @pytest.mark.parametrize("text", ["links: [[X", "\t{", "{links: *none}", "\x00", "42", "- a"])

@@ -74,9 +74,9 @@ def test_a_volcano_job_is_read_task_by_task(linkwise: Linkwise) -> None:
 def test_what_every_node_would_refuse_is_a_problem(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin=VCJOB.replace("Ascend910: 8", "Ascend910: 3"))
     assert shown.returncode == 1
-    assert "problem  14:32 huawei.com/Ascend910: 3 devices can't be asked for" in shown.stdout
+    assert "problem  14:32 huawei.com/Ascend910: 3 devices can't be allocated on" in shown.stdout
     unknown = linkwise("read", "-f", "-", stdin=VCJOB.replace("type: module", "type: modul"))
-    assert "accelerator-type: hardware profile 'modul' is not known" in unknown.stdout
+    assert "accelerator-type: hardware profile 'modul' is unknown" in unknown.stdout
 
 
 def test_a_problem_in_the_second_task_stands_there(linkwise: Linkwise) -> None:

@@ -48,7 +48,7 @@ def test_every_waiting_pod_has_a_row(linkwise: Linkwise) -> None:
     assert [line.split() for line in shown.stdout.splitlines()[2:5]] == [
         ["default/a", "n1", "{0}", "link-affinity"],
         ["default/b", "n2", "{0,1,2}", "link-affinity"],
-        ["default/c", "Pending", "-", *["too", "few", "devices", "are", "free", "(2)"]],
+        ["default/c", "Pending", "-", *["2", "nodes", "had", "too", "few", "free", "devices"]],
     ]
     assert shown.stdout.splitlines()[-1] == "2 placed, 1 pending"
     assert shown.stderr == ""
@@ -83,7 +83,7 @@ def test_only_pods_that_go_elsewhere_are_shown(linkwise: Linkwise, tmp_path: Pat
     assert shown.returncode == 1
     assert [" ".join(line.split()) for line in shown.stdout.splitlines()[2:4]] == [
         "default/a n1 {0,1} n2 {0,1}",
-        "default/d not pending Pending: too few devices are free (2)",
+        "default/d not pending Pending: 2 nodes had too few free devices",
     ]
     assert shown.stdout.splitlines()[-1] == "2 of 3 pods differ"
 

@@ -16,7 +16,7 @@ CELLS = {
     "policy": Cell("link-affinity"),
     "group": Cell("research", short=True),
     "age": Cell("12s", short=True),
-    "why": Cell("too few devices are free on all of the nodes"),
+    "why": Cell("node(s) had too few free devices on all of the nodes"),
 }
 
 
@@ -48,7 +48,11 @@ def test_wide_output_shows_all_columns() -> None:
 def test_no_word_is_lost_at_any_width(width: int) -> None:
     console = Console(file=io.StringIO(), width=width, highlight=False)
     table = headed_table("pod", "nodes", "why", names=("pod",))
-    cells = ("trainer", "dgx1-v100-percent-0, atlas-800-1", "so many devices can't be asked for on ascend-910")
+    cells = (
+        "trainer",
+        "dgx1-v100-percent-0, atlas-800-1",
+        "node(s) can't allocate that number of devices on ascend-910",
+    )
     table.add_row(*cells)
     print_table(console, table)
     assert isinstance(console.file, io.StringIO)

@@ -38,7 +38,7 @@ def test_answers_stand_in_the_order_of_the_questions(linkwise: Linkwise) -> None
         {"devices": [2, 3], "score": 100, "total": 200, "partition": [[0, 1], [2, 3]]},
         {"devices": [0, 1, 2, 3], "bottleneck": 48.33, "suspects": [[0, 4], [1, 4]]},
         {"devices": [0], "bottleneck": None, "suspects": [[0, 4], [1, 4]]},
-        {"reject": "9 devices are asked for and 8 are available"},
+        {"reject": "9 devices requested, but only 8 are available"},
     ]
 
 
@@ -55,7 +55,7 @@ def test_answers_stand_in_the_order_of_the_questions(linkwise: Linkwise) -> None
         ),
         (
             line(policy="ring-affinity", size=3, idle=[0, 1, 2]),
-            {"reject": "3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8"},
+            {"reject": "3 devices can't be allocated on ascend-910; request 1, 2, 4 or 8"},
         ),
         (
             line(policy="ring-affinity", profile="module-910b-8", size=3, idle=[0, 5, 7]),
@@ -64,7 +64,7 @@ def test_answers_stand_in_the_order_of_the_questions(linkwise: Linkwise) -> None
         (line(policy="memory-share", room={"0": 12207, "1": 8138}, share=8138), {"devices": [1]}),
         (
             line(policy="memory-share", room={"0": 4069, "3": 4069}, share=8138),
-            {"reject": "device 0 has 4069 left, device 3 has 4069 left; 8138 are needed on one device"},
+            {"reject": "device 0 has 4069 free, device 3 has 4069 free; 8138 is needed on one device"},
         ),
         (line(policy="whole-device", available=[9, 2, 4], size=2), {"devices": [2, 4]}),
     ],
@@ -80,7 +80,7 @@ def test_every_policy_answers(asked: str, expected: object) -> None:
     [
         (
             {"policy": "ring-affinity", "size": 1, "idle": [0], "profile": "x"},
-            "line 1: hardware profile 'x' is not known",
+            "line 1: hardware profile 'x' is unknown",
         ),
         (
             {"policy": "ring-affinity", "size": 1, "idle": [10**12], "profile": "ascend-310"},

@@ -20,21 +20,21 @@ from support.builders.seed_machines import M1
 @pytest.mark.parametrize(
     ("reason", "sentence"),
     [
-        (best_partition(score_matrix(DGX1), 3, [0, 1]), "3 devices are asked for and 2 are available"),
-        (best_partition(score_matrix(DGX1), 2, [5]), "2 devices are asked for and 1 is available"),
-        (best_partition(score_matrix(DGX1), 1, []), "1 device is asked for and 0 are available"),
-        (best_partition(score_matrix(DGX1), 0), "0 devices are asked for; ask for at least 1"),
+        (best_partition(score_matrix(DGX1), 3, [0, 1]), "3 devices requested, but only 2 are available"),
+        (best_partition(score_matrix(DGX1), 2, [5]), "2 devices requested, but only 1 is available"),
+        (best_partition(score_matrix(DGX1), 1, []), "1 device requested, but none is available"),
+        (best_partition(score_matrix(DGX1), 0), "0 devices requested; request at least 1"),
         (
             best_partition(score_matrix(DGX1), 2, [0, 1], [7]),
-            "device 7 is required and not available; available: 0, 1",
+            "device 7 is required but not available; available: 0, 1",
         ),
         (
             best_partition(score_matrix(DGX1), 2, [], [6, 7]),
-            "devices 6, 7 are required and not available; available: none",
+            "devices 6, 7 are required but not available; available: none",
         ),
         (
             best_partition(score_matrix(DGX1), 1, None, [0, 1]),
-            "2 devices are required (0, 1) and only 1 is asked for",
+            "2 devices are required (0, 1), but only 1 is requested",
         ),
     ],
 )
@@ -106,48 +106,48 @@ def test_a_refusal_by_rings_reports_every_ring() -> None:
     [
         (
             Reason("003.count", asked=3, found=(1, 2, 4, 8), noun="ascend-910"),
-            "3 devices can't be asked for on ascend-910; ask for 1, 2, 4 or 8",
+            "3 devices can't be allocated on ascend-910; request 1, 2, 4 or 8",
         ),
         (
             Reason("003.count", asked=9, found=tuple(range(1, 9)), noun="ascend-910b"),
-            "9 devices can't be asked for on ascend-910b; ask for 1 to 8",
+            "9 devices can't be allocated on ascend-910b; request 1 to 8",
         ),
         (
             Reason("003.one-pod", asked=(4, 2), found=8, kind="one pod"),
-            "4 devices are asked for by 2 pods; up to 8 must be one pod",
+            "4 devices requested by 2 pods; a job of up to 8 devices must be one pod",
         ),
         (
             Reason("003.one-pod", asked=4, found=8, kind="full pods", noun="worker"),
-            "task worker asks for 4 devices a pod; a job of more than 8 must ask for 8 a pod",
+            "task worker requests 4 devices per pod; a job of more than 8 devices must request 8 per pod",
         ),
         (
             Reason("004.filter", asked=8138, found=((0, 4069), (3, 4069))),
-            "device 0 has 4069 left, device 3 has 4069 left; 8138 are needed on one device",
+            "device 0 has 4069 free, device 3 has 4069 free; 8138 is needed on one device",
         ),
         (
             Reason("004.filter", asked=8138, found=((0, 4069),), unit="MiB"),
-            "device 0 has 4069 MiB left; 8138 MiB are needed on one device",
+            "device 0 has 4069 MiB free; 8138 MiB is needed on one device",
         ),
         (
             Reason("004.one-card", asked=113, found=100, unit="%"),
-            "113 % is asked for of one device and the largest has 100 %",
+            "113% requested on one device, but the largest has 100%",
         ),
         (
             Reason("004.filter", asked=90, found=((0, 20), (1, 70)), kind="core"),
-            "device 0 has 20 % left, device 1 has 70 % left; 90 % of compute are needed on one device",
+            "device 0 has 20% free, device 1 has 70% free; 90% of compute is needed on one device",
         ),
         (
             Reason("004.mode", asked="share", found="whole"),
-            "the pod asks for memory of devices and the node hands out whole devices",
+            "the pod requests device memory, but the node allocates whole devices",
         ),
-        (Reason("002.whole", asked=2, found=(1, 8)), "2 devices are asked for and 1 of 8 is free"),
+        (Reason("002.whole", asked=2, found=(1, 8)), "2 devices requested, but only 1 of 8 is free"),
         (
             Reason("001.best-effort", asked=40.0, found=15.52),
-            "the best free set has 15.52 GB/s at its slowest pair and 40 is the floor",
+            "the slowest link of the best free set has 15.52 GB/s, below the floor of 40 GB/s",
         ),
         (
             Reason("002.segregate", asked="team-c", found=("team-a",)),
-            "devices with room are shared by team-a, and namespace team-c may share with nobody else",
+            "devices with free memory are used by namespace team-a, and namespace team-c can't share them (placing.share.within is namespace)",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from linkwise.assembly.cluster_reader import named
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.cli.render.explanation import plain, pod_explanation
 from linkwise.cli.render.tables import Cell, Row, age_text
-from linkwise.engine.reasons.catalog import devices_text
+from linkwise.engine.reasons.catalog import counted_nodes, devices_text
 from linkwise.explain.group import explain_group
 from linkwise.explain.pod import with_outlook
 from linkwise.explain.text.phrases import part_text
@@ -153,7 +153,7 @@ def why_text(explanation: Explanation) -> str:
     match explanation.state:
         case "waiting":
             against = sorted(explanation.against, key=_is_unspecific)
-            return "; ".join(f"{one.short} ({one.nodes})" for one in against[:2]) or "no nodes"
+            return "; ".join(counted_nodes(one.nodes, one.short) for one in against[:2]) or "no nodes"
         case "broken":
             return explanation.sentence
         case "grouped":

@@ -15,7 +15,7 @@ from rich.text import Text
 from linkwise.cli.inputs.snapshot import load_broker
 from linkwise.cli.options.files import file_name
 from linkwise.cli.render.tables import headed_table, print_table
-from linkwise.engine.reasons.catalog import devices_text
+from linkwise.engine.reasons.catalog import counted_nodes, devices_text
 from linkwise.sim.replay import Runner, differs, explained
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _summary(decision: Decision | None) -> Text:
 
 
 def _reasons(decision: Decision) -> str:
-    return "; ".join(f"{text} ({count})" for text, count in decision.reasons.items()) or "no nodes"
+    return "; ".join(counted_nodes(count, text) for text, count in decision.reasons.items()) or "no nodes"
 
 
 def _devices(decision: Decision) -> str:

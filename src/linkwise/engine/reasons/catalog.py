@@ -1,16 +1,16 @@
-"""Why something is refused, in a sentence: what was asked, what was found.
+"""Refusal catalogue: the sentence of every reason, in two forms.
 
-Every reason has two forms. The long one has numbers and names, for the person who waits. The short one is equal
-across nodes, because kube-scheduler counts equal texts in its event.
+The long form says what was requested, what was found and what would help. The short form carries no numbers and no
+names, because kube-scheduler counts equal texts in its event: `0/12 nodes are available: 1 <short>, 11 <short>.`
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.devices import DEVICE_WORDS
-from linkwise.engine.reasons.groups import GROUP_WORDS
-from linkwise.engine.reasons.nodes import LACKS, NODE_WORDS
+from linkwise.engine.reasons.devices import DEVICE_REFUSALS
+from linkwise.engine.reasons.groups import GROUP_REFUSALS
+from linkwise.engine.reasons.nodes import NODE_REFUSALS, SHORTAGES
 from linkwise.engine.reasons.phrases import choice_text, size_text
 
 if TYPE_CHECKING:
@@ -18,28 +18,56 @@ if TYPE_CHECKING:
 
     from linkwise.model.verdict import Reason
 
-__all__ = ["WORDS", "choice_text", "devices_text", "refusal", "short_refusal", "shortage", "size_text"]
+__all__ = [
+    "REFUSALS",
+    "choice_text",
+    "counted_nodes",
+    "devices_text",
+    "has_details",
+    "refusal",
+    "short_refusal",
+    "shortage",
+    "size_text",
+]
 
-WORDS: Final = {**DEVICE_WORDS, **NODE_WORDS, **GROUP_WORDS}
-"""every refusal, by rule and kind"""
+REFUSALS: Final = {**DEVICE_REFUSALS, **NODE_REFUSALS, **GROUP_REFUSALS}
+"""every refusal text, by rule and kind"""
+
+_NODES: Final = "node(s)"
 
 
 def refusal(reason: Reason) -> str:
-    """What was asked and what was found."""
-    return WORDS[reason.rule, reason.kind].long(reason)
+    """The long form: one sentence for the person whose pod is pending."""
+    long = REFUSALS[reason.rule, reason.kind].long
+    return long if isinstance(long, str) else long(reason)
 
 
 def short_refusal(reason: Reason) -> str:
-    """The same without numbers and names."""
-    return WORDS[reason.rule, reason.kind].short
+    """The short form: equal on all nodes that refuse for the same reason."""
+    return REFUSALS[reason.rule, reason.kind].short
+
+
+def has_details(rule: str, kind: str) -> bool:
+    """Whether the long form differs from node to node."""
+    return not isinstance(REFUSALS[rule, kind].long, str)
+
+
+def counted_nodes(count: int, short: str) -> str:
+    """A short form after its count: `1 node(s) had too few free devices`, `3 nodes: the gang is incomplete`.
+
+    A text that is not about nodes, such as a problem of the pod itself, keeps its count behind it.
+    """
+    if not short.startswith(_NODES):
+        return f"{short} ({count})"
+    return f"{count} {short if count == 1 else short.replace(_NODES, 'nodes', 1)}"
 
 
 def devices_text(devices: Iterable[int]) -> str:
-    """A set of devices as people write it: {0,3}."""
+    """A set of devices: `{0,3}`."""
     return "{" + ",".join(map(str, devices)) + "}"
 
 
 def shortage(reason: Reason) -> str:
-    """What a node lacks whose devices would do: `lacks 3 cpu`, `is cordoned`."""
-    said = LACKS.get(reason.kind)
-    return said(reason) if said else f"can't take the pod: {refusal(reason)}"
+    """What a node with suitable devices lacks, to be read after its name: `lacks 3 cpu`, `is cordoned`."""
+    describe = SHORTAGES.get(reason.kind)
+    return describe(reason) if describe else f"can't run the pod: {refusal(reason)}"

@@ -1,157 +1,191 @@
-"""Refusals about devices: one line a refusal, its rule and kind, the short form, the long form."""
+"""Refusals about devices: counts, layouts, memory, compute, bandwidth, sharing modes and namespaces."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.phrases import Words, amount_, choice_text, devices_, is_, list_, named_, pairs_, tuple_
+from linkwise.engine.reasons.phrases import (
+    RefusalText,
+    as_pairs,
+    as_tuple,
+    choice_text,
+    comma_list,
+    device_count,
+    device_names,
+    is_or_are,
+    size_text,
+    with_unit,
+)
 
 if TYPE_CHECKING:
-    from linkwise.model.verdict import Reason
+    from linkwise.model.verdict import Fact, Reason
 
-__all__ = ["DEVICE_WORDS"]
+__all__ = ["DEVICE_REFUSALS"]
 
-_MODES: Final = {"whole": "whole devices", "share": "memory of devices", "percent": "percents of devices"}
+_MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
 
 
 def _too_few(reason: Reason) -> str:
-    free, there = tuple_(reason.found)
-    return f"{devices_(reason.asked)} {is_(reason.asked)} asked for and {free} of {there} {is_(free)} free"
+    free, total = as_tuple(reason.found)
+    left = f"only {free} of {total} {is_or_are(free)}" if free else f"none of {total} is"
+    return f"{device_count(reason.asked)} requested, but {left} free"
+
+
+def _not_available(reason: Reason) -> str:
+    left = f"only {reason.found} {is_or_are(reason.found)}" if reason.found else "none is"
+    return f"{device_count(reason.asked)} requested, but {left} available"
 
 
 def _by_group(reason: Reason) -> str:
-    """Every group's idle devices, and how the asked ones must lie."""
-    several = f"{reason.noun}{'es' if reason.noun.endswith('sh') else 's'}"
-    ways = {
+    """The idle devices of every ring, mesh, module or card, and the layout that the count requires."""
+    plural = f"{reason.noun}{'es' if reason.noun.endswith('sh') else 's'}"
+    layouts = {
         "one group": f"in one {reason.noun}",
-        "whole groups": f"in {several} of which nothing is taken",
-        "even split": f"half in each of two {several}, at matching positions",
-        "whole groups first": f"in {several} of which nothing is taken as far as there are any",
-        "count": "with those that are required",
+        "whole groups": f"in fully idle {plural}",
+        "even split": f"half in each of two {plural}, at matching positions",
+        "whole groups first": f"in fully idle {plural} where there are any",
+        "count": "together with the required devices",
     }
-    idle = ", ".join(f"{reason.noun} {number} has {count} idle" for number, count in enumerate(tuple_(reason.found)))
-    return f"{idle}; {reason.asked} {is_(reason.asked)} needed {ways[reason.kind]}"
+    idle = ", ".join(f"{reason.noun} {number} has {count} idle" for number, count in enumerate(as_tuple(reason.found)))
+    return f"{idle}; {reason.asked} {is_or_are(reason.asked)} needed {layouts[reason.kind]}"
 
 
-def _by_device(reason: Reason, unit: str, what: str = "") -> str:
-    left = ", ".join(f"device {device} has {amount_(room, unit)} left" for device, room in pairs_(reason.found))
-    asked = f"{amount_(reason.asked, unit)}{what} {is_(reason.asked)} needed on one device"
-    return f"{left or 'no device is sound'}; {asked}"
+def _by_device(reason: Reason, unit: str, what: str) -> str:
+    free = ", ".join(f"device {device} has {with_unit(left, unit)} free" for device, left in as_pairs(reason.found))
+    return f"{free or 'no device is healthy'}; {with_unit(reason.asked, unit)}{what} is needed on one device"
 
 
-_NO_FIT_GROUP: Final = Words("enough devices are idle, but not in one place", _by_group)
+def _other_namespaces(reason: Reason) -> str:
+    users = as_tuple(reason.found)
+    owners = f"namespace{'s' if len(users) > 1 else ''} {comma_list(reason.found)}" if users else "an unknown namespace"
+    return (
+        f"devices with free memory are used by {owners}, and namespace {reason.asked} can't share them "
+        "(placing.share.within is namespace)"
+    )
 
-DEVICE_WORDS: Final[dict[tuple[str, str], Words]] = {
-    ("000.partition", "no size"): Words(
-        "no device is asked for", lambda r: f"{r.asked} devices are asked for; ask for at least 1"
-    ),
-    ("000.partition", "too few"): Words(
-        "too few devices are free",
-        lambda r: f"{devices_(r.asked)} {is_(r.asked)} asked for and {r.found} {is_(r.found)} available",
-    ),
-    ("000.required", "not free"): Words(
-        "a required device is not free",
+
+def _no_devices(asked: Fact) -> str:
+    return f"{device_count(asked)} requested; request at least 1"
+
+
+_NO_DEVICES: Final = RefusalText("node(s): the pod requests no devices", lambda r: _no_devices(r.asked))
+_WRONG_LAYOUT: Final = RefusalText("node(s) had enough idle devices, but not in the required layout", _by_group)
+_WRONG_COUNT: Final = "node(s) can't allocate that number of devices"
+_TOO_FEW: Final = "node(s) had too few free devices"
+
+DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
+    ("000.partition", "no size"): _NO_DEVICES,
+    ("000.partition", "too few"): RefusalText(_TOO_FEW, _not_available),
+    ("000.required", "not free"): RefusalText(
+        "node(s) had a required device that is not free",
         lambda r: (
-            f"{named_(r.asked)} {is_(len(tuple_(r.asked)))} required and not available; "
-            f"available: {list_(r.found) or 'none'}"
+            f"{device_names(r.asked)} {is_or_are(len(as_tuple(r.asked)))} required but not available; "
+            f"available: {comma_list(r.found) or 'none'}"
         ),
     ),
-    ("000.required", "too many"): Words(
-        "more devices are required than asked for",
+    ("000.required", "too many"): RefusalText(
+        "node(s): more devices are required than requested",
         lambda r: (
-            f"{devices_(len(tuple_(r.found)))} {is_(len(tuple_(r.found)))} required ({list_(r.found)}) "
-            f"and only {r.asked} {is_(r.asked)} asked for"
+            f"{device_count(len(as_tuple(r.found)))} {is_or_are(len(as_tuple(r.found)))} required ({comma_list(r.found)}), "
+            f"but only {r.asked} {is_or_are(r.asked)} requested"
         ),
     ),
-    ("001.best-effort", ""): Words(
-        "the links are slower than the floor",
-        lambda r: f"the best free set has {r.found:g} GB/s at its slowest pair and {r.asked:g} is the floor",
+    ("001.best-effort", ""): RefusalText(
+        "node(s) had only links below the bandwidth floor",
+        lambda r: f"the slowest link of the best free set has {r.found:g} GB/s, below the floor of {r.asked:g} GB/s",
     ),
-    ("001.best-effort", "unknown"): Words(
-        "nothing is known of the links",
-        lambda r: f"{r.asked:g} GB/s is the floor and nothing is known of the links between enough free devices",
+    ("001.best-effort", "unknown"): RefusalText(
+        "node(s) had no link data for enough free devices",
+        lambda r: f"a floor of {r.asked:g} GB/s is set, but there is no link data for enough free devices",
     ),
-    ("001.percent", ""): Words(
-        "more compute is asked for than a device has",
-        lambda r: f"{r.asked} % of a device's compute is asked for; ask for 0 to {r.found}",
+    ("001.percent", ""): RefusalText(
+        "node(s) can't allocate more compute than a device has",
+        lambda r: f"{r.asked}% of a device's compute requested; request 0 to {r.found}",
     ),
-    ("002.inventory", ""): Words(
-        "the node has no such devices", lambda r: f"{r.asked} is asked for and the node has none to hand out"
+    ("002.inventory", ""): RefusalText(
+        "node(s) had no devices of the requested kind",
+        lambda r: f"{r.asked} requested, but the node does not provide it",
     ),
-    ("002.inventory", "unknown node"): Words(
-        "the node was not seen yet", lambda _: "the node was not seen yet; it is looked at as soon as it is"
+    ("002.inventory", "unknown node"): RefusalText(
+        "node(s) were not observed yet", "the node has not been observed yet; the pod is retried once it is"
     ),
-    ("002.segregate", ""): Words(
-        "devices with room are other namespaces'",
+    ("002.segregate", ""): RefusalText(
+        "node(s) had free memory only on devices of other namespaces", _other_namespaces
+    ),
+    ("002.whole", ""): RefusalText(_TOO_FEW, _too_few),
+    ("002.whole", "pending"): RefusalText(
+        "node(s) had free devices that were just offered to other pods",
+        "the free devices were just offered to other pods that fit nowhere else",
+    ),
+    ("002.whole", "promised"): RefusalText(
+        "node(s): the pod is being bound to another node",
+        "the pod is being bound to another node, and that bind has not finished",
+    ),
+    ("002.whole", "no size"): _NO_DEVICES,
+    ("003.count", ""): RefusalText(
+        _WRONG_COUNT,
         lambda r: (
-            f"devices with room are shared by {list_(r.found) or 'nobody knows whom'}, and namespace {r.asked} may share "
-            "with nobody else"
+            f"{device_count(r.asked)} can't be allocated on {r.noun}; "
+            f"request {choice_text([int(count) for count in as_tuple(r.found)])}"
         ),
     ),
-    ("002.whole", ""): Words("too few devices are free", _too_few),
-    ("002.whole", "pending"): Words(
-        "its devices were just offered to other pods",
-        lambda _: "its devices were offered to other pods a moment ago, and these have nowhere else to go",
-    ),
-    ("002.whole", "promised"): Words(
-        "the pod was promised to another node",
-        lambda _: "the pod was promised to another node, and that bind has not ended",
-    ),
-    ("002.whole", "no size"): Words(
-        "no device is asked for", lambda r: f"{r.asked} devices are asked for; ask for at least 1"
-    ),
-    ("003.count", ""): Words(
-        "so many devices can't be asked for",
+    ("003.count", "multiple"): RefusalText(
+        _WRONG_COUNT,
         lambda r: (
-            f"{devices_(r.asked)} can't be asked for on {r.noun}; ask for {choice_text([int(count) for count in tuple_(r.found)])}"
+            f"{device_count(r.asked)} requested in total; a job of more than {r.found} must request a multiple of {r.found}"
         ),
     ),
-    ("003.count", "multiple"): Words(
-        "so many devices can't be asked for",
-        lambda r: f"{devices_(r.asked)} in all are asked for; more than {r.found} must be a multiple of {r.found}",
-    ),
-    ("003.one-pod", "one pod"): Words(
-        "a small job must be one pod",
+    ("003.one-pod", "one pod"): RefusalText(
+        "node(s): a job of this size must be one pod",
         lambda r: (
-            f"{tuple_(r.asked)[0]} devices are asked for by {tuple_(r.asked)[1]} pods; up to {r.found} must be one pod"
+            f"{as_tuple(r.asked)[0]} devices requested by {as_tuple(r.asked)[1]} pods; "
+            f"a job of up to {r.found} devices must be one pod"
         ),
     ),
-    ("003.one-pod", "full pods"): Words(
-        "a large job must ask for whole nodes",
+    ("003.one-pod", "full pods"): RefusalText(
+        "node(s): every pod of a job of this size must request complete nodes",
         lambda r: (
-            f"task {r.noun} asks for {devices_(r.asked)} a pod; "
-            f"a job of more than {r.found} must ask for {r.found} a pod"
+            f"task {r.noun} requests {device_count(r.asked)} per pod; "
+            f"a job of more than {r.found} devices must request {r.found} per pod"
         ),
     ),
-    ("003.predicate", "profile"): Words(
-        "the node has other hardware", lambda r: f"{r.asked} is asked for and the node is {r.found}"
+    ("003.predicate", "profile"): RefusalText(
+        "node(s) had a different hardware profile",
+        lambda r: f"hardware profile {r.asked} requested, but the node is {r.found}",
     ),
-    ("003.predicate", "unknown profile"): Words(
-        "the hardware is not known", lambda r: f"hardware profile {r.asked!r} is not known"
+    ("003.predicate", "unknown profile"): RefusalText(
+        "node(s) had an unknown hardware profile", lambda r: f"hardware profile {r.asked!r} is unknown"
     ),
-    ("003.predicate", "one group"): _NO_FIT_GROUP,
-    ("003.predicate", "whole groups"): _NO_FIT_GROUP,
-    ("003.predicate", "even split"): _NO_FIT_GROUP,
-    ("003.predicate", "whole groups first"): _NO_FIT_GROUP,
-    ("003.predicate", "count"): _NO_FIT_GROUP,
-    ("004.filter", ""): Words("no device has enough room", lambda r: _by_device(r, r.unit)),
-    ("004.filter", "core"): Words("no device has enough compute left", lambda r: _by_device(r, "%", " of compute")),
-    ("004.mode", ""): Words(
-        "the node hands out devices in another way",
-        lambda r: f"the pod asks for {_MODES[str(r.asked)]} and the node hands out {_MODES[str(r.found)]}",
+    ("003.predicate", "one group"): _WRONG_LAYOUT,
+    ("003.predicate", "whole groups"): _WRONG_LAYOUT,
+    ("003.predicate", "even split"): _WRONG_LAYOUT,
+    ("003.predicate", "whole groups first"): _WRONG_LAYOUT,
+    ("003.predicate", "count"): _WRONG_LAYOUT,
+    ("004.filter", ""): RefusalText(
+        "node(s) had no device with enough free memory", lambda r: _by_device(r, r.unit, "")
     ),
-    ("004.one-card", ""): Words(
-        "more is asked for than a device has",
+    ("004.filter", "core"): RefusalText(
+        "node(s) had no device with enough free compute", lambda r: _by_device(r, "%", " of compute")
+    ),
+    ("004.mode", ""): RefusalText(
+        "node(s) use a different sharing mode",
+        lambda r: f"the pod requests {_MODES[str(r.asked)]}, but the node allocates {_MODES[str(r.found)]}",
+    ),
+    ("004.one-card", ""): RefusalText(
+        "node(s) had no device as large as the request",
         lambda r: (
-            f"{amount_(r.asked, r.unit)} is asked for of one device and the largest has {amount_(r.found, r.unit)}"
+            f"{with_unit(r.asked, r.unit)} requested on one device, but the largest has {with_unit(r.found, r.unit)}"
         ),
     ),
-    ("004.one-card", "no size"): Words(
-        "no memory of a device is asked for",
-        lambda r: f"{r.asked} of a device's memory is asked for; ask for at least 1",
+    ("004.one-card", "no size"): RefusalText(
+        "node(s): the pod requests no device memory",
+        lambda r: f"{r.asked} of a device's memory requested; request at least 1",
     ),
-    ("004.one-card", "bytes unknown"): Words(
-        "the bytes of the devices are not known",
-        lambda r: f"{r.asked} bytes of a device are asked for and the node does not tell how many its devices have",
+    ("004.one-card", "bytes unknown"): RefusalText(
+        "node(s) didn't report the memory size of their devices",
+        lambda r: (
+            f"{size_text(int(as_tuple(r.asked)[0]), up=True)} of device memory requested, "
+            "but the node does not report the memory size of its devices"
+        ),
     ),
 }

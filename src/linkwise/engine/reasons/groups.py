@@ -1,63 +1,71 @@
-"""Refusals about groups: members that are missing, plans that are not made, or not to be had."""
+"""Refusals of group members: the group is incomplete, is being planned, does not fit, or its plan uses another node."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from linkwise.engine.reasons.phrases import Words, list_
+from linkwise.engine.reasons.phrases import RefusalText, comma_list
 
-__all__ = ["GROUP_WORDS"]
+__all__ = ["GROUP_REFUSALS"]
 
-GROUP_WORDS: Final[dict[tuple[str, str], Words]] = {
-    ("001.members", "missing"): Words(
-        "its group is not complete", lambda r: f"{r.found} of {r.asked} members of its group are there"
+GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
+    ("001.members", "missing"): RefusalText(
+        "node(s): the group is incomplete",
+        lambda r: f"only {r.found} of {r.asked} members of the pod's group have been created",
     ),
-    ("001.members", "gated"): Words(
-        "its group is held back by scheduling gates",
-        lambda r: f"{r.found} of {r.asked} members of its group are held back by scheduling gates",
+    ("001.members", "gated"): RefusalText(
+        "node(s): the group has members with scheduling gates",
+        lambda r: f"{r.found} of {r.asked} members of the pod's group have scheduling gates",
     ),
-    ("001.members", "planning"): Words(
-        "its group is being planned", lambda _: "its group is being planned; it is tried again when that is done"
+    ("001.members", "planning"): RefusalText(
+        "node(s): the group is being planned",
+        "the pod's group is being planned; the pod is retried when the plan is ready",
     ),
-    ("001.gang", "missing"): Words(
-        "its gang is not complete",
+    ("001.gang", "missing"): RefusalText(
+        "node(s): the gang is incomplete",
         lambda r: (
-            f"{r.found} {'member of its gang is' if r.found == 1 else 'members of its gang are'} there "
-            f"and {r.asked} must start together"
+            f"only {r.found} {'member' if r.found == 1 else 'members'} of the pod's gang "
+            f"{'has' if r.found == 1 else 'have'} been created, but {r.asked} must start together"
         ),
     ),
-    ("001.gang", "bundle"): Words(
-        "a gang that starts with its own is not complete",
-        lambda r: f"gang {r.asked} must start together with its own and is not complete",
+    ("001.gang", "bundle"): RefusalText(
+        "node(s): a gang of the same bundle is incomplete",
+        lambda r: f"gang {r.asked} must start together with the pod's gang, and it is incomplete",
     ),
-    ("001.gang", "short"): Words(
-        "its gang does not fit as a whole",
-        lambda r: f"the {r.asked} members of its gang that wait do not fit together; nothing is held for them",
+    ("001.gang", "short"): RefusalText(
+        "node(s): the gang doesn't fit",
+        lambda r: (
+            f"the {r.asked} pending members of the pod's gang don't fit together; no devices are reserved for them"
+        ),
     ),
-    ("001.fewest-nodes", "short"): Words(
-        "no member of its group fits", lambda r: f"none of the {r.asked} members of its group that wait fits anywhere"
+    ("001.fewest-nodes", "short"): RefusalText(
+        "node(s): no member of the group fits",
+        lambda r: f"none of the {r.asked} pending members of the pod's group fits on any node",
     ),
-    ("001.gang", "never"): Words(
-        "its gang can never fit as a whole",
-        lambda r: f"the {r.asked} members of its gang that wait would not fit together on empty nodes either",
+    ("001.gang", "never"): RefusalText(
+        "node(s): the gang can never fit",
+        lambda r: f"the {r.asked} pending members of the pod's gang would not fit together even on empty nodes",
     ),
-    ("001.fewest-nodes", "never"): Words(
-        "no member of its group can ever fit",
-        lambda r: f"none of the {r.asked} members of its group that wait would fit on an empty node",
+    ("001.fewest-nodes", "never"): RefusalText(
+        "node(s): no member of the group can ever fit",
+        lambda r: f"none of the {r.asked} pending members of the pod's group would fit even on an empty node",
     ),
-    ("001.group", "schedulers"): Words(
-        "members of its group wait for different schedulers",
-        lambda r: f"members of its group wait for the schedulers {list_(r.found)}; a group needs one",
+    ("001.group", "schedulers"): RefusalText(
+        "node(s): group members use different schedulers",
+        lambda r: (
+            f"members of the pod's group use different schedulers, {comma_list(r.found)}; set the same schedulerName on all"
+        ),
     ),
-    ("001.hold", "resting"): Words(
-        "its group's last plan was not carried out in time",
-        lambda _: "its group's last plan was not carried out in time; it is planned again in a while",
+    ("001.hold", "resting"): RefusalText(
+        "node(s): the group's last plan expired",
+        "the last plan of the pod's group expired before all members were bound; the group is planned again after a backoff",
     ),
-    ("001.tolerant", "left out"): Words(
-        "the rest of its group left no room", lambda _: "members of its group with a lower rank took the room there is"
+    ("001.tolerant", "left out"): RefusalText(
+        "node(s): the free devices went to other members of the group",
+        "members of the pod's group with a lower rank took all free devices",
     ),
-    ("001.steer", "elsewhere"): Words(
-        "its group's plan has another node for it",
-        lambda _: "its group's plan has a node for it that the scheduler did not name",
+    ("001.steer", "elsewhere"): RefusalText(
+        "node(s): the group's plan places the pod on another node",
+        "the group's plan places the pod on a node that the scheduler did not offer",
     ),
 }

@@ -1,83 +1,101 @@
-"""Refusals about all that a node must have beside devices, and what it lacks if its devices would do."""
+"""Refusals for reasons other than devices: cordons, taints, labels, cpu, memory, ports and pod affinity.
+
+The short texts follow kube-scheduler's own, so that its event reads alike whichever of the two refused the node.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.phrases import Words, size_text, tuple_
+from linkwise.engine.reasons.phrases import RefusalText, as_tuple, size_text
+from linkwise.engine.selectors import ANY_POD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.model.verdict import Reason
+    from linkwise.model.verdict import Fact, Reason
 
-__all__ = ["LACKS", "NODE_WORDS"]
-
-
-def _cpu_left(reason: Reason) -> str:
-    asked, left, there = (f"{count / 1000:g}" for count in _asked_and_left(reason))
-    return f"{asked} cpu {'is' if asked == '1' else 'are'} asked for and {left} of {there} are left"
+__all__ = ["NODE_REFUSALS", "SHORTAGES"]
 
 
-def _bytes_left(reason: Reason, what: str) -> str:
-    asked, left, there = _asked_and_left(reason)
-    return f"{size_text(asked, up=True)} of {what} is asked for and {size_text(left)} of {size_text(there)} is left"
+def _cpu(reason: Reason) -> str:
+    requested, free, capacity = (f"{millis / 1000:g}" for millis in _amounts(reason))
+    left = f"only {free} of {capacity} {'is' if free == '1' else 'are'}" if free != "0" else f"none of {capacity} is"
+    return f"{requested} cpu requested, but {left} free"
 
 
-def _asked_and_left(reason: Reason) -> list[int]:
-    return [int(number) for number in (*tuple_(reason.asked), *tuple_(reason.found))]
+def _bytes(reason: Reason, what: str) -> str:
+    requested, free, capacity = _amounts(reason)
+    left = f"only {size_text(free)}" if free else "none"
+    return f"{size_text(requested, up=True)} of {what} requested, but {left} of {size_text(capacity)} is free"
+
+
+def _amounts(reason: Reason) -> list[int]:
+    """Requested, free, capacity."""
+    return [int(number) for number in (*as_tuple(reason.asked), *as_tuple(reason.found))]
 
 
 def _missing(reason: Reason) -> int:
-    asked, left, _ = _asked_and_left(reason)
-    return asked - left
+    requested, free, _ = _amounts(reason)
+    return requested - free
 
 
-LACKS: Final[dict[str, Callable[[Reason], str]]] = {
+def _pods(terms: Fact) -> str:
+    """The pods that affinity terms select: `pods with app=web`, `any pod`."""
+    selectors = [str(term) for term in as_tuple(terms)]
+    return ANY_POD if selectors == [ANY_POD] else f"pods with {' and '.join(selectors)}"
+
+
+SHORTAGES: Final[dict[str, Callable[[Reason], str]]] = {
     "unschedulable": lambda _: "is cordoned",
     "not ready": lambda _: "is not ready",
     "taint": lambda r: f"has taint {r.found}, which the pod does not tolerate",
     "cpu": lambda r: f"lacks {_missing(r) / 1000:g} cpu",
     "memory": lambda r: f"lacks {size_text(_missing(r), up=True)} of memory",
     "ephemeral": lambda r: f"lacks {size_text(_missing(r), up=True)} of ephemeral storage",
-    "pods": lambda r: f"has all the {tuple_(r.found)[1]} pods it takes",
+    "pods": lambda r: f"already runs its maximum of {as_tuple(r.found)[1]} pods",
 }
+"""what a node with suitable devices lacks, by kind; reads after the node's name"""
 
-NODE_WORDS: Final[dict[tuple[str, str], Words]] = {
-    ("001.filters", "unschedulable"): Words("the node takes no new pods", lambda _: "the node is cordoned"),
-    ("001.filters", "not ready"): Words("the node is not ready", lambda _: "the node is not ready"),
-    ("001.filters", "selector"): Words(
-        "the node lacks a selected label",
-        lambda r: f"label {r.asked} is selected and the node has {r.found or 'no such label'}",
+NODE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
+    ("001.filters", "unschedulable"): RefusalText("node(s) were unschedulable", "the node is cordoned"),
+    ("001.filters", "not ready"): RefusalText("node(s) were not ready", "the node is not ready"),
+    ("001.filters", "selector"): RefusalText(
+        "node(s) didn't match the pod's node selector",
+        lambda r: f"the pod's node selector requires {r.asked}, but the node has {r.found or 'no such label'}",
     ),
-    ("001.filters", "affinity"): Words(
-        "the node does not meet the affinity",
+    ("001.filters", "affinity"): RefusalText(
+        "node(s) didn't match the pod's node affinity",
         lambda r: (
-            f"the node affinity asks for {' or '.join(map(str, tuple_(r.asked)))}, which is not met"
+            f"the node does not match the pod's node affinity, {' or '.join(map(str, as_tuple(r.asked)))}"
             if r.asked
-            else "the node affinity names no node"
+            else "the pod's node affinity matches no node"
         ),
     ),
-    ("001.filters", "taint"): Words("a taint is not tolerated", lambda r: f"taint {r.found} is not tolerated"),
-    ("001.filters", "ports"): Words("a host port is taken", lambda r: f"host port {r.asked} is taken"),
-    ("001.filters", "cpu"): Words("too little cpu is left", _cpu_left),
-    ("001.filters", "memory"): Words("too little memory is left", lambda r: _bytes_left(r, "memory")),
-    ("001.filters", "ephemeral"): Words(
-        "too little ephemeral storage is left", lambda r: _bytes_left(r, "ephemeral storage")
+    ("001.filters", "taint"): RefusalText(
+        "node(s) had untolerated taint(s)", lambda r: f"the pod does not tolerate taint {r.found}"
     ),
-    ("001.filters", "pods"): Words(
-        "the node has all the pods it takes", lambda r: f"the node takes {tuple_(r.found)[1]} pods and has them"
+    ("001.filters", "ports"): RefusalText(
+        "node(s) didn't have free ports for the requested host ports", lambda r: f"host port {r.asked} is in use"
     ),
-    ("001.filters", "apart"): Words(
-        "the pod and one that is there must be apart",
+    ("001.filters", "cpu"): RefusalText("node(s) had insufficient cpu", _cpu),
+    ("001.filters", "memory"): RefusalText("node(s) had insufficient memory", lambda r: _bytes(r, "memory")),
+    ("001.filters", "ephemeral"): RefusalText(
+        "node(s) had insufficient ephemeral storage", lambda r: _bytes(r, "ephemeral storage")
+    ),
+    ("001.filters", "pods"): RefusalText(
+        "node(s) had too many pods", lambda r: f"the node already runs its maximum of {as_tuple(r.found)[1]} pods"
+    ),
+    ("001.filters", "apart"): RefusalText(
+        "node(s) didn't match pod anti-affinity rules",
         lambda r: (
-            f"the pod must be apart from {r.asked}, which is there"
+            f"the pod has anti-affinity to {_pods(r.asked)}, and the node runs one"
             if r.asked
-            else f"a pod that is there must be apart from {r.found}"
+            else f"a pod on the node has anti-affinity to {_pods(r.found)}, which includes this pod"
         ),
     ),
-    ("001.filters", "together"): Words(
-        "no pod is there that it must be with",
-        lambda r: f"the pod must be with {' and '.join(map(str, tuple_(r.asked)))}, which is not there",
+    ("001.filters", "together"): RefusalText(
+        "node(s) didn't match pod affinity rules",
+        lambda r: f"the pod has affinity to {_pods(r.asked)}, and the node runs none",
     ),
 }

@@ -1,4 +1,4 @@
-"""What sentences of refusals are made of."""
+"""Building blocks of refusal texts: the two forms of a text, counts, amounts, lists of facts."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Fact, Reason
 
 __all__ = [
-    "Words",
-    "amount_",
+    "RefusalText",
+    "as_pairs",
+    "as_tuple",
     "choice_text",
+    "comma_list",
     "count_text",
-    "devices_",
-    "is_",
-    "list_",
-    "named_",
-    "pairs_",
+    "device_count",
+    "device_names",
+    "is_or_are",
     "size_text",
-    "tuple_",
+    "with_unit",
 ]
 
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
-class Words(NamedTuple):
-    """A refusal without numbers and names, and with them."""
+class RefusalText(NamedTuple):
+    """The two texts of one refusal."""
 
     short: str
-    long: Callable[[Reason], str]
+    """equal across nodes, to be read after a count: `3 node(s) had too few free devices`"""
+    long: str | Callable[[Reason], str]
+    """for people, with numbers and names; a plain string where the reason carries none"""
 
 
 def choice_text(counts: Sequence[int]) -> str:
-    """Numbers to choose from: 1, 2, 4 or 8; 1 to 8 where none is missing."""
+    """Numbers to choose from: `1, 2, 4 or 8`; a range without gaps as `1 to 8`."""
     if len(counts) > 2 and list(counts) == list(range(counts[0], counts[-1] + 1)):
         return f"{counts[0]} to {counts[-1]}"
     return " or ".join(filter(None, (", ".join(map(str, counts[:-1])), str(counts[-1]))))
@@ -46,42 +48,45 @@ def count_text(count: int, noun: str) -> str:
 
 
 def size_text(count: int, *, up: bool = False) -> str:
-    """Bytes in hundredths of a unit, rounded so that what is too much also looks it."""
+    """Bytes with a binary unit and two decimals.
+
+    Requests are rounded up and free amounts down, so that a request that does not fit never looks as if it did.
+    """
     unit, name = next((pair for pair in _SIZES if count >= pair[0]), (1, "bytes"))
     hundredths = -(-count * 100 // unit) if up else count * 100 // unit
     return f"{hundredths / 100:.2f}".rstrip("0").rstrip(".") + f" {name}"
 
 
-def amount_(number: Fact, unit: str) -> str:
-    """So much, with its unit where one is told."""
-    return f"{number} {unit}" if unit else f"{number}"
+def with_unit(number: Fact, unit: str) -> str:
+    """An amount with its unit: `4 GiB`, `50%`; the bare number if the unit is unknown."""
+    return f"{number}%" if unit == "%" else f"{number} {unit}".rstrip()
 
 
-def devices_(number: Fact) -> str:
-    """So many devices."""
+def device_count(number: Fact) -> str:
+    """`1 device`, `2 devices`."""
     return f"{number} device" if number == 1 else f"{number} devices"
 
 
-def is_(number: Fact) -> str:
-    """The verb that goes with a number."""
+def is_or_are(number: Fact) -> str:
+    """The verb that agrees with a number."""
     return "is" if number == 1 else "are"
 
 
-def tuple_(fact: Fact) -> tuple[int | str, ...]:
-    """A fact as a tuple of single values."""
+def as_tuple(fact: Fact) -> tuple[int | str, ...]:
+    """The single values of a fact."""
     return tuple(entry for entry in fact if not isinstance(entry, tuple)) if isinstance(fact, tuple) else (str(fact),)
 
 
-def pairs_(fact: Fact) -> list[tuple[int, int]]:
-    """A fact as pairs of numbers."""
+def as_pairs(fact: Fact) -> list[tuple[int, int]]:
+    """The pairs of numbers of a fact."""
     return [entry for entry in fact if isinstance(entry, tuple)] if isinstance(fact, tuple) else []
 
 
-def list_(fact: Fact) -> str:
-    """A fact with commas between."""
-    return ", ".join(map(str, tuple_(fact)))
+def comma_list(fact: Fact) -> str:
+    """The values of a fact, separated by commas."""
+    return ", ".join(map(str, as_tuple(fact)))
 
 
-def named_(fact: Fact) -> str:
-    """Devices by name."""
-    return f"device{'s' if len(tuple_(fact)) > 1 else ''} {list_(fact)}"
+def device_names(fact: Fact) -> str:
+    """`device 1`, `devices 1, 2`."""
+    return f"device{'s' if len(as_tuple(fact)) > 1 else ''} {comma_list(fact)}"

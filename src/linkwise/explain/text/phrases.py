@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.catalog import refusal, shortage, size_text
+from linkwise.engine.reasons.catalog import counted_nodes, has_details, refusal, shortage, size_text
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.policies.ring_affinity import LETTERS
 
@@ -111,9 +111,10 @@ def against_line(group: RefusalSummary) -> str:
     """One reason, on how many nodes, and what was asked and found on the nearest of them."""
     if group.nodes == 1:
         return f"node {group.nearest}: {group.sentence}"
-    if group.rule == "002.inventory" or group.sentence == group.short:
-        return f"{group.nodes} nodes: {group.short}"
-    return f"{group.nodes} nodes: {group.short}; nearest is {group.nearest}: {group.sentence}"
+    nodes = counted_nodes(group.nodes, group.short)
+    if group.rule == "002.inventory" or not has_details(group.rule, group.kind):
+        return nodes
+    return f"{nodes}; nearest is {group.nearest}: {group.sentence}"
 
 
 def remedy_line(remedy: Remedy) -> str:
