@@ -1,18 +1,18 @@
-"""Every exception Linkwise raises on purpose.
+"""Exceptions of Linkwise.
 
-A refusal ("no node fits") is a value, not an exception. Exceptions are for input that makes no sense, for
-the outside failing, and for bugs::
+A refusal ("no node fits") is a value, not an exception. Exceptions are for invalid input, for failures outside
+Linkwise, and for bugs::
 
     LinkwiseError
-      InputError          what was given makes no sense; the text names the thing and the place
-        TopologyError     a matrix or a machine description makes no sense
-        AskError          an ask makes no sense: a device named twice, a size that is no number
-      ClusterError        the API server, or the way to it, does not do what it should; the text says what to look at
+      InputError          invalid input; the text names the value and its place
+        TopologyError     an invalid matrix or machine description
+        AskError          an invalid ask: a device named twice, a size that is not a number
+      ClusterError        the API server or the connection to it failed; the text says what to check
         NotFoundError     the cluster has no object of that name; the text suggests similar names
-      LedgerError         a promise was asked for that the ledger's rules forbid; nothing was changed
-      NotNowError         the service does not decide now: not yet, not any more, or another replica does
-      PolicyError         a policy is not fit to be registered
-      RulebookError       a rule mark in the code or in a test names no rule
+      LedgerError         a transition that the ledger's table does not allow; nothing was changed
+      NotNowError         the service is not deciding: it is starting, stopping, or not the leader
+      PolicyError         a policy that can't be registered
+      RulebookError       a rule mark in the code or in a test that names an unknown rule
 """
 
 __all__ = [
@@ -34,19 +34,19 @@ class LinkwiseError(Exception):
 
 
 class InputError(LinkwiseError, ValueError):
-    """What was given makes no sense."""
+    """Invalid input; the text names the value and its place."""
 
 
 class TopologyError(InputError):
-    """A matrix or a machine description makes no sense."""
+    """An invalid matrix or machine description."""
 
 
 class AskError(InputError):
-    """An ask makes no sense."""
+    """An invalid ask."""
 
 
 class ClusterError(LinkwiseError):
-    """The API server, or the way to it, does not do what it should."""
+    """The API server or the connection to it failed; the text says what to check."""
 
 
 class NotFoundError(ClusterError):
@@ -54,16 +54,16 @@ class NotFoundError(ClusterError):
 
 
 class LedgerError(LinkwiseError):
-    """A promise was asked for that the ledger's rules forbid; nothing was changed."""
+    """A transition that the ledger's table does not allow; nothing was changed."""
 
 
 class NotNowError(LinkwiseError):
-    """The service does not decide now: not yet, not any more, or another replica does."""
+    """The service is not deciding: it is starting, stopping, or not the leader."""
 
 
 class PolicyError(LinkwiseError):
-    """A policy is not fit to be registered."""
+    """A policy that can't be registered."""
 
 
 class RulebookError(LinkwiseError):
-    """A rule mark in the code or in a test names no rule."""
+    """A rule mark in the code or in a test that names an unknown rule."""

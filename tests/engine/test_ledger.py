@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from linkwise.engine.ledger import TABLE, Entry, Happening, Ledger, State
+from linkwise.engine.ledger import TABLE, Entry, Ledger, State, Transition
 from linkwise.errors import LedgerError
 from linkwise.model.verdict import Grant, Offer, Part
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from linkwise.model.ledger_entry import Outcome
 
 STATES: list[State | None] = [None, *get_args(State)]
-HAPPENINGS: tuple[Happening, ...] = get_args(Happening)
+TRANSITIONS: tuple[Transition, ...] = get_args(Transition)
 OUTCOMES: tuple[Outcome, ...] = ("written", "refused", "unknown")
-MISSING = [(s, h) for s in STATES for h in HAPPENINGS if (s, h) not in TABLE and h not in OUTCOMES]
+MISSING = [(s, h) for s in STATES for h in TRANSITIONS if (s, h) not in TABLE and h not in OUTCOMES]
 
 
 def entry(pod: str = "a", *devices: str, node: str = "n", share: int = 0, created: float = 0.0) -> Entry:
@@ -32,24 +32,24 @@ def ledger_in(state: State | None) -> Ledger:
     if state == "PLANNED":
         ledger.plan([entry()])
     elif state == "ASSUMED":
-        ledger.promise(entry())
+        ledger.assume(entry())
     elif state is not None:
-        ledger.seen(entry(), leaving=state == "RELEASING")
+        ledger.observe(entry(), deleting=state == "RELEASING")
     return ledger
 
 
-def happens(ledger: Ledger, happening: Happening) -> object:
+def happens(ledger: Ledger, transition: Transition) -> object:
     serial = ledger.serial
-    acts: dict[Happening, Callable[[], object]] = {
+    acts: dict[Transition, Callable[[], object]] = {
         "plan": lambda: ledger.plan([entry()]),
         "drop": lambda: ledger.drop(["a"]),
-        "promise": lambda: ledger.promise(entry()),
-        "seen": lambda: ledger.seen(entry(), leaving=False),
-        "leaving": lambda: ledger.seen(entry(), leaving=True),
-        "gone": lambda: ledger.gone("a"),
+        "assume": lambda: ledger.assume(entry()),
+        "observed": lambda: ledger.observe(entry(), deleting=False),
+        "deleting": lambda: ledger.observe(entry(), deleting=True),
+        "gone": lambda: ledger.release("a"),
     }
-    outcome = next((found for found in OUTCOMES if found == happening), None)
-    return ledger.outcome("a", serial, outcome) if outcome else acts[happening]()
+    outcome = next((found for found in OUTCOMES if found == transition), None)
+    return ledger.outcome("a", serial, outcome) if outcome else acts[transition]()
 
 
 def state_of(ledger: Ledger) -> State | None:
@@ -57,11 +57,11 @@ def state_of(ledger: Ledger) -> State | None:
     return found.state if found else None
 
 
-@pytest.mark.parametrize(("state", "happening"), TABLE)
-def test_what_the_table_lists_happens(state: State | None, happening: Happening) -> None:
+@pytest.mark.parametrize(("state", "transition"), TABLE)
+def test_what_the_table_lists_happens(state: State | None, transition: Transition) -> None:
     ledger = ledger_in(state)
-    happens(ledger, happening)
-    assert state_of(ledger) == TABLE[state, happening]
+    happens(ledger, transition)
+    assert state_of(ledger) == TABLE[state, transition]
 
 
 def test_a_node_is_touched_by_what_is_held_and_not_by_how_far_that_has_come() -> None:
@@ -69,21 +69,21 @@ def test_a_node_is_touched_by_what_is_held_and_not_by_how_far_that_has_come() ->
     assert ledger.touched == {"n"}
     ledger.touched.clear()
     ledger.outcome("a", ledger.serial, "written")
-    ledger.seen(entry(), leaving=False)
-    ledger.seen(entry(), leaving=True)
+    ledger.observe(entry(), deleting=False)
+    ledger.observe(entry(), deleting=True)
     assert (ledger.touched, state_of(ledger)) == (set(), "RELEASING")
-    ledger.seen(entry("a", "d1"), leaving=True)
+    ledger.observe(entry("a", "d1"), deleting=True)
     assert ledger.touched == {"n"}
-    ledger.seen(entry("a", "d1", node="m"), leaving=True)
+    ledger.observe(entry("a", "d1", node="m"), deleting=True)
     assert (ledger.touched, [found.pod for found in ledger.on("m")], ledger.on("n")) == ({"n", "m"}, ["a"], [])
 
 
-@pytest.mark.parametrize(("state", "happening"), MISSING)
-def test_what_it_does_not_list_is_an_error_and_changes_nothing(state: State | None, happening: Happening) -> None:
+@pytest.mark.parametrize(("state", "transition"), MISSING)
+def test_what_it_does_not_list_is_an_error_and_changes_nothing(state: State | None, transition: Transition) -> None:
     ledger = ledger_in(state)
     before, serial = list(ledger.entries()), ledger.serial
     with pytest.raises(LedgerError):
-        happens(ledger, happening)
+        happens(ledger, transition)
     assert (list(ledger.entries()), ledger.serial) == (before, serial)
 
 
@@ -97,20 +97,22 @@ def test_the_outcome_of_a_settled_bind_is_ignored(state: State | None, outcome: 
     assert list(ledger.entries()) == before
 
 
-@pytest.mark.parametrize("happening", ["seen", "leaving", "gone"])
+@pytest.mark.parametrize("transition", ["observed", "deleting", "gone"])
 @pytest.mark.parametrize("state", STATES)
-def test_what_the_watch_shows_twice_changes_nothing_the_second_time(state: State | None, happening: Happening) -> None:
+def test_what_the_watch_shows_twice_changes_nothing_the_second_time(
+    state: State | None, transition: Transition
+) -> None:
     ledger = ledger_in(state)
-    happens(ledger, happening)
+    happens(ledger, transition)
     before = list(ledger.entries())
-    happens(ledger, happening)
+    happens(ledger, transition)
     assert list(ledger.entries()) == before
 
 
 def test_a_plan_is_promised_whole_or_not_at_all() -> None:
     ledger = Ledger()
-    ledger.seen(entry("other", "d2"), leaving=False)
-    with pytest.raises(LedgerError, match="d2 of n would be promised to other and c"):
+    ledger.observe(entry("other", "d2"), deleting=False)
+    with pytest.raises(LedgerError, match="d2 of n would be allocated to other and c"):
         ledger.plan([entry("a", "d0"), entry("b", "d1"), entry("c", "d2")])
     assert [found.pod for found in ledger.entries()] == ["other"]
     ledger.plan([entry("a", "d0"), entry("b", "d1")])
@@ -128,7 +130,7 @@ def test_two_members_of_a_plan_do_not_get_one_device() -> None:
 
 def test_a_plan_without_an_end_is_refused() -> None:
     ledger = Ledger()
-    with pytest.raises(LedgerError, match="no end"):
+    with pytest.raises(LedgerError, match="no deadline"):
         ledger.plan([Entry(entry().grant, "PLANNED")])
     assert ledger.get("a") is None
 
@@ -137,7 +139,7 @@ def test_a_plan_made_anew_gives_the_old_devices_back() -> None:
     ledger = ledger_in("PLANNED")
     ledger.plan([entry("a", "d1", node="m")])
     assert ledger.on("n") == []
-    ledger.promise(entry("b", "d0"))
+    ledger.assume(entry("b", "d0"))
     assert state_of(ledger) == "PLANNED"
 
 
@@ -149,52 +151,52 @@ def test_only_what_is_planned_ends_by_the_clock(state: State) -> None:
 
 def test_a_promise_ends_the_time_limit_of_its_plan() -> None:
     ledger = ledger_in("PLANNED")
-    assert ledger.promise(entry()).expires is None
+    assert ledger.assume(entry()).expires is None
 
 
 def test_a_whole_device_is_promised_once_however_it_is_held() -> None:
     for first, second in ((0, 0), (0, 4), (4, 0)):
         ledger = Ledger()
-        ledger.promise(entry("a", "d0", share=first))
-        with pytest.raises(LedgerError, match="d0 of n would be promised to a and b"):
-            ledger.promise(entry("b", "d0", share=second))
+        ledger.assume(entry("a", "d0", share=first))
+        with pytest.raises(LedgerError, match="d0 of n would be allocated to a and b"):
+            ledger.assume(entry("b", "d0", share=second))
         assert ledger.get("b") is None
 
 
 def test_parts_of_a_device_are_promised_to_several() -> None:
     ledger = Ledger()
-    ledger.promise(entry("a", "d0", share=4))
-    ledger.promise(entry("b", "d0", share=4))
+    ledger.assume(entry("a", "d0", share=4))
+    ledger.assume(entry("b", "d0", share=4))
     assert [found.pod for found in ledger.on("n")] == ["a", "b"]
 
 
 def test_devices_of_one_name_on_two_nodes_are_two_devices() -> None:
     ledger = Ledger()
-    ledger.promise(entry("a", "#0", node="n"))
-    ledger.promise(entry("b", "#0", node="m"))
+    ledger.assume(entry("a", "#0", node="n"))
+    ledger.assume(entry("b", "#0", node="m"))
     assert len(ledger.on("n")) == len(ledger.on("m")) == 1
 
 
 def test_a_record_that_the_agent_contradicts_reserves_no_device() -> None:
     ledger = Ledger()
-    ledger.seen(entry("a", "d0"), leaving=False)
-    ledger.promise(entry("b", "d0"), told={"a"})
+    ledger.observe(entry("a", "d0"), deleting=False)
+    ledger.assume(entry("b", "d0"), agent_reported={"a"})
     assert {found.pod for found in ledger.on("n")} == {"a", "b"}
 
 
 def test_a_promise_under_way_is_kept_and_never_moved() -> None:
     ledger = ledger_in("ASSUMED")
     with pytest.raises(LedgerError, match="other devices"):
-        ledger.promise(entry("a", "d1"))
+        ledger.assume(entry("a", "d1"))
     with pytest.raises(LedgerError, match="other devices"):
-        ledger.promise(entry("a", "d0", node="m"))
+        ledger.assume(entry("a", "d0", node="m"))
     assert [found.node for found in ledger.entries()] == ["n"]
 
 
 def test_a_refused_bind_gives_the_devices_back() -> None:
     ledger = ledger_in("ASSUMED")
     assert ledger.outcome("a", ledger.serial, "refused")
-    ledger.promise(entry("b", "d0"))
+    ledger.assume(entry("b", "d0"))
     assert ledger.get("a") is None
 
 
@@ -202,7 +204,7 @@ def test_late_news_of_an_earlier_promise_change_nothing() -> None:
     ledger = ledger_in("ASSUMED")
     first = ledger.serial
     ledger.outcome("a", first, "refused")
-    ledger.promise(entry("a", "d1"))
+    ledger.assume(entry("a", "d1"))
     for outcome in OUTCOMES:
         assert not ledger.outcome("a", first, outcome)
     found = ledger.get("a")
@@ -212,7 +214,7 @@ def test_late_news_of_an_earlier_promise_change_nothing() -> None:
 
 def test_a_bind_asked_for_twice_ends_only_when_both_were_refused() -> None:
     ledger = ledger_in("ASSUMED")
-    first, second = ledger.serial, ledger.promise(entry()).serial
+    first, second = ledger.serial, ledger.assume(entry()).serial
     assert not ledger.outcome("a", second, "refused")
     assert state_of(ledger) == "ASSUMED"
     assert ledger.outcome("a", first, "refused")
@@ -223,7 +225,7 @@ def test_a_conflict_after_a_bind_of_unknown_end_frees_nothing() -> None:
     ledger = ledger_in("ASSUMED")
     first = ledger.serial
     ledger.outcome("a", first, "unknown")
-    second = ledger.promise(entry()).serial
+    second = ledger.assume(entry()).serial
     ledger.outcome("a", second, "refused")  # a conflict: the first one had been written
     assert state_of(ledger) == "ASSUMED"
     assert ledger.outcome("a", first, "refused")  # a read says that it was not
@@ -233,7 +235,7 @@ def test_a_conflict_after_a_bind_of_unknown_end_frees_nothing() -> None:
 @pytest.mark.parametrize("outcome", ["refused", "unknown"])
 def test_a_bind_that_was_written_stays_written(outcome: Outcome) -> None:
     ledger = ledger_in("ASSUMED")
-    second = ledger.promise(entry()).serial
+    second = ledger.assume(entry()).serial
     assert ledger.outcome("a", 1, "written")
     assert not ledger.outcome("a", second, outcome)
     found = ledger.get("a")
@@ -244,7 +246,7 @@ def test_a_bind_that_was_written_stays_written(outcome: Outcome) -> None:
 def test_a_plan_is_taken_back_for_all_pods_or_for_none() -> None:
     ledger = Ledger()
     ledger.plan([entry("a", "d0"), entry("b", "d1")])
-    ledger.promise(entry("b", "d1"))
+    ledger.assume(entry("b", "d1"))
     with pytest.raises(LedgerError):
         ledger.drop(["a", "b"])
     assert {found.pod for found in ledger.entries()} == {"a", "b"}
@@ -253,7 +255,7 @@ def test_a_plan_is_taken_back_for_all_pods_or_for_none() -> None:
 def test_entries_of_a_node_are_sorted_by_age_whatever_came_first() -> None:
     ledger = Ledger()
     for pod, created in (("b", 2.0), ("a", 2.0), ("c", 1.0)):
-        ledger.seen(entry(pod, f"d{pod}", created=created), leaving=False)
+        ledger.observe(entry(pod, f"d{pod}", created=created), deleting=False)
     assert [found.pod for found in ledger.on("n")] == ["c", "a", "b"]
 
 
@@ -261,13 +263,13 @@ def test_nodes_whose_entries_changed_are_named() -> None:
     ledger = ledger_in("ASSUMED")
     assert ledger.touched == {"n"}
     ledger.touched.clear()
-    ledger.seen(entry("a", "d0", node="m"), leaving=False)
+    ledger.observe(entry("a", "d0", node="m"), deleting=False)
     assert ledger.touched == {"n", "m"}
 
 
 def test_a_ledger_becomes_what_a_snapshot_holds() -> None:
     ledger = ledger_in("PLANNED")
-    ledger.promise(entry("b", "d1"))
+    ledger.assume(entry("b", "d1"))
     other = ledger_in("RELEASING")
     other.restore(list(ledger.entries()), ledger.serial)
     assert list(other.entries()) == list(ledger.entries())

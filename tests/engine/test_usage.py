@@ -36,7 +36,7 @@ def entry(
 def untold(pod: str, devices: int = 0, share: int = 0, core: int = 0, *, in_bytes: bool = False) -> Entry:
     mode: AskMode = "whole" if devices else "share"
     ask = Ask("r", (ContainerAsk("main", devices, share, core),), mode=mode, in_bytes=in_bytes)
-    return Entry(Grant(pod, "", Offer("n", ()), mode=mode), "ASSIGNED", f"of-{pod}", untold=ask)
+    return Entry(Grant(pod, "", Offer("n", ()), mode=mode), "ASSIGNED", f"of-{pod}", unrecorded_ask=ask)
 
 
 def kinds(usage: Usage) -> list[DriftKind]:
@@ -62,7 +62,7 @@ def test_what_the_agent_saw_counts_whatever_the_record_says() -> None:
     assert usage.used == {"u1": whole("a")}
     (drift,) = usage.drift
     assert (drift.kind, drift.pods, drift.devices, drift.believed) == ("record", ("a",), ("u0",), ("u1",))
-    assert drift_text(drift) == "node n: pod a is recorded with u0 and uses u1, which counts"
+    assert drift_text(drift) == "node n: the record of pod a has u0, but the pod uses u1; actual usage counts"
 
 
 def test_a_record_counts_where_the_agent_has_not_seen_all_of_it_yet() -> None:
@@ -139,7 +139,7 @@ def test_a_pod_that_is_not_known_keeps_the_devices_that_the_agent_saw() -> None:
     usage = usage_of(stock(ghost=("u0", "x")), [entry("a", "u1")])
     assert usage.used == {"u0": Use(whole=True), "u1": whole("a")}
     assert kinds(usage) == ["stranger"]
-    assert "u0 is used by pod ghost" in drift_text(usage.drift[0])
+    assert "u0 is in use by unknown pod ghost" in drift_text(usage.drift[0])
 
 
 def test_a_pod_that_has_ended_keeps_nothing() -> None:

@@ -150,9 +150,7 @@ def test_records_that_disagree_stand_at_the_end() -> None:
     seen = [{"podUID": "ghost", "devices": ["nvidia-a-4"]}]
     runner.show(view, replace(found, document={**found.document, "status": {"allocations": seen}}))
     assert "device 4: pod ghost, which is not known" in lines(runner)
-    assert lines(runner)[-1] == (
-        "node a: device nvidia-a-4 is used by pod ghost, which is not known; it counts as taken"
-    )
+    assert lines(runner)[-1] == ("node a: device nvidia-a-4 is in use by unknown pod ghost; it counts as used")
 
 
 def test_invalid_keys_of_a_node_are_reported() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise import Ask, Node, Offer
-from linkwise.engine.index.share_index import Rooms
+from linkwise.engine.index.share_index import ShareIndex
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.testing.nodes import share_ask, share_node
@@ -53,8 +53,8 @@ def varied(draw: st.DrawFn, node: Node, name: str) -> Node:
     return replace(node, name=name, devices=devices, unattributed_share=unknown[0], unattributed_core=unknown[1])
 
 
-def rooms_of(cluster: dict[str, Node], chosen: ShareSettings) -> Rooms:
-    rooms = Rooms(chosen)
+def rooms_of(cluster: dict[str, Node], chosen: ShareSettings) -> ShareIndex:
+    rooms = ShareIndex(chosen)
     for node in cluster.values():
         rooms.put(node)
     return rooms

@@ -85,13 +85,13 @@ def wake_shown(state: State, shown: Iterable[Shown], told: Iterable[Effect]) -> 
     """Whom to try again, but for those who are told already: as long as they were not seen, no room woke them."""
     woken = {effect.uid for effect in told if isinstance(effect, Wake)}
     late = [(pod, refused) for pod, refused in shown if pod.uid not in woken and not _promised(state, pod)]
-    kinds = {refused.wanted.table_key(): refused.wanted for _, refused in late if refused}
+    kinds = {refused.query.table_key(): refused.query for _, refused in late if refused}
     fitting = {kind for kind, wanted in kinds.items() if _fits(state, wanted)}
     return [
         Wake(pod.namespace, pod.name, pod.uid, "it asked before it was seen")
         for pod, refused in late
         if _in_a_group(state, pod)
-        or (refused and (refused.wanted.table_key() in fitting or _outranks_a_plan(state, pod)))
+        or (refused and (refused.query.table_key() in fitting or _outranks_a_plan(state, pod)))
     ]
 
 

@@ -1,1 +1,1 @@
-"""Decisions on asks, and the sentences that explain them."""
+"""Scheduling decisions as pure functions and plain state: usage, node index, offers, group plans and refusals."""

@@ -1,4 +1,4 @@
-"""Where records disagree: reported, never guessed at."""
+"""Drift: disagreements between the sources of a node's usage, reported in events and metrics."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["Drift", "DriftKind", "drift_text"]
 DriftKind = Literal["record", "changed", "strange device", "twice", "oversold", "stranger", "mode", "elsewhere"]
 """what disagrees:
 
-record          the pod's record and what the node's agent saw in use
-changed         the record of a bound pod and what it said before
+record          the record of a pod and the usage that the node's agent reports
+changed         the record of a bound pod and its earlier content
 strange device  a record names a device that the node does not have
 twice           two pods claim one device
 oversold        pods claim more of a device than it has
-stranger        the agent saw devices in use by a pod that is not known
-mode            pods hold whole devices and parts of devices on one node
-elsewhere       a pod was promised to one node and is seen on another
+stranger        the agent reports devices in use by an unknown pod
+mode            pods use whole devices and shares of devices on one node
+elsewhere       a pod was assumed on one node and is bound to another
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One disagreement; what was believed is `believed`."""
+    """One disagreement; `believed` is the side that counts."""
 
     kind: DriftKind
     node: str
@@ -37,30 +37,31 @@ class Drift:
 
 
 def drift_text(drift: Drift, name: Callable[[str], str] = str) -> str:
-    """The disagreement as a sentence; `name` turns a UID into what people call the pod."""
+    """The disagreement as a sentence; `name` maps a UID to the pod's name."""
     return _SENTENCES[drift.kind](drift, " and ".join(map(name, drift.pods)))
 
 
 _SENTENCES: Final[Mapping[DriftKind, Callable[[Drift, str], str]]] = {
     "record": lambda d, pods: (
-        f"node {d.node}: pod {pods} is recorded with {_list(d.devices)} and uses {_list(d.believed)}, which counts"
+        f"node {d.node}: the record of pod {pods} has {_list(d.devices)}, but the pod uses {_list(d.believed)}; "
+        "actual usage counts"
     ),
     "changed": lambda d, pods: (
-        f"node {d.node}: the record of pod {pods} was changed to {_list(d.devices)}; {_list(d.believed)} counts"
+        f"node {d.node}: the record of pod {pods} was changed to {_list(d.devices)}; {_list(d.believed)} still counts"
     ),
     "strange device": lambda d, pods: (
-        f"node {d.node}: pod {pods} is recorded with {_list(d.devices)}, which the node does not have; "
-        "as many devices are kept free"
+        f"node {d.node}: the record of pod {pods} has {_list(d.devices)}, which the node does not have; "
+        "the same number of other devices counts as used"
     ),
     "twice": lambda d, pods: f"node {d.node}: device {_list(d.devices)} is claimed by {pods}",
-    "oversold": lambda d, pods: f"node {d.node}: more of device {_list(d.devices)} is claimed by {pods} than it has",
+    "oversold": lambda d, pods: f"node {d.node}: {pods} claim more of device {_list(d.devices)} than it has",
     "stranger": lambda d, pods: (
-        f"node {d.node}: device {_list(d.devices)} is used by pod {pods}, which is not known; it counts as taken"
+        f"node {d.node}: device {_list(d.devices)} is in use by unknown pod {pods}; it counts as used"
     ),
     "mode": lambda d, pods: (
-        f"node {d.node}: {pods} hold devices in another way than {_list(d.believed)}, which decides for the node"
+        f"node {d.node}: {pods} use devices in another sharing mode than {_list(d.believed)}, which sets the node's mode"
     ),
-    "elsewhere": lambda d, pods: f"pod {pods} was promised to node {_list(d.believed)} and is seen on {d.node}",
+    "elsewhere": lambda d, pods: f"pod {pods} was assumed on node {_list(d.believed)}, but is bound to {d.node}",
 }
 
 

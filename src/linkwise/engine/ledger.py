@@ -1,11 +1,12 @@
-"""Who was promised which devices, from the promise until the containers have stopped.
+"""Ledger: the devices of every pod, from the reservation until its containers have stopped.
 
-PLANNED    promised to a member of a plan; the only state that ends by the clock
-ASSUMED    promised by a bind that is not seen yet
-ASSIGNED   seen bound
-RELEASING  being deleted; the devices stay taken until the containers have stopped
+PLANNED    reserved for a member of a group's plan; the only state with a deadline
+ASSUMED    reserved by a bind that the watch has not confirmed yet, as kube-scheduler's assumed pods
+ASSIGNED   observed as bound
+RELEASING  being deleted; the devices stay in use until the containers have stopped
 
-One table says what may happen in which state. What it does not list is a mistake of the caller, and changes nothing.
+One table has every allowed transition. A transition that is not in it is a bug of the caller: LedgerError, and nothing
+is changed.
 """
 
 from __future__ import annotations
@@ -22,37 +23,37 @@ if TYPE_CHECKING:
 
     from linkwise.model.verdict import Part
 
-__all__ = ["TABLE", "Entry", "Happening", "Ledger", "Outcome", "State", "is_whole"]
+__all__ = ["TABLE", "Entry", "Ledger", "Outcome", "State", "Transition", "is_whole"]
 
-Happening = Literal["plan", "drop", "promise", "written", "refused", "unknown", "seen", "leaving", "gone"]
+Transition = Literal["plan", "drop", "assume", "written", "refused", "unknown", "observed", "deleting", "gone"]
 
-TABLE: Final[Mapping[tuple[State | None, Happening], State | None]] = {
+TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     (None, "plan"): "PLANNED",
-    ("PLANNED", "plan"): "PLANNED",  # planned anew
-    ("PLANNED", "drop"): None,  # its time is over, or the plan can't be kept
-    (None, "promise"): "ASSUMED",
-    ("PLANNED", "promise"): "ASSUMED",
-    ("ASSUMED", "promise"): "ASSUMED",  # asked again
+    ("PLANNED", "plan"): "PLANNED",  # planned again
+    ("PLANNED", "drop"): None,  # the plan expired or can't be carried out
+    (None, "assume"): "ASSUMED",
+    ("PLANNED", "assume"): "ASSUMED",
+    ("ASSUMED", "assume"): "ASSUMED",  # the bind is retried
     ("ASSUMED", "written"): "ASSUMED",
-    ("ASSUMED", "unknown"): "ASSUMED",  # it may have been written: only the watch or a read can tell
+    ("ASSUMED", "unknown"): "ASSUMED",  # it may have been written: only a watch event or a read resolves that
     ("ASSUMED", "refused"): None,
-    # News of a bind that come after the watch has seen the pod tell nothing new.
+    # The result of a bind changes nothing once the watch has delivered the bound pod.
     ("ASSIGNED", "written"): "ASSIGNED",
     ("ASSIGNED", "unknown"): "ASSIGNED",
     ("ASSIGNED", "refused"): "ASSIGNED",
     ("RELEASING", "written"): "RELEASING",
     ("RELEASING", "unknown"): "RELEASING",
     ("RELEASING", "refused"): "RELEASING",
-    (None, "seen"): "ASSIGNED",
-    ("PLANNED", "seen"): "ASSIGNED",
-    ("ASSUMED", "seen"): "ASSIGNED",
-    ("ASSIGNED", "seen"): "ASSIGNED",
-    ("RELEASING", "seen"): "RELEASING",  # a deletion is never taken back: this is old news
-    (None, "leaving"): "RELEASING",
-    ("PLANNED", "leaving"): "RELEASING",
-    ("ASSUMED", "leaving"): "RELEASING",
-    ("ASSIGNED", "leaving"): "RELEASING",
-    ("RELEASING", "leaving"): "RELEASING",
+    (None, "observed"): "ASSIGNED",
+    ("PLANNED", "observed"): "ASSIGNED",
+    ("ASSUMED", "observed"): "ASSIGNED",
+    ("ASSIGNED", "observed"): "ASSIGNED",
+    ("RELEASING", "observed"): "RELEASING",  # a deletion can't be undone: the event is older than the deletion
+    (None, "deleting"): "RELEASING",
+    ("PLANNED", "deleting"): "RELEASING",
+    ("ASSUMED", "deleting"): "RELEASING",
+    ("ASSIGNED", "deleting"): "RELEASING",
+    ("RELEASING", "deleting"): "RELEASING",
     (None, "gone"): None,
     ("PLANNED", "gone"): None,
     ("ASSUMED", "gone"): None,
@@ -64,7 +65,7 @@ _entry: Final = fast_constructor(Entry)
 
 
 class Ledger:
-    """At most one entry a pod, by UID; `touched` names the nodes whose entries changed since it was last emptied."""
+    """At most one entry per pod, by UID; `touched` has the nodes whose entries changed since it was last cleared."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
@@ -77,74 +78,74 @@ class Ledger:
         return self._entries.get(pod)
 
     def entries(self) -> Iterable[Entry]:
-        """All of them, the one that changed last at the end."""
+        """All entries, the last changed at the end."""
         return self._entries.values()
 
     def on(self, node: str) -> list[Entry]:
-        """The entries of a node, the oldest pod first: an order that does not depend on when they were seen."""
-        found = list(self._by_node.get(node, {}).values())
-        return sorted(found, key=lambda entry: (entry.created, entry.pod)) if len(found) > 1 else found
+        """The entries of a node, the oldest pod first, so that the order does not depend on the order of events."""
+        entries = list(self._by_node.get(node, {}).values())
+        return sorted(entries, key=lambda entry: (entry.created, entry.pod)) if len(entries) > 1 else entries
 
-    def plan(self, entries: Sequence[Entry], told: Collection[str] = ()) -> None:
-        """Promise devices to the members of a plan, to all of them or to none; `told` as for a single promise."""
+    def plan(self, entries: Sequence[Entry], agent_reported: Collection[str] = ()) -> None:
+        """Reserve devices for the members of a plan, for all of them or for none; `agent_reported` as in `assume`."""
         for entry in entries:
             self._check(entry, "plan")
             if entry.expires is None:
-                raise LedgerError(f"the plan for pod {entry.pod} has no end")
-        self._check_together(entries, told)
+                raise LedgerError(f"the plan for pod {entry.pod} has no deadline")
+        self._check_together(entries, agent_reported)
         for entry in entries:
             self._set(replace(entry, state="PLANNED"))
 
-    def promise(self, entry: Entry, told: Collection[str] = ()) -> Entry:
-        """Promise devices to a pod that is about to be bound; the entry returned holds the number of the bind.
+    def assume(self, entry: Entry, agent_reported: Collection[str] = ()) -> Entry:
+        """Reserve devices for a pod that is about to be bound; the entry returned has the serial number of the bind.
 
-        `told` names pods of which the node's agent tells what they use: what their record says does not count.
+        `agent_reported`: pods whose usage the node's agent reports; their own records are ignored.
         """
-        self._check(entry, "promise")
-        self._check_together([entry], told)
+        self._check(entry, "assume")
+        self._check_together([entry], agent_reported)
         known = self._entries.get(entry.pod)
         self._serial += 1
-        numbers = (*(known.open if known else ()), self._serial)
-        before = known.outcome if known else None
-        what = (entry.namespace, entry.created, entry.untold)
-        return self._set(_entry(entry.grant, "ASSUMED", *what, self._serial, numbers, before))
+        open_binds = (*(known.open if known else ()), self._serial)
+        outcome = known.outcome if known else None
+        pod = (entry.namespace, entry.created, entry.unrecorded_ask)
+        return self._set(_entry(entry.grant, "ASSUMED", *pod, self._serial, open_binds, outcome))
 
-    def taken(self, entry: Entry, told: Collection[str] = ()) -> bool:
-        """Whether another pod has devices of a promise as well: somebody else may have bound it; `told` as for a promise."""
-        return bool(self._clash([entry], told))
+    def has_conflict(self, entry: Entry, agent_reported: Collection[str] = ()) -> bool:
+        """Whether another pod claims devices of an entry, which another scheduler may have bound."""
+        return bool(self._conflict([entry], agent_reported))
 
     def outcome(self, pod: str, serial: int, outcome: Outcome) -> bool:
-        """How a bind ended; false if nothing follows: it is over already, or another bind of the pod may be written."""
+        """Record the result of a bind; false if it changes nothing: a later result is known, or another bind is open."""
         entry = self._entries.get(pod)
         if entry is None or serial not in entry.open or entry.outcome == "written":
             return False
         state = self._next(pod, outcome)
-        numbers = tuple(number for number in entry.open if number != serial or outcome == "unknown")
-        if outcome == "refused" and numbers:
-            self._set(replace(entry, open=numbers))
+        open_binds = tuple(number for number in entry.open if number != serial or outcome == "unknown")
+        if outcome == "refused" and open_binds:
+            self._set(replace(entry, open=open_binds))
             return False
         if state is None:
             self._remove(pod)
         else:
-            what = (entry.namespace, entry.created, entry.untold, entry.serial)
-            self._set(_entry(entry.grant, state, *what, numbers, outcome, entry.expires))
+            bound = (entry.namespace, entry.created, entry.unrecorded_ask, entry.serial)
+            self._set(_entry(entry.grant, state, *bound, open_binds, outcome, entry.expires))
         return True
 
-    def seen(self, entry: Entry, *, leaving: bool) -> Entry:
-        """Believe what the watch shows of a bound pod, whoever bound it."""
-        state = self._next(entry.pod, "leaving" if leaving else "seen")
+    def observe(self, entry: Entry, *, deleting: bool) -> Entry:
+        """Take over what the watch reports of a bound pod, whichever scheduler bound it."""
+        state = self._next(entry.pod, "deleting" if deleting else "observed")
         known = self._entries.get(entry.pod)
         serial = known.serial if known else 0
-        where = (entry.namespace, entry.created, entry.untold)
-        return self._set(_entry(entry.grant, state or "ASSIGNED", *where, serial, entry.open, "written"))
+        pod = (entry.namespace, entry.created, entry.unrecorded_ask)
+        return self._set(_entry(entry.grant, state or "ASSIGNED", *pod, serial, entry.open, "written"))
 
-    def gone(self, pod: str) -> bool:
-        """Let go of what a pod had; false if it had nothing."""
+    def release(self, pod: str) -> bool:
+        """Free the devices of a pod that is gone; false if it had none."""
         self._next(pod, "gone")
         return self._remove(pod)
 
     def drop(self, pods: Iterable[str]) -> None:
-        """Take planned promises back."""
+        """Free the planned devices of pods."""
         dropped = list(pods)
         for pod in dropped:
             self._next(pod, "drop")
@@ -152,7 +153,7 @@ class Ledger:
             self._remove(pod)
 
     def restore(self, entries: Iterable[Entry], serial: int) -> None:
-        """Become what a snapshot holds."""
+        """Replace the content with that of a snapshot."""
         for pod in list(self._entries):
             self._remove(pod)
         for entry in entries:
@@ -161,38 +162,38 @@ class Ledger:
 
     @property
     def serial(self) -> int:
-        """The number of the last promise."""
+        """The number of the last bind."""
         return self._serial
 
-    def _next(self, pod: str, happening: Happening) -> State | None:
+    def _next(self, pod: str, transition: Transition) -> State | None:
         known = self._entries.get(pod)
         state = known.state if known else None
-        if (state, happening) not in TABLE:
-            raise LedgerError(f"pod {pod} is {state or 'in no state'}: {happening!r} can't happen to it")
-        return TABLE[state, happening]
+        if (state, transition) not in TABLE:
+            raise LedgerError(f"pod {pod} is {state or 'not in the ledger'}: {transition!r} is not allowed")
+        return TABLE[state, transition]
 
-    def _check(self, entry: Entry, happening: Happening) -> None:
-        """Raise LedgerError if it can't happen, or if the pod has another promise that is not its plan."""
-        self._next(entry.pod, happening)
+    def _check(self, entry: Entry, transition: Transition) -> None:
+        """Raise LedgerError if the transition is not allowed, or if a bind of the pod with other devices is open."""
+        self._next(entry.pod, transition)
         known = self._entries.get(entry.pod)
         if known and known.state == "ASSUMED" and _claim(known) != _claim(entry):
-            raise LedgerError(f"pod {entry.pod} was promised other devices, and that bind has not ended")
+            raise LedgerError(f"pod {entry.pod} is assumed on other devices, and that bind has not finished")
 
-    def _check_together(self, entries: Sequence[Entry], told: Collection[str]) -> None:
-        """Raise LedgerError if a device would be promised twice: to two of these, or to one of these and another pod."""
+    def _check_together(self, entries: Sequence[Entry], agent_reported: Collection[str]) -> None:
+        """Raise LedgerError if a device would be double-booked among the entries, or with another pod."""
         if len({entry.pod for entry in entries}) < len(entries):
-            raise LedgerError("one pod would be promised devices twice")
-        if clash := self._clash(entries, told):
-            raise LedgerError(clash)
+            raise LedgerError("one pod would get devices twice")
+        if conflict := self._conflict(entries, agent_reported):
+            raise LedgerError(conflict)
 
-    def _clash(self, entries: Sequence[Entry], told: Collection[str]) -> str:
+    def _conflict(self, entries: Sequence[Entry], agent_reported: Collection[str]) -> str:
         if len(entries) == 1 and not self._overlaps(entries[0]):
             return ""
         own = {entry.pod for entry in entries}
         claims: dict[tuple[str, str], list[tuple[str, Part]]] = {}
         nodes = {entry.node for entry in entries}
-        away = {*own, *told}
-        others = [known for node in nodes for pod, known in self._by_node.get(node, {}).items() if pod not in away]
+        ignored = {*own, *agent_reported}
+        others = [known for node in nodes for pod, known in self._by_node.get(node, {}).items() if pod not in ignored]
         for entry in (*others, *entries):
             for part in entry.grant.offer.parts:
                 for device in part.devices:
@@ -201,18 +202,18 @@ class Ledger:
             pods = dict.fromkeys(pod for pod, _ in claimed)
             whole = any(is_whole(part) for _, part in claimed)
             if whole and len(pods) > 1 and own & pods.keys():
-                return f"device {device} of {node} would be promised to {' and '.join(pods)}"
+                return f"device {device} of {node} would be allocated to {' and '.join(pods)}"
         return ""
 
     def _overlaps(self, entry: Entry) -> bool:
-        """Whether some pod of the node has, in whatever way, a device of this entry."""
+        """Whether a pod of the node has a device of this entry, complete or a part of it."""
         devices = {device for part in entry.grant.offer.parts for device in part.devices}
         others = self._by_node.get(entry.node, {}).values()
         return any(not devices.isdisjoint(part.devices) for other in others for part in other.grant.offer.parts)
 
     def _set(self, entry: Entry) -> Entry:
         pod, known = entry.pod, self._entries.get(entry.pod)
-        if known and _held(known) == _held(entry):  # in another state, which is nothing to the node
+        if known and _usage_key(known) == _usage_key(entry):  # only the state differs: the node's usage does not change
             del self._entries[pod]
         else:
             self._remove(pod)
@@ -233,9 +234,9 @@ class Ledger:
         return True
 
 
-def _held(entry: Entry) -> tuple[object, ...]:
-    """All that a node's usage follows from."""
-    return entry.grant, entry.namespace, entry.created, entry.untold
+def _usage_key(entry: Entry) -> tuple[object, ...]:
+    """Everything of an entry that a node's usage depends on."""
+    return entry.grant, entry.namespace, entry.created, entry.unrecorded_ask
 
 
 def _claim(entry: Entry) -> tuple[str, tuple[Part, ...]]:
@@ -243,5 +244,5 @@ def _claim(entry: Entry) -> tuple[str, tuple[Part, ...]]:
 
 
 def is_whole(part: Part) -> bool:
-    """Whether a part is whole devices, not amounts of one."""
+    """Whether a part is whole devices, not a share of one."""
     return not (part.share or part.core)

@@ -1,4 +1,7 @@
-"""Whether evicting pods would make room: a device too few is not always enough when devices must lie together."""
+"""Preemption check: whether evicting pods frees devices that a pending pod can use.
+
+The number of devices alone does not decide that: the freed ones must form a layout that the pod's policy accepts.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ __all__ = ["eviction_frees_enough"]
 
 
 def eviction_frees_enough(
-    ledger: Ledger, stock: NodeInventory, wanted: Query, victims: Collection[str], ended: Collection[str] = ()
+    ledger: Ledger, inventory: NodeInventory, query: Query, victims: Collection[str], ended: Collection[str] = ()
 ) -> bool:
-    """Whether the devices of the victims, with those that are free, serve the ask; `ended` pods use nothing any more."""
-    staying = [entry for entry in ledger.on(stock.name) if entry.pod not in victims]
-    node = node_of(stock, usage_of(stock, staying, {*victims, *ended}))
-    return isinstance(wanted.policy.pick(wanted.ask, node), Offer)
+    """Whether the devices of the victims and the free ones together serve the query; `ended` pods use nothing any more."""
+    remaining = [entry for entry in ledger.on(inventory.name) if entry.pod not in victims]
+    node = node_of(inventory, usage_of(inventory, remaining, {*victims, *ended}))
+    return isinstance(query.policy.pick(query.ask, node), Offer)

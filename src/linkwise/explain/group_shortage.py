@@ -220,7 +220,7 @@ def _room(node: Node) -> int:
 
 
 def _devices(entry: Entry) -> int:
-    return entry.untold.devices if entry.untold else len(entry.grant.offer.devices)
+    return entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
 
 
 def _siblings(state: State, trying: WhatIf) -> set[str]:

@@ -168,12 +168,12 @@ def _nearest(reasons: Mapping[str, Reason], likely: Mapping[str, _Likely]) -> li
 
 
 def _devices(entry: Entry) -> int:
-    return entry.untold.devices if entry.untold else len(entry.grant.offer.devices)
+    return entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
 
 
 def _share(entry: Entry) -> int:
-    if entry.untold:
-        return entry.untold.share
+    if entry.unrecorded_ask:
+        return entry.unrecorded_ask.share
     return sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
 
 

@@ -95,7 +95,7 @@ def _record(entry: Entry, stock: NodeInventory | None) -> Literal["", "seen", "e
         return ""
     if entry.pod in stock.allocations:
         return "seen"
-    if entry.untold is not None:
+    if entry.unrecorded_ask is not None:
         return "untold"
     return "enforced" if stock.enforced else "expected"
 

@@ -1,4 +1,4 @@
-"""Nouns: frozen values, no rules, no I/O."""
+"""Values of the domain: pods, nodes, devices, links, asks and verdicts. Frozen, without rules and without I/O."""
 
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device

@@ -1,8 +1,4 @@
-"""What a pod wants.
-
-Pods that are placed as one.
-"""
-# Joined from ask, group: one docstring for all.
+"""Asks: the devices that a pod requests, and the group of pods it is placed with."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ __all__ = ["Ask", "ContainerAsk", "Group", "MatchPolicy", "NetworkWish"]
 
 @dataclass(frozen=True, slots=True)
 class ContainerAsk:
-    """What one container wants: whole devices, or a part of one device."""
+    """The request of one container: whole devices, or a part of one device."""
 
     container: str
     devices: int = 0
@@ -27,50 +23,50 @@ class ContainerAsk:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one pod wants of one resource, an entry per container, in the order of the pod's spec."""
+    """The request of one pod for one resource, an entry per container in the order of the pod's spec."""
 
     resource: str
     containers: tuple[ContainerAsk, ...]
     namespace: str = "default"
-    """sharing is kept within it unless a setting says otherwise"""
+    """devices are shared within it only, unless `ShareSettings.within` allows more"""
     profile: str = ""
-    """the hardware profile it is meant for, where the pod says so"""
+    """the hardware profile that the pod specifies, if any"""
     mode: AskMode = "whole"
-    """how a node must hand out its devices to serve it"""
+    """the sharing mode that a node must have to serve it"""
     required: tuple[str, ...] = ()
-    """devices that must be among those given"""
+    """devices that must be among the allocated ones"""
     in_bytes: bool = False
     """shares are bytes: a device counts them in its own unit, rounded up"""
 
     @property
     def devices(self) -> int:
-        """Whole devices wanted by all containers together."""
-        if len(self.containers) == 1:  # nearly always, and asked for all the time
+        """Whole devices of all containers together."""
+        if len(self.containers) == 1:  # nearly always, and this is read in every decision
             return self.containers[0].devices
         return sum(container.devices for container in self.containers)
 
-    def broken(self) -> bool:
-        """Whether a container asks for less than nothing."""
-        return any(min(found.devices, found.share, found.core) < 0 for found in self.containers)
+    def is_invalid(self) -> bool:
+        """Whether a container requests a negative amount."""
+        return any(min(container.devices, container.share, container.core) < 0 for container in self.containers)
 
     @property
     def share(self) -> int:
-        """Memory wanted of one device by all containers together, in the resource's own unit."""
+        """Device memory of all containers together, in the resource's own unit."""
         return sum(container.share for container in self.containers)
 
     @property
     def core(self) -> int:
-        """Percent of one device's compute wanted by all containers together."""
+        """Percent of one device's compute of all containers together."""
         return sum(container.core for container in self.containers)
 
 
 MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
-"""which members count for the minimum: all that ever ran, only those waiting, or those waiting and running"""
+"""the members that count for the minimum: all that ever ran, pending ones only, or pending and running ones"""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkWish:
-    """A level of the network that members shall share: a node label key, or a system's own name for one."""
+    """A network level that the members should share: a node label key, or a system's own name for one."""
 
     level: str
     required: bool = False
@@ -78,22 +74,22 @@ class NetworkWish:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one pod says about the group it belongs to; equal keys are one group."""
+    """The group of a pod, as the pod specifies it; equal keys are one group."""
 
     key: str
-    """namespace, name, and what else tells it apart from a group of the same name"""
+    """namespace, name, and whatever distinguishes it from another group of the same name"""
     source: str
-    """whose convention says so: koordinator, kubernetes, volcano, kai, kueue, scheduler-plugins; or owner"""
+    """the convention it was read from: koordinator, kubernetes, volcano, kai, kueue, scheduler-plugins; or owner"""
     total: int | None = None
-    """how many members it has; None if that is not said"""
+    """the number of members; None if unspecified"""
     minimum: int | None = None
-    """how many must start together; None without all-or-nothing"""
+    """the number of members that must start together; None if the group is not a gang"""
     rank: int | None = None
-    """this pod's place among the members"""
+    """this pod's index among the members"""
     role: str = ""
     match_policy: MatchPolicy = "once-satisfied"
     strict: bool = True
-    """whether one failure lets all waiting members go"""
+    """whether all pending members give up their devices when one member fails"""
     waiting_time: float = 600.0  # seconds
     bundle: tuple[str, ...] = ()
     """groups that start together with it"""

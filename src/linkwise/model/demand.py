@@ -1,4 +1,4 @@
-"""What a pod needs of its node beside devices, what a node's pods take together, and what the node has."""
+"""Demand, load and capacity: a pod's requirements other than devices, their sum on a node, and the node's allocatable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """One pod's amounts as numbers, and its other conditions as they stand in its view."""
+    """One pod's requests as numbers, and its other constraints as its view has them."""
 
     cpu: int = 0  # thousandths of a core
     memory: int = 0  # bytes
@@ -34,39 +34,39 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the pods of one node take; pods that have ended take nothing and are not added."""
+    """The sum of the demands on one node; pods that have ended are not added."""
 
     cpu: int = 0
     memory: int = 0
     ephemeral: int = 0
     pods: int = 0
     ports: Mapping[HostPort, int] = field(default_factory=dict)
-    """how many pods have each"""
+    """the number of pods that use each"""
     apart: Mapping[PodTerm, int] = field(default_factory=dict)
-    """how many pods keep each kind of pod away"""
+    """the number of pods with each anti-affinity term"""
 
     def plus(self, demand: Demand) -> Load:
         """The load with one pod more."""
-        return self._moved(demand, 1)
+        return self._changed(demand, 1)
 
     def minus(self, demand: Demand) -> Load:
-        """The load with one pod less: exactly undoes `plus`, in whatever order pods come and go."""
-        return self._moved(demand, -1)
+        """The load with one pod less: undoes `plus` exactly, in any order of pods."""
+        return self._changed(demand, -1)
 
-    def _moved(self, demand: Demand, step: int) -> Load:
+    def _changed(self, demand: Demand, step: int) -> Load:
         return Load(
             self.cpu + step * demand.cpu,
             self.memory + step * demand.memory,
             self.ephemeral + step * demand.ephemeral,
             self.pods + step,
-            _counted(self.ports, demand.ports, step),
-            _counted(self.apart, demand.apart, step),
+            _add_counts(self.ports, demand.ports, step),
+            _add_counts(self.apart, demand.apart, step),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a node has for pods, in the units of a demand; None where it does not tell, which limits nothing."""
+    """A node's allocatable, in the units of a demand; None where the node reports nothing, which is no limit."""
 
     cpu: int | None = None
     memory: int | None = None
@@ -74,11 +74,11 @@ class Capacity:
     pods: int | None = None
 
 
-def _counted(counts: Mapping[K, int], keys: tuple[K, ...], step: int) -> Mapping[K, int]:
-    """New counts without zeros, so that equal loads are equal; the same ones where nothing changes."""
+def _add_counts(counts: Mapping[K, int], keys: tuple[K, ...], step: int) -> Mapping[K, int]:
+    """New counts without zeros, so that equal loads compare equal; the same object if there are no keys."""
     if not keys:
         return counts
-    moved = dict(counts)
+    changed = dict(counts)
     for key in keys:
-        moved[key] = moved.get(key, 0) + step
-    return {key: count for key, count in moved.items() if count}
+        changed[key] = changed.get(key, 0) + step
+    return {key: count for key, count in changed.items() if count}

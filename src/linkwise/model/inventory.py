@@ -1,8 +1,4 @@
-"""What a node's labels, annotations and objects tell about its devices, in one system's words.
-
-What a node has to hand out, as all its sources together tell it.
-"""
-# Joined from node_facts, stock: one docstring for all.
+"""Node inventory: the devices of a node as one source reports them, and as all sources together do."""
 
 from __future__ import annotations
 
@@ -22,28 +18,28 @@ __all__ = ["NodeFacts", "NodeInventory"]
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Empty fields are not told; facts of several systems are joined by whoever knows which to believe."""
+    """One dialect's report on a node: read from labels, annotations and objects; empty fields are not reported."""
 
     source: str
     """the dialect that read them"""
     devices: tuple[Device, ...] = ()
-    """with real ids where the source tells them, `#index` where it only counts"""
+    """with real ids if the source reports them, `#index` if it reports only a count"""
     topology: Topology | None = None
     profile: str = ""
     """the hardware profile by which devices form groups"""
     mode: Mode = "any"
     unit: str = ""
-    """what the node's shares are counted in: MiB, GiB, %"""
+    """the unit of the node's shares: MiB, GiB, %"""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """facts in plain words: model, driver, cuda, clique"""
+    """facts by a plain name: model, driver, cuda, clique"""
     allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """devices by pod UID, where the source tells what is really in use"""
+    """devices by pod UID, if the source reports actual usage"""
     problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """Devices in index order, before anything is taken of them."""
+    """A node's devices in index order, merged from all sources, before any usage is subtracted."""
 
     name: str
     """of the node"""
@@ -53,15 +49,15 @@ class NodeInventory:
     """the hardware profile by which devices form groups"""
     mode: Mode = "any"
     unit: str = ""
-    """what shares are counted in: MiB, GiB, %"""
+    """the unit of shares: MiB, GiB, %"""
     words: frozenset[str] = frozenset()
-    """the dialects in whose words its devices can be asked for, and the resources that it has"""
+    """the dialects by which its devices can be requested, and the resources it provides"""
     sick: int = 0
-    """devices that do not work, of which it is not told which they are"""
+    """the number of unhealthy devices that no source identifies"""
     allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """devices by pod UID, as the node's own agent saw them in use"""
+    """devices by pod UID, as the node's agent reports their usage"""
     enforced: bool = False
-    """whether our agent hands out the devices, so that a pick is more than expected"""
+    """whether Linkwise's agent allocates the devices, so that containers get exactly the ones picked"""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """facts in plain words: model, driver, cuda"""
+    """facts by a plain name: model, driver, cuda"""
     problems: tuple[Problem, ...] = ()

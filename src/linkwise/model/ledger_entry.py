@@ -1,4 +1,4 @@
-"""What the ledger holds of one pod."""
+"""Ledger entry: the devices reserved for one pod, and the state of that reservation."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "Outcome", "State"]
 
 State = Literal["PLANNED", "ASSUMED", "ASSIGNED", "RELEASING"]
-"""how far a promise has come"""
+"""drawn in `engine.ledger`"""
 Outcome = Literal["written", "refused", "unknown"]
-"""how a bind ended"""
+"""result of a bind; unknown if the API server may or may not have written it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one pod was promised, and how far that has come."""
+    """The devices reserved for one pod, and their state."""
 
     grant: Grant
     state: State
     namespace: str = "default"
     created: float = 0.0
-    """of the pod: of two claims on one device the older is named first"""
-    untold: Ask | None = None
-    """what it asked for, where no record tells which devices it got"""
+    """creation time of the pod: of two claims on one device the older pod's is named first"""
+    unrecorded_ask: Ask | None = None
+    """the ask of a bound pod that has no record of the devices it got"""
     serial: int = 0
-    """of the bind asked for last, so that late news of an earlier one are told apart; 0 if it was only seen"""
+    """number of the latest bind, so that a late result of an earlier one is recognised; 0 if the pod was only observed"""
     open: tuple[int, ...] = ()
-    """binds that may still be written; one that was refused says nothing of the others"""
+    """binds that may still be written; the refusal of one does not end the others"""
     outcome: Outcome | None = None
-    """of the bind, as far as it is known"""
+    """result of the bind, None while it is in flight"""
     expires: float | None = None
-    """only of what is planned"""
+    """deadline of a PLANNED entry, None for all others"""
 
     @property
     def pod(self) -> str:
@@ -44,5 +44,5 @@ class Entry:
 
     @property
     def node(self) -> str:
-        """Where the devices are."""
+        """The node of the devices."""
         return self.grant.offer.node

@@ -1,4 +1,4 @@
-"""One node's devices and what is left of them: all that a policy sees of a node."""
+"""Node: devices and what is used of them, which is all that a policy knows of a node."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Mode = Literal["any", "whole", "share", "percent"]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is taken of one device."""
+    """Usage of one device."""
 
     share: int = 0  # in the unit of the node's share resource
     core: int = 0  # percent
     whole: bool = False
     namespaces: frozenset[str] = frozenset()
-    """whose pods sit on it"""
+    """of the pods on it"""
 
 
 FREE: Final = Use()
@@ -35,7 +35,7 @@ _INDEX: Final = attrgetter("index")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Devices in index order; `used` names only those that are taken or shared."""
+    """Devices in index order; `used` has only those with any usage."""
 
     name: str
     devices: tuple[Device, ...]
@@ -44,49 +44,49 @@ class Node:
     profile: str = ""
     """the hardware profile by which its devices form groups"""
     mode: Mode = "any"
-    """how its devices are handed out; `any` while nothing decided it"""
+    """sharing mode; `any` until the inventory or the first grant decides it"""
     unattributed: int = 0
-    """devices that are taken or do not work, of which it is not known which they are"""
+    """the number of devices known to be used or unhealthy without knowing which"""
     unattributed_share: int = 0
-    """memory that is taken of devices, of which it is not known which they are"""
+    """memory known to be used without knowing on which device"""
     unattributed_core: int = 0  # percent
     unit: str = ""
-    """what memory is counted in, where that is told: MiB, GiB, %"""
+    """the unit of memory, if known: MiB, GiB, %"""
 
     def __post_init__(self) -> None:
-        """Put the devices in index order; a tuple that is in order stays the same one, by which others know it again."""
+        """Sort the devices by index; a sorted tuple stays the same object, because caches are keyed by identity."""
         ordered = tuple(sorted(self.devices, key=_INDEX))
         if ordered != self.devices:
             object.__setattr__(self, "devices", ordered)
 
     def use(self, device: Device) -> Use:
-        """What is taken of the device."""
+        """Usage of the device."""
         return self.used.get(device.id, FREE)
 
     def free(self) -> tuple[Device, ...]:
-        """Healthy devices of which nothing is taken."""
-        used = self.used  # most devices are not in it: comparing uses would take far longer
+        """Healthy devices without any usage."""
+        used = self.used  # most devices are not in it: looking them up is far cheaper than comparing usages
         return tuple(
             device for device in self.devices if device.healthy and (device.id not in used or used[device.id] == FREE)
         )
 
     def healthy(self) -> tuple[Device, ...]:
-        """Devices that work, whoever has them."""
+        """Healthy devices, used or not."""
         return tuple(device for device in self.devices if device.healthy)
 
     def positions(self) -> dict[str, int]:
-        """Where each device stands in the topology, by id or by index; what the topology does not know is left out."""
+        """Position of each device in the topology, by id or by index; devices it does not list are left out."""
         if self.topology is None:
             return {}
         known = {name: position for position, name in enumerate(self.topology.devices)}
         if list(known) == [device.id for device in self.devices]:
             return known
-        found = {device.id: known.get(device.id, known.get(f"#{device.index}")) for device in self.devices}
-        return {name: position for name, position in found.items() if position is not None}
+        positions = {device.id: known.get(device.id, known.get(f"#{device.index}")) for device in self.devices}
+        return {name: position for name, position in positions.items() if position is not None}
 
     def room(self) -> dict[str, int]:
-        """Share left on each healthy device, by id; never below zero, whatever the records say."""
-        taken = self.unattributed_share  # it may be of any of them
+        """Free share of each healthy device, by id; never below zero, even if records claim more than there is."""
+        taken = self.unattributed_share  # counted on every device, because it may be on any of them
         return {
             device.id: 0 if use.whole or self.unattributed else max(0, device.memory - use.share - taken)
             for device in self.devices

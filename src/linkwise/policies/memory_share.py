@@ -54,7 +54,7 @@ class MemoryShare(Policy):
             return Reason("004.one-card", asked=ask.share, kind="no size")
         if not 0 <= ask.core <= WHOLE_CORE:
             return Reason("001.percent", asked=ask.core, found=WHOLE_CORE)
-        return Reason("004.one-card", asked=ask.share, kind="no size") if ask.broken() else None
+        return Reason("004.one-card", asked=ask.share, kind="no size") if ask.is_invalid() else None
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
         """One device with room for all containers of the pod."""

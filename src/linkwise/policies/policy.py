@@ -43,7 +43,7 @@ class ByDevice(Policy):
 
     def admit(self, ask: Ask) -> Reason | None:
         """At least one device."""
-        wrong = ask.devices < 1 or ask.broken()
+        wrong = ask.devices < 1 or ask.is_invalid()
         return Reason("002.whole", asked=ask.devices, kind="no size") if wrong else None
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:

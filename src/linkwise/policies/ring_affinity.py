@@ -117,7 +117,7 @@ def single_number(profile: HardwareProfile, score: tuple[int, ...]) -> int:
 
 def _count_refused(profile: HardwareProfile, ask: Ask) -> Reason | None:
     # rule 003.count: a count that no row of the table has is refused before any node is looked at.
-    if profile.span(ask.devices) is not None and not ask.broken():
+    if profile.span(ask.devices) is not None and not ask.is_invalid():
         return None
     return Reason("003.count", asked=ask.devices, found=profile.counts(), noun=profile.name)
 

@@ -66,7 +66,7 @@ def test_where_more_is_taken_than_there_is_nothing_is_left() -> None:
     broker = broker_of(counted())
     effects = broker.observe([foreign("a", 12), foreign("b", 12)], NOW)
     (event,) = [effect for effect in effects if isinstance(effect, Event)]
-    assert event.sentence == "node n: more of device #0 is claimed by default/a and default/b than it has"
+    assert event.sentence == "node n: default/a and default/b claim more of device #0 than it has"
     assert rooms(broker) == [0]
     assert broker.filter(pod("c", 1), ["n"], NOW).failed == {"n": "node(s) had no device with enough free memory"}
 

@@ -51,7 +51,7 @@ def test_a_node_switched_while_devices_are_held_hands_out_nothing_until_they_are
     switched = FakeNode("n", new)
     effects = broker.observe([serving_both(switched), switched.inventory_object()], NOW)
     assert drift(broker) == ["mode"]
-    assert ["in another way" in effect.sentence for effect in effects if isinstance(effect, Event)] == [True]
+    assert ["in another sharing mode" in effect.sentence for effect in effects if isinstance(effect, Event)] == [True]
     assert broker.filter(then, ["n"], NOW).failed == {"n": "node(s) use a different sharing mode"}
     assert broker.filter(replace(first, uid="other", name="other"), ["n"], NOW).nodes == []
     broker.observe([PodDeleted(held.uid)], NOW)

@@ -176,7 +176,7 @@ def test_a_pod_that_another_scheduler_took_from_under_a_promise_is_where_it_is_s
     assert used(broker, "n") == set()
     assert broker.usage["m"].unattributed == 1
     assert [effect.sentence for effect in effects if isinstance(effect, Event)] == [
-        "pod default/a was promised to node n and is seen on m"
+        "pod default/a was assumed on node n, but is bound to m"
     ]
 
 
@@ -185,7 +185,9 @@ def test_a_record_that_is_changed_later_is_reported_and_not_believed() -> None:
     broker = told([*BOX.events(), pod])
     effects = broker.observe([replace(other, version=3)], NOW)
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["changed"])
-    assert any("was changed to n-d1; n-d0 counts" in effect.sentence for effect in effects if isinstance(effect, Event))
+    assert any(
+        "was changed to n-d1; n-d0 still counts" in effect.sentence for effect in effects if isinstance(effect, Event)
+    )
     broker.observe([replace(pod, version=4)], NOW)
     assert drift(broker) == []
 

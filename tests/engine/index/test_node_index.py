@@ -144,11 +144,11 @@ def test_nodes_of_one_shape_are_judged_once() -> None:
 
 def test_words_that_a_node_no_longer_has_are_not_served() -> None:
     index = index_of(Node("n", devices(2), mode="any"))
-    rooms = index.rooms("w")
+    rooms = index.share_index("w")
     assert choices(index, WANTED[3]).all(["n"]) == choices(index, WANTED[0]).all(["n"]) == ["n"]
     index.put(index.nodes["n"], frozenset({"other"}))
     assert choices(index, WANTED[3]).all(["n"]) == choices(index, WANTED[0]).all(["n"]) == []
-    assert index.rooms("w") is rooms
+    assert index.share_index("w") is rooms
     assert choices(index, WANTED[4]).all(["n"]) == ["n"]
 
 

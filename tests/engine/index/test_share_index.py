@@ -8,7 +8,7 @@ import pytest
 
 from linkwise import Ask, Device, Node, Use
 from linkwise.engine.index.share_buckets import SortedNames
-from linkwise.engine.index.share_index import Rooms
+from linkwise.engine.index.share_index import ShareIndex
 from linkwise.model.settings import ShareSettings
 from linkwise.testing.nodes import share_ask, share_node
 
@@ -16,14 +16,14 @@ EXACT = ShareSettings(width=0.0)
 CARD = 100
 
 
-def rooms_of(*nodes: Node, settings: ShareSettings = EXACT) -> Rooms:
-    rooms = Rooms(settings)
+def rooms_of(*nodes: Node, settings: ShareSettings = EXACT) -> ShareIndex:
+    rooms = ShareIndex(settings)
     for node in nodes:
         rooms.put(node)
     return rooms
 
 
-def left(rooms: Rooms, name: str, ask: Ask) -> int | None:
+def left(rooms: ShareIndex, name: str, ask: Ask) -> int | None:
     """What would be left of the device that a node would give; None if it does not fit."""
     score = rooms.scores([name], ask).get(name)
     return None if score is None else abs(score[0])

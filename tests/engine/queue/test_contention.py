@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.queue.contention import DEEPEST, STEPS, Contention, is_contended
-from linkwise.engine.queue.offers import OpenOffer, placed
+from linkwise.engine.queue.offers import OpenOffer, node_with
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.nodes import ask, node, share_ask, share_node
 
@@ -50,8 +50,8 @@ def test_shares_go_beside_each_other_on_one_device() -> None:
 
 def test_an_ask_that_no_longer_fits_is_refused() -> None:
     full = node(1, name="n1", free=())
-    assert placed(ONE, full) is None
-    assert placed(ONE, None) is None
+    assert node_with(ONE, full) is None
+    assert node_with(ONE, None) is None
     assert is_contended(full, ONE, [], {"n1": full}.get)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, strategies as st
 
 from linkwise.engine.index.node_index import Query
-from linkwise.engine.queue.unschedulable import UnschedulablePod, UnschedulablePods, more_room
+from linkwise.engine.queue.unschedulable import UnschedulablePod, UnschedulablePods, gained_capacity
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
 from linkwise.policies.memory_share import MemoryShare
@@ -137,16 +137,16 @@ def test_who_was_woken_and_did_not_ask_yet_leaves_other_room_to_others() -> None
 
 def test_room_is_more_when_anything_can_be_had_that_could_not_be_before() -> None:
     full, empty = node(2, free=[0]), node(2)
-    assert more_room(full, empty)
-    assert not more_room(empty, full)
-    assert not more_room(full, full)
-    assert more_room(node(2, faulty=[0]), empty)
-    assert more_room(None, empty)
-    assert not more_room(None, node(0))
-    assert more_room(share_node(16, [4]), share_node(16, [5]))
-    assert not more_room(share_node(16, [5]), share_node(16, [4]))
-    assert more_room(share_node(16, [4]), share_node(16, [4], mode="any"))
-    assert more_room(share_node(16, [4], owners={0: "team"}), share_node(16, [4]))
+    assert gained_capacity(full, empty)
+    assert not gained_capacity(empty, full)
+    assert not gained_capacity(full, full)
+    assert gained_capacity(node(2, faulty=[0]), empty)
+    assert gained_capacity(None, empty)
+    assert not gained_capacity(None, node(0))
+    assert gained_capacity(share_node(16, [4]), share_node(16, [5]))
+    assert not gained_capacity(share_node(16, [5]), share_node(16, [4]))
+    assert gained_capacity(share_node(16, [4]), share_node(16, [4], mode="any"))
+    assert gained_capacity(share_node(16, [4], owners={0: "team"}), share_node(16, [4]))
 
 
 @given(st.lists(st.integers(0, 3), min_size=3, max_size=3), st.lists(st.integers(0, 3), min_size=3, max_size=3))
@@ -157,7 +157,7 @@ def test_room_is_more_whether_or_not_the_devices_are_known_to_be_the_same(before
         Node("n", devices, {f"d{place}": use for place, kind in enumerate(kinds) if (use := uses[kind])}, mode="share")
         for kinds in (before, after)
     )
-    assert more_room(one, other) == more_room(one, replace(other, devices=(*devices[:1], *devices[1:])))
+    assert gained_capacity(one, other) == gained_capacity(one, replace(other, devices=(*devices[:1], *devices[1:])))
 
 
 def test_bytes_that_are_rounded_up_for_fewer_containers_are_a_kind_of_their_own() -> None:

@@ -45,7 +45,7 @@ def must(true: object, sentence: str) -> None:
 def claims(broker: Broker) -> tuple[object, ...]:
     """All that answers are made of."""
     cluster = state_of(broker).cluster
-    entries = {entry.pod: (entry.state, entry.grant, entry.untold) for entry in cluster.ledger.entries()}
+    entries = {entry.pod: (entry.state, entry.grant, entry.unrecorded_ask) for entry in cluster.ledger.entries()}
     return entries, dict(cluster.index.nodes), dict(cluster.drift)
 
 
@@ -244,7 +244,7 @@ class Checks:
         if first is None or first.pod in self.woken:
             return
         for name in state.cluster.index.nodes.keys() & set(self._names.get(first.pod, ())) - state.cluster.unready:
-            fits = isinstance(pick_on(state, first.wanted, name), Offer) and not state.offers.on(name, first.pod)
+            fits = isinstance(pick_on(state, first.query, name), Offer) and not state.offers.on(name, first.pod)
             fits = fits and name not in self.reopened and may_go(state, first.pod, name)
             must(not fits, f"{first.pod} was not told of {name}")
 
@@ -266,7 +266,7 @@ class Checks:
 
 def held_of(entry: Entry) -> tuple[object, ...]:
     """What of an entry survives whoever holds it."""
-    return entry.state, entry.node, entry.grant.offer.parts, entry.grant.mode, entry.untold
+    return entry.state, entry.node, entry.grant.offer.parts, entry.grant.mode, entry.unrecorded_ask
 
 
 def _values(broker: Broker) -> dict[int, object]:

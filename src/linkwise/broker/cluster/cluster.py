@@ -19,7 +19,7 @@ from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
 from linkwise.engine.index.node_index import Index
 from linkwise.engine.ledger import Entry, Ledger
-from linkwise.engine.queue.unschedulable import more_room
+from linkwise.engine.queue.unschedulable import gained_capacity
 from linkwise.engine.usage import node_of, resolved, usage_of
 from linkwise.model.verdict import Grant, Offer
 
@@ -214,7 +214,7 @@ class Cluster:
         if before == after and not restocked:
             return False  # what is held is held in another way, which is nothing to whoever looks for room
         self.index.put(after, stock.words)
-        return more_room(before, after)
+        return gained_capacity(before, after)
 
     def _note_drift(self, name: str, found: tuple[Drift, ...]) -> None:
         before = self.drift.pop(name, ())
@@ -226,7 +226,7 @@ class Cluster:
     def has(self, entry: Entry) -> bool:
         """Whether the node still has the devices of a promise, and nobody else has got them."""
         stock = self.inventories.get(entry.node)
-        if stock is None or self.ledger.taken(entry, stock.allocations):
+        if stock is None or self.ledger.has_conflict(entry, stock.allocations):
             return False
         return {device.id for device in stock.devices}.issuperset(entry.grant.offer.devices)
 
@@ -240,8 +240,8 @@ class Cluster:
             changed, used = self._changed.get(entry.pod), stock.allocations.get(entry.pod)
             if changed and used and resolved(stock, changed.offer.devices) == resolved(stock, used):
                 del self._changed[entry.pod]
-                self.ledger.seen(
-                    Entry(changed, entry.state, entry.namespace, entry.created), leaving=entry.state == "RELEASING"
+                self.ledger.observe(
+                    Entry(changed, entry.state, entry.namespace, entry.created), deleting=entry.state == "RELEASING"
                 )
         self.ledger.touched.discard(stock.name)
 
@@ -252,7 +252,7 @@ class Cluster:
         return self._moved.get(entry.pod)
 
     def _let_go(self, uid: str) -> None:
-        self.ledger.gone(uid)
+        self.ledger.release(uid)
         self.problems.pop(uid, None)
         self._changed.pop(uid, None)
         self._moved.pop(uid, None)
@@ -261,7 +261,7 @@ class Cluster:
         """Take what a bound pod holds from its record; a record that is changed later is not believed."""
         grant, wish = self._read(view)
         known = self.ledger.get(view.uid)
-        if known and known.state in _SEEN and not known.untold:
+        if known and known.state in _SEEN and not known.unrecorded_ask:
             self._compare(known, grant)
             entry = known
         elif grant is None and (wish is None or wish.ask is None):
@@ -271,9 +271,13 @@ class Cluster:
                 self._moved[view.uid] = elsewhere(view.uid, view.node, known.node)
             ask = wish.ask if wish else None
             entry = Entry(grant or untold(view, wish), "ASSIGNED", view.namespace, view.created, ask)
-        same = known and known.state in _SEEN and (known.grant, known.untold) == (entry.grant, entry.untold)
+        same = (
+            known
+            and known.state in _SEEN
+            and (known.grant, known.unrecorded_ask) == (entry.grant, entry.unrecorded_ask)
+        )
         if not same or view.deleting:
-            self.ledger.seen(entry, leaving=view.deleting)
+            self.ledger.observe(entry, deleting=view.deleting)
 
     def _compare(self, known: Entry, grant: Grant | None) -> None:
         """Note what the record of a bound pod says now, if that is not what it said before."""

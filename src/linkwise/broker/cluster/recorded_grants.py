@@ -22,7 +22,7 @@ __all__ = ["elsewhere", "held_alone", "parts_held", "untold"]
 
 def held_alone(stock: NodeInventory, entry: Entry) -> Usage:
     """What the pod takes, as if nobody else took anything."""
-    if entry.pod not in stock.allocations and entry.untold is None:
+    if entry.pod not in stock.allocations and entry.unrecorded_ask is None:
         known = {device.id for device in stock.devices}
         if known.issuperset(entry.grant.offer.devices):
             return Usage(_used(entry))  # as recorded: the usual case, in a fraction of the time

@@ -157,7 +157,7 @@ def _promise(state: State, pod: PodView, dialect: str, entry: Entry, now: float)
     # rule 004.record, 001.record: node and all keys are written in one request.
     writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry))
     keys = state.writer.annotations(writing, dialect, now)
-    promised = state.cluster.ledger.promise(entry, state.cluster.inventories[entry.node].allocations)
+    promised = state.cluster.ledger.assume(entry, state.cluster.inventories[entry.node].allocations)
     return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, promised.serial, keys)
 
 

@@ -1,1 +1,1 @@
-"""The node index: the best nodes for an ask, by tables that are kept up to date."""
+"""Node index: finds the best nodes for a query without evaluating every node, from incrementally updated tables."""

@@ -1,7 +1,7 @@
-"""The best of the names given, by classes that were worked out before.
+"""Selection of the best nodes of a request from a score table.
 
-Hashing the names of a request costs more than reading them, so the request is walked once against a small set of the
-best nodes, and looked up name by name only where that finds nothing.
+Bound: one pass over the names of the request. Hashing each name costs more than parsing it, so the names are checked
+against a small pool of the best nodes first, and looked up one by one only if the pool has too few of them.
 """
 
 from __future__ import annotations
@@ -17,62 +17,64 @@ if TYPE_CHECKING:
 __all__ = ["best_names"]
 
 WORTH: Final = 3
-"""times the names: a pool of more nodes takes longer to make than looking at the names one by one"""
+"""largest pool, as a multiple of the names: a larger one takes longer to build than looking up every name"""
 PLENTY: Final = 4
-"""times the breadth: of so many expected hits the first will do"""
+"""expected hits, as a multiple of the breadth, above which the first hits are taken without sorting"""
 
 
 def best_names(
     table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str] = frozenset()
 ) -> list[str]:
-    """At most `breadth` of the names, all of the best class that has any, the best first; those in `last` at the end.
+    """At most `breadth` of the names, all of the best class that any name is in, best first; those in `last` at the end.
 
     Empty only if none of the names fits.
     """
     if not table.codes:
         return []
     pool = 1.5 * breadth * len(table) / max(1, len(names))
-    if pool <= WORTH * len(names) and (found := _by_pool(table, names, breadth, last, pool)) is not None:
-        return found
+    if pool <= WORTH * len(names) and (best := _by_pool(table, names, breadth, last, pool)) is not None:
+        return best
     return _by_name(table, names, breadth, last)
 
 
 def _by_pool(
     table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str], enough: float
 ) -> list[str] | None:
-    """By one walk over the names, against so many of the best nodes; None if that does not settle it."""
-    sets, size, whole = _leading(table, enough, last)
+    """The best names by one pass against a pool of about `enough` nodes; None if the pool has too few of them."""
+    sets, size, complete = _leading(table, enough, last)
     if not sets:
         return None
     if len(sets) == 1 and size * len(names) > PLENTY * breadth * len(table):
-        # Nodes of one code are as good as each other: the first that are met.
-        met = filter(sets[0].__contains__, names)
-        found = list(islice(filterfalse(last.__contains__, met) if last else met, breadth))
-        return found if len(found) == breadth else None
+        # Nodes of equal score are interchangeable: take the first hits.
+        hits = filter(sets[0].__contains__, names)
+        first = list(islice(filterfalse(last.__contains__, hits) if last else hits, breadth))
+        return first if len(first) == breadth else None
     pool = sets[0] if len(sets) == 1 else set[str]().union(*sets)
-    hits = pool.intersection(names)
-    fresh = hits.difference(last) if last else hits
-    if len(fresh) < breadth and not whole:
+    in_pool = pool.intersection(names)
+    fresh = in_pool.difference(last) if last else in_pool
+    if len(fresh) < breadth and not complete:
         return None
-    found = _first(sets, fresh, breadth, names)
-    if len(found) < breadth and last:
-        found += _first(sets, hits.intersection(last), breadth - len(found), names)
-    return found or None
+    best = _first(sets, fresh, breadth, names)
+    if len(best) < breadth and last:
+        best += _first(sets, in_pool.intersection(last), breadth - len(best), names)
+    return best or None
 
 
 def _first(sets: list[set[str]], hits: set[str], most: int, names: Sequence[str]) -> list[str]:
-    """So many hits, of the first sets first; of one set by name, or those met first where it has many."""
-    found: list[str] = []
-    for each in sets:
-        met, wanted = each & hits, most - len(found)
-        found += islice(filter(met.__contains__, names), wanted) if len(met) > PLENTY * wanted else sorted(met)
-        if len(found) >= most:
+    """At most `most` hits, best set first; within a set by name, or in request order if the set has many hits."""
+    first: list[str] = []
+    for equal in sets:
+        in_set, missing = equal & hits, most - len(first)
+        first += (
+            islice(filter(in_set.__contains__, names), missing) if len(in_set) > PLENTY * missing else sorted(in_set)
+        )
+        if len(first) >= most:
             break
-    return found[:most]
+    return first[:most]
 
 
 def _leading(table: ClassTable, enough: float, last: AbstractSet[str]) -> tuple[list[set[str]], int, bool]:
-    """The sets of the best class, best code first, until they hold enough names but the last; whether they are all."""
+    """Sets of the best class, best score first, up to `enough` nodes not in `last`; their size; whether that is all."""
     sets: list[set[str]] = []
     size = 0
     best: Code | None = None
@@ -83,26 +85,23 @@ def _leading(table: ClassTable, enough: float, last: AbstractSet[str]) -> tuple[
         if size >= enough:
             return sets, size, False
         best = leading
-        found = table.sets[code]
-        sets.append(found)
-        size += len(found) - (len(found.intersection(last)) if last else 0)
+        equal = table.sets[code]
+        sets.append(equal)
+        size += len(equal) - (len(equal.intersection(last)) if last else 0)
     return sets, size, True
 
 
 def _by_name(table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
+    """The best names by looking up every name."""
     known = table.codes
     codes = list(map(known.get, names))
-    found = list(filter(None, codes))
-    if not found:
+    fitting = list(filter(None, codes))
+    if not fitting:
         return []
-    # The best leading terms are a prefix: only codes that begin with them are not below it.
-    best = max(found)[: table.leading]
+    # The best leading terms are a prefix: exactly the codes that begin with them compare greater or equal.
+    best = max(fitting)[: table.leading]
     hits = [name for name, code in zip(names, codes, strict=True) if code and code >= best]
     hits.sort(key=known.__getitem__, reverse=True)
-    return _untouched_first(hits, breadth, last)
-
-
-def _untouched_first(found: list[str], breadth: int, last: AbstractSet[str]) -> list[str]:
     if not last:
-        return found[:breadth]
-    return [*(name for name in found if name not in last), *(name for name in found if name in last)][:breadth]
+        return hits[:breadth]
+    return [*(name for name in hits if name not in last), *(name for name in hits if name in last)][:breadth]

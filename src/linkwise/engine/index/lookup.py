@@ -1,4 +1,4 @@
-"""How nodes answer one ask, whichever index it is that knows."""
+"""Lookup: one interface to the score tables (whole devices) and to the share index (parts of devices)."""
 
 from __future__ import annotations
 
@@ -19,66 +19,66 @@ __all__ = ["Lookup", "choices"]
 
 
 class Lookup(Protocol):
-    """Answers about the nodes as they are now."""
+    """Evaluation of one query on the current nodes."""
 
     partial: bool
-    """whether some nodes were not judged, because that would have taken too long"""
+    """whether some nodes were not evaluated, because the budget was exhausted"""
 
     def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
-        """At most `breadth` of the names, of the best class that has any; those in `last` at the end."""
+        """At most `breadth` of the names, of the best class that any name is in; those in `last` at the end."""
 
     def all(self, names: Sequence[str]) -> list[str]:
         """Every one of the names that fits, in their order."""
 
     def scores(self, names: Iterable[str]) -> Mapping[str, Code]:
-        """How good each of the names that fit is."""
+        """The score of each of the names that fits."""
 
     def refusal(self, name: str) -> Reject | None:
-        """Why a node does not fit."""
+        """The refusal of a node; None if it fits."""
 
     def why(self, names: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """Why none of the names fits, as short texts: what may pass, and what will not."""
+        """Short refusal texts of names that all do not fit: resolvable by other pods ending, and unresolvable."""
 
 
-def choices(index: Index, wanted: Query, budget: int = ALL) -> Lookup:
-    """The answers to an ask; with a budget, past it only those that were worked out."""
-    return _ByTable(index, wanted, budget) if wanted.ask.devices else _ByRoom(index, wanted)
+def choices(index: Index, query: Query, budget: int = ALL) -> Lookup:
+    """The lookup for a query; at most `budget` shapes are evaluated, and `partial` tells whether that was enough."""
+    return _TableLookup(index, query, budget) if query.ask.devices else _ShareLookup(index, query)
 
 
-class _ByTable:
-    """Whole devices: a table of scores."""
+class _TableLookup:
+    """Whole devices, by a score table."""
 
-    def __init__(self, index: Index, wanted: Query, budget: int) -> None:
+    def __init__(self, index: Index, query: Query, budget: int) -> None:
         self._index = index
-        self._wanted = wanted
-        self._table = index.table(wanted, budget)
+        self._query = query
+        self._table = index.table(query, budget)
         self.partial = bool(self._table.owing)
 
     def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
-        found = best_names(self._table, names, breadth, last)
-        if not found and self.partial:
+        best = best_names(self._table, names, breadth, last)
+        if not best and self.partial:
             self._catch_up()
-            found = best_names(self._table, names, breadth, last)
-        return found
+            best = best_names(self._table, names, breadth, last)
+        return best
 
     def all(self, names: Sequence[str]) -> list[str]:
         self._catch_up()
         return self._table.fits(names)
 
     def _catch_up(self) -> None:
-        """Nobody is refused because time ran out."""
+        """Evaluate the rest, because no pod is refused for an exhausted budget."""
         if self.partial:
-            self._table = self._index.table(self._wanted)
+            self._table = self._index.table(self._query)
             self.partial = False
 
     def scores(self, names: Iterable[str]) -> Mapping[str, Code]:
         table, known = self._table, self._index.nodes
-        found = {name: code for name in names if (code := table.codes.get(name)) is not None}
+        scores = {name: code for name in names if (code := table.codes.get(name)) is not None}
         for name in table.owing.keys() & names if table.owing else ():
-            verdict = self._index.judge(self._wanted, known[name]) if name in known else None
+            verdict = self._index.judge(self._query, known[name]) if name in known else None
             if isinstance(verdict, tuple):
-                found[name] = verdict
-        return found
+                scores[name] = verdict
+        return scores
 
     def refusal(self, name: str) -> Reject | None:
         if name in self._table.codes:
@@ -89,46 +89,46 @@ class _ByTable:
         return self._table.why(names, _UNKNOWN)
 
 
-class _ByRoom:
-    """Parts of devices: an index by room."""
+class _ShareLookup:
+    """Parts of devices, by free share."""
 
     partial = False
 
-    def __init__(self, index: Index, wanted: Query) -> None:
+    def __init__(self, index: Index, query: Query) -> None:
         self._index = index
-        self._wanted = wanted
-        self._rooms = index.rooms(wanted.word)
+        self._query = query
+        self._shares = index.share_index(query.word)
 
     def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
-        # How tight it would be is packing alone, so that all nodes that fit are equals: those in `last` come after all.
-        ask = self._wanted.ask
-        found = self._rooms.fitting(names, ask, breadth, last)
-        if last and len(found) < breadth:
-            found += self._rooms.fitting(list(filter(last.__contains__, names)), ask, breadth - len(found))
-        return found
+        # All nodes that fit are of one class, because tightness only packs: those in `last` come after all others.
+        ask = self._query.ask
+        best = self._shares.fitting(names, ask, breadth, last)
+        if last and len(best) < breadth:
+            best += self._shares.fitting(list(filter(last.__contains__, names)), ask, breadth - len(best))
+        return best
 
     def all(self, names: Sequence[str]) -> list[str]:
-        return self._rooms.all_fitting(names, self._wanted.ask)
+        return self._shares.all_fitting(names, self._query.ask)
 
     def scores(self, names: Iterable[str]) -> Mapping[str, Code]:
-        return self._rooms.scores(names, self._wanted.ask)
+        return self._shares.scores(names, self._query.ask)
 
     def refusal(self, name: str) -> Reject | None:
         verdict = self._verdict(name)
         return verdict if isinstance(verdict, Reject) else None
 
     def why(self, names: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        return self._index.table(self._wanted).why(names, _UNKNOWN)
+        return self._index.table(self._query).why(names, _UNKNOWN)
 
     def _verdict(self, name: str) -> Code | Reject:
         node = self._index.nodes.get(name)
-        return unknown_node(name) if node is None else self._index.judge(self._wanted, node)
+        return unknown_node(name) if node is None else self._index.judge(self._query, node)
 
 
 def unknown_node(name: str) -> Reject:
-    """The answer for a node that was never seen."""
-    return Reject(name, _NEVER_SEEN)
+    """The refusal of a node that the watch has not delivered."""
+    return Reject(name, _UNOBSERVED)
 
 
-_NEVER_SEEN: Final = Reason("002.inventory", kind="unknown node")
-_UNKNOWN: Final = short_refusal(_NEVER_SEEN)
+_UNOBSERVED: Final = Reason("002.inventory", kind="unknown node")
+_UNKNOWN: Final = short_refusal(_UNOBSERVED)

@@ -1,4 +1,7 @@
-"""Which nodes serve one kind of ask, and how well: for every score the set of nodes that have it."""
+"""Score table: the verdict of every node on one kind of query, with the nodes grouped by score.
+
+Bound: a policy is run once per shape, not once per node, and a changed node moves between two sets.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,17 @@ Code = tuple[int, ...]
 Verdict = Code | Reject
 
 MOST_SHAPES: Final = 50_000
-"""judged shapes that are remembered; more than that are judged again"""
+"""cached verdicts by shape; the cache is cleared when it is full"""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class ClassTable:
-    """One kind of ask put to every node; nodes of one shape are judged once.
+    """The verdicts of all nodes on one kind of query.
 
     Args:
-        judge: what a node answers to the ask.
-        leading: how many terms of a score make its class.
-        by_shape: whether nodes of one shape answer alike.
+        judge: evaluates the query on a node.
+        leading: the number of leading score terms that define a class of equally good nodes.
+        by_shape: whether nodes of one shape have equal verdicts, so that one evaluation serves all of them.
     """
 
     def __init__(self, judge: Callable[[Node], Verdict], leading: int, *, by_shape: bool = True) -> None:
@@ -45,68 +48,69 @@ class ClassTable:
         self.codes: dict[str, Code] = {}
         """the score of every node that fits"""
         self.refused: dict[str, Reject] = {}
-        """why the others do not; `node` of a refusal is whichever of that shape was judged"""
+        """the refusal of every other node; its `node` is the first node of that shape that was evaluated"""
         self.texts: dict[str, str] = {}
-        """the same as short texts, of nodes that may fit when others leave"""
+        """short texts of refusals that other pods' end may resolve"""
         self.final: dict[str, str] = {}
-        """and of those that never will"""
-        self._told: dict[bool, Counter[str]] = {False: Counter(), True: Counter()}
-        """how many nodes have each text, final ones apart: where it is one, it is everybody's"""
-        self._odd: set[str] = set()
-        """nodes that do not fit whose names have other characters than those of Kubernetes"""
+        """short texts of refusals that it can't"""
+        self._text_counts: dict[bool, Counter[str]] = {False: Counter(), True: Counter()}
+        """nodes per text, by `final`: a single text is returned as one value for all names"""
+        self._escaped: set[str] = set()
+        """refused nodes whose names have characters that JSON may escape, which Kubernetes names never have"""
         self.sets: dict[Code, set[str]] = {}
+        """the nodes with each score"""
         self.order: list[Code] = []
-        """the scores that some node has, ascending"""
+        """all scores, ascending"""
         self.position = 0
-        """how much of the change log it has seen"""
+        """position in the change log"""
         self.owing: dict[str, None] = {}
-        """nodes that changed and were not judged again yet; they stand in none of the sets"""
+        """changed nodes that are not evaluated again yet; they are in none of the sets"""
         self.steps = 0
-        """shapes judged since it was made"""
+        """shapes evaluated so far"""
 
     def __len__(self) -> int:
         return len(self.codes) + len(self.refused)
 
     def verdict(self, shape: Shape, node: Node) -> Verdict:
-        """What a node of this shape answers."""
+        """The verdict of a node of this shape."""
         if not self._by_shape:
             return self._judge(node)
-        found = self._verdicts.get(shape)
-        if found is None:
+        verdict = self._verdicts.get(shape)
+        if verdict is None:
             if len(self._verdicts) >= MOST_SHAPES:
                 self._verdicts.clear()
-            found = self._verdicts[shape] = self._judge(node)
+            verdict = self._verdicts[shape] = self._judge(node)
             self.steps += 1
-        return found
+        return verdict
 
     def knows(self, shape: Shape) -> bool:
-        """Whether a node of this shape was judged."""
+        """Whether the verdict of this shape is cached."""
         return shape in self._verdicts
 
     def put(self, name: str, verdict: Verdict) -> None:
-        """What the node of that name answers now."""
+        """Set the verdict of a node."""
         if isinstance(verdict, Reject):
             self.drop(name)
             self.refused[name] = verdict
             texts = self.final if verdict.final else self.texts
             texts[name] = short_refusal(verdict.reason)
-            self._told[verdict.final][texts[name]] += 1
+            self._text_counts[verdict.final][texts[name]] += 1
             if not _PLAIN.fullmatch(name):
-                self._odd.add(name)
+                self._escaped.add(name)
         elif self.codes.get(name) != verdict:
             self.drop(name)
             self._enter(name, verdict)
 
     def drop(self, name: str) -> None:
-        """Forget a node."""
+        """Remove a node."""
         refused = self.refused.pop(name, None)
         if refused:
             text = (self.final if refused.final else self.texts).pop(name)
-            told = self._told[refused.final]
-            told[text] -= 1
-            if not told[text]:
-                del told[text]
-            self._odd.discard(name)
+            counts = self._text_counts[refused.final]
+            counts[text] -= 1
+            if not counts[text]:
+                del counts[text]
+            self._escaped.discard(name)
         old = self.codes.get(name)
         if old is not None:
             self._leave(name, old)
@@ -116,12 +120,12 @@ class ClassTable:
         return list(filter(self.codes.__contains__, names))
 
     def why(self, names: Sequence[str], otherwise: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """Why none of the names fits, as short texts: what may pass, and what will not."""
+        """Short refusal texts of names that all do not fit: resolvable by other pods ending, and unresolvable."""
         for texts, final in ((self.texts, False), (self.final, True)):
-            # Where one text is everybody's, it is enough to see that all are known and none fits.
-            if len(self._told[final]) == 1 and texts and all(map(texts.__contains__, names)):
-                alike = UniformMapping(names, next(iter(texts.values())), plain=not self._odd)
-                return ({}, alike) if final else (alike, {})
+            # If all refusals have one text, checking that every name is refused is enough.
+            if len(self._text_counts[final]) == 1 and texts and all(map(texts.__contains__, names)):
+                uniform = UniformMapping(names, next(iter(texts.values())), plain=not self._escaped)
+                return ({}, uniform) if final else (uniform, {})
         final_texts = {name: text for name in names if (text := self.final.get(name)) is not None}
         return {name: self.texts.get(name, otherwise) for name in names if name not in final_texts}, final_texts
 

@@ -1,7 +1,7 @@
-"""The shape of a node: all that an offer of whole devices can depend on.
+"""Shape of a node: everything that an offer of whole devices can depend on.
 
-Thousands of nodes have few shapes, so that an ask is judged once for each of them. A shape is what the node is (its links
-without the noise of their samples, its devices, its profile) and what is left of it (which devices are free).
+Bound: thousands of nodes have few shapes, and a policy is run once per shape. A shape consists of the node's build (links
+without the noise of their samples, devices, profile) and of its free devices.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ __all__ = ["Build", "Shape", "Shapes", "shape_of"]
 
 
 class Shape(NamedTuple):
-    """A number for what the node is, and the free devices as a bit mask in index order."""
+    """The number of the node's build, and its free devices as a bit mask in index order."""
 
     build: int
     free: int
     mode: Mode
     unattributed: int
-    """twice the devices, and one if memory is not attributed either"""
+    """twice the number of unattributed devices, plus one if there is unattributed memory"""
 
 
 class Build(NamedTuple):
-    """What of a node never changes while its devices are the same; equal builds have equal numbers."""
+    """The constant part of a node: links, devices and profile; equal builds have equal numbers."""
 
     number: int
     key: Hashable
     node: tuple[object, ...]
-    """what it was worked out from, compared by identity"""
+    """the values it was computed from, compared by identity"""
 
 
 class Shapes:
-    """Numbers for builds, kept for as long as a node has them.
+    """Builds and their numbers, reference-counted by node.
 
     Args:
-        exact: keep the noise of samples apart; needed where a rule has a limit in GB/s.
+        exact: distinguish builds by the noise of samples too; needed if a bandwidth floor in GB/s is set.
     """
 
     def __init__(self, *, exact: bool = False) -> None:
@@ -57,7 +57,7 @@ class Shapes:
         return shape_of(self._build(node, words).number, node)
 
     def drop(self, name: str) -> None:
-        """Forget a node."""
+        """Remove a node."""
         build = self._builds.pop(name, None)
         if build is not None:
             self._users[build.key] -= 1
@@ -87,11 +87,11 @@ class Shapes:
             return None
         if self._exact:
             return topology.links, topology.bandwidth
-        return topology.links or (canonical_pairs(topology), not topology.bandwidth)  # one device makes no pair
+        return topology.links or (canonical_pairs(topology), not topology.bandwidth)  # a single device has no pairs
 
 
 def shape_of(build: int, node: Node) -> Shape:
-    """The shape that a node of this build has."""
+    """The shape of a node with this build."""
     used = node.used
     free = 0
     for position, device in enumerate(node.devices):
@@ -105,6 +105,6 @@ def _same(one: object, other: object) -> bool:
 
 
 def _devices(node: Node) -> Hashable:
-    """Which devices there are, in which order, whether they work, and where they stand in the topology."""
-    places = node.positions()
-    return tuple((device.index, device.healthy, places.get(device.id)) for device in node.devices)
+    """Index, health and topology position of every device."""
+    positions = node.positions()
+    return tuple((device.index, device.healthy, positions.get(device.id)) for device in node.devices)

@@ -1,1 +1,1 @@
-"""Many pods planned as one: which nodes, which devices, in levels of which each filters what the one before left."""
+"""Group planner: assigns nodes and devices to all pods of a group at once, by a strict order of criteria."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from linkwise.engine.queue.offers import placed
+from linkwise.engine.queue.offers import node_with
 from linkwise.model.node import Use
 from linkwise.model.verdict import Offer
 from linkwise.topology.canonical import canonical
@@ -242,7 +242,7 @@ class PickedHost:
         if sizes not in self._known:
             node: Node | None = self._node
             for size in sizes:
-                node = placed(self._asks[size], node)
+                node = node_with(self._asks[size], node)
             self._known[sizes] = None if node is None else NOTHING_LOST
         return self._known[sizes]
 

@@ -1,4 +1,4 @@
-"""How many equal members a node could take by all but devices."""
+"""Node capacity: the number of equal members that fit a node by all constraints other than devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Filling", "NodeCapacity", "likeness", "most", "plain", "together"]
 
 
 class NodeCapacity:
-    """A node without its devices: what it has, what is taken, and who is there."""
+    """A node without its devices: view, allocatable, load and the pods on it."""
 
     __slots__ = ("capacity", "load", "neighbours", "view")
 
@@ -31,12 +31,12 @@ class NodeCapacity:
 
 
 def plain(demand: Demand) -> bool:
-    """Whether a member asks for amounts alone, and not to be beside or apart from anything."""
+    """Whether a member has requests only, without selectors, affinity or host ports."""
     return not (demand.selector or demand.affinity is not None or demand.ports or demand.apart or demand.together)
 
 
 def likeness(ground: NodeCapacity) -> Hashable:
-    """What plain members are judged by: nodes that agree in it take as many; None for one that is like no other."""
+    """Everything that decides on plain members: nodes with equal values fit equally many; None if a node has no equal."""
     view, load = ground.view, ground.load
     if load.apart:
         return None
@@ -45,7 +45,7 @@ def likeness(ground: NodeCapacity) -> Hashable:
 
 
 def most(demand: Demand, ground: NodeCapacity, limit: int) -> int:
-    """How many members with this demand fit, at most `limit`."""
+    """The number of members with this demand that fit, at most `limit`."""
     # rule 001.filters: every member passes all checks with the earlier ones added.
     if limit < 1 or unfit(demand, ground.view, ground.capacity, ground.load, ground.neighbours):
         return 0
@@ -63,13 +63,13 @@ def most(demand: Demand, ground: NodeCapacity, limit: int) -> int:
 
 
 def together(demands: Iterable[tuple[Demand, int]], ground: NodeCapacity) -> bool:
-    """Whether so many members of each demand fit side by side."""
+    """Whether the given number of members of each demand fit at once."""
     filling = Filling(ground)
     return all(filling.takes(demand) for demand, count in demands for _ in range(count))
 
 
 class Filling:
-    """A node that members come to, one after the other."""
+    """A node on which members are placed one after the other."""
 
     def __init__(self, ground: NodeCapacity) -> None:
         self._ground = ground
@@ -77,12 +77,12 @@ class Filling:
         self._joined: list[Neighbour] = []
 
     def join(self, demand: Demand) -> None:
-        """A member is there."""
+        """Place a member without a check."""
         self._load = self._load.plus(demand)
         self._joined.append((demand.namespace, demand.labels))
 
     def takes(self, demand: Demand) -> bool:
-        """Whether one more fits; if so, it is there."""
+        """Place a member if it fits; false if it does not."""
         ground = self._ground
         if unfit(demand, ground.view, ground.capacity, self._load, self._beside):
             return False

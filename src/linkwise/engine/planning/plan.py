@@ -1,4 +1,4 @@
-"""A group's plan: where each member goes, with which devices, and what the plan is worth level by level."""
+"""Plan of a group: node and devices of each member, and the plan's value at each level of the planner."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ __all__ = ["Member", "Placement", "Plan"]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A pod of a group that is not bound yet."""
+    """A pending pod of a group."""
 
     pod: str
     """its UID"""
     name: str
     wanted: Query | None
-    """None if it asks for no device"""
+    """None if it requests no devices"""
     demand: Demand
     rank: int | None = None
     created: float = 0.0
 
     @property
     def size(self) -> int:
-        """Devices that it needs: of a part of one, that one."""
+        """The number of devices it needs; 1 for a share of a device."""
         return (self.wanted.ask.devices or 1) if self.wanted else 0
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Its place among the members: by rank, then age, then name with numbers in their order."""
+        """Sort key among the members: by rank, then age, then name."""
         return (self.rank is None, self.rank or 0, self.created, self.name, self.pod)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one member goes."""
+    """Node and devices of one member."""
 
     node: str
     offer: Offer | None = None
@@ -51,16 +51,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All members that are placed together; who is missing did not fit."""
+    """The placements of all members that fit."""
 
     placements: Mapping[str, Placement]
     """by pod UID"""
     levels: tuple[Level, ...] = ()
     region: tuple[str, ...] = ()
     missing: tuple[str, ...] = field(default=())
-    """UIDs of members that did not fit, where the others may start without them"""
+    """UIDs of members that did not fit, if the others may start without them"""
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that it uses, each once."""
+        """The distinct nodes of the plan."""
         return tuple(dict.fromkeys(placement.node for placement in self.placements.values()))

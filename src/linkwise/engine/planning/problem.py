@@ -1,4 +1,7 @@
-"""A group to be planned: members of a few kinds, and the nodes that could host some of them."""
+"""Input of the group planner: members by kind, and the nodes that could host some of them.
+
+Bound: nodes that are equal as hosts are one `Case`, so that thousands of nodes are a few cases with counts.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ __all__ = ["Case", "Cost", "Counts", "GroupProblem", "MemberKind", "Option", "Ra
 Counts = tuple[int, ...]
 """members of each kind"""
 Place = tuple[tuple[str, ...], str]
-"""a node's domains and its name"""
+"""network domains and name of a node"""
 Cost = tuple[int, ...]
-"""good sets that others lose, the largest first, and devices left over: compared in order"""
+"""good sets that other pods lose, the largest first, and devices left over; compared in order"""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberKind:
-    """Members that differ in nothing but their name."""
+    """Members that are equal except for their name."""
 
     size: int
-    """devices of each"""
+    """devices per member"""
     count: int
 
 
@@ -36,19 +39,19 @@ class Spot(NamedTuple):
     name: str
     host: Host
     caps: Counts
-    """members of each kind that it could take by CPU, memory and all else, if they came alone"""
+    """members of each kind that fit by CPU, memory and all other constraints, if only that kind is placed there"""
     path: tuple[str, ...] = ()
-    """its domains in the network, the broadest first"""
+    """its network domains, the broadest first"""
     model: str = ""
     """of its devices"""
     fresh: bool = True
-    """whether no member is bound there yet: only such nodes count as more nodes"""
+    """whether no member is bound there yet; only such nodes increase the number of nodes"""
     like: Hashable = None
-    """nodes that agree in it take the same members side by side; None if that is not known"""
+    """nodes with an equal value fit the same combinations of members; None if that is unknown"""
 
 
 class Case(NamedTuple):
-    """Nodes that are alike as hosts."""
+    """Nodes that are equal as hosts."""
 
     host: Host
     caps: Counts
@@ -64,7 +67,7 @@ class Option(NamedTuple):
 
 
 class Rack:
-    """Nodes of one path in the network; what is alike among them is counted once."""
+    """Nodes of one network path, grouped by case."""
 
     __slots__ = ("_firsts", "cases", "path")
 
@@ -76,7 +79,7 @@ class Rack:
             self.put(spot)
 
     def put(self, spot: Spot) -> None:
-        """One node more; a region asks for the others when the rack is full."""
+        """Add a node; all nodes must be added before a region reads the rack."""
         case = Case(spot.host, spot.caps, spot.fresh)
         alike = self.cases.get(case)
         if alike is None:
@@ -85,22 +88,22 @@ class Rack:
             alike.append(spot)
 
     def spots(self) -> list[Spot]:
-        """All nodes by name."""
+        """All nodes, by name."""
         return sorted((spot for alike in self.cases.values() for spot in alike), key=_name)
 
     def counts(self) -> Iterable[tuple[Case, int]]:
-        """How many nodes of each kind there are."""
+        """The number of nodes of each case."""
         return ((case, len(alike)) for case, alike in self.cases.items())
 
     def firsts(self) -> dict[Case, Place]:
-        """The first node of each kind."""
+        """The first node of each case."""
         if not self._firsts:
             self._firsts = {case: (self.path, min(alike, key=_name).name) for case, alike in self.cases.items()}
         return self._firsts
 
 
 class Region:
-    """Nodes among which a plan is looked for: some racks, or other regions taken together."""
+    """The nodes that a plan may use: some racks, or the union of other regions."""
 
     def __init__(self, path: tuple[str, ...], racks: Sequence[Rack] = (), parts: Sequence[Region] = ()) -> None:
         self.path = path
@@ -113,21 +116,21 @@ class Region:
 
     @property
     def racks(self) -> Sequence[Rack]:
-        """Where its nodes are."""
+        """The racks of its nodes."""
         if self._parts and not self._racks:
             self._racks = [rack for part in self._parts for rack in part.racks]
         return self._racks
 
     @property
     def spots(self) -> tuple[Spot, ...]:
-        """All nodes, those of a rack by name."""
+        """All nodes, rack by rack and by name."""
         if not self._spots:
             self._spots = tuple(spot for rack in self.racks for spot in rack.spots())
         return self._spots
 
     @property
     def cases(self) -> Counter[Case]:
-        """How many nodes of each kind there are."""
+        """The number of nodes of each case."""
         if not self._cases:
             for part in self._parts or self._racks:
                 for case, count in part.counts():
@@ -135,11 +138,11 @@ class Region:
         return self._cases
 
     def counts(self) -> Iterable[tuple[Case, int]]:
-        """The same in pairs."""
+        """The items of `cases`."""
         return self.cases.items()
 
     def firsts(self) -> dict[Case, Place]:
-        """The first node of each kind, by domain and name."""
+        """The first node of each case, by domain and name."""
         if not self._firsts:
             for part in self._parts or self._racks:
                 for case, place in part.firsts().items():
@@ -149,16 +152,16 @@ class Region:
         return self._firsts
 
     def names(self, case: Case) -> Iterator[str]:
-        """The nodes of one kind, by domain and name."""
-        found: dict[tuple[str, ...], list[str]] = {}
+        """The nodes of one case, by domain and name."""
+        by_path: dict[tuple[str, ...], list[str]] = {}
         for rack in self.racks:
             if case in rack.cases:
-                found.setdefault(rack.path, []).extend(spot.name for spot in rack.cases[case])
-        for path in sorted(found):
-            yield from sorted(found[path])
+                by_path.setdefault(rack.path, []).extend(spot.name for spot in rack.cases[case])
+        for path in sorted(by_path):
+            yield from sorted(by_path[path])
 
     def largest(self, count: int) -> list[Spot]:
-        """The fresh nodes with the most free devices, after those that are not fresh."""
+        """All nodes with bound members, then the `count` fresh nodes with the most free devices."""
         if not self._largest:
             fresh = [spot for spot in self.spots if spot.fresh]
             fresh.sort(key=lambda spot: (-spot.host.room, spot.path, spot.name))
@@ -167,7 +170,7 @@ class Region:
         return [*bound, *fresh[:count]]
 
     def devices(self) -> int:
-        """Devices that are free."""
+        """The number of free devices."""
         return sum(case.host.room * count for case, count in self.cases.items())
 
     def __len__(self) -> int:
@@ -185,48 +188,48 @@ def _always(name: str, counts: Counts) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GroupProblem:
-    """What has to be placed, and where it could be."""
+    """The members to place, the candidate nodes and the constraints."""
 
     kinds: tuple[MemberKind, ...]
     """the largest first"""
     spots: tuple[Spot, ...]
     levels: tuple[str, ...] = ()
-    """names of the network's levels, the broadest first: as many as a spot's path is long"""
+    """names of the network levels, the broadest first, one per element of a spot's path"""
     required: int = 0
-    """so many of the levels must hold the whole group in one domain"""
+    """the number of levels, from the broadest, at which the group must be in one domain"""
     mixed: bool = False
     """whether devices of different models may serve one group"""
     seed_order: bool = False
-    """whether fewer left-over devices go before bandwidth, as the seed says"""
+    """whether fewer left-over devices go before bandwidth, as in the original design"""
     floor: float = 0.0  # GB/s
-    """how fast the devices of every member must reach each other at least"""
+    """the least bandwidth between the devices of a member"""
     together: Callable[[str, Counts], bool] = field(default=_always)
-    """whether a node could take members of several kinds side by side, by CPU, memory and all else"""
+    """whether a node fits members of several kinds at once by CPU, memory and all other constraints"""
     options: dict[Hashable, list[Option]] = field(default_factory=dict, repr=False, compare=False)
-    """what nodes could take, as far as it was worked out"""
+    """cache of the combinations of members that nodes fit"""
     _sizes: dict[Counts, Sizes] = field(default_factory=dict, repr=False, compare=False)
     _devices: dict[Counts, int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def wanted(self) -> Counts:
-        """Members of each kind."""
+        """The number of members of each kind."""
         return tuple(kind.count for kind in self.kinds)
 
     def cost(self, loss: Loss, left: int) -> Cost:
-        """What a choice costs, in the order in which that counts."""
-        # rule 001.left-over: among equals the nodes that keep fewer free devices; the seed has them before bandwidth.
+        """The cost of a choice, in the order of comparison."""
+        # rule 001.left-over: among equals the nodes with fewer devices left over; in seed order before bandwidth.
         return (left, *loss) if self.seed_order else (*loss, left)
 
     def devices(self, counts: Counts) -> int:
-        """How many devices so many members of each kind need."""
+        """The number of devices that these members need."""
         known = self._devices.get(counts)
         if known is None:
             known = self._devices[counts] = sum(self.sizes(counts))
         return known
 
     def sizes(self, counts: Counts) -> Sizes:
-        """The devices of so many members of each kind, the largest first."""
-        known = self._sizes.get(counts)  # asked for again and again, of few different counts
+        """The devices of each of these members, the largest first."""
+        known = self._sizes.get(counts)  # cached: called very often with few different counts
         if known is None:
             pairs = zip(self.kinds, counts, strict=True)
             known = self._sizes[counts] = tuple(kind.size for kind, count in pairs for _ in range(count))

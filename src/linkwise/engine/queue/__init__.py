@@ -1,1 +1,1 @@
-"""Pods between two attempts: open offers, contention for nodes, unschedulable pods."""
+"""Scheduling queue: open offers, contention between them, and unschedulable pods with their wake-ups."""

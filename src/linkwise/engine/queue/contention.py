@@ -1,14 +1,13 @@
-"""Whether pods that were offered a node need it so much that the next one must be refused there.
+"""Contention: whether open offers already claim the rest of a node, so that another pod must be refused there.
 
-Whole devices are only counted: which of them lie together is for the bind to find out, and a node more that is offered
-does no harm.
+Whole devices are only counted. Their layout is checked at bind time, and offering a node too many does no harm.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.queue.offers import placed
+from linkwise.engine.queue.offers import node_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,51 +18,51 @@ if TYPE_CHECKING:
 
     NodeNamed = Callable[[str], Node | None]
     Idle = Callable[[str], int]
-    """how many whole devices of a node can be handed out"""
+    """the number of whole devices of a node that can be allocated"""
     Left = int | Node
-    """of a node: how many whole devices, or what there is of each of them"""
+    """the rest of a node: a number of whole devices, or its devices with their usage"""
 
 __all__ = ["Contention", "is_contended"]
 
 STEPS: Final = 1024
-"""of placing pods in thought for one filter; past them nobody is refused for others' sake"""
-PART: Final = 16
-"""steps that placing a part of a device takes: its device has to be picked"""
+"""trial placements per filter call; beyond them no pod is refused because of others"""
+SHARE_STEPS: Final = 16
+"""cost of a trial placement of a share, for which the policy has to pick a device"""
 DEEPEST: Final = 128
-"""pods of one node that are placed in thought; among more of them the first speak for all"""
+"""open offers of a node that are tried; further ones are ignored"""
 
 
-def is_contended(node: Node, wanted: Query, others: Sequence[OpenOffer], node_named: NodeNamed) -> bool:
-    """Whether pending pods need this one node so much that an ask must be refused there."""
-    return Contention(wanted, node_named).needs(node.name, others)
+def is_contended(node: Node, query: Query, others: Sequence[OpenOffer], node_named: NodeNamed) -> bool:
+    """Whether open offers claim so much of this one node that a query must be refused there."""
+    return Contention(query, node_named).needs(node.name, others)
 
 
 class Contention:
-    """Answers for one ask, about one node after the other; whoever has counted idle devices already brings them."""
+    """Contention check of one query, node by node; `idle` is passed by callers that have the counts already."""
 
-    def __init__(self, wanted: Query, node_named: NodeNamed, idle: Idle | None = None) -> None:
-        self._wanted = wanted
+    def __init__(self, query: Query, node_named: NodeNamed, idle: Idle | None = None) -> None:
+        self._query = query
         self._node_named = node_named
         self._idle = idle or (lambda name: _idle(node_named(name)))
         self._steps = STEPS
 
     def needs(self, name: str, others: Sequence[OpenOffer]) -> bool:
-        """Whether not all of the others find a place beside the ask: on this node, or on others that they were offered."""
+        """Whether the query on this node would leave one of the others without any of the nodes it was offered."""
         if self._steps <= 0:
             return False
-        beside = _Beside(self._node_named, self._idle, self._steps)
-        after = beside.after(self._wanted, name)
+        trial = _TrialPlacement(self._node_named, self._idle, self._steps)
+        after = trial.after(self._query, name)
         if after is None:
             return True
         left = after if isinstance(after, int) else _idle(after)
-        found = left >= sum(max(1, pod.wanted.ask.devices) for pod in others)  # told quickly
-        found = found or beside.place(others[:DEEPEST], {name: after})
-        self._steps = beside.steps
-        return not found
+        all_fit = left >= sum(max(1, pod.query.ask.devices) for pod in others)  # the cheap check first
+        all_fit = all_fit or trial.place(others[:DEEPEST], {name: after})
+        self._steps = trial.steps
+        return not all_fit
 
 
-class _Beside:
-    """Places pods on the nodes that they were offered, in thought."""
+class _TrialPlacement:
+    """Places pods on the nodes they were offered by backtracking, without any effect."""
 
     def __init__(self, node_named: NodeNamed, idle: Idle, steps: int) -> None:
         self._node_named = node_named
@@ -72,18 +71,18 @@ class _Beside:
         self.steps = steps
 
     def place(self, pods: Sequence[OpenOffer], now: dict[str, Left]) -> bool:
-        """Whether all find a place where so much is left; true as well where that takes too long to find out."""
+        """Whether all pods fit, given the rest of some nodes; also true if the steps are exhausted."""
         self._now = now
         return self._place(pods, 0)
 
-    def after(self, wanted: Query, name: str) -> Left | None:
-        """What is left of a node when the ask is served; None if there is too little."""
-        devices, now = wanted.ask.devices, self._now.get(name)
-        self.steps -= 1 if devices else PART
+    def after(self, query: Query, name: str) -> Left | None:
+        """The rest of a node once the query is served; None if it does not fit."""
+        devices, now = query.ask.devices, self._now.get(name)
+        self.steps -= 1 if devices else SHARE_STEPS
         if devices:
-            there = now if isinstance(now, int) else self._idle(name) if now is None else _idle(now)
-            return there - devices if there >= devices else None
-        return placed(wanted, self._node_named(name) if now is None or isinstance(now, int) else now)
+            idle = now if isinstance(now, int) else self._idle(name) if now is None else _idle(now)
+            return idle - devices if idle >= devices else None
+        return node_with(query, self._node_named(name) if now is None or isinstance(now, int) else now)
 
     def _place(self, pods: Sequence[OpenOffer], start: int) -> bool:
         if start == len(pods):
@@ -92,7 +91,7 @@ class _Beside:
         for name in first.nodes:
             if self.steps <= 0:
                 return True
-            before, after = self._now.get(name), self.after(first.wanted, name)
+            before, after = self._now.get(name), self.after(first.query, name)
             if after is None:
                 continue
             self._now[name] = after

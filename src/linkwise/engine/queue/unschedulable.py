@@ -1,4 +1,7 @@
-"""Pods that no node could serve, and which of them to wake when room appears: the oldest that fit, and no more."""
+"""Unschedulable pods, and the choice of those to wake when capacity is freed: the first in line that fit, and no more.
+
+Bound: pods with equal queries form one line, and only the head of each line is tried on a node.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.queue.offers import placed
+from linkwise.engine.queue.offers import node_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,71 +19,69 @@ if TYPE_CHECKING:
     from linkwise.model.node import Node
 
     Serves = Callable[[Query, str], bool]
-    """whether what a node has can be asked for in these words"""
+    """whether a node provides the resource of a query"""
     MayGo = Callable[[str, str], bool]
-    """whether nothing beside devices keeps a pod off a node"""
+    """whether a pod fits a node for all reasons other than devices"""
     Kind = tuple[object, ...]
     Turn = tuple[int, float, str]
+    """sort key of the queue"""
 
-__all__ = ["UnschedulablePod", "UnschedulablePods", "more_room"]
+__all__ = ["UnschedulablePod", "UnschedulablePods", "gained_capacity"]
 
-TRIED: Final = 64
-"""pods of one kind that other things keep off a node, after which nobody of that kind is tried there"""
+MAX_TRIES: Final = 64
+"""pods of one line that may fail on a node for reasons other than devices before the line is skipped there"""
 
 
 @dataclass(frozen=True, slots=True)
 class UnschedulablePod:
-    """A pod that was told that nothing fits."""
+    """A pod that no node fits."""
 
     pod: str
     namespace: str
     name: str
     created: float
     priority: int
-    wanted: Query
+    query: Query
 
     @property
     def turn(self) -> Turn:
-        """Its place in the line: by priority, then age."""
+        """Queue order: by priority, then by age."""
         return (-self.priority, self.created, self.pod)
 
 
 class UnschedulablePods:
-    """Refused pods; who asks again and is answered is no longer one of them.
-
-    Pods of one kind want the same, so that of each kind only the first in line has to be tried on a node.
-    """
+    """The unschedulable pods, in one line per table key; a pod leaves when it is offered a node."""
 
     def __init__(self) -> None:
         self._refused: dict[str, UnschedulablePod] = {}
         self._woken: dict[str, str] = {}
-        """pods that were woken and did not ask again yet, each with the node that had room for it"""
+        """woken pods that were not retried yet, each with the node it was woken for"""
         self._passed: dict[str, set[str]] = {}
-        """pods that were woken for room on a node and refused all the same: that room is for others"""
+        """pods woken for a node and refused again; not woken for it a second time"""
         self.freed: dict[str, None] = {}
-        """nodes with room that somebody was woken for and did not take"""
+        """nodes that a pod was woken for and did not take"""
         self._lines: dict[Kind, list[Turn]] = {}
 
     def __len__(self) -> int:
         return len(self._refused)
 
     def put(self, refused: UnschedulablePod) -> None:
-        """The pod was told that nothing fits."""
+        """Add a pod that no node fits."""
         node = self._woken.get(refused.pod)
         if node is not None:
             self._passed.setdefault(node, set()).add(refused.pod)
         self.remove(refused.pod)
         self._refused[refused.pod] = refused
-        insort(self._lines.setdefault(refused.wanted.table_key(), []), refused.turn)
+        insort(self._lines.setdefault(refused.query.table_key(), []), refused.turn)
 
     def remove(self, pod: str, taken: Collection[str] = ()) -> None:
-        """The pod was answered, bound, or is gone; room that it was woken for and does not take is for others."""
+        """Remove a pod that was offered nodes, bound or deleted; a node it was woken for and not offered is freed."""
         node = self._woken.pop(pod, None)
         if node is not None and node not in taken:
             self.freed[node] = None
         refused = self._refused.pop(pod, None)
         if refused:
-            kind = refused.wanted.table_key()
+            kind = refused.query.table_key()
             line = self._lines[kind]
             del line[bisect_left(line, refused.turn)]
             if not line:
@@ -89,20 +90,20 @@ class UnschedulablePods:
             self._passed.clear()
 
     def lose_node(self, node: str) -> None:
-        """The node is gone: who was woken for it, or passed by it, may be woken for any other."""
+        """Remove a node: pods woken for it may be woken for another."""
         self._passed.pop(node, None)
-        self._woken = {pod: there for pod, there in self._woken.items() if there != node}
+        self._woken = {pod: name for pod, name in self._woken.items() if name != node}
 
     def pods(self) -> list[UnschedulablePod]:
-        """All of them, in the order in which they may be woken."""
+        """All unschedulable pods, in queue order."""
         return sorted(self._refused.values(), key=lambda refused: refused.turn)
 
     def pods_to_wake(
         self, fresh: Iterable[Node], again: Iterable[Node], serves: Serves, may_go: MayGo
     ) -> list[tuple[UnschedulablePod, str]]:
-        """Whom room on these nodes would serve, with the node; each node is filled up in thought, nobody woken twice.
+        """The pods to wake for freed capacity, each with its node; a trial placement fills each node, no pod twice.
 
-        On `fresh` nodes there is more room than before; on those offered `again` somebody did not take it.
+        `fresh` nodes gained capacity; `again` nodes have capacity that a woken pod did not take.
         """
         before = dict(self._woken)
         for node in fresh if self._refused else ():
@@ -113,41 +114,42 @@ class UnschedulablePods:
         return [(self._refused[pod], node) for pod, node in self._woken.items() if pod not in before]
 
     def take_freed(self) -> list[str]:
-        """What was freed since this was last asked."""
+        """The nodes freed since the last call."""
         freed, self.freed = self.freed, {}
         return list(freed)
 
     def remembered(self) -> tuple[dict[str, str], dict[str, tuple[str, ...]], tuple[str, ...]]:
-        """Who was woken for which node, who passed by it, and which nodes are to be offered again; for a snapshot."""
+        """Woken pods, pods that passed on a node, and freed nodes, for a snapshot."""
         passed = {node: tuple(sorted(pods)) for node, pods in sorted(self._passed.items())}
         return dict(self._woken), passed, tuple(self.freed)
 
     def restore(self, woken: Mapping[str, str], passed: Mapping[str, Iterable[str]], freed: Iterable[str]) -> None:
-        """Become what a snapshot holds; the pods are put first."""
+        """Replace the wake-up state with that of a snapshot, after its pods were put."""
         self._woken, self.freed = dict(woken), dict.fromkeys(freed)
         self._passed = {node: set(pods) for node, pods in passed.items()}
 
     def _fill(self, node: Node, serves: Serves, may_go: MayGo) -> None:
-        """Wake the first in line of all kinds that fit, until none does."""
+        """Wake the first pods of all lines, in queue order, until none fits the node."""
         passed = self._passed.get(node.name, ())
         owners = {name for use in node.used.values() for name in use.namespaces}
-        vain: set[Kind] = set()  # kinds are as many as namespaces that want parts, and to a node most are strangers
-        heads = [(line[0], kind, 0, TRIED) for kind, line in self._lines.items()]
+        # Keys that do not fit. Namespaces without a device on the node are equal to it, so that one try serves all.
+        unfit: set[Kind] = set()
+        heads = [(line[0], kind, 0, MAX_TRIES) for kind, line in self._lines.items()]
         heapify(heads)
         while heads:
             (_, _, pod), kind, place, tries = heads[0]
             refused, line = self._refused[pod], self._lines[kind]
             if pod not in self._woken and pod not in passed:
-                wanted = refused.wanted
-                alike = wanted.table_key(stranger=wanted.ask.namespace not in owners)
-                after = placed(wanted, node) if alike not in vain and serves(wanted, node.name) else None
+                query = refused.query
+                key = query.table_key(any_namespace=query.ask.namespace not in owners)
+                after = node_with(query, node) if key not in unfit and serves(query, node.name) else None
                 if after is None or not tries:
-                    vain |= {alike} if after is None else set()
+                    unfit |= {key} if after is None else set()
                     heappop(heads)
                     continue
-                if may_go(pod, node.name):  # else it must not keep the room from those behind it
+                if may_go(pod, node.name):  # otherwise the capacity stays for the pods behind it
                     node = after
-                    owners.add(wanted.ask.namespace)
+                    owners.add(query.ask.namespace)
                     self._woken[pod] = node.name
                 else:
                     tries -= 1
@@ -158,14 +160,14 @@ class UnschedulablePods:
 
 
 def _only_more_is_used(before: Node, after: Node) -> bool:
-    """Whether devices are used as they were, and perhaps some others as well: told quickly, as it is after every bind."""
+    """Whether `after` differs by additional usage only, as after every bind: the cheap check."""
     if before.devices is not after.devices or after.unattributed_share < before.unattributed_share:
         return False
     return all(after.used.get(device) == use for device, use in before.used.items())
 
 
-def more_room(before: Node | None, after: Node) -> bool:
-    """Whether something can be had of a node that could not be had before."""
+def gained_capacity(before: Node | None, after: Node) -> bool:
+    """Whether a node can serve something now that it could not serve before."""
     if before is None:
         return bool(after.devices)
     if after.unattributed < before.unattributed or after.mode != before.mode:
@@ -176,5 +178,5 @@ def more_room(before: Node | None, after: Node) -> bool:
     if any(rooms.get(device, -1) < room for device, room in after.room().items()):
         return True
     if any(not before.use(device).namespaces <= after.use(device).namespaces for device in healthy):
-        return True  # those who are left may be others' neighbours
+        return True  # a namespace left the device: others may share it now
     return not {device.id for device in after.free()} <= {device.id for device in before.free()}

@@ -1,1 +1,1 @@
-"""Every refusal as data, and its sentences in one table."""
+"""Refusal texts: one table with a short form for kube-scheduler's counters and a long form for people."""

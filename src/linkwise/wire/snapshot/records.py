@@ -137,7 +137,7 @@ class EntryRecord(Strict, frozen=True):
             entry.state,
             entry.namespace,
             entry.created,
-            AskRecord.of(entry.untold) if entry.untold else None,
+            AskRecord.of(entry.unrecorded_ask) if entry.unrecorded_ask else None,
             entry.serial,
             entry.open,
             entry.outcome,
