@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from linkwise.engine.index.shapes import Shape
-from linkwise.engine.planning.hosts import MOST, Hosts
+from linkwise.engine.planning.hosts import MAX_CACHED_SETS, Hosts
 from linkwise.testing.nodes import node
 from linkwise.vendors.machines import profile
 
@@ -24,7 +24,7 @@ def test_nodes_of_one_shape_are_one_host() -> None:
 
 
 def test_a_host_counts_for_as_much_as_it_may_keep() -> None:
-    most = MOST >> 16
+    most = MAX_CACHED_SETS >> 16
     assert remembered("large", most) == most
     assert remembered("large", most + 2) == 1
     assert remembered("small", most + 2) == most + 2

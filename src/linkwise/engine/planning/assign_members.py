@@ -1,8 +1,8 @@
-"""From how many members a node takes to which ones, and with which devices.
+"""Assignment of members: an outline's counts per node become named members with devices.
 
-In which ways members are placed, and which of them are alike.
+Also decides which members a node can host in one way, by links, by shares or by a policy's own rules, and which members
+are equal.
 """
-# Joined from assigning, ways: one docstring for all.
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Way", "alike", "assigned", "way_of", "with_others"]
 
-AT_ONCE: Final = 8
-"""nodes whose devices are shared out between two steps"""
+NODES_PER_STEP: Final = 8
+"""nodes whose devices are assigned between two yields"""
 
 
 def assigned(
     sites: Mapping[str, Site], kinds: Sequence[Sequence[Member]], counts: Mapping[str, Counts], floor: float = 0.0
 ) -> Generator[None, None, dict[str, Placement] | str]:
-    """Members by rank on nodes by domain and name, so that neighbours are close; or a node that can't seat its own."""
-    waiting = [list(members) for members in kinds]
+    """Members by rank on nodes by domain and name, so that consecutive ranks are close; or a node that can't seat its own."""
+    remaining = [list(members) for members in kinds]
     placements: dict[str, Placement] = {}
     for number, name in enumerate(homes_of(sites, counts)):
-        if number % AT_ONCE == 0:
+        if number % NODES_PER_STEP == 0:
             yield
         own: list[Member] = []
-        for line, count in zip(waiting, counts[name], strict=True):
+        for line, count in zip(remaining, counts[name], strict=True):
             own += line[:count]
             del line[:count]
         own.sort(key=lambda member: member.order)
@@ -59,7 +59,7 @@ def with_others(
     members: Sequence[Member],
     others: Sequence[Member],
 ) -> dict[str, Placement]:
-    """The same with members that ask for no device: on the group's own nodes as far as these have room for them."""
+    """The placements with members that request no devices, on the group's own nodes where they fit."""
     if not others:
         return placements
     bound = {name for name, site in sites.items() if site.held}
@@ -69,46 +69,46 @@ def with_others(
     for member in members:
         if member.pod in placements:
             filling[placements[member.pod].node].join(member.demand)
-    found = dict(placements)
+    complete = dict(placements)
     for member in others:
         home = next((name for name in homes if filling[name].takes(member.demand)), None)
         if home is not None:
-            found[member.pod] = Placement(home)
-    return found
+            complete[member.pod] = Placement(home)
+    return complete
 
 
 class Way(NamedTuple):
-    """How members are placed, and which of them are: one host can't serve two ways."""
+    """How a node hosts members, and which of them: one host can't serve two ways."""
 
     asked: list[Query]
     in_parts: bool
-    """whether all of them get parts of devices; beside others a part is of a device that is wholly free"""
+    """whether all of them get shares; beside whole-device members a share gets a free device of its own"""
     by_links: bool
 
 
 def way_of(asked: list[Query], *, certain: bool = True) -> Way | None:
-    """The way of the first that asks for whole devices, else of the first, with all that share it.
+    """The way of the first query for whole devices, otherwise of the first query, with all queries it can serve.
 
     Args:
-        asked: what the node could serve alone.
-        certain: whether it is known which of its devices are taken.
+        asked: the queries that the node could serve on their own.
+        certain: whether it is known which of its devices are in use.
     """
     if not asked:
         return None
-    first = next((wanted for wanted in asked if not in_parts(wanted)), asked[0])
-    sharing = [wanted for wanted in asked if _share_a_node(first, wanted, certain=certain)]
+    first = next((query for query in asked if not in_parts(query)), asked[0])
+    sharing = [query for query in asked if _share_a_node(first, query, certain=certain)]
     return Way(sharing, in_parts(first), by_links(first))
 
 
-def _share_a_node(first: Query, wanted: Query, *, certain: bool) -> bool:
-    """Whether both are placed in one way, or parts beside whole devices that are handed out in the same mode."""
-    same = (wanted.policy.name, in_parts(wanted)) == (first.policy.name, in_parts(first))
-    # Whole devices can be counted where nobody knows which are taken; a part must be of one that surely is not.
-    return same or (certain and by_links(first) and in_parts(wanted) and wanted.ask.mode == first.ask.mode)
+def _share_a_node(first: Query, query: Query, *, certain: bool) -> bool:
+    """Whether both are placed in one way, or are shares beside whole devices in one sharing mode."""
+    same = (query.policy.name, in_parts(query)) == (first.policy.name, in_parts(first))
+    # Whole devices can be counted if it is unknown which are in use; a share needs a device known to be free.
+    return same or (certain and by_links(first) and in_parts(query) and query.ask.mode == first.ask.mode)
 
 
 def alike(member: Member) -> Hashable:
-    """Members that agree in this differ in nothing but their name."""
+    """Key of equal members, which differ only in their name."""
     demand = member.demand
     pods = (demand.apart, demand.together) if demand.apart or demand.together else ()
     labels = tuple(sorted(demand.labels.items())) if pods else ()

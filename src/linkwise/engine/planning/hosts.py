@@ -1,10 +1,8 @@
-"""What nodes of one shape can host of a group: which members side by side, how fast, and at what loss to others.
+"""Hosts: the members that nodes of one shape can take, at which bandwidth, and at what loss to other pods.
 
-Worked out on class values, so that thousands of noisy nodes have few shapes; everything is remembered by shape.
-
-Nodes as hosts of members, one host a shape: by links where these count, else by what the policy itself picks.
+One host per shape: by links if the policy is by bandwidth, otherwise by what the policy picks. Bound: hosts use class
+values instead of samples, so thousands of nodes have few shapes, and all results are cached by shape.
 """
-# Joined from hosting, hosts: one docstring for all.
 
 from __future__ import annotations
 
@@ -49,55 +47,55 @@ __all__ = [
 Sizes = tuple[int, ...]
 """devices of each member, the largest first"""
 Loss = tuple[int, ...]
-"""good sets of 16, 8, 4 and 2 devices that others lose"""
+"""good sets of 16, 8, 4 and 2 devices that other pods lose"""
 
 NOTHING_LOST: Final[Loss] = (0,) * len(SIZES)
 
 
 class Floors(NamedTuple):
-    """How fast devices must reach each other, in GB/s: all of the group on a node, and those of one member."""
+    """Least bandwidth in GB/s: between all devices of the group on a node, and between the devices of one member."""
 
     node: float = 0.0
     member: float = 0.0
 
 
 class Host(Protocol):
-    """Nodes of one shape."""
+    """Nodes of one shape as hosts of members."""
 
     room: int
-    """devices that are free"""
+    """the number of free devices"""
 
     def speeds(self) -> set[float]:
-        """Every value that a bottleneck can have here."""
+        """All values that a bottleneck can have here."""
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """What others lose at least if these members are placed here; None if they can't be."""
+        """The least loss to other pods if these members are placed here; None if they don't fit."""
 
     def slots(self, size: int, floors: Floors) -> int:
-        """How many members of one size can be placed side by side."""
+        """The number of members of one size that fit at once."""
 
     def at_most(self, size: int, floors: Floors) -> int:
-        """No more members of this size fit, nor larger ones counted as several of it."""
+        """Upper bound of members of this size, with larger ones counted as several of it."""
 
 
 class CountedHost:
-    """Nodes of which only the number of free devices counts."""
+    """Nodes without link data: only the number of free devices matters."""
 
     def __init__(self, room: int) -> None:
         self.room = room
 
     def speeds(self) -> set[float]:
-        """Pairs are not known; a single device has none."""
+        """0 for unknown pairs, infinity for a single device, which has no pair."""
         return {0.0, inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """Nothing, if there are enough devices and no speed is asked of pairs that are not known."""
+        """None lost, if there are enough devices and no bandwidth is required of unknown pairs."""
         pairs = sum(sizes) > 1 and floors.node > 0
         inside = max(sizes, default=0) > 1 and floors.member > 0
         return None if sum(sizes) > self.room or pairs or inside else NOTHING_LOST
 
     def slots(self, size: int, floors: Floors) -> int:
-        """As many as there are devices for."""
+        """By the number of free devices."""
         count = self.room // size
         while count and self.loss((size,) * count, floors) is None:
             count -= 1
@@ -107,12 +105,12 @@ class CountedHost:
 
 
 class LinkedHost:
-    """Nodes whose links are known.
+    """Nodes with link data.
 
     Args:
-        values: class values of every pair of devices; at most as many devices as tables are made for.
+        values: class values of every pair of devices; at most LARGEST_EXACT devices.
         free: the free devices, as a mask.
-        held: devices of members that are bound there already.
+        held: the devices of members that are bound there already, as a mask.
     """
 
     def __init__(self, values: Matrix, free: int, held: int = 0) -> None:
@@ -126,19 +124,19 @@ class LinkedHost:
         self._lost: dict[int, Loss] = {}
 
     def speeds(self) -> set[float]:
-        """The values of all pairs, and that of a set without any."""
+        """The values of all pairs, and infinity for a single device."""
         members = positions(self._free | self._held)
         return {self._fabric.values[i][j] for i in members for j in members if i != j} | {inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """The least of all sets that are fast enough."""
+        """The least loss of all sets that are fast enough."""
         key = (sizes, floors)
         if key not in self._losses:
             self._losses[key] = min(map(self._loss_of, self._unions(sizes, floors)), default=None)
         return self._losses[key]
 
     def slots(self, size: int, floors: Floors) -> int:
-        """By the largest set that is fast enough and can be divided."""
+        """By the largest set that is fast enough and can be divided among the members."""
         if not any(floors):
             return self.room // size
         key = (size, floors)
@@ -149,10 +147,10 @@ class LinkedHost:
             self._slots[key] = count
         return self._slots[key]
 
-    at_most = slots  # a part of a set is never slower than the set
+    at_most = slots  # exact as a bound: a subset is never slower than its set
 
     def _unions(self, sizes: Sizes, floors: Floors) -> Iterator[int]:
-        """The sets of devices that these members could have together."""
+        """The sets of devices that these members could share."""
         for chosen, speed in self._sets_of(sum(sizes)):
             if speed < floors.node:
                 return
@@ -160,15 +158,15 @@ class LinkedHost:
                 yield chosen
 
     def _sets_of(self, count: int) -> list[tuple[int, float]]:
-        """The free sets of so many devices with their bottleneck beside what is held, the fastest first."""
+        """The free sets of `count` devices with their bottleneck including held devices, the fastest first."""
         if count not in self._sets:
             table, held = self._fabric.bottlenecks(), self._held
-            found = [(chosen, table[chosen | held]) for chosen in sets_with(self._free, 0, count)]
-            self._sets[count] = sorted(found, key=lambda entry: -entry[1])
+            sets = [(chosen, table[chosen | held]) for chosen in sets_with(self._free, 0, count)]
+            self._sets[count] = sorted(sets, key=lambda entry: -entry[1])
         return self._sets[count]
 
     def _divides(self, chosen: int, sizes: Sizes, speed: float) -> bool:
-        """Whether a set falls into sets of these sizes, each fast enough."""
+        """Whether a set can be divided into sets of these sizes, each fast enough."""
         if not sizes:
             return True
         table, low = self._fabric.bottlenecks(), chosen & -chosen
@@ -187,44 +185,44 @@ class LinkedHost:
         return self._lost[chosen]
 
 
-MOST: Final = 4_000_000
-"""sets of free devices that all hosts remembered may have; when there are more, all are worked out again"""
-LEAST: Final = 64
-"""sets that a host counts for, however few it has"""
+MAX_CACHED_SETS: Final = 4_000_000
+"""sets of free devices of all cached hosts together; beyond it the cache is cleared"""
+LEAST_SETS: Final = 64
+"""sets that every host is counted with at least"""
 
 
-def by_links(wanted: Query) -> bool:
-    """Whether members are placed by the speed of their links."""
-    return wanted.policy.name == "bandwidth"
+def by_links(query: Query) -> bool:
+    """Whether members are placed by the bandwidth of their links."""
+    return query.policy.name == "bandwidth"
 
 
-def in_parts(wanted: Query) -> bool:
-    """Whether members get parts of devices: each on a device of its own, so that the links between them count."""
-    return not wanted.ask.devices
+def in_parts(query: Query) -> bool:
+    """Whether members get shares of devices, each on a device of its own, so that links between them matter."""
+    return not query.ask.devices
 
 
 def only_with(node: Node, devices: Collection[str]) -> Node:
-    """The node as if these were all that it has to give."""
+    """The node with all other devices marked as used."""
     used = {name: use for name, use in node.used.items() if name in devices}
     others = {device.id: Use(whole=True) for device in node.devices if device.id not in devices}
     return replace(node, used={**used, **others})
 
 
 def open_devices(node: Node, asked: Iterable[Query], held: Collection[str]) -> list[str]:
-    """Devices that could take a part for any of these members, and have none of the group's."""
-    kinds = {wanted.table_key(): wanted for wanted in asked}
+    """The devices that fit a share of each of these members and are not held by the group."""
+    kinds = {query.table_key(): query for query in asked}
     return [
         device.id
         for device in node.healthy()
         if device.id not in held
         and all(
-            isinstance(wanted.policy.pick(wanted.ask, only_with(node, {device.id})), Offer) for wanted in kinds.values()
+            isinstance(query.policy.pick(query.ask, only_with(node, {device.id})), Offer) for query in kinds.values()
         )
     ]
 
 
 class PickedHost:
-    """Nodes of a policy with rules of its own: members are picked one after the other, the largest first."""
+    """Nodes of a policy with its own layout rules: it picks for one member after the other, the largest first."""
 
     def __init__(self, node: Node, asks: Mapping[int, Query]) -> None:
         self.room = len(node.free()) - node.unattributed
@@ -233,11 +231,11 @@ class PickedHost:
         self._known: dict[Sizes, Loss | None] = {}
 
     def speeds(self) -> set[float]:
-        """Speed does not count."""
+        """Bandwidth does not matter."""
         return {inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """Nothing, if the policy finds devices for all."""
+        """None lost, if the policy picks devices for all."""
         del floors
         if sizes not in self._known:
             node: Node | None = self._node
@@ -247,38 +245,38 @@ class PickedHost:
         return self._known[sizes]
 
     def slots(self, size: int, floors: Floors) -> int:
-        """As many as find devices side by side."""
+        """The most members that the policy picks devices for."""
         count = max(0, self.room) // size
         while count and self.loss((size,) * count, floors) is None:
             count -= 1
         return count
 
     def at_most(self, size: int, floors: Floors) -> int:
-        """By devices alone: what a policy does with fewer members tells nothing of more."""
+        """By the number of devices: a policy may refuse fewer members and accept more."""
         del floors
         return max(0, self.room) // size
 
 
 class UncertainHost(PickedHost):
-    """Nodes of which only the number of free devices counts, where members must be fast: the policy tells which are."""
+    """Nodes without link data of all devices while a bandwidth floor is set: the policy checks the floor."""
 
     def __init__(self, node: Node, asks: Mapping[int, Query], floor: float) -> None:
         super().__init__(node, asks)
         self._floor = floor
 
     def speeds(self) -> set[float]:
-        """Pairs are not known; a single device has none."""
+        """0 for unknown pairs, infinity for a single device, which has no pair."""
         return {0.0, inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """Nothing, if the policy finds devices for all and no more speed than the floor is asked of pairs."""
+        """None lost, if the policy picks devices for all and no more than the floor is required of pairs."""
         pairs = sum(sizes) > 1 and floors.node > 0
         inside = max(sizes, default=0) > 1 and floors.member > self._floor
         return None if pairs or inside else super().loss(sizes, floors)
 
 
 class Hosts:
-    """Hosts by shape, remembered from plan to plan."""
+    """Cache of hosts by shape, shared by all plans."""
 
     def __init__(self) -> None:
         self._linked: dict[tuple[int, int, int, int], Host] = {}
@@ -289,26 +287,26 @@ class Hosts:
         return len(self._linked)
 
     def linked(self, node: Node, shape: Shape, held: frozenset[str]) -> Host:
-        """A host by links."""
+        """The host of a node by links."""
         taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held) if held else 0
         key = (shape.build, shape.free, taken, shape.unattributed)
         if key not in self._linked:
-            if self._sets >= MOST:
+            if self._sets >= MAX_CACHED_SETS:
                 self._linked.clear()
                 self._values.clear()
                 self._sets = 0
-            host = self._linked[key] = self._made(node, shape, taken)
-            # What a host finds out of its sets it keeps: one of 16 free devices weighs as much as 256 of 8.
-            self._sets += max(LEAST, 1 << host.room) if isinstance(host, LinkedHost) else LEAST
+            host = self._linked[key] = self._build(node, shape, taken)
+            # A host caches results per set of devices: one with 16 free devices weighs as much as 256 with 8.
+            self._sets += max(LEAST_SETS, 1 << host.room) if isinstance(host, LinkedHost) else LEAST_SETS
         return self._linked[key]
 
     def in_parts(self, node: Node, shape: Shape, held: frozenset[str], asked: Iterable[Query]) -> Host:
-        """The same by devices of which a part can be had."""
+        """The host of a node by links, for the devices that fit a share."""
         names = open_devices(node, asked, held)
         free = mask_of(place for place, device in enumerate(node.devices) if device.id in names)
         return self.linked(node, shape._replace(free=free, unattributed=0), held)
 
-    def _made(self, node: Node, shape: Shape, held: int) -> Host:
+    def _build(self, node: Node, shape: Shape, held: int) -> Host:
         if shape.unattributed:
             return CountedHost(max(0, shape.free.bit_count() - node.unattributed))
         if shape.build not in self._values:
@@ -318,21 +316,21 @@ class Hosts:
             return CountedHost(shape.free.bit_count())
         if len(values) <= LARGEST_EXACT:
             return LinkedHost(values, shape.free, held)
-        return _of_few(values, shape.free, held)
+        return _large_machine(values, shape.free, held)
 
 
 def _values(node: Node) -> Matrix | None:
-    """Class values in the order of the node's devices; None where they are not known of all."""
+    """Class values in the order of the node's devices; None unless they are known for all."""
     values = canonical(node.topology) if node.topology else ()
-    places = node.positions()
-    if not values or any(device.id not in places for device in node.devices):
+    positions_by_id = node.positions()
+    if not values or any(device.id not in positions_by_id for device in node.devices):
         return None
-    order = [places[device.id] for device in node.devices]
+    order = [positions_by_id[device.id] for device in node.devices]
     return tuple(tuple(values[i][j] for j in order) for i in order)
 
 
-def _of_few(values: Matrix, free: int, held: int) -> Host:
-    """A large machine, as if the devices that count were all it has; by count alone if these are too many."""
+def _large_machine(values: Matrix, free: int, held: int) -> Host:
+    """A machine with more devices than tables are made for, reduced to free and held ones; by count if still too large."""
     members = positions(free | held)
     if len(members) > LARGEST_EXACT:
         return CountedHost(free.bit_count())

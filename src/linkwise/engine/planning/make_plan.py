@@ -1,4 +1,4 @@
-"""Making a plan: from members and nodes to an outline, and from the outline to a node and devices for each member."""
+"""Plan construction: members and nodes become an outline, and the outline a node and devices for each member."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Making", "make_plan"]
 
-AT_ONCE: Final = 200
-"""nodes looked at between two steps"""
+NODES_PER_STEP: Final = 200
+"""nodes evaluated between two yields"""
 RETRIES: Final = 8
-"""nodes that may turn out not to seat what they were chosen for: classes are coarser than what policies look at"""
+"""nodes that may fail to seat their members: outlines use class values, which are coarser than what policies check"""
 
 
 def make_plan(task: Task, sites: Sequence[Site], hosts: Hosts) -> Generator[None, None, Plan | None]:
@@ -38,7 +38,7 @@ def make_plan(task: Task, sites: Sequence[Site], hosts: Hosts) -> Generator[None
 
 
 class Making:
-    """A group that is planned once, or asked again and again whether it fits where most of the nodes stay the same."""
+    """Planner of one group; caches per node, so that `all_fit` is cheap when most nodes stay the same."""
 
     def __init__(self, task: Task, sites: Sequence[Site], hosts: Hosts) -> None:
         self._task = task
@@ -57,9 +57,9 @@ class Making:
             (member.size, member.demand, len(self._kinds[kind]))
             for kind, member in zip(self._order, first, strict=True)
         ]
-        self._smallest = min((wanted.ask.devices for wanted in self._asked if wanted.ask.devices), default=0)
+        self._smallest = min((query.ask.devices for query in self._asked if query.ask.devices), default=0)
         self._plain = all(plain(member.demand) for member in first)
-        # What is the same for many nodes is worked out once.
+        # Caches of what is equal for many nodes.
         self._ways: dict[tuple[frozenset[str] | None, Mode, bool, bool], Way | None] = {}
         self._caps: dict[Hashable, Counts] = {}
         self._beside: dict[Hashable, bool] = {}
@@ -76,13 +76,13 @@ class Making:
         spots = yield from self._spots()
         plan = yield from self._planned(spots, self._wanted)
         if plan is None and self._task.minimum < len(self._task.members):
-            fewer = yield from self._those_that_fit(spots)
+            fewer = yield from self._most_that_fit(spots)
             enough = sum(fewer) + len(self._others) >= max(1, self._task.minimum)
             plan = (yield from self._planned(spots, fewer)) if enough and any(fewer) else None
         return plan
 
     def all_fit(self, sites: Sequence[Site]) -> Generator[None, None, bool]:
-        """Whether all members fit on these nodes by all but their own samples of links; who gets what is left open."""
+        """Whether all members fit on these nodes by class values, without assigning devices."""
         self._sites = {site.node.name: site for site in sites}
         spots = yield from self._spots()
         return not self._asking or (yield from fits(self._problem(spots, self._wanted)))
@@ -92,12 +92,12 @@ class Making:
             return None if self._asking else self._finished({}, None)
         kinds = [self._kinds[kind][:count] for kind, count in zip(self._order, counts, strict=True)]
         for _ in range(RETRIES):
-            found = yield from outline(self._problem(spots, counts))
-            if found is None:
+            best = yield from outline(self._problem(spots, counts))
+            if best is None:
                 return None
-            placements = yield from assigned(self._sites, kinds, found.counts, self._task.floor)
+            placements = yield from assigned(self._sites, kinds, best.counts, self._task.floor)
             if not isinstance(placements, str):
-                return self._finished(placements, found)
+                return self._finished(placements, best)
             spots = tuple(spot for spot in spots if spot.name != placements)
         return None
 
@@ -117,49 +117,49 @@ class Making:
         )
 
     def _spots(self) -> Generator[None, None, tuple[Spot, ...]]:
-        """The nodes that could take any member at all."""
-        found = []
+        """The nodes that fit at least one member."""
+        spots = []
         for number, site in enumerate(self._sites.values()):
-            if number % AT_ONCE == 0:
+            if number % NODES_PER_STEP == 0:
                 yield
             known = self._known.get(site.node.name)
             if known is None or known[0] is not site:
                 known = self._known[site.node.name] = (site, self._spot(site))
-            found.append(known[1])
-        return tuple(spot for spot in found if spot)
+            spots.append(known[1])
+        return tuple(spot for spot in spots if spot)
 
     def _spot(self, site: Site) -> Spot | None:
-        """The node as a host; of members that are placed in different ways it takes those that are like the largest."""
+        """The node as a host; if members are placed in different ways, it takes those placed as the largest is."""
         if self._task.fixed and not self._task.mixed and site.model not in self._task.fixed:
             return None
-        roomy = site.shape.free.bit_count() >= self._smallest
-        asked = (site.served, site.node.mode, roomy, not site.shape.unattributed)
-        if asked not in self._ways:
-            able = [wanted for wanted in self._asked if site.serves(wanted) and (roomy or in_parts(wanted))]
-            self._ways[asked] = way_of(able, certain=not site.shape.unattributed)
-        way = self._ways[asked]
+        fits_whole = site.shape.free.bit_count() >= self._smallest
+        service = (site.served, site.node.mode, fits_whole, not site.shape.unattributed)
+        if service not in self._ways:
+            able = [query for query in self._asked if site.serves(query) and (fits_whole or in_parts(query))]
+            self._ways[service] = way_of(able, certain=not site.shape.unattributed)
+        way = self._ways[service]
         if way is None:
             return None
         host = self._host(site, way)
         like = self._like(site)
-        key = (like, host.room, asked)
+        key = (like, host.room, service)
         caps = None if like is None else self._caps.get(key)
         if caps is None:
             caps = self._caps[key] = self._caps_of(site, host, way.asked)
         return Spot(site.node.name, host, caps, site.path, site.model, not site.held, like) if any(caps) else None
 
     def _caps_of(self, site: Site, host: Host, asked: Sequence[Query]) -> Counts:
-        """How many members of each kind the node could take by all but links, if they came alone."""
+        """The number of members of each kind that fit by all but links, if only that kind is placed there."""
         caps = []
-        for wanted, (size, demand, count) in zip(self._asked, self._sizes, strict=True):
-            limit = min(count, max(0, host.room) // size) if wanted in asked else 0
+        for query, (size, demand, count) in zip(self._asked, self._sizes, strict=True):
+            limit = min(count, max(0, host.room) // size) if query in asked else 0
             caps.append(most(demand, site.ground, limit))
         return tuple(caps)
 
     def _host(self, site: Site, way: Way) -> Host:
         if way.in_parts:
             return self._hosts.in_parts(site.node, site.shape, site.held, way.asked)
-        asks = {wanted.ask.devices or 1: wanted for wanted in reversed(way.asked)}
+        asks = {query.ask.devices or 1: query for query in reversed(way.asked)}
         if not way.by_links:
             return PickedHost(site.node, asks)
         host = self._hosts.linked(site.node, site.shape, site.held)
@@ -170,43 +170,43 @@ class Making:
     def _side_by_side(self, name: str, counts: Counts) -> bool:
         site = self._sites[name]
         like = self._like(site)
-        found = None if like is None else self._beside.get((like, counts))
-        if found is None:
+        fit = None if like is None else self._beside.get((like, counts))
+        if fit is None:
             demands = [(demand, count) for (_, demand, _), count in zip(self._sizes, counts, strict=True)]
-            found = self._beside[like, counts] = together(demands, site.ground)
-        return found
+            fit = self._beside[like, counts] = together(demands, site.ground)
+        return fit
 
     def _like(self, site: Site) -> Hashable:
         return likeness(site.ground) if self._plain else None
 
-    def _those_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
-        """In the order of ranks, each that still fits beside those kept."""
+    def _most_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
+        """The members that fit, chosen greedily by rank."""
         # rule 001.tolerant: without a gang, members that fit run first.
         if len(self._order) == 1:
-            return (yield from self._first_that_fit(spots))
-        kept: Counter[Hashable] = Counter()
+            return (yield from self._most_equal_that_fit(spots))
+        chosen: Counter[Hashable] = Counter()
         full: set[Hashable] = set()
         for member in self._asking:
             kind = alike(member)
             if kind in full:
                 continue
-            kept[kind] += 1
-            counts = tuple(kept[kind] for kind in self._order)
+            chosen[kind] += 1
+            counts = tuple(chosen[kind] for kind in self._order)
             if not (yield from fits(self._problem(spots, counts))):
-                kept[kind] -= 1
+                chosen[kind] -= 1
                 full.add(kind)
-        return tuple(kept[kind] for kind in self._order)
+        return tuple(chosen[kind] for kind in self._order)
 
-    def _first_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
-        """How many of equal members fit, by bisection: fewer always do."""
+    def _most_equal_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
+        """The number of equal members that fit, by bisection: if a number fits, so does every smaller one."""
         low, high = 0, len(self._asking)
         while low < high:
             middle = (low + high + 1) // 2
-            found = yield from fits(self._problem(spots, (middle,)))
-            low, high = (middle, high) if found else (low, middle - 1)
+            fit = yield from fits(self._problem(spots, (middle,)))
+            low, high = (middle, high) if fit else (low, middle - 1)
         return (low,)
 
-    def _finished(self, placements: dict[str, Placement], found: Outline | None) -> Plan:
+    def _finished(self, placements: dict[str, Placement], best: Outline | None) -> Plan:
         placements = with_others(self._sites, placements, self._asking, self._others)
         missing = tuple(member.pod for member in self._asking if member.pod not in placements)
-        return Plan(placements, found.levels if found else (), found.region if found else (), missing)
+        return Plan(placements, best.levels if best else (), best.region if best else (), missing)

@@ -1,7 +1,8 @@
-"""A group's plan, level by level: each level keeps the plans that are best in it, and later levels choose among these.
+"""Group planner: a sequence of levels, each of which keeps the best plans for the levels after it.
 
-Two plans are never compared in pairs: what is within 5 % counts as equal, and "nearly equal" does not carry on.
-Source: seed 001, "Pick GPUs of Node"; the order of bandwidth and left-over devices is corrected, `seed_order` undoes it.
+Plans are never compared in pairs: values within 5% count as equal, and "nearly equal" is not transitive. Every `yield`
+lets the caller interrupt the planning. Source: seed 001, "Pick GPUs of Node"; the order of bandwidth and left-over
+devices is corrected, `seed_order` restores the original.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ __all__ = ["LEVELS", "Level", "Outline", "fits", "outline"]
 
 LEVELS: Final = ("placed", "nodes", "network", "bottleneck", "per pod", "residual", "left-over")
 TABLE: Final = 20_000
-"""nodes times rests of members up to which the exact table is made"""
+"""the exact table is built up to this product of nodes and combinations of members"""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a plan is worth in one level, and whether no plan is better there."""
+    """The value of a plan at one level, and whether it is proven to be the best."""
 
     name: str
     value: tuple[float, ...]
@@ -41,7 +42,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """How many members of each kind each node takes; which devices follows on the node's own samples."""
+    """The number of members of each kind per node; devices are chosen later, by the node's own samples."""
 
     counts: dict[str, Counts]
     levels: tuple[Level, ...]
@@ -50,12 +51,12 @@ class Outline:
 
 
 def outline(problem: GroupProblem, table: int = TABLE) -> Generator[None, None, Outline | None]:
-    """The best outline; None if the group does not fit as a whole. Every `yield` is a place to do something else."""
+    """The best outline; None if not all members fit."""
     return (yield from _Planning(problem, table).run())
 
 
 def fits(problem: GroupProblem) -> Generator[None, None, bool]:
-    """Whether the group fits as a whole, in whatever way."""
+    """Whether all members fit, in any way."""
     return (yield from _Planning(problem).fits())
 
 
@@ -65,16 +66,16 @@ class _Planning:
     def __init__(self, problem: GroupProblem, table: int = TABLE) -> None:
         self._problem = problem
         self._table = table
-        rests = 1
+        combinations = 1
         for kind in problem.kinds:
-            rests *= kind.count + 1
-        self._rests = rests
+            combinations *= kind.count + 1
+        self._combinations = combinations
         self._floors = Floors(member=problem.floor)
-        """what every plan must keep to"""
+        """the bandwidth that every plan must have"""
         self._levels: list[Level] = []
         self._bounds: dict[tuple[Region, Floors], int | None] = {}
         self._around: list[Region] = []
-        """regions that hold all that are looked at: what does not fit there fits nowhere"""
+        """supersets of all regions in question: a group that does not fit there fits nowhere"""
 
     def fits(self) -> Generator[None, None, bool]:
         """Whether there is any plan."""
@@ -112,7 +113,7 @@ class _Planning:
         self._levels.append(Level(name, value, proven))
 
     def _least_left(self, regions: list[Region], nodes: int) -> Generator[None, None, int]:
-        """The fewest devices left over, before speed counts at all."""
+        """The fewest devices left over, regardless of bandwidth."""
         best = yield from self._cheapest(regions, nodes, self._floors)
         left = best[1].cost[0] if best else 0
         bound = sum(spot.host.room for spot in self._problem.spots if not spot.fresh)
@@ -120,53 +121,54 @@ class _Planning:
         return left
 
     def _fewest_nodes(self, regions: list[Region]) -> Generator[None, None, tuple[list[Region], int | None]]:
-        """The regions with the fewest nodes."""
-        found = []
+        """The regions in which the group needs the fewest nodes, and that number."""
+        nodes_by_region = []
         for region in regions:
             nodes = yield from self._fewest(region, self._floors)
-            found.append((region, nodes))
-        # rule 001.fewest-nodes: one node, else two, up to as many as there are pods.
-        least = min((nodes for _, nodes in found if nodes is not None), default=None)
-        return [region for region, nodes in found if nodes == least and least is not None], least
+            nodes_by_region.append((region, nodes))
+        # rule 001.fewest-nodes: one node, otherwise two, up to one per pod.
+        least = min((nodes for _, nodes in nodes_by_region if nodes is not None), default=None)
+        return [region for region, nodes in nodes_by_region if nodes == least and least is not None], least
 
     def _closest(self, regions: list[Region], nodes: int) -> Generator[None, None, list[Region]]:
-        """The narrowest domains, level by level, up to the first level at which it takes more than one."""
+        """The narrowest domains, level by level, down to the first level at which more than one is needed."""
         counts: list[float] = [1.0] * self._problem.required
         proven = True
         for level in range(self._problem.required, len(self._problem.levels)):
             domains = [children(region, level) for region in regions]
-            kept = yield from self._that_fit([child for found in domains for child in found], nodes)
+            fitting = yield from self._that_fit([domain for siblings in domains for domain in siblings], nodes)
             counts.append(1.0)
-            if not kept:
+            if not fitting:
                 self._around = regions
-                kept, counts[-1], proven = yield from self._fewest_domains(domains, nodes)
-                regions = kept or regions
+                fitting, counts[-1], proven = yield from self._fewest_domains(domains, nodes)
+                regions = fitting or regions
                 break
-            regions = kept
+            regions = fitting
         self._note("network", tuple(counts), proven=proven)
         return regions
 
     def _fewest_domains(
         self, domains: list[list[Region]], nodes: int
     ) -> Generator[None, None, tuple[list[Region], float, bool]]:
-        rooms = [sorted((region.devices() for region in found), reverse=True) for found in domains]
-        wanted = sum(kind.size * kind.count for kind in self._problem.kinds)
+        """The unions of the fewest domains that fit the group, their number, and whether it is proven."""
+        free = [sorted((region.devices() for region in siblings), reverse=True) for siblings in domains]
+        needed = sum(kind.size * kind.count for kind in self._problem.kinds)
         for count in range(2, max(map(len, domains), default=0) + 1):
-            if not any(sum(own[:count]) >= wanted for own in rooms):
+            if not any(sum(largest[:count]) >= needed for largest in free):
                 continue  # even the largest domains together have too few devices
-            choices = [several(found, count) for found in domains if len(found) >= count]
-            kept = yield from self._that_fit(chain.from_iterable(found for found, _ in choices), nodes)
-            whole = all(whole for _, whole in choices)
-            if kept:
-                return kept, float(count), whole
+            choices = [several(siblings, count) for siblings in domains if len(siblings) >= count]
+            fitting = yield from self._that_fit(chain.from_iterable(unions for unions, _ in choices), nodes)
+            complete = all(complete for _, complete in choices)
+            if fitting:
+                return fitting, float(count), complete
         return [], 0.0, True
 
     def _that_fit(self, regions: Iterable[Region], nodes: int) -> Generator[None, None, list[Region]]:
-        found = []
+        fitting = []
         for region in regions:
             if (yield from self._hosts(region, nodes, self._floors)):
-                found.append(region)  # noqa: PERF401 - a comprehension can't stop for others
-        return found
+                fitting.append(region)  # noqa: PERF401 - a comprehension can't yield
+        return fitting
 
     def _any_hosts(self, regions: list[Region], nodes: int, floors: Floors) -> Generator[None, None, bool]:
         for region in regions:
@@ -175,10 +177,10 @@ class _Planning:
         return False
 
     def _hosts(self, region: Region, nodes: int, floors: Floors) -> Generator[None, None, bool]:
-        """Whether the group fits into a region on so many nodes."""
+        """Whether the group fits into a region on at most `nodes` fresh nodes."""
         if len(self._problem.kinds) == 1:
-            found = yield from equal_fewest(self._problem, region, floors)
-            return found is not None and found <= nodes
+            fewest = yield from equal_fewest(self._problem, region, floors)
+            return fewest is not None and fewest <= nodes
         bound = yield from self._bound(region, floors)
         if bound is None or bound > nodes:
             return False
@@ -188,13 +190,13 @@ class _Planning:
         return small and (yield from exact_fewest(self._problem, region, floors, nodes)) is not None
 
     def _bound(self, region: Region, floors: Floors) -> Generator[None, None, int | None]:
-        """No plan in the region has fewer fresh nodes than this; None if there is no plan."""
+        """Lower bound of the fresh nodes of any plan in the region; None if there is no plan."""
         if (region, floors) not in self._bounds:
             self._bounds[region, floors] = yield from fewest_bound(self._problem, region, floors)
         return self._bounds[region, floors]
 
     def _speeds(self, regions: list[Region], nodes: int, left: int | None) -> Generator[None, None, Floors]:
-        """The largest bottleneck, then the largest of every member, each less the 5 % within which all are equal."""
+        """The largest bottleneck of the group, then of its members, each less the 5% within which values are equal."""
         hosts = {case.host for region in regions for case in region.cases}
         speeds = sorted({speed for host in hosts for speed in host.speeds()})
         least = self._problem.floor
@@ -208,7 +210,7 @@ class _Planning:
     def _largest(
         self, speeds: Sequence[float], floors: Callable[[float], Floors], where: tuple[list[Region], int, int | None]
     ) -> Generator[None, None, float]:
-        """The largest speed at which the group still fits, by bisection: less speed never hurts."""
+        """The largest speed at which the group still fits, by bisection: a lower speed never makes it unfit."""
         low, high = 0, len(speeds) - 1
         while low < high:
             middle = (low + high + 1) // 2
@@ -217,7 +219,7 @@ class _Planning:
         return speeds[low] if speeds else 0.0
 
     def _fits(self, regions: list[Region], nodes: int, left: int | None, floors: Floors) -> Generator[None, None, bool]:
-        """Whether the group fits at these speeds, with no more devices left over than that."""
+        """Whether the group fits at these speeds with at most `left` devices left over."""
         if self._around and not (yield from self._any_hosts(self._around, nodes, floors)):
             return False
         for region in regions:
@@ -244,7 +246,7 @@ class _Planning:
         return best
 
     def _least(self, nodes: int, floors: Floors) -> Generator[None, None, Cost | None]:
-        """No region can be cheaper than all of them together; None where that is not known."""
+        """Lower bound of the cost in any region: that of their supersets; None if unknown."""
         costs = []
         for region in self._around:
             spread = yield from self._spread(region, nodes, floors)
@@ -254,7 +256,7 @@ class _Planning:
         return min(costs, default=None)
 
     def _small(self, region: Region) -> bool:
-        return len(region) * self._rests <= self._table
+        return len(region) * self._combinations <= self._table
 
     def _proven(self, regions: list[Region]) -> bool:
         return len(self._problem.kinds) == 1 or all(map(self._small, regions))
@@ -268,10 +270,10 @@ class _Planning:
         packed = yield from packed_fewest(self._problem, region, floors, bound)
         if packed == bound or not self._small(region):
             return packed
-        # The table is large: it is only asked for what is better than what was found without it.
+        # The exact table is expensive: it is only searched for something better than the packed solution.
         most = sum(self._problem.wanted) if packed is None else packed - 1
-        found = yield from exact_fewest(self._problem, region, floors, most)
-        return packed if found is None else found
+        fewest = yield from exact_fewest(self._problem, region, floors, most)
+        return packed if fewest is None else fewest
 
     def _spread(self, region: Region, nodes: int, floors: Floors) -> Generator[None, None, Spread | None]:
         if self._small(region):

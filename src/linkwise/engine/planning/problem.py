@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
 
 class Option(NamedTuple):
-    """What one node could take."""
+    """Members that one node could take, and their cost."""
 
     counts: Counts
     cost: Cost

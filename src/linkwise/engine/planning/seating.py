@@ -1,10 +1,7 @@
-"""Devices of one node for the members that go there, container by container.
+"""Seating: the devices of one node for the members that a plan places there, container by container.
 
-Which devices of a node each member gets: by the node's own samples, in the same levels as the plan itself.
-
-How fast devices of a node reach each other, by its own samples: what is shown of a plan that was made by classes.
+Outlines are made by class values; seating uses the node's own samples, by the same levels as the planner.
 """
-# Joined from seating, devices, pairs: one docstring for all.
 
 from __future__ import annotations
 
@@ -37,10 +34,10 @@ __all__ = ["Share", "seated", "share_out", "slowest_pair", "takes"]
 def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0) -> list[Offer | None]:
     """An offer for each member, in their order.
 
-    None for all where there are too few devices, or those of one would be slower than the floor, in GB/s.
+    None for all if there are too few devices, or if those of a member would be slower than the floor, in GB/s.
     """
     asked = [member.wanted for member in members if member.wanted]
-    whole = [wanted for wanted in asked if not in_parts(wanted)]
+    whole = [query for query in asked if not in_parts(query)]
     if asked and (not whole or by_links(whole[0])):
         free = [device.id for device in node.free()] if whole else open_devices(node, asked, held)
         sizes = [member.size for member in members]
@@ -53,24 +50,24 @@ def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: 
     return _picked(node, members)
 
 
-def takes(node: Node, wanted: Query, offer: Offer) -> bool:
-    """Whether the node can still give these very devices."""
-    if node.mode not in {"any", wanted.ask.mode}:
-        return False  # rule 004.mode: it may hand them out in another way now
-    if wanted.ask.devices:
+def takes(node: Node, query: Query, offer: Offer) -> bool:
+    """Whether the node can still allocate exactly these devices."""
+    if node.mode not in {"any", query.ask.mode}:
+        return False  # rule 004.mode: the sharing mode may have changed since
+    if query.ask.devices:
         return {device.id for device in node.free()} >= set(offer.devices)
-    return isinstance(wanted.policy.pick(wanted.ask, only_with(node, offer.devices)), Offer)
+    return isinstance(query.policy.pick(query.ask, only_with(node, offer.devices)), Offer)
 
 
 def _by_links(
     node: Node, free: Sequence[str], held: Collection[str], sizes: Sequence[int], floor: float
 ) -> list[list[str]]:
     if list(sizes) == [len(free)]:
-        return [list(free)]  # there is nothing to choose
+        return [list(free)]  # one member takes all
     places, topology = node.positions(), node.topology
     if topology is None or not (topology.links or topology.bandwidth) or not all(name in places for name in free):
-        found = iter(free)
-        return [list(islice(found, size)) for size in sizes]
+        devices = iter(free)
+        return [list(islice(devices, size)) for size in sizes]
     fabric = fabric_of(topology.bandwidth, topology.links)
     names = {place: name for name, place in places.items()}
     taken = mask_of(places[name] for name in held if name in places)
@@ -79,21 +76,21 @@ def _by_links(
 
 
 def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None:
-    """The member's devices among its containers, as its policy divides them."""
+    """The member's devices, divided among its containers by its policy."""
     if member.wanted is None:
         return None
     asking = [container for container in member.wanted.ask.containers if container.devices]
     if len(asking) == 1:
         return Offer(node.name, (Part(asking[0].container, tuple(devices)),))
     alone = only_with(node, devices)
-    if member.wanted.ask.devices:  # how many of the others are taken was counted when the node was chosen
+    if member.wanted.ask.devices:  # unattributed usage was subtracted when the node was chosen
         alone = replace(alone, unattributed=0, unattributed_share=0, unattributed_core=0)
     offer = member.wanted.policy.pick(member.wanted.ask, alone)
     return offer if isinstance(offer, Offer) else None
 
 
 def _picked(node: Node, members: Sequence[Member]) -> list[Offer | None]:
-    """As the policy picks, the largest member first."""
+    """Offers by the policy's own picks, the largest member first."""
     offers: dict[str, Offer] = {}
     for member in sorted(members, key=lambda member: -member.size):
         offer = member.wanted.policy.pick(member.wanted.ask, node) if member.wanted else None
@@ -108,9 +105,9 @@ Share = tuple[int, ...]
 
 
 def share_out(fabric: Fabric, free: int, held: int, sizes: Sequence[int], floor: float = 0.0) -> list[Share]:
-    """Devices for members of these sizes, in their order; there must be enough of them.
+    """Devices for members of these sizes, in their order; there must be enough free devices.
 
-    No member's devices are slower than the floor, in GB/s, if that can be.
+    If possible, no member's devices are slower than the floor, in GB/s.
     """
     if len(fabric.values) > LARGEST_EXACT:
         return _one_by_one(fabric, free, sizes)
@@ -118,7 +115,7 @@ def share_out(fabric: Fabric, free: int, held: int, sizes: Sequence[int], floor:
 
 
 class _Sharing:
-    """One node's devices among some members."""
+    """Division of one node's devices among members, by tables of all sets."""
 
     def __init__(self, fabric: Fabric, free: int, held: int, sizes: tuple[int, ...], floor: float) -> None:
         self._fabric = fabric
@@ -135,11 +132,11 @@ class _Sharing:
         speed = self._fastest_inside(unions)
         enough = max(NEAR * speed, min(speed, self._floor))
         fitting = [union for union in unions if self._divides(union, self._sorted, enough)]
-        # rule 001.split: inside a node the members' own bottlenecks are as large as can be.
+        # rule 001.split: inside a node the bottlenecks of the members are as large as possible.
         return [positions(part) for part in self._split(self._most_left(fitting), self._sizes, enough)]
 
     def _fastest(self) -> list[int]:
-        """All sets within 5 % of the largest bottleneck, beside what is held, by sorted positions."""
+        """All sets within 5% of the largest bottleneck including held devices, by sorted positions."""
         unions = list(sets_with(self._free, 0, sum(self._sizes)))
         if self._floor:
             unions = [union for union in unions if self._divides(union, self._sorted, self._floor)] or unions
@@ -148,7 +145,7 @@ class _Sharing:
         return [union for union, speed in zip(unions, speeds, strict=True) if speed >= enough]
 
     def _fastest_inside(self, unions: list[int]) -> float:
-        """The largest speed that every member can have in some of the sets."""
+        """The largest speed that every member can have in at least one of the sets."""
         members = positions(self._free)
         values = self._fabric.values
         speeds = sorted({values[i][j] for i, j in combinations(members, 2)} | {inf})
@@ -162,7 +159,7 @@ class _Sharing:
         return speeds[low]
 
     def _most_left(self, unions: list[int]) -> int:
-        """The first of those that leave the most good sets to others, the largest first."""
+        """The first of the sets that leave the most good sets to other pods, compared by the largest sets first."""
         for size in SIZES:
             if len(unions) == 1:
                 break
@@ -172,7 +169,7 @@ class _Sharing:
         return unions[0]
 
     def _divides(self, union: int, sizes: tuple[int, ...], speed: float) -> bool:
-        """Whether a set falls into sets of these sizes, each fast enough."""
+        """Whether a set can be divided into sets of these sizes, each fast enough."""
         if not sizes or self._table[union] >= speed:
             return True
         key = (union, sizes, speed)
@@ -186,7 +183,7 @@ class _Sharing:
         return self._known[key]
 
     def _split(self, union: int, sizes: tuple[int, ...], speed: float) -> list[int]:
-        """The first way to divide a set among members in their order."""
+        """The first division of a set among the members, in their order."""
         if not sizes:
             return []
         rest = tuple(sorted(sizes[1:], reverse=True))
@@ -204,21 +201,21 @@ def _without(sizes: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def _one_by_one(fabric: Fabric, free: int, sizes: Sequence[int]) -> list[Share]:
-    """On a machine too large for tables: the largest member first, each by itself."""
-    found: dict[int, Share] = {}
+    """Devices on a machine too large for tables: member by member, the largest first."""
+    shares: dict[int, Share] = {}
     for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
         best = best_bottleneck(fabric.values, sizes[number], positions(free))
         devices = best.devices if isinstance(best, Bottleneck) else positions(free)[: sizes[number]]
-        found[number] = devices
+        shares[number] = devices
         for device in devices:
             free &= ~(1 << device)
-    return [found[number] for number in range(len(sizes))]
+    return [shares[number] for number in range(len(sizes))]
 
 
 def slowest_pair(node: Node, devices: Collection[str]) -> float | None:
-    """In GB/s; None for less than two devices, and where nothing is known of their links."""
+    """Bandwidth of the slowest pair of devices, in GB/s; None for a single device or without link data."""
     topology, places = node.topology, node.positions()
     if topology is None or not (topology.links or topology.bandwidth) or not all(name in places for name in devices):
         return None
-    found = fabric_of(topology.bandwidth, topology.links).bottleneck(mask_of(places[name] for name in devices))
-    return found if isfinite(found) else None
+    bottleneck = fabric_of(topology.bandwidth, topology.links).bottleneck(mask_of(places[name] for name in devices))
+    return bottleneck if isfinite(bottleneck) else None

@@ -1,6 +1,7 @@
-"""The spread of many equal members over nodes: by how many each node can take, so that thousands of nodes are few cases.
+"""Spread of equal members over nodes, by slots.
 
-A plan of n members needs the fewest nodes whose largest numbers of slots add up to n.
+Bound: nodes with equal slots are one case. n members need the fewest nodes whose slots, taken in descending order, add up
+to n.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["equal_fewest", "equal_spread", "fewest_with"]
 
 
 def equal_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int | None]:
-    """On how few fresh nodes the whole group can be placed; None if it can't be."""
+    """The fewest fresh nodes for all members; None if they don't fit."""
     yield
     left = problem.kinds[0].count
     fresh: Counter[int] = Counter()
@@ -35,7 +36,7 @@ def equal_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Gener
 
 
 def fewest_with(slots: Counter[int], left: int) -> int | None:
-    """The fewest nodes whose slots add up."""
+    """The fewest nodes whose slots add up to `left`; None if all slots are too few."""
     used = 0
     for count in sorted(slots, reverse=True):
         if left <= 0:
@@ -51,7 +52,7 @@ def fewest_with(slots: Counter[int], left: int) -> int | None:
 def equal_spread(
     problem: GroupProblem, region: Region, nodes: int, floors: Floors
 ) -> Generator[None, None, Spread | None]:
-    """A cheap way to place the group on exactly so many fresh nodes; proven where every node is filled."""
+    """A cheap spread on exactly `nodes` fresh nodes; proven to be the cheapest if it fills every node."""
     yield
     return _Spreading(problem, region, floors).spread(nodes)
 
@@ -61,7 +62,7 @@ def _slots(problem: GroupProblem, case: Case, floors: Floors) -> int:
 
 
 class _Spreading:
-    """Nodes that are alike are handled as one."""
+    """Greedy spread over cases of equal nodes."""
 
     def __init__(self, problem: GroupProblem, region: Region, floors: Floors) -> None:
         self._problem = problem
@@ -88,17 +89,17 @@ class _Spreading:
         if spare < 0 or left:
             return None
         for _ in range(spare):
-            self._take_one_away(taken)
+            self._remove_member(taken)
         total = self._problem.cost(NOTHING_LOST, 0)
         for (case, count), number in taken.items():
-            total = tuple(all_ + number * one for all_, one in zip(total, self._cost(case, count), strict=True))
+            total = tuple(sum_ + number * term for sum_, term in zip(total, self._cost(case, count), strict=True))
         chosen: dict[tuple[Case, Counts], int] = {
             (case, (count,)): number for (case, count), number in taken.items() if number and count
         }
         return Spread(total, {}, spare == 0 and not bound, chosen)
 
     def _rank(self, case: Case, slots: int) -> tuple[object, ...]:
-        """The most slots first, then the cheapest; of equals the one whose first node is first."""
+        """Sort key of a case: the most slots first, then the lowest cost, then the first node by domain and name."""
         return (-slots, self._cost(case, slots), self._region.firsts()[case])
 
     def _cost(self, case: Case, count: int) -> Cost:
@@ -110,8 +111,8 @@ class _Spreading:
             self._costs[case, count] = self._problem.cost(loss, left)
         return self._costs[case, count]
 
-    def _take_one_away(self, taken: Counter[tuple[Case, int]]) -> None:
-        """Let one node go with a member less where that saves most; a fresh node keeps one."""
+    def _remove_member(self, taken: Counter[tuple[Case, int]]) -> None:
+        """Remove one member from the node where that saves the most cost; a fresh node keeps one member."""
         best: tuple[Cost, int] | None = None
         choices = [key for key, number in taken.items() if number and key[1] > key[0].fresh]
         for place, (case, count) in enumerate(choices):

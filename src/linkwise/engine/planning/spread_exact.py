@@ -1,7 +1,7 @@
-"""The best spread of a group over nodes, by a table of all that is left to place: exact, for groups that are not large.
+"""Exact spread of a small group over nodes, by dynamic programming.
 
-One node after the other takes some of the members or none. For every number of nodes and every rest of members the
-cheapest way there is kept.
+Node by node, for every number of nodes used and every combination of members left to place, the table has the cheapest
+way there.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
 
 __all__ = ["Spread", "exact_fewest", "exact_spread", "left_over", "options_of"]
 
-AT_ONCE: Final = 2000
-"""ways that are tried between two steps"""
+OPTIONS_PER_STEP: Final = 2000
+"""options tried between two yields"""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How many members of each kind each node takes."""
+    """The number of members of each kind per node, or per case of equal nodes."""
 
     cost: Cost
     counts: dict[str, Counts]
-    """by node; empty while only kinds of nodes are known"""
+    """by node; empty if the spread is by case"""
     proven: bool = True
     cases: Mapping[tuple[Case, Counts], int] = field(default_factory=dict)
-    """how many nodes of a kind take so many"""
+    """the number of nodes of a case that take these members"""
 
     def named(self, region: Region) -> dict[str, Counts]:
-        """By node: of nodes that are alike the first ones, by domain and name."""
+        """The members by node: of equal nodes the first, by domain and name."""
         if self.counts or not self.cases:
             return self.counts
-        found: dict[str, Counts] = {}
+        by_node: dict[str, Counts] = {}
         names: dict[Case, Iterator[str]] = {}
         for (case, counts), number in self.cases.items():
             if case not in names:
                 names[case] = region.names(case)
-            found |= dict.fromkeys(islice(names[case], number), counts)
-        return found
+            by_node |= dict.fromkeys(islice(names[case], number), counts)
+        return by_node
 
 
 class _Way(NamedTuple):
-    """What a node took, and how it came to that."""
+    """The members of one node, linked to the nodes before it."""
 
     name: str
     counts: Counts
@@ -59,9 +59,9 @@ class _Way(NamedTuple):
 
 
 def options_of(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option]:
-    """All ways to place some members on a node; worked out once for all nodes that are alike."""
+    """All combinations of members that fit a node; cached for equal nodes."""
     if spot.like is None and len(problem.kinds) > 1:
-        return _options(problem, spot, floors)  # who is side by side with whom may depend on the node itself
+        return _options(problem, spot, floors)  # which kinds fit together may depend on the node itself
     key = (spot.host, spot.caps, spot.fresh, spot.like, floors)
     known = problem.options.get(key)
     if known is None:
@@ -70,7 +70,7 @@ def options_of(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option
 
 
 def _options(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option]:
-    host, found = spot.host, []
+    host, options = spot.host, []
     most = [min(cap, kind.count, host.room // kind.size) for cap, kind in zip(spot.caps, problem.kinds, strict=True)]
     for counts in product(*(range(limit, -1, -1) for limit in most)):
         devices = problem.devices(counts)
@@ -81,82 +81,82 @@ def _options(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option]:
             continue
         loss = host.loss(problem.sizes(counts), floors)
         if loss is not None:
-            found.append(Option(counts, problem.cost(loss, left_over(spot) - devices), devices))
-    return found
+            options.append(Option(counts, problem.cost(loss, left_over(spot) - devices), devices))
+    return options
 
 
 def left_over(spot: Spot) -> int:
-    """Devices that using the node adds to those left over: a node where members are bound already counts anyway."""
+    """Devices that the node adds to those left over; a node with bound members is counted already."""
     return spot.host.room if spot.fresh else 0
 
 
 def exact_fewest(problem: GroupProblem, region: Region, floors: Floors, most: int) -> Generator[None, None, int | None]:
-    """On how few fresh nodes the whole group can be placed; None if it takes more than so many."""
+    """The fewest fresh nodes for all members; None if more than `most` are needed."""
     spots = sorted(region.spots, key=lambda spot: -spot.host.room)
-    ahead = _room_ahead(spots, most)
+    ahead = _free_ahead(spots, most)
     best: dict[Counts, int] = {problem.wanted: 0}
     work = 0
-    for spot, room in zip(spots, ahead, strict=True):
+    for spot, free in zip(spots, ahead, strict=True):
         yield
         options = options_of(problem, spot, floors)
-        found = {rest: used for rest, used in best.items() if problem.devices(rest) <= room[most - used]}
+        reached = {rest: used for rest, used in best.items() if problem.devices(rest) <= free[most - used]}
         for rest, before in best.items():
             used = before + spot.fresh
             if used > most:
                 continue
             work += len(options)
-            if work > AT_ONCE:
+            if work > OPTIONS_PER_STEP:
                 work = 0
                 yield
-            least = problem.devices(rest) - room[most - used]
+            least = problem.devices(rest) - free[most - used]
             for option in options:
                 if option.devices < least:
-                    continue  # the nodes to come can't take what it leaves
+                    continue  # the remaining nodes have too few devices for what it leaves
                 left = _minus(rest, option.counts)
-                if left is not None and used < found.get(left, most + 1):
-                    found[left] = used
-        best = found
+                if left is not None and used < reached.get(left, most + 1):
+                    reached[left] = used
+        best = reached
     return best.get(tuple(0 for _ in problem.kinds))
 
 
 def exact_spread(
     problem: GroupProblem, region: Region, nodes: int, floors: Floors
 ) -> Generator[None, None, Spread | None]:
-    """The cheapest way to place the whole group on exactly so many fresh nodes; None if there is none."""
+    """The cheapest spread of all members on exactly `nodes` fresh nodes; None if there is none."""
     start = (0, problem.wanted)
     zero = problem.cost(NOTHING_LOST, 0)
     best: dict[tuple[int, Counts], tuple[Cost, _Way | None]] = {start: (zero, None)}
     work = 0
-    for spot, room in zip(region.spots, _room_ahead(region.spots, nodes), strict=True):
+    for spot, free in zip(region.spots, _free_ahead(region.spots, nodes), strict=True):
         yield
         options = options_of(problem, spot, floors)
-        found = {state: way for state, way in best.items() if problem.devices(state[1]) <= room[nodes - state[0]]}
+        reached = {state: way for state, way in best.items() if problem.devices(state[1]) <= free[nodes - state[0]]}
         for (before, rest), (cost, way) in best.items():
             used = before + spot.fresh
             if used > nodes:
                 continue
             work += len(options)
-            if work > AT_ONCE:
+            if work > OPTIONS_PER_STEP:
                 work = 0
                 yield
-            least = problem.devices(rest) - room[nodes - used]
+            least = problem.devices(rest) - free[nodes - used]
             for option in options:
                 if option.devices < least:
-                    continue  # the nodes to come can't take what it leaves
+                    continue  # the remaining nodes have too few devices for what it leaves
                 left = _minus(rest, option.counts)
                 if left is None:
                     continue
                 state = (used, left)
                 total = tuple(map(int.__add__, cost, option.cost))
-                if state not in found or total < found[state][0]:
-                    found[state] = (total, _Way(spot.name, option.counts, way))
-        best = found
+                if state not in reached or total < reached[state][0]:
+                    reached[state] = (total, _Way(spot.name, option.counts, way))
+        best = reached
     end = best.get((nodes, tuple(0 for _ in problem.kinds)))
-    return Spread(end[0], _walked(end[1])) if end else None
+    return Spread(end[0], _counts_of(end[1])) if end else None
 
 
-def _room_ahead(spots: Sequence[Spot], most: int) -> list[list[int]]:
-    """For each node the free devices of those after it: of all that are not fresh, and of the 0, 1, ... largest others."""
+def _free_ahead(spots: Sequence[Spot], most: int) -> list[list[int]]:
+    """For each node the free devices after it: of all nodes that are not fresh, and of the 0, 1, ... largest fresh ones."""
     ahead = []
     fresh: list[int] = []
     bound = 0
@@ -172,7 +172,7 @@ def _room_ahead(spots: Sequence[Spot], most: int) -> list[list[int]]:
     return ahead[::-1]
 
 
-def _walked(way: _Way | None) -> dict[str, Counts]:
+def _counts_of(way: _Way | None) -> dict[str, Counts]:
     counts: dict[str, Counts] = {}
     while way:
         counts[way.name] = way.counts

@@ -1,4 +1,4 @@
-"""The spread of many unequal members over nodes: largest first, on the tightest node that fits; good, seldom proven."""
+"""Spread of many unequal members over nodes by best-fit decreasing: a good solution, rarely a proven one."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 __all__ = ["fewest_bound", "packed_fewest", "packed_fits", "packed_spread"]
 
-AT_ONCE: Final = 16
-"""members placed between two steps"""
-CASES_AT_ONCE: Final = 32
-"""kinds of nodes looked at between two steps"""
+MEMBERS_PER_STEP: Final = 16
+"""members placed between two yields"""
+CASES_PER_STEP: Final = 32
+"""cases evaluated between two yields"""
 
 
 def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int | None]:
-    """No plan has fewer fresh nodes than this: their devices must add up, for every size that members have.
+    """Lower bound of the fresh nodes of any plan: for every member size, the slots must add up.
 
-    None if they do not, whatever is done.
+    None if they don't even on all nodes.
     """
     bound = 0
     for size in {kind.size for kind in problem.kinds}:
         need = sum(kind.count * (kind.size // size) for kind in problem.kinds)
         rooms: Counter[int] = Counter()
         for number, (case, count) in enumerate(region.cases.items()):
-            if number % CASES_AT_ONCE == 0:
+            if number % CASES_PER_STEP == 0:
                 yield
             room = case.host.at_most(size, floors)
             if case.fresh:
@@ -49,23 +49,23 @@ def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Gener
 
 
 def packed_fewest(problem: GroupProblem, region: Region, floors: Floors, low: int) -> Generator[None, None, int | None]:
-    """On how few fresh nodes the group was seen to fit, of so many or more; None if it was not."""
+    """The fewest fresh nodes, from `low` on, on which best fit places the group; None if it never does."""
     fresh = sum(spot.fresh for spot in region.spots)
-    for nodes in _tries(low, fresh):
+    for nodes in _node_counts(low, fresh):
         if (yield from _packed(problem, region, nodes, floors)) is not None:
             return nodes
     return None
 
 
 def packed_fits(problem: GroupProblem, region: Region, nodes: int, floors: Floors) -> Generator[None, None, bool]:
-    """Whether the group was seen to fit on so many fresh nodes."""
+    """Whether best fit places the group on `nodes` fresh nodes."""
     return (yield from _packed(problem, region, nodes, floors)) is not None
 
 
 def packed_spread(
     problem: GroupProblem, region: Region, nodes: int, floors: Floors
 ) -> Generator[None, None, Spread | None]:
-    """A way to place the group on at most so many fresh nodes."""
+    """A spread on at most `nodes` fresh nodes."""
     counts = yield from _packed(problem, region, nodes, floors)
     if counts is None:
         return None
@@ -79,24 +79,24 @@ def packed_spread(
     return Spread(total, counts, proven=False)
 
 
-def _tries(low: int, high: int) -> list[int]:
-    """Numbers of nodes to try: one by one at first, then in larger steps."""
-    found, nodes, step = [], max(1, low), 1
+def _node_counts(low: int, high: int) -> list[int]:
+    """Numbers of nodes to try: one by one at first, then in growing steps."""
+    counts, nodes, step = [], max(1, low), 1
     while nodes < high:
-        found.append(nodes)
+        counts.append(nodes)
         nodes += step
-        step = max(1, len(found) // 4)
-    return [*found, high] if high else [0]
+        step = max(1, len(counts) // 4)
+    return [*counts, high] if high else [0]
 
 
 def _packed(
     problem: GroupProblem, region: Region, nodes: int, floors: Floors
 ) -> Generator[None, None, dict[str, Counts] | None]:
-    """The members on the largest nodes, each on the one with the least room that fits."""
+    """The members on the largest nodes, each on the fitting node with the fewest free devices."""
     loads = _Loads(problem, region.largest(nodes), floors)
     for number, kind in enumerate(problem.kinds):
         for place in range(kind.count):
-            if place % AT_ONCE == 0:
+            if place % MEMBERS_PER_STEP == 0:
                 yield
             if not loads.put(number):
                 return None
@@ -104,30 +104,30 @@ def _packed(
 
 
 class _Loads:
-    """What some nodes were given so far."""
+    """Members placed on nodes so far."""
 
     def __init__(self, problem: GroupProblem, spots: Sequence[Spot], floors: Floors) -> None:
         self._problem = problem
         self._floors = floors
         self._spots = {spot.name: spot for spot in spots}
         self._order = sorted((spot.host.room, spot.name) for spot in spots)
-        """room that is left, and whose it is: kept sorted, so that the tightest is found at once"""
+        """free devices and name of every node, sorted so that the tightest is found by bisection"""
         self.counts: dict[str, Counts] = dict.fromkeys(self._spots, (0,) * len(problem.kinds))
 
     def put(self, number: int) -> bool:
         """Place one member of a kind on the tightest node that fits; false if there is none."""
         size, order = self._problem.kinds[number].size, self._order
         for place in range(bisect_left(order, (size, "")), len(order)):
-            room, name = order[place]
-            taken = self._with_one_more(name, number)
+            free, name = order[place]
+            taken = self._add_member(name, number)
             if taken is not None:
                 self.counts[name] = taken
                 del order[place]
-                insort(order, (room - size, name))
+                insort(order, (free - size, name))
                 return True
         return False
 
-    def _with_one_more(self, name: str, number: int) -> Counts | None:
+    def _add_member(self, name: str, number: int) -> Counts | None:
         spot, taken = self._spots[name], self.counts[name]
         if taken[number] >= spot.caps[number]:
             return None

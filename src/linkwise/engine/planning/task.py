@@ -16,13 +16,13 @@ __all__ = ["Site", "Task", "model_of"]
 
 
 def model_of(node: Node) -> str:
-    """The model of a node's devices; several models on one node are one of their own."""
+    """The model of a node's devices; a mix of models counts as a model of its own."""
     models = {device.model for device in node.devices}
     return models.pop() if len(models) == 1 else ", ".join(sorted(models))
 
 
 class Site(NamedTuple):
-    """A node that may take members; a tuple, because there are as many as nodes."""
+    """A candidate node; a tuple, because one is created per node."""
 
     node: Node
     shape: Shape
@@ -31,32 +31,32 @@ class Site(NamedTuple):
     held: frozenset[str] = frozenset()
     """devices of members that are bound there"""
     served: frozenset[str] | None = None
-    """the words of members in which it can be asked for something; None if that is so in all of them"""
+    """the dialects of the members that the node serves; None if it serves all of them"""
 
-    def serves(self, wanted: Query) -> bool:
-        """Whether it has what is asked for at all, and hands it out in this way."""
-        spoken = self.served is None or wanted.word in self.served
-        return spoken and self.node.mode in {"any", wanted.ask.mode}
+    def serves(self, query: Query) -> bool:
+        """Whether the node provides the requested resource in the requested sharing mode."""
+        provided = self.served is None or query.word in self.served
+        return provided and self.node.mode in {"any", query.ask.mode}
 
     @property
     def model(self) -> str:
-        """Of its devices."""
+        """The model of its devices."""
         return model_of(self.node)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What has to be planned, and by which settings."""
+    """The members to plan and the settings to plan by."""
 
     members: tuple[Member, ...]
     levels: tuple[str, ...] = ()
-    """names of the network's levels, the broadest first"""
+    """names of the network levels, the broadest first"""
     required: int = 0
     mixed: bool = False
     seed_order: bool = False
     floor: float = 0.0  # GB/s
-    """how fast the devices of a member must reach each other at least, where members are placed by their links"""
+    """the least bandwidth between the devices of a member, for members placed by links"""
     minimum: int = 0
-    """members that must be placed at least; the others may be left out where not all fit"""
+    """the least number of members to place; the others may be left out if not all fit"""
     fixed: frozenset[str] = field(default_factory=frozenset)
-    """models of devices that bound members have: the others keep to them"""
+    """device models of bound members, which the others must share"""
