@@ -35,7 +35,7 @@ def said() -> str:
     "sentence",
     [
         "Sharing is not isolation.",
-        "It does not stop a program from using more memory or more compute than its pod asked for",
+        "It does not stop a program from using more memory or more compute than its pod requested",
         "There is no provider today",
     ],
 )

@@ -49,7 +49,7 @@ def test_link_kinds_stand_in_where_nothing_was_measured() -> None:
 
 
 def test_a_node_without_link_data_is_feasible_and_comes_last() -> None:
-    assert offered(2).notes == ("too little is known of the links",)
+    assert offered(2).notes == ("link data is incomplete",)
     assert score(2) < score(2, topology=FIRST, free=[0, 5])
 
 

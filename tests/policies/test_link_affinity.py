@@ -37,7 +37,7 @@ def test_nodes_are_ordered_by_the_set_they_would_give() -> None:
 def test_a_node_without_link_data_is_feasible_and_comes_last() -> None:
     offer = offered(2)
     assert offer.devices == ("d0", "d1")
-    assert offer.notes == ("too little is known of the links",)
+    assert offer.notes == ("link data is incomplete",)
     assert score(2) < score(2, topology=profile("v100-pcie").topology)
 
 

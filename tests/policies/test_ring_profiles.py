@@ -134,7 +134,7 @@ def test_a_node_or_a_pod_of_unknown_hardware_is_refused_and_nothing_raises() -> 
 
 
 def test_an_unknown_profile_is_an_error_with_the_names_there_are() -> None:
-    with pytest.raises(InputError, match="'ascend-999' is unknown: ascend-910, "):
+    with pytest.raises(InputError, match="'ascend-999' is unknown; use one of ascend-910, "):
         ring_profile("ascend-999")
 
 

@@ -4,7 +4,7 @@ import random
 import tracemalloc
 
 from linkwise import best_bottleneck, best_partition
-from linkwise.speed.caches import BoundedCache, Kept
+from linkwise.speed.caches import BoundedCache, CachedMachine
 
 
 def random_matrix(count: int, seed: int) -> list[list[int]]:
@@ -17,19 +17,19 @@ def random_matrix(count: int, seed: int) -> list[list[int]]:
 
 
 def test_what_was_not_asked_for_the_longest_goes_first() -> None:
-    memory = BoundedCache(limit=3 * Kept().cost)
-    made = {name: memory.recall(Kept, name, Kept) for name in "abc"}
-    memory.recall(Kept, "a", Kept)
-    memory.recall(Kept, "d", Kept)
-    assert memory.recall(Kept, "a", Kept) is made["a"]
-    assert memory.recall(Kept, "b", Kept) is not made["b"]
+    memory = BoundedCache(limit=3 * CachedMachine().cost)
+    made = {name: memory.recall(CachedMachine, name, CachedMachine) for name in "abc"}
+    memory.recall(CachedMachine, "a", CachedMachine)
+    memory.recall(CachedMachine, "d", CachedMachine)
+    assert memory.recall(CachedMachine, "a", CachedMachine) is made["a"]
+    assert memory.recall(CachedMachine, "b", CachedMachine) is not made["b"]
 
 
 def test_a_spender_is_never_thrown_out_for_its_own_sake() -> None:
-    memory = BoundedCache(limit=2 * Kept().cost)
-    small, large = memory.recall(Kept, 1, Kept), memory.recall(Kept, 2, Kept)
+    memory = BoundedCache(limit=2 * CachedMachine().cost)
+    small, large = memory.recall(CachedMachine, 1, CachedMachine), memory.recall(CachedMachine, 2, CachedMachine)
     large.spend(10**9)
-    assert memory.recall(Kept, 2, Kept) is large
+    assert memory.recall(CachedMachine, 2, CachedMachine) is large
     assert small.memory is None
     small.spend(10**9)
     assert memory.spent == large.cost
@@ -37,7 +37,7 @@ def test_a_spender_is_never_thrown_out_for_its_own_sake() -> None:
 
 def test_answers_are_dropped_before_they_are_too_many() -> None:
     memory = BoundedCache()
-    machine = memory.recall(Kept, 1, Kept)
+    machine = memory.recall(CachedMachine, 1, CachedMachine)
     for question in range(20_000):
         machine.remember(question, "answer")
     assert machine.remembered(19_999) == "answer"

@@ -37,5 +37,5 @@ def test_a_field_without_a_default_must_be_given() -> None:
 
 
 def test_a_class_that_checks_its_fields_can_not_be_made_past_its_checks() -> None:
-    with pytest.raises(TypeError, match="Topology looks at what it is made of"):
+    with pytest.raises(TypeError, match="Topology has a __post_init__"):
         fast_constructor(Topology)

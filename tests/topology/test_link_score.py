@@ -63,7 +63,7 @@ def test_a_generation_weighs_links_by_what_they_carry() -> None:
 
 
 def test_an_unknown_generation_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="NVLink generation 9 is not known: 1, 2, 3, 4, 5"):
+    with pytest.raises(InputError, match="NVLink generation 9 is unknown; use one of 1, 2, 3, 4, 5"):
         LinkGeneration(nvlink=9)
 
 

@@ -32,7 +32,7 @@ def test_whatever_stands_on_a_diagonal_is_not_read() -> None:
         ({}, "neither links nor bandwidth"),
         ({"link": []}, "field 'link' is not known"),
         ({"links": [["X", "NVX"], ["SYS", "X"]]}, "links row 0 column 1: link 'NVX' is not a kind"),
-        ({"links": [["X", "SYS"]]}, "links row 0 has 2 values, 1 are expected"),
+        ({"links": [["X", "SYS"]]}, "links row 0 has 2 values, expected 1"),
         ({"links": [["X"], "SYS"]}, "expected a list"),
         ({"bandwidth": [[0, "fast"], [1, 0]]}, r"bandwidth\[0\]\[1\]: expected a number, got text"),
         ({"bandwidth": [[0, nan], [1, 0]]}, "bandwidth row 0 column 1 is nan"),

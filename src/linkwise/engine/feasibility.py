@@ -1,8 +1,7 @@
-"""Whether a pod fits a node beside its devices: one pure function for a scheduling loop, group plans and dry runs.
+"""Feasibility: whether a pod fits a node for reasons other than devices, as one pure function for group plans and dry runs.
 
-Of conditions between pods only those with a host as the place are decided, and every node counts as a host of its own.
-Other places (zones, racks) need more than one node to decide, and so do spreading and volumes: these are
-kube-scheduler's, and are ignored here.
+Pod affinity is evaluated only for the hostname topology key. Other topology keys (zones, racks), topology spread and
+volumes need more than one node to decide: kube-scheduler checks them, and they are ignored here.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ __all__ = ["HOST", "Neighbour", "all_select", "all_unfit", "lasting", "nobody", 
 HOST: Final = "kubernetes.io/hostname"
 _RULE: Final = "001.filters"
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable")
-_KEPT_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
-_OF_THE_NODE: Final = frozenset({"unschedulable", "not ready", "selector", "affinity", "taint"})
+_BLOCKING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
+_LASTING_KINDS: Final = frozenset({"unschedulable", "not ready", "selector", "affinity", "taint"})
 
 Neighbour = tuple[str, "Mapping[str, str]"]
 """a pod's namespace and labels"""
@@ -52,12 +51,12 @@ def unfit(
     load: Load,
     neighbours: Callable[[], Iterable[Neighbour]] = nobody,
 ) -> Reason | None:
-    """The first thing that stops a pod, None if nothing does.
+    """The first reason why a pod does not fit; None if it fits.
 
-    `load` is what all others take of the node, members of the same plan included; `neighbours` are these others, asked
-    for only by pods with conditions on other pods.
+    `load` is the sum of all other pods of the node, including members of the same plan; `neighbours` returns these pods,
+    and is only called for pods with affinity terms.
     """
-    # rule 001.filters: the load has the members that a plan placed here before, so each is checked beside them.
+    # rule 001.filters: the load has the members that the plan placed here before, so each is checked with them added.
     return next(_reasons(demand, view, capacity, load, neighbours), None)
 
 
@@ -68,14 +67,15 @@ def all_unfit(
     load: Load,
     neighbours: Callable[[], Iterable[Neighbour]] = nobody,
 ) -> tuple[Reason, ...]:
-    """Everything that stops it, in the same order."""
+    """All reasons why a pod does not fit, in the order of `unfit`."""
     return tuple(_reasons(demand, view, capacity, load, neighbours))
 
 
 def unless_first(demand: Demand, everybody: Iterable[Neighbour]) -> Demand:
-    """The demand of a pod that must be with others, without that condition if it may be the first of them.
+    """The demand without its pod affinity if the pod may be the first of its kind.
 
-    Like Kubernetes: it is itself what it asks for, and of all pods of the cluster none is. One node can't tell.
+    As in Kubernetes: the pod matches its own affinity terms, and no other pod of the cluster does, which a single node
+    can't decide.
     """
     terms = demand.together
     if not terms or not all_select(terms, (demand.namespace, demand.labels)):
@@ -84,11 +84,11 @@ def unless_first(demand: Demand, everybody: Iterable[Neighbour]) -> Demand:
 
 
 def lasting(reason: Reason) -> bool:
-    """Whether a reason of `unfit` holds whatever other pods do."""
+    """Whether other pods ending can't resolve a reason of `unfit`."""
     if isinstance(reason.found, tuple) and len(reason.found) == 2 and isinstance(reason.asked, int):
-        there = reason.found[1]
-        return isinstance(there, int) and reason.asked > there
-    return reason.kind in _OF_THE_NODE
+        capacity = reason.found[1]
+        return isinstance(capacity, int) and reason.asked > capacity
+    return reason.kind in _LASTING_KINDS
 
 
 def _reasons(
@@ -98,7 +98,7 @@ def _reasons(
     load: Load,
     neighbours: Callable[[], Iterable[Neighbour]],
 ) -> Iterator[Reason]:
-    """One path for the first and for all, so that they can't disagree; what most pods lack is passed by quickly."""
+    """The reasons one by one: a single path for `unfit` and `all_unfit`; checks that most pods don't need are skipped."""
     if view.unschedulable and not tolerates(demand.tolerations, _CORDON):
         yield Reason(_RULE, kind="unschedulable")
     if not view.ready:
@@ -126,7 +126,7 @@ def _by_labels(demand: Demand, view: NodeView) -> Iterator[Reason]:
 
 def _by_taints(demand: Demand, view: NodeView) -> Iterator[Reason]:
     for taint in view.taints:
-        if taint.effect in _KEPT_OFF and not tolerates(demand.tolerations, taint):
+        if taint.effect in _BLOCKING_EFFECTS and not tolerates(demand.tolerations, taint):
             yield Reason(_RULE, found=taint_text(taint), kind="taint")
 
 
@@ -137,24 +137,24 @@ def _by_ports(demand: Demand, load: Load) -> Iterator[Reason]:
 
 
 def _by_amounts(demand: Demand, capacity: Capacity, load: Load) -> Iterator[Reason]:
-    """Like Kubernetes: a pod that asks for nothing of a kind is not stopped where others take too much of it."""
+    """As in Kubernetes: a resource that the pod does not request is not checked."""
     cpu, memory, ephemeral, pods = capacity.cpu, capacity.memory, capacity.ephemeral, capacity.pods
     if demand.cpu and cpu is not None and demand.cpu > cpu - load.cpu:
-        yield _too_little("cpu", demand.cpu, cpu, load.cpu)
+        yield _insufficient("cpu", demand.cpu, cpu, load.cpu)
     if demand.memory and memory is not None and demand.memory > memory - load.memory:
-        yield _too_little("memory", demand.memory, memory, load.memory)
+        yield _insufficient("memory", demand.memory, memory, load.memory)
     if demand.ephemeral and ephemeral is not None and demand.ephemeral > ephemeral - load.ephemeral:
-        yield _too_little("ephemeral", demand.ephemeral, ephemeral, load.ephemeral)
+        yield _insufficient("ephemeral", demand.ephemeral, ephemeral, load.ephemeral)
     if pods is not None and load.pods >= pods:
-        yield _too_little("pods", 1, pods, load.pods)
+        yield _insufficient("pods", 1, pods, load.pods)
 
 
-def _too_little(kind: str, asked: int, there: int, taken: int) -> Reason:
-    return Reason(_RULE, asked, (max(0, there - taken), there), kind)
+def _insufficient(kind: str, asked: int, capacity: int, used: int) -> Reason:
+    return Reason(_RULE, asked, (max(0, capacity - used), capacity), kind)
 
 
 def _by_pods(demand: Demand, load: Load, neighbours: Callable[[], Iterable[Neighbour]]) -> Iterator[Reason]:
-    """A pod that wants to be apart keeps others away as well, whatever these want."""
+    """Pod affinity and anti-affinity; as in Kubernetes, the anti-affinity of a running pod excludes others as well."""
     apart = [term for term in demand.apart if term.topology_key == HOST]
     with_others = any(term.topology_key == HOST for term in demand.together)
     beside = tuple(neighbours()) if apart or with_others else ()
@@ -169,5 +169,5 @@ def _by_pods(demand: Demand, load: Load, neighbours: Callable[[], Iterable[Neigh
 
 
 def all_select(terms: tuple[PodTerm, ...], pod: Neighbour) -> bool:
-    """Like Kubernetes: only a pod that all terms mean counts for any of them."""
+    """Whether a pod matches all terms; as in Kubernetes, only such a pod satisfies any of them."""
     return all(selects(term, *pod) for term in terms)

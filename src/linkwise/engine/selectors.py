@@ -1,4 +1,4 @@
-"""How Kubernetes matches labels, fields, taints and ports, and how people write what is matched."""
+"""Kubernetes selectors: matching of labels, fields, taints and host ports, and their text form."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses
 
 
 def _difference(value: str | None, values: tuple[str, ...]) -> int:
-    """By how much a label is above the number asked for; 0, which is neither, where one of them is no number."""
+    """The label's value minus the required number; 0, which satisfies neither Gt nor Lt, if one is not a number."""
     texts = (value or "", *values)
     if len(texts) != 2 or not all(map(_WHOLE.fullmatch, texts)):
         return 0
     return int(texts[0]) - int(texts[1])
 
 
-# An operator that is not here matches nothing.
+# An unknown operator matches nothing.
 _OPERATORS: Final[dict[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
     "In": lambda value, values: value in values,
     "NotIn": lambda value, values: value not in values,
@@ -44,7 +44,7 @@ _OPERATORS: Final[dict[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
     "Gt": lambda value, values: _difference(value, values) > 0,
     "Lt": lambda value, values: _difference(value, values) < 0,
 }
-_WRITTEN: Final = {
+_FORMATS: Final = {
     "In": "{key} in ({values})",
     "NotIn": "{key} notin ({values})",
     "Exists": "{key}",
@@ -55,61 +55,64 @@ _WRITTEN: Final = {
 
 
 def meets(view: NodeView, term: NodeTerm) -> bool:
-    """Whether a node meets all that a term requires; a term that requires nothing means no node."""
+    """Whether a node meets all requirements of a term; an empty term matches no node."""
     if not (term.expressions or term.fields):
         return False
     return _all_met(term.expressions, view.labels) and _all_met(term.fields, {"metadata.name": view.name})
 
 
 def selects(term: PodTerm, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Whether a term means a pod."""
+    """Whether a term selects a pod."""
     if not (term.all_namespaces or namespace in term.namespaces):
         return False
     return term.match_labels.items() <= labels.items() and _all_met(term.expressions, labels)
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Whether any of them puts up with a taint."""
+    """Whether any of the tolerations tolerates a taint."""
     return any(
-        found.effect in {"", taint.effect}
-        and found.key in {"", taint.key}
-        and (found.operator == "Exists" or (found.operator in {"", "Equal"} and found.value == taint.value))
-        for found in tolerations
+        toleration.effect in {"", taint.effect}
+        and toleration.key in {"", taint.key}
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in {"", "Equal"} and toleration.value == taint.value)
+        )
+        for toleration in tolerations
     )
 
 
 def collides(one: HostPort, other: HostPort) -> bool:
-    """Whether two pods can't have these ports on one node."""
+    """Whether two pods with these host ports conflict on one node."""
     if (one.port, one.protocol) != (other.port, other.protocol):
         return False
     return one.ip == other.ip or _ANYWHERE in {one.ip, other.ip}
 
 
 def node_term_text(term: NodeTerm) -> str:
-    """A term as selectors are written: zone in (a,b),!old."""
+    """A node selector term as text: `zone in (a,b),!old`."""
     return _text({}, (*term.expressions, *term.fields)) or "nothing"
 
 
 def pod_term_text(term: PodTerm) -> str:
-    """The same for pods: app=web,tier in (a,b)."""
+    """A pod affinity term as text: `app=web,tier in (a,b)`."""
     return _text(term.match_labels, term.expressions) or ANY_POD
 
 
 def taint_text(taint: Taint) -> str:
-    """A taint as it is written: key=value:NoSchedule."""
+    """A taint as text: `key=value:NoSchedule`."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def _all_met(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
     return all(
-        found.operator in _OPERATORS and _OPERATORS[found.operator](labels.get(found.key), found.values)
-        for found in requirements
+        rule.operator in _OPERATORS and _OPERATORS[rule.operator](labels.get(rule.key), rule.values)
+        for rule in requirements
     )
 
 
 def _text(labels: Mapping[str, str], requirements: tuple[Requirement, ...]) -> str:
-    written = [
-        _WRITTEN.get(found.operator, "{key} ? ({values})").format(key=found.key, values=",".join(found.values))
-        for found in requirements
+    rules = [
+        _FORMATS.get(rule.operator, "{key} ? ({values})").format(key=rule.key, values=",".join(rule.values))
+        for rule in requirements
     ]
-    return ",".join([*(f"{key}={value}" for key, value in labels.items()), *written])
+    return ",".join([*(f"{key}={value}" for key, value in labels.items()), *rules])

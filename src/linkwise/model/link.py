@@ -1,4 +1,4 @@
-"""How two devices of one machine reach each other."""
+"""Link: the connection between two devices of one machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SELF", "UNKNOWN_LINK", "Link", "Pcie"]
 
 
 class Pcie(IntEnum):
-    """The PCIe path between two devices, the longest first; names as topology tools print them."""
+    """PCIe path between two devices, the longest first; names as topology tools print them."""
 
     UNKNOWN = 0
     SYS = 1
@@ -31,28 +31,29 @@ class Pcie(IntEnum):
 
 _NVLINKS: Final = re.compile(r"NV([1-9][0-9]{0,2})")
 _PCIE: Final = {kind.name: kind for kind in Pcie if kind}
-# Links of other vendors, as so many direct links: HCCS and UB join NPUs, SIO two dies of one module, XGMI and MX GPUs.
+# Links of other vendors as a number of direct links: HCCS and UB between NPUs, SIO between two dies of one module, XGMI
+# and MX between GPUs.
 _DIRECT: Final = {"HCCS": 1, "HCCS_SW": 1, "SIO": 2, "UB": 1, "XGMI": 1, "MX": 1}
 _UNKNOWN: Final = {"?", "N/A"}
 
 
 class Link(str):
-    """What a tool prints for a pair of devices, and what it means.
+    """The code that a tool prints for a pair of devices, with its meaning.
 
-    The text stays as printed, an unknown code included: new hardware brings new codes. The direct links and the PCIe
-    path are kept apart, and scores are derived from both. Tools that print `NV2` hide the PCIe path beside it; then
-    `pcie` is UNKNOWN. Links order from slow to fast, and two are equal when text and meaning are.
+    The text stays as printed, even if the code is unknown, because new hardware brings new codes. Scores are derived from
+    the direct links and the PCIe path. Tools that print `NV2` hide the PCIe path beside it; then `pcie` is UNKNOWN. Links
+    are ordered from slow to fast, and are equal if text and meaning are.
     """
 
     __slots__ = ("direct", "pcie")
 
     direct: int
-    """how many direct links: NVLinks, or one for a vendor's own"""
+    """the number of direct links: NVLinks, or the equivalent of a vendor's own"""
     pcie: Pcie
 
     def __new__(cls, text: str = "?", *, pcie: Pcie | None = None) -> Self:
-        """The link that a cell of a tool's table names; `pcie` where the tool tells the path elsewhere."""
-        # rule 000.links: the kinds a topology tool prints, and nothing is guessed.
+        """The link of a cell in a tool's table; `pcie` if the tool reports the path elsewhere."""
+        # rule 000.links: the kinds that a topology tool prints; nothing is guessed.
         code = text.strip().replace("SOC", "SYS")
         direct, path = _meaning(code)
         link = super().__new__(cls, "?" if code in _UNKNOWN else code)
@@ -62,30 +63,30 @@ class Link(str):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The same for what a person wrote: upper or lower case, and TopologyError for a kind that is not known."""
+        """The link of user input, in upper or lower case; TopologyError for an unknown kind."""
         code = text.strip().upper()
         sorts = [_sort(part) for part in code.split("+")]
         if code not in _UNKNOWN and sorts not in (["direct"], ["pcie"], ["direct", "pcie"]):
             kinds = ", ".join([*_PCIE, *_DIRECT])
-            raise TopologyError(f"link {text!r} is not a kind we know: NV1, NV2, ..., {kinds}, or NV2+PHB")
+            raise TopologyError(f"link {text!r} is unknown; use NV1, NV2, ..., {kinds}, or both as in NV2+PHB")
         return cls(code)
 
     @classmethod
     def of(cls, nvlinks: int, pcie: Pcie = Pcie.UNKNOWN) -> Self:
-        """So many NVLinks beside a PCIe path."""
+        """The link of a number of NVLinks and a PCIe path."""
         parts = ([f"NV{nvlinks}"] if nvlinks else []) + ([pcie.name] if pcie else [])
         return cls("+".join(parts) or "?")
 
     @property
     def half_known(self) -> bool:
-        """Whether direct links hide the PCIe path; where nodes are compared it counts as SYS."""
+        """Whether direct links hide the PCIe path, which counts as SYS in scores."""
         return self.direct > 0 and self.pcie is Pcie.UNKNOWN
 
     def __deepcopy__(self, memo: object) -> Self:
-        return self  # what can't be changed need not be copied
+        return self  # immutable
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a link can't be changed: {name}")
+        raise AttributeError(f"a link is immutable: {name}")
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Link):
@@ -121,8 +122,8 @@ def _speed(link: str) -> tuple[int, int, str]:
 def _meaning(code: str) -> tuple[int, Pcie]:
     direct, pcie = 0, Pcie.UNKNOWN
     for part in code.split("+"):
-        if found := _NVLINKS.fullmatch(part):
-            direct = int(found[1])
+        if nvlinks := _NVLINKS.fullmatch(part):
+            direct = int(nvlinks[1])
         elif part in _DIRECT:
             direct = _DIRECT[part]
         elif part in _PCIE:
@@ -137,7 +138,7 @@ def _sort(part: str) -> str:
 
 
 UNKNOWN_LINK: Final = Link("?")
-"""Nothing is known of the pair; it scores 0 and stays feasible."""
+"""A pair without link data; it scores 0 and stays feasible."""
 
 SELF: Final = Link("X")
-"""What stands on the diagonal of a link matrix; it is never read."""
+"""The diagonal of a link matrix, which is never read."""

@@ -1,4 +1,4 @@
-"""What an administrator may set about placing, as values; a file that sets them is read elsewhere."""
+"""Placing settings as values; `linkwise.config` reads them from files and the environment."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ NETWORK: Final = (
     "nvidia.com/gpu.clique",
 )
 JobShape = Literal["strict", "per-pod"]
-"""which shapes a job of ring-linked devices may have"""
+"""the shapes that a job of ring-linked devices may have"""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareSettings:
-    """How parts of devices are handed out."""
+    """How shares of devices are allocated."""
 
     order: Literal["binpack", "spread"] = "binpack"
-    """the fitting device with the least room, or with the most"""
+    """the fitting device with the least free memory, or with the most"""
     within: Literal["namespace", "any"] = "namespace"
-    """who may share a device: pods of one namespace, or any"""
+    """which pods may share a device: those of one namespace, or any"""
     width: float = 0.05
-    """part of a device's memory within which what is left counts as equal between nodes; at 0 every unit counts"""
+    """fraction of a device's memory within which nodes count as equally tight; with 0 every unit counts"""
 
 
 @dataclass(frozen=True, slots=True)
 class BandwidthSettings:
-    """When bandwidth is a must."""
+    """When bandwidth is mandatory."""
 
     floor: float = 0.0  # GB/s; a set below it is refused, 0 refuses none
 
@@ -44,46 +44,46 @@ class GroupSettings:
     """How groups of pods are planned."""
 
     network: tuple[str, ...] = NETWORK
-    """node labels that name the domains of the network, the broadest first"""
+    """node labels of the network domains, the broadest first"""
     order: Literal["bandwidth", "seed"] = "bandwidth"
-    """whether speed goes before few left-over devices, or after them as seed 001 has it"""
+    """whether bandwidth goes before few left-over devices, or after them as in the original design"""
     models: Literal["one", "any"] = "one"
     """whether all members get devices of one model"""
     hold: float = 60.0  # seconds
-    """for how long a plan holds devices that nobody was bound to"""
+    """how long a plan reserves devices of members that are not bound"""
     longest_hold: float = 3600.0  # seconds
-    """for how long a gang's plan holds them at most, however long the gang itself says that it waits"""
+    """upper limit of that time for gangs that specify their own waiting time"""
     grace: float = 5.0  # seconds
-    """for how long the devices of a member that is gone are kept for the one that comes in its place"""
+    """how long the devices of a deleted member are reserved for its replacement"""
     window: float = 10.0  # seconds
-    """for how long a group that is no gang waits for members that are missing"""
+    """how long a group that is not a gang waits for missing members"""
     steps: int = 4000
-    """of planning in one filter; past them the pod is told that its group is being planned"""
+    """planning steps per filter call; beyond them the pod is refused until its group is planned"""
     write_plans: bool = False
-    """whether a plan is written on its members when it is held, for whoever starts anew"""
+    """whether plans are written to annotations of the members, so that they survive a restart"""
     by_owner: bool = False
-    """whether pods that ask for devices and name no group are one group with the other pods of their owner, a job for one"""
+    """whether pods without a group form one with the other pods of their owner, such as a Job"""
     evict_half_bound: bool = False
-    """whether bound members of a strict gang are evicted when the others found no place in time and none has begun to run"""
+    """whether the bound members of a partially bound strict gang are evicted when the plan expires before any has run"""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacingSettings:
-    """How asks are answered."""
+    """How filter and prioritize answer."""
 
     breadth: int = 16
     """nodes of the best class that filter returns, so that the scheduler's own preferences choose among equals;
     0 returns every node that fits"""
     offer: Literal["best", "class"] = "best"
-    """which of them: those that no other outranks, or all, for a scheduler to which its own scores count more than ranks"""
+    """which of them: those of the best rank, or the complete class, for schedulers whose own scores outweigh ranks"""
     pending: float = 2.0  # seconds
-    """for how long a pod that was offered nodes and is not bound yet is kept in mind"""
+    """how long an offer to a pod that is not bound is taken into account"""
     rounds: int = 3
-    """after so many answers that led to no bind all nodes that fit are returned"""
+    """after this number of offers without a bind all nodes that fit are returned"""
     budget: int = 20_000
-    """shapes of nodes judged in one filter; past it the answer is made of those judged so far"""
+    """node shapes evaluated per filter call; beyond it the answer has only the nodes evaluated so far"""
     policies: dict[str, str] = field(default_factory=dict)
-    """the policy by resource name, where it is not the usual one"""
+    """the policy by resource name, if it is not the default"""
     share: ShareSettings = field(default_factory=ShareSettings)
     bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
     group: GroupSettings = field(default_factory=GroupSettings)

@@ -1,8 +1,7 @@
-"""What a snapshot keeps of groups; groups are named by their keys, pods by UID.
+"""Snapshot: everything that decisions depend on at one moment, as a value.
 
-All that answers depend on, at one moment, as a value: what a broker saw, and what it keeps beside that.
+Observed objects, and the broker's own state that can't be derived from them. Groups are referenced by key, pods by UID.
 """
-# Joined from snapshot_groups, snapshot: one docstring for all.
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PlacementKept:
-    """Where one member of a plan goes."""
+    """Node and devices of one member of a plan."""
 
     pod: str
     node: str
@@ -45,7 +44,7 @@ class PlacementKept:
 
 @dataclass(frozen=True, slots=True)
 class LevelKept:
-    """What a plan is worth in one level."""
+    """The value of a plan at one level of the planner."""
 
     name: str
     value: tuple[float, ...] = ()
@@ -54,7 +53,7 @@ class LevelKept:
 
 @dataclass(frozen=True, slots=True)
 class PlanKept:
-    """A plan that holds."""
+    """A plan that reserves devices."""
 
     group: str
     placements: tuple[PlacementKept, ...]
@@ -63,7 +62,7 @@ class PlanKept:
     expires: float  # seconds since the epoch
     priority: int = 0
     mates: tuple[str, ...] = ()
-    """groups that hold plans together with it"""
+    """groups of the same bundle, whose plans are kept or dropped with it"""
     levels: tuple[LevelKept, ...] = ()
     region: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -72,7 +71,7 @@ class PlanKept:
 
 @dataclass(frozen=True, slots=True)
 class ShortKept:
-    """A group that did not fit, or not with all members."""
+    """A group of which not all members fit."""
 
     group: str
     reason: Reason
@@ -82,7 +81,7 @@ class ShortKept:
 
 @dataclass(frozen=True, slots=True)
 class ToldKept:
-    """What was said about an odd group."""
+    """A notice already sent about a group."""
 
     pod: str
     word: str
@@ -91,46 +90,47 @@ class ToldKept:
 
 @dataclass(frozen=True, slots=True)
 class GroupsKept:
-    """What no view tells of groups."""
+    """The state of groups that can't be derived from observed objects."""
 
     plans: tuple[PlanKept, ...] = ()
-    """the first to be held first"""
+    """the oldest first"""
     short: tuple[ShortKept, ...] = ()
-    """the first that did not fit first"""
+    """the oldest first"""
     satisfied: tuple[str, ...] = ()
     """gangs that have started once"""
     first_seen: Mapping[str, float] = field(default_factory=dict)
     """when the first member was tried"""
     alarms: Mapping[str, float] = field(default_factory=dict)
-    """when members are worth another try; the first to be set first"""
+    """when members are retried; the first to be set first"""
     rests: Mapping[str, tuple[int, float]] = field(default_factory=dict)
-    """how often plans were not carried out, and until when none is made"""
+    """the number of plans that expired, and the end of the backoff"""
     refused: Mapping[str, int] = field(default_factory=dict)
-    """by pod how often the scheduler did not take the planned node"""
+    """by pod, how often the scheduler did not take the planned node"""
     avoided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """nodes that did not work"""
+    """nodes on which a bind failed"""
     places: Mapping[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
-    """places kept for members to come: until when, and under which names they are in the ledger"""
+    """devices reserved for replacements of deleted members: the deadline, and their keys in the ledger"""
     told: Mapping[str, tuple[ToldKept, ...]] = field(default_factory=dict)
+    """notices already sent, by group"""
     halved: tuple[str, ...] = ()
-    """gangs of which it was said that they are stuck halfway"""
+    """partially bound gangs that were reported"""
     written: tuple[str, ...] = ()
-    """groups that carry a plan which may hold again"""
+    """groups whose members carry a plan in their annotations that may be restored"""
     touched: tuple[str, ...] = ()
-    """groups whose members changed, of which nothing was said yet"""
+    """groups whose members changed and that were not checked for warnings yet"""
     past: Mapping[str, int] = field(default_factory=dict)
-    """the newest plan that was held or given up here"""
+    """the generation of the latest plan"""
     generations: Mapping[str, int] = field(default_factory=dict)
-    """how often each was planned"""
+    """how often each group was planned"""
     evicting: Mapping[str, float] = field(default_factory=dict)
-    """gangs that are stuck halfway, and when their bound members are evicted"""
+    """partially bound gangs, and when their bound members are evicted"""
     evicted: tuple[str, ...] = ()
-    """pods whose eviction was asked for"""
+    """pods whose eviction was requested"""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferKept:
-    """A pod that was offered nodes a moment ago."""
+    """An open offer to a pod."""
 
     pod: str
     """its UID"""
@@ -140,7 +140,7 @@ class OfferKept:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What a pod was offered in vain."""
+    """The failed offers of a pod."""
 
     nodes: tuple[str, ...] = ()
     """by name"""
@@ -149,7 +149,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class EffectKept:
-    """Something that must be done or told, and was not handed out yet."""
+    """An effect in the outbox."""
 
     effect: str
     """its kind"""
@@ -158,56 +158,56 @@ class EffectKept:
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """What no view tells; pods are named by UID."""
+    """The state of a broker that can't be derived from observed objects."""
 
     entries: tuple[Entry, ...] = ()
     """of the ledger, the oldest pod first"""
     serial: int = 0
-    """of the last promise"""
+    """number of the last bind"""
     asked: tuple[PodView, ...] = ()
-    """pods that asked for nodes, as they asked, by UID"""
+    """pods of filter calls, as they were in the call, by UID"""
     unseen: Mapping[str, float] = field(default_factory=dict)
-    """those of them that were not seen before, and when they asked; the first to ask first"""
+    """those that the watch has not delivered, and the time of the call; the first call first"""
     pending: tuple[OfferKept, ...] = ()
-    """the first to be offered nodes first"""
+    """open offers, the oldest first"""
     offered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """the last offer of pods that were not bound yet"""
+    """the last offer of pods that are not bound"""
     tried: Mapping[str, Tried] = field(default_factory=dict)
     freed: tuple[str, ...] = ()
-    """nodes that some pod no longer needs, which may wake others"""
+    """nodes whose offer to a pod ended, which may wake others"""
     refused: tuple[str, ...] = ()
-    """pods that wait for room"""
+    """unschedulable pods"""
     woken: Mapping[str, str] = field(default_factory=dict)
-    """pods that were woken and did not ask again yet, with the node that had room"""
+    """woken pods that were not retried yet, with the node they were woken for"""
     passed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """by node, pods that were woken for its room and refused all the same"""
+    """by node, pods that were woken for it and refused again"""
     left: tuple[str, ...] = ()
-    """nodes with room that somebody was woken for and did not take"""
+    """nodes that a pod was woken for and did not take"""
     times: Mapping[str, int] = field(default_factory=dict)
-    """the last time that was written down on a node, in nanoseconds"""
+    """the last timestamp written to a node, in nanoseconds"""
     gone: Mapping[str, bool] = field(default_factory=dict)
-    """pods that are gone, the first to go first, and whether they were seen to have ended before"""
+    """deleted pods, the first first, and whether they were observed as ended before"""
     changed: Mapping[str, Grant] = field(default_factory=dict)
-    """what records of bound pods say now, where they said something else at first"""
+    """current records of bound pods whose record was changed"""
     moved: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """where a pod is seen, and where it was promised to"""
+    """the node that a pod is bound to, and the node it was assumed on"""
     late: tuple[EffectKept, ...] = ()
-    """effects that go out with the next answer"""
+    """the outbox: effects that leave with the next answer"""
     groups: GroupsKept = field(default_factory=GroupsKept)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A cluster; without `kept` all that is known of grants is what the pods' own records say."""
+    """A cluster; without `kept` grants are known only from the records on pods."""
 
     now: float = 0.0  # seconds since the epoch
     settings: PlacingSettings = field(default_factory=PlacingSettings)
     nodes: tuple[NodeView, ...] = ()
     """by name"""
     objects: Mapping[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
-    """what else is known of a node, by the node's name and the object's kind"""
+    """other objects of a node, by the node's name and the object's kind"""
     pods: tuple[PodView, ...] = ()
     """by UID"""
     kept: BrokerState | None = None
     shared: Mapping[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
-    """objects that are not of one node, by their kind and name"""
+    """cluster-wide objects, by kind and name"""

@@ -1,8 +1,4 @@
-"""What a node answers to an ask: an offer, or a reject with its reason as data.
-
-Something in a user's words that is broken: where it stands, and what to do about it.
-"""
-# Joined from verdict, problem: one docstring for all.
+"""Verdicts: a node's offer or refusal for an ask, with the reason as data; and problems in user input."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ Fact = int | float | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The devices of one container, and how much of each."""
+    """The devices of one container, and the share of each."""
 
     container: str
     devices: tuple[str, ...]
@@ -29,24 +25,24 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Devices a node could give, an entry per container."""
+    """Devices that a node could allocate, an entry per container."""
 
     node: str
     parts: tuple[Part, ...]
     score: tuple[int, ...] = ()
-    """terms compared in order, larger is better; what they mean is the policy's"""
+    """the policy's terms, compared in order; larger is better"""
     notes: tuple[str, ...] = ()
-    """what a person should know about the choice: link kinds were inferred, nothing is known"""
+    """remarks for users, such as inferred link kinds or incomplete link data"""
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """All devices of the offer, each once, in the order given."""
+        """The distinct devices of the offer, in order."""
         return tuple(dict.fromkeys(device for part in self.parts for device in part.devices))
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An offer promised to one pod."""
+    """An offer reserved for one pod."""
 
     pod: str
     """the pod's UID"""
@@ -56,22 +52,22 @@ class Grant:
     """id of the group plan it belongs to"""
     generation: int = 0
     mode: AskMode = "whole"
-    """how the node hands out what was granted"""
+    """the sharing mode in which it was granted"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something is refused: the rule, what was asked and what was found; sentences are made in `explain`."""
+    """Why something is refused: the rule, the request and what was found; the sentences are in `engine.reasons`."""
 
     rule: str
     asked: Fact = None
     found: Fact = None
     kind: str = ""
-    """tells apart several refusals under one rule"""
+    """distinguishes several refusals of one rule"""
     noun: str = ""
-    """what the hardware calls its groups of devices: ring, mesh, module, card"""
+    """the vendor's word for a group of devices (ring, mesh, module, card), or the name of a profile or a task"""
     unit: str = ""
-    """of the amounts, where one is told: MiB, GiB, %"""
+    """the unit of the amounts, if known: MiB, GiB, %"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +77,12 @@ class Reject:
     node: str
     reason: Reason
     final: bool = field(default=False)
-    """whether nothing that other pods do can change it"""
+    """whether other pods ending can't resolve it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Reported, never guessed at."""
+    """A problem in user input: its place and a sentence that says what to do."""
 
     where: str
     """the object: `pod default/trainer-0`, `node gpu-1`"""

@@ -1,4 +1,4 @@
-"""The few fields of Kubernetes pods and nodes that Linkwise reads."""
+"""Views: the fields of Kubernetes pods and nodes that Linkwise reads."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ FINISHED: Final = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class ContainerView:
-    """A container's name and amounts, as the quantities stand in the spec."""
+    """A container's name and resources, with quantities as in the spec."""
 
     name: str
     requests: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     init: bool = False
     sidecar: bool = False
-    """an init container that is restarted always, so that it runs beside the others"""
+    """an init container with restartPolicy Always"""
 
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A taint that a pod puts up with."""
+    """A taint that a pod tolerates."""
 
     key: str = ""
     operator: str = "Equal"
@@ -50,7 +50,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What keeps pods off a node."""
+    """A taint of a node."""
 
     key: str
     value: str = ""
@@ -59,7 +59,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The object that made a pod."""
+    """The controlling owner reference of a pod."""
 
     kind: str
     name: str
@@ -68,40 +68,40 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one label, or one field, must be."""
+    """A requirement on one label or field."""
 
     key: str
     operator: str
-    """In, NotIn, Exists, DoesNotExist, and of nodes Gt and Lt"""
+    """In, NotIn, Exists, DoesNotExist, and for nodes Gt and Lt"""
     values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """Nodes that meet every requirement; a term without any means none."""
+    """A node selector term: nodes that meet every requirement; an empty term selects none."""
 
     expressions: tuple[Requirement, ...] = ()
     """on labels"""
     fields: tuple[Requirement, ...] = ()
-    """on `metadata.name`, the only field that Kubernetes knows here"""
+    """on `metadata.name`, the only field that Kubernetes supports here"""
 
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Pods that another pod must, or must not, share a place with."""
+    """A pod affinity or anti-affinity term."""
 
     topology_key: str
-    """the label of nodes that says what one place is"""
+    """the node label that defines the topology domain"""
     match_labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     expressions: tuple[Requirement, ...] = ()
     namespaces: tuple[str, ...] = ()
-    """that these pods are in, the pod's own where its spec names none"""
+    """of the selected pods; the pod's own if the spec names none"""
     all_namespaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node itself."""
+    """A host port of a container."""
 
     port: int
     protocol: str = "TCP"
@@ -110,7 +110,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod, as far as placing it goes."""
+    """A pod, as far as scheduling needs it."""
 
     namespace: str
     name: str
@@ -126,37 +126,37 @@ class PodView:
     scheduler: str = ""
     gates: tuple[str, ...] = ()
     scheduling_group: str = ""
-    """the name of a PodGroup that the spec itself points to"""
+    """the PodGroup that the spec names"""
     owner: Owner | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[str, ...] = ()
-    """resource claims; a pod that has any is another allocator's"""
+    """resource claims; the devices of a pod with claims are allocated by DRA"""
     overhead: Mapping[str, str] = field(default_factory=dict)
-    """what its runtime class adds"""
+    """of its runtime class"""
     hosted_by_claims: tuple[str, ...] = ()
-    """resources that a claim serves in the place of a device plugin"""
+    """extended resources that a claim serves instead of a device plugin"""
     requests: Mapping[str, str] = field(default_factory=dict)
-    """what the pod as a whole asks for, in the place of its containers' sum"""
+    """pod-level requests, which replace the sum of the containers"""
     affinity: tuple[NodeTerm, ...] | None = None
-    """required of nodes: one term is enough, an empty tuple means no node, None any"""
+    """required node affinity: one term must match; an empty tuple matches no node, None any"""
     ports: tuple[HostPort, ...] = ()
     apart: tuple[PodTerm, ...] = ()
     """required pod anti-affinity"""
     together: tuple[PodTerm, ...] = ()
     """required pod affinity"""
-    version: int = 0  # of the object; 0 if it is told none, or none that is a number
+    version: int = 0  # resourceVersion; 0 if missing or not a number
     stopped: bool = False
     """being deleted, and its containers have ended"""
     nominated: str = ""
-    """the node where room is being made for it"""
+    """the nominated node, on which pods are being preempted for it"""
     begun: bool = False
-    """whether a container of it has run"""
+    """whether any of its containers has run"""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node, as far as placing pods on it goes."""
+    """A node, as far as scheduling needs it."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -166,4 +166,4 @@ class NodeView:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
-    version: int = 0  # of the object; 0 if it is told none, or none that is a number
+    version: int = 0  # resourceVersion; 0 if missing or not a number

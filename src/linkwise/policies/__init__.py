@@ -1,1 +1,1 @@
-"""Rules: one policy a file, each with its seed's tables as tables."""
+"""Policies: the rules by which devices are chosen, one file per policy, tables kept as tables."""

@@ -1,4 +1,4 @@
-"""Whole devices by bandwidth: the set with the largest bottleneck, leaving good sets to others.
+"""Bandwidth policy: whole devices with the largest bottleneck, leaving good sets to other pods.
 
 Source: seed 001, "Pick GPUs of Node", for one pod.
 """
@@ -29,7 +29,7 @@ _DEFAULT: Final = BandwidthSettings()
 
 
 class Bandwidth(ByDevice):
-    """Picks by the node's own samples, scores by classes, so that noise does not order nodes."""
+    """Picks by the node's own samples, but scores by class values, so that noise does not order nodes."""
 
     name = "bandwidth"
     terms = ("known", "bottleneck", *(f"sets of {size}" for size in SIZES), "packing")
@@ -39,20 +39,20 @@ class Bandwidth(ByDevice):
         self._settings = settings
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
-        """The free set with the largest bottleneck, within 5 %, that leaves most; a poor set rather than none."""
+        """The free set that leaves the most good sets, among those within 5% of the largest bottleneck."""
         free = [device.id for device in node.free()]
-        found = _best(node, ask.devices, free, ask.required)
-        # rule 001.best-effort: a poor set is given, unless the administrator set a floor.
-        value = found[1] if found else 0.0
+        best = _best(node, ask.devices, free, ask.required)
+        # rule 001.best-effort: a slow set is better than none, unless the administrator set a floor.
+        value = best[1] if best else 0.0
         if value < self._settings.floor and ask.devices > 1:
-            kind = "" if found else "unknown"
+            kind = "" if best else "unknown"
             return Reject(node.name, Reason("001.best-effort", asked=self._settings.floor, found=value, kind=kind))
-        devices = found[0] if found else first_of(free, ask)
+        devices = best[0] if best else first_of(free, ask)
         offer = offer_by_container(ask, node, devices, lambda count, left: _choose(node, count, left))
-        return Offer(offer.node, offer.parts, notes=() if found else ("too little is known of the links",))
+        return Offer(offer.node, offer.parts, notes=() if best else ("link data is incomplete",))
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Whether bandwidth is known, the bottleneck's class in tenths of GB/s, the good sets lost, and packing."""
+        """Whether links are known, the bottleneck's class in tenths of GB/s, minus the good sets lost, and packing."""
         left = len(node.free()) - ask.devices
         values = canonical(node.topology) if node.topology else ()
         places = node.positions()
@@ -60,21 +60,21 @@ class Bandwidth(ByDevice):
         if not values or not all(device in places for device in offer.devices):
             return (*((1, *unknown[1:]) if ask.devices == 1 else unknown), -left)
         free = [places[device.id] for device in node.free() if device.id in places]
-        found = best_bottleneck(values, ask.devices, free)
-        if not isinstance(found, Bottleneck):
+        best = best_bottleneck(values, ask.devices, free)
+        if not isinstance(best, Bottleneck):
             return (*unknown, -left)
-        fabric, whole = fabric_of(values), mask_of(free)
+        fabric, all_free = fabric_of(values), mask_of(free)
         lost = (0,) * len(SIZES)
-        if found.proven:
-            after, before = fabric.left(whole ^ mask_of(found.devices)), fabric.left(whole)
+        if best.proven:
+            after, before = fabric.left(all_free ^ mask_of(best.devices)), fabric.left(all_free)
             lost = tuple(now - was for now, was in zip(after, before, strict=True))
-        return (1, round(10 * found.value) if isfinite(found.value) else 0, *lost, -left)
+        return (1, round(10 * best.value) if isfinite(best.value) else 0, *lost, -left)
 
 
 def _best(
     node: Node, count: int, available: Sequence[str], required: Sequence[str] = ()
 ) -> tuple[list[str], float] | None:
-    """So many of the available devices with their bottleneck; None where too little is known of them."""
+    """`count` of the available devices with their bottleneck; None without enough link data."""
     places = node.positions()
     known = {places[device]: device for device in available if device in places}
     topology = node.topology
@@ -82,14 +82,14 @@ def _best(
         return None
     if not all(device in places for device in required):
         return None
-    found = best_bottleneck(
+    best = best_bottleneck(
         topology.bandwidth, count, known, [places[device] for device in required], links=topology.links
     )
-    if not isinstance(found, Bottleneck):
+    if not isinstance(best, Bottleneck):
         return None
-    return [known[position] for position in found.devices], found.value
+    return [known[position] for position in best.devices], best.value
 
 
 def _choose(node: Node, count: int, left: Sequence[str]) -> Sequence[str]:
-    found = _best(node, count, left)
-    return found[0] if found else left[:count]
+    best = _best(node, count, left)
+    return best[0] if best else left[:count]

@@ -1,4 +1,4 @@
-"""Which shapes a job of ring-linked devices may have: how many pods, and how many devices each.
+"""Job shape rules for ring-linked devices: the number of pods, and of devices per pod.
 
 Source: seed 003, "Resource Application Constraints"; `per-pod` is what the vendor's later releases allow.
 """
@@ -21,15 +21,15 @@ __all__ = ["Task", "job_refused"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """So many equal pods of a job."""
+    """Equal pods of a job."""
 
     name: str
     pods: int
-    devices: int  # of each pod
+    devices: int  # per pod
 
 
 def job_refused(tasks: Sequence[Task], profile: HardwareProfile, shape: JobShape = "strict") -> Reason | None:
-    """Why a job may not have this shape; None if it may, or if it asks for no devices."""
+    """The reason why a job can't have this shape; None if it can, or if it requests no devices."""
     asking = [task for task in tasks if task.devices and task.pods > 0]  # pods without devices are ignored
     total = sum(task.pods * task.devices for task in asking)
     if shape == "per-pod" or not profile.one_pod_up_to:
@@ -38,7 +38,7 @@ def job_refused(tasks: Sequence[Task], profile: HardwareProfile, shape: JobShape
 
 
 def _one_pod(tasks: Sequence[Task], profile: HardwareProfile, total: int) -> Reason | None:
-    # rule 003.one-pod: up to eight devices are one pod.
+    # rule 003.one-pod: a job of up to eight devices is one pod.
     pods = sum(task.pods for task in tasks)
     if pods > 1:
         return Reason("003.one-pod", asked=(total, pods), found=profile.one_pod_up_to, kind="one pod")
@@ -47,10 +47,10 @@ def _one_pod(tasks: Sequence[Task], profile: HardwareProfile, total: int) -> Rea
 
 def _full_pods(tasks: Sequence[Task], profile: HardwareProfile, total: int) -> Reason | None:
     whole = profile.one_pod_up_to
-    # rule 003.count: more than eight is 8xN.
+    # rule 003.count: a larger job has 8xN devices.
     if total % whole:
         return Reason("003.count", asked=total, found=whole, kind="multiple")
-    # rule 003.one-pod: and eight a pod.
+    # rule 003.one-pod: and eight per pod.
     uneven = next((task for task in tasks if task.devices != whole), None)
     if uneven:
         return Reason("003.one-pod", asked=uneven.devices, found=whole, kind="full pods", noun=uneven.name)

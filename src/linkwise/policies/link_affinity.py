@@ -1,4 +1,4 @@
-"""Whole devices by the links between them: the best set of the best partition.
+"""Link affinity policy: whole devices by their links, the best set of the best partition.
 
 Source: seed 000, "How to pick the best effort GPUs in one node" and "How to pick the most suitable Node".
 """
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["LinkAffinity"]
 
 MACHINES: Final = 2_048
-"""whose scores are remembered; most nodes of one kind share what was read of their links"""
+"""machines whose scores are cached; most nodes of one type share one topology object"""
 
 
 class LinkAffinity(ByDevice):
-    """Scores by link kinds; a node that tells nothing stays feasible and comes last."""
+    """Scores by link kinds; a node without link data stays feasible and comes last."""
 
     name = "link-affinity"
     terms = ("known", "links", "packing")
     leading = 2
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
-        """The best set of the best partition of the free devices, divided in the same way among containers."""
+        """The best set of the best partition of the free devices, divided among the containers by the same rule."""
         free = [device.id for device in node.free()]
         devices = _chosen(node, ask.devices, free, ask.required)
         if devices is None:
-            notes: tuple[str, ...] = ("too little is known of the links",)
+            notes: tuple[str, ...] = ("link data is incomplete",)
             devices = first_of(free, ask)
         else:
             notes = _notes(node)
@@ -47,28 +47,28 @@ class LinkAffinity(ByDevice):
         return Offer(offer.node, offer.parts, notes=notes)
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Whether links are known, what the set scores, and then how few devices are left free."""
+        """Whether links are known, the score of the set, and packing."""
         left = len(node.free()) - ask.devices
         if ask.devices == 1:
-            return (1, 0, -left)  # one device has no links to score: only packing counts
+            return (1, 0, -left)  # a single device has no links to score: only packing counts
         # rule 000.unknown: without a matrix a node comes last.
         scores = _scores(node)
         places = node.positions()
         if scores is None or not all(device in places for device in offer.devices):
             return (0, 0, -left)
-        # rule 000.score, 000.story: the score of the set that the node would give.
+        # rule 000.score, 000.story: the score of the set that the node would allocate.
         chosen = [places[device] for device in offer.devices]
         return (1, int(sum(scores[i][j] for k, i in enumerate(chosen) for j in chosen[k + 1 :])), -left)
 
 
 def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence[str] = ()) -> list[str] | None:
-    """So many of the available devices by links; None where too little is known of them."""
+    """`count` of the available devices by links; None without enough link data."""
     scores, places = _scores(node), node.positions()
     known = {places[device]: device for device in available if device in places}
     if scores is None or not all(device in places for device in required):
         return None
-    found = best_partition(scores, count, known, [places[device] for device in required])
-    return [known[position] for position in found.devices] if isinstance(found, Partition) else None
+    best = best_partition(scores, count, known, [places[device] for device in required])
+    return [known[position] for position in best.devices] if isinstance(best, Partition) else None
 
 
 def _scores(node: Node) -> Matrix | None:

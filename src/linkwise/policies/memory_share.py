@@ -1,7 +1,7 @@
-"""A part of one device: memory in the resource's own unit, and compute where that is asked for.
+"""Memory share policy: a part of one device, memory in the resource's own unit and optionally compute.
 
-Bytes are the exception: they are counted in each device's own unit, rounded up container by container, so that what is
-granted is never less than what was asked, and nothing is sold twice.
+Requests in bytes are converted to each device's own unit and rounded up per container, so that a pod never gets less
+than it requested and no unit is allocated twice.
 
 Source: seed 004, steps 2.1 and 2.2; percents below one device of seed 001.
 """
@@ -27,19 +27,19 @@ WHOLE_CORE: Final = 100  # percent
 _DEFAULT: Final = ShareSettings()
 
 
-class _Room(NamedTuple):
-    """What is left of one device."""
+class _FreeShare(NamedTuple):
+    """The free memory and compute of one device."""
 
     memory: int
     core: int
     position: int
     device: str
     need: int
-    """what the ask takes of it, in its own unit"""
+    """the memory that the ask needs on it, in the device's unit"""
 
 
 class MemoryShare(Policy):
-    """The fullest device that still fits, shared within one namespace unless a setting says otherwise."""
+    """Packs shares on the fullest device that fits; by default a device is shared within one namespace only."""
 
     name = "memory-share"
     terms = ("tightness", "packing")
@@ -49,7 +49,7 @@ class MemoryShare(Policy):
         self._settings = settings
 
     def admit(self, ask: Ask) -> Reason | None:
-        """A part of memory, and at most one device's compute."""
+        """At least one unit of memory, and at most one device's compute."""
         if ask.share < 1:
             return Reason("004.one-card", asked=ask.share, kind="no size")
         if not 0 <= ask.core <= WHOLE_CORE:
@@ -57,22 +57,22 @@ class MemoryShare(Policy):
         return Reason("004.one-card", asked=ask.share, kind="no size") if ask.is_invalid() else None
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
-        """One device with room for all containers of the pod."""
+        """One device with enough free memory and compute for all containers of the pod."""
         # rule 004.mode
         if node.mode not in {"any", ask.mode}:
             return Reject(node.name, Reason("004.mode", asked=ask.mode, found=node.mode))
-        # rule 004.one-card: an ask fits on one device or nowhere.
+        # rule 004.one-card: a pod's shares are on one device.
         shares = _shares(ask, node)
         too_large = _too_large(ask, node, shares)
         if too_large:
             return Reject(node.name, too_large, final=True)
-        rooms = _rooms(node, shares)
-        # rule 004.filter, 002.fractions: room is judged device by device; a node's sum does not count.
-        fitting = [room for room in rooms if room.memory >= room.need and room.core >= ask.core]
+        devices = _free_shares(node, shares)
+        # rule 004.filter, 002.fractions: each device is checked by itself; the node's sum does not matter.
+        fitting = [free for free in devices if free.memory >= free.need and free.core >= ask.core]
         if not fitting:
-            return Reject(node.name, _no_room(ask, rooms, node.unit))
-        # rule 002.segregate: a device that pods of other namespaces sit on is not to be had.
-        allowed = [room for room in fitting if self._may_share(ask, node, room)]
+            return Reject(node.name, _insufficient(ask, devices, node.unit))
+        # rule 002.segregate: a device used by pods of other namespaces is not shared.
+        allowed = [free for free in fitting if self._may_share(ask, node, free)]
         if not allowed:
             return Reject(node.name, Reason("002.segregate", asked=ask.namespace, found=_neighbours(node, fitting)))
         device = self._best(allowed).device
@@ -84,25 +84,25 @@ class MemoryShare(Policy):
         return Offer(node.name, tuple(parts))
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """What is left on the device after it, and how many devices the node has that nobody uses."""
+        """Memory left free on the device, and the number of unused devices of the node; fewer of both are better."""
         (chosen,) = offer.devices
         left = node.room()[chosen] - sum(_shares(ask, node)[chosen])
         packed = (-left, -len(node.free()))
         return packed if self._settings.order == "binpack" else (-packed[0], -packed[1])
 
-    def _best(self, rooms: list[_Room]) -> _Room:
-        # rule 004.binpack: of the devices that fit the one with the least room; spreading takes the most.
+    def _best(self, fitting: list[_FreeShare]) -> _FreeShare:
+        # rule 004.binpack: of the devices that fit the one with the least free memory; spread takes the most.
         sign = 1 if self._settings.order == "binpack" else -1
-        return min(rooms, key=lambda room: (sign * (room.memory - room.need), sign * room.core, room.position))
+        return min(fitting, key=lambda free: (sign * (free.memory - free.need), sign * free.core, free.position))
 
-    def _may_share(self, ask: Ask, node: Node, room: _Room) -> bool:
-        used = node.used.get(room.device, FREE)
-        own = used.namespaces == {ask.namespace}  # whose it is must be known: an unknown owner is another one
+    def _may_share(self, ask: Ask, node: Node, free: _FreeShare) -> bool:
+        used = node.used.get(free.device, FREE)
+        own = used.namespaces == {ask.namespace}  # an unknown user counts as another namespace
         return self._settings.within == "any" or used == FREE or own
 
 
 def shares_on(ask: Ask, memory: int, size: int) -> tuple[int, ...] | None:
-    """What each container takes of a device that has so much memory, `size` bytes; None if that can't be told."""
+    """The share of each container on a device of `memory` units and `size` bytes; None if it can't be converted."""
     if not ask.in_bytes:
         return tuple(container.share for container in ask.containers)
     if memory < 1 or size < 1:
@@ -111,13 +111,13 @@ def shares_on(ask: Ask, memory: int, size: int) -> tuple[int, ...] | None:
 
 
 def _shares(ask: Ask, node: Node) -> dict[str, tuple[int, ...]]:
-    """What each container takes, by the device it would take it of."""
-    found = {device.id: shares_on(ask, device.memory, device.bytes) for device in node.devices}
-    return {device: shares for device, shares in found.items() if shares is not None}
+    """The share of each container, by device."""
+    by_device = {device.id: shares_on(ask, device.memory, device.bytes) for device in node.devices}
+    return {device: shares for device, shares in by_device.items() if shares is not None}
 
 
 def _too_large(ask: Ask, node: Node, shares: Mapping[str, tuple[int, ...]]) -> Reason | None:
-    """Why none of the devices could serve the ask if they were free."""
+    """The reason why no device could serve the ask even if it were free; None if one could."""
     if node.devices and not shares:
         return Reason("004.one-card", asked=ask.share, kind="bytes unknown")
     needs = [(sum(shares[device.id]), device.memory) for device in node.devices if device.id in shares]
@@ -127,26 +127,26 @@ def _too_large(ask: Ask, node: Node, shares: Mapping[str, tuple[int, ...]]) -> R
     return Reason("004.one-card", asked=need, found=memory, unit=node.unit)
 
 
-def _no_room(ask: Ask, rooms: list[_Room], unit: str) -> Reason:
-    """What is left of every device, of that which is short."""
-    if any(room.memory >= room.need for room in rooms):
-        found = tuple((room.position, room.core) for room in rooms)
-        return Reason("004.filter", asked=ask.core, found=found, kind="core")
-    need = min((room.need for room in rooms), default=ask.share)
-    return Reason("004.filter", asked=need, found=tuple((room.position, room.memory) for room in rooms), unit=unit)
+def _insufficient(ask: Ask, devices: list[_FreeShare], unit: str) -> Reason:
+    """The free memory of every device, or its free compute if only that is insufficient."""
+    if any(free.memory >= free.need for free in devices):
+        compute = tuple((free.position, free.core) for free in devices)
+        return Reason("004.filter", asked=ask.core, found=compute, kind="core")
+    need = min((free.need for free in devices), default=ask.share)
+    return Reason("004.filter", asked=need, found=tuple((free.position, free.memory) for free in devices), unit=unit)
 
 
-def _rooms(node: Node, shares: Mapping[str, tuple[int, ...]]) -> list[_Room]:
-    memory, rooms = node.room(), []
+def _free_shares(node: Node, shares: Mapping[str, tuple[int, ...]]) -> list[_FreeShare]:
+    memory, devices = node.room(), []
     for device in node.healthy():
         if device.id not in shares:
             continue
         use = node.use(device)
         core = 0 if use.whole else max(0, WHOLE_CORE - use.core - node.unattributed_core)
-        rooms.append(_Room(memory[device.id], core, device.index, device.id, sum(shares[device.id])))
-    return rooms
+        devices.append(_FreeShare(memory[device.id], core, device.index, device.id, sum(shares[device.id])))
+    return devices
 
 
-def _neighbours(node: Node, rooms: list[_Room]) -> tuple[str, ...]:
-    """Whose pods sit on the devices that would have had room."""
-    return tuple(sorted({name for room in rooms for name in node.used[room.device].namespaces}))
+def _neighbours(node: Node, fitting: list[_FreeShare]) -> tuple[str, ...]:
+    """The namespaces whose pods use the devices that would fit."""
+    return tuple(sorted({name for free in fitting for name in node.used[free.device].namespaces}))

@@ -1,4 +1,4 @@
-"""What a policy answers: is the ask well formed, which devices of a node, and how good is that beside other nodes."""
+"""Policy interface: whether an ask is valid, which devices of a node serve it, and how the offer compares."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ __all__ = ["ByDevice", "Policy", "first_of", "misfit", "offer_by_container"]
 
 
 class Policy(ABC):
-    """One set of rules; it knows no resource name, annotation or vendor."""
+    """One set of rules, independent of resource names, annotations and vendors."""
 
     name: ClassVar[str]
     terms: ClassVar[tuple[str, ...]]
-    """what the numbers of a score mean, in order"""
+    """the names of the score's terms, in order"""
     leading: ClassVar[int]
-    """how many of them make the class: nodes that agree in these are equally good"""
+    """the number of leading terms that define a class: nodes that agree in them are equally good"""
 
     @abstractmethod
     def admit(self, ask: Ask) -> Reason | None:
-        """Why no node whatever could serve the ask; None if it is well formed."""
+        """The reason why no node could ever serve the ask; None if it is valid."""
 
     @abstractmethod
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
-        """The devices of this node for a well-formed ask, or why there are none."""
+        """The devices of this node for a valid ask, or a refusal."""
 
     @abstractmethod
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """How good the offer is beside those of other nodes; larger is better, term by term."""
+        """The score of an offer, compared with other nodes term by term; larger is better."""
 
 
 class ByDevice(Policy):
-    """A policy that hands out whole devices, any that are free; which of them is what the rules differ in."""
+    """Base of policies that allocate whole devices in any layout and differ only in which free devices they choose."""
 
     def admit(self, ask: Ask) -> Reason | None:
         """At least one device."""
-        wrong = ask.devices < 1 or ask.is_invalid()
-        return Reason("002.whole", asked=ask.devices, kind="no size") if wrong else None
+        invalid = ask.devices < 1 or ask.is_invalid()
+        return Reason("002.whole", asked=ask.devices, kind="no size") if invalid else None
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
-        """Enough free devices, and of those the ones that the rules choose."""
+        """The chosen devices, if enough are free."""
         return misfit(ask, node, ask.devices) or self.choose(ask, node)
 
     @abstractmethod
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
-        """The devices of a node that has enough of them."""
+        """The devices for an ask, on a node that has enough free ones."""
 
 
 def misfit(ask: Ask, node: Node, size: int) -> Reject | None:
-    """Why a node can't serve an ask for so many whole devices, whichever they are."""
-    # rule 004.mode: a node hands out whole devices or parts of them, never both.
+    """The refusal of a node that can't allocate `size` whole devices in any layout; None if it can."""
+    # rule 004.mode: a node allocates whole devices or shares of them, never both.
     if node.mode not in {"any", ask.mode}:
         return Reject(node.name, Reason("004.mode", asked=ask.mode, found=node.mode))
-    # rule 002.whole: whole devices are only those of which nothing is taken, known or not.
+    # rule 002.whole: only devices without any usage are allocated; unattributed usage counts against all of them.
     free = len(node.free()) - node.unattributed - (node.unattributed_share > 0) * len(node.devices)
     if free < size:
         final = len(node.devices) < size
@@ -77,7 +77,7 @@ def _ids(node: Node) -> tuple[str, ...]:
 
 
 def first_of(free: Sequence[str], ask: Ask) -> list[str]:
-    """As many as asked, the required ones among them, the others from the lowest index."""
+    """The requested number of devices: the required ones, and the others from the lowest index."""
     others = [device for device in free if device not in ask.required][: ask.devices - len(ask.required)]
     return [device for device in free if device in ask.required or device in others]
 
@@ -85,7 +85,7 @@ def first_of(free: Sequence[str], ask: Ask) -> list[str]:
 def offer_by_container(
     ask: Ask, node: Node, devices: Sequence[str], choose: Callable[[int, Sequence[str]], Sequence[str]]
 ) -> Offer:
-    """The devices divided among the containers, in the order of the pod; `choose` takes so many of those left."""
+    """The devices divided among the containers in the pod's order; `choose` takes a count and the remaining devices."""
     left, parts = list(devices), []
     for container in ask.containers:
         if container.devices:

@@ -1,4 +1,4 @@
-"""All policies by name, each checked when it is registered: a bad one stops the start, not a pod."""
+"""Policy registry: all policies by name, validated at registration so that an invalid one fails the start, not a pod."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def registered(policies: Iterable[Policy]) -> dict[str, Policy]:
     """The policies by name.
 
     Raises:
-        PolicyError: one lacks a name, a method or its terms, two have one name, or a score is no tuple of integers.
+        PolicyError: one lacks a name, a method or its terms, two share a name, or a score is not a tuple of integers.
     """
-    found: dict[str, Policy] = {}
+    by_name: dict[str, Policy] = {}
     for policy in policies:
         _check_shape(policy)
-        if policy.name in found:
+        if policy.name in by_name:
             raise PolicyError(f"two policies are called {policy.name!r}")
         _check_answers(policy)
-        found[policy.name] = policy
-    return found
+        by_name[policy.name] = policy
+    return by_name
 
 
 def _check_shape(policy: Policy) -> None:
@@ -59,10 +59,10 @@ def _check_shape(policy: Policy) -> None:
 
 
 def _check_answers(policy: Policy) -> None:
-    """Ask a machine of eight linked devices: the answer must be an offer, and its score as the terms say."""
+    """Probe the policy with a free machine of eight linked devices: it must offer, and score one integer per term."""
     ask = next((ask for ask in (_WHOLE, _PART) if policy.admit(ask) is None), None)
     if ask is None:
-        raise PolicyError(f"policy {policy.name!r} admits neither one device nor a part of one")
+        raise PolicyError(f"policy {policy.name!r} admits neither one device nor a share of one")
     offer = policy.pick(ask, _MACHINE)
     if not isinstance(offer, Offer):
         raise PolicyError(f"policy {policy.name!r} picks nothing of a free machine: {offer!r}")
@@ -85,8 +85,8 @@ _MACHINE: Final = Node(
 
 
 def policies_with(settings: PlacingSettings) -> dict[str, Policy]:
-    """All policies by name, as an administrator set them."""
-    # One line a policy.
+    """All policies by name, configured by the administrator's settings."""
+    # One line per policy.
     return registered(
         (
             LinkAffinity(),

@@ -1,7 +1,7 @@
-"""Whole devices by the groups they form: rings, meshes, modules, cards.
+"""Ring affinity policy: whole devices in layouts of rings, meshes, modules or cards.
 
-Source: seed 003, "Affinity Policy Description" and "Scenario Classification". Which counts may be asked and how each
-must lie is a profile's data; what is here serves every profile.
+The allowed counts and their layouts are data of a hardware profile; this module serves every profile. Source: seed 003,
+"Affinity Policy Description" and "Scenario Classification".
 """
 
 from __future__ import annotations
@@ -27,88 +27,88 @@ MOST_RANKS: Final = 256
 
 
 class RingAffinity(Policy):
-    """Devices that may lie together, on the soundest and fullest node."""
+    """Devices in an allowed layout, on the node with the most healthy and the fewest idle devices."""
 
     name = "ring-affinity"
     terms = ("health", "group", "packing")
-    leading = 3  # the seed's table orders all nodes: no two states of it are equally good
+    leading = 3  # the vendor's table is a total order: no two different states are equally good
 
     def admit(self, ask: Ask) -> Reason | None:
-        """A count that the hardware can serve; a pod that names no hardware keeps to the 910's counts."""
+        """A count that the pod's hardware profile allows; without a profile, the counts of the Ascend 910."""
         profile = known_profile(ask.profile)
         if profile is None:
             return Reason("003.predicate", asked=ask.profile, kind="unknown profile")
         return _count_refused(profile, ask)
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
-        """Devices that lie as the count demands; the lowest of the best group."""
+        """The devices in the layout that the count requires, the lowest of the best group."""
         profile = known_profile(node.profile)
-        wanted = known_profile(ask.profile) if ask.profile else profile
-        if profile is None or wanted is None:
+        requested = known_profile(ask.profile) if ask.profile else profile
+        if profile is None or requested is None:
             unknown = node.profile if profile is None else ask.profile
             return Reject(node.name, Reason("003.predicate", asked=unknown, kind="unknown profile"), final=True)
-        if wanted is not profile:
-            other = Reason("003.predicate", asked=wanted.name, found=profile.name, kind="profile")
+        if requested is not profile:
+            other = Reason("003.predicate", asked=requested.name, found=profile.name, kind="profile")
             return Reject(node.name, other, final=True)
         refused = _count_refused(profile, ask)
         if refused:
             return Reject(node.name, refused, final=True)
-        short = misfit(ask, node, ask.devices)
-        if short:
-            return short
+        unfit = misfit(ask, node, ask.devices)
+        if unfit:
+            return unfit
         ids = {device.index: device.id for device in node.devices}
         required = {index for index, device in ids.items() if device in ask.required}
-        lying = place_in_rings(profile, node, ask.devices, required)
-        if lying is None:
-            # rule 003.predicate: enough devices, and none of them lie as they must; every group's number is told.
+        placement = place_in_rings(profile, node, ask.devices, required)
+        if placement is None:
+            # rule 003.predicate: enough devices, but not in the layout; the reason has the idle count of every group.
             idle = tuple(map(len, _idle(profile, node)))
             kind = profile.span(ask.devices) or ""
             return Reject(
                 node.name, Reason("003.predicate", asked=ask.devices, found=idle, kind=kind, noun=profile.noun)
             )
-        devices = [ids[index] for index in lying.devices]
+        devices = [ids[index] for index in placement.devices]
         return offer_by_container(ask, node, devices, lambda count, left: left[:count])
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Sound devices of the node, how well the group fits, and how few devices are idle."""
+        """The number of healthy devices, the rank of the placement, and packing."""
         del offer
         profile = ring_profile(node.profile)
-        lying = place_in_rings(profile, node, ask.devices)
-        rank = lying.rank if lying else profile.group
+        placement = place_in_rings(profile, node, ask.devices)
+        rank = placement.rank if placement else profile.group
         healthy, idle = len(node.healthy()), len(node.free())
         # rule 003.order: one tuple orders all nodes that fit.
         if profile.order == "health and fit":
             return (healthy - rank, 0, -idle)
-        # rule 003.faulty: a faulty device counts as used, and a sounder node goes first whatever the group.
-        # rule 003.groups: then the group, A before D.
-        # rule 003.full: then the fuller node; with the group fixed that is the other ring ascending.
-        # rule 003.even: nothing is left to decide: these three fix how many devices both rings have.
+        # rule 003.faulty: an unhealthy device counts as used, and a node with more healthy devices goes first.
+        # rule 003.groups: then the priority group, A before D.
+        # rule 003.full: then the node with fewer idle devices, which is the vendor's order of the other ring.
+        # rule 003.even: these three terms determine the idle devices of both rings, so nothing is left to decide.
         return (healthy, -rank, -idle)
 
 
 def place_in_rings(
     profile: HardwareProfile, node: Node, count: int, required: Collection[int] = ()
 ) -> RingPlacement | None:
-    """Which devices lie as so many must, the required ones among them, and how good that is; None if none do."""
+    """The devices in the layout that the count requires, with the required ones, and their rank; None if there are none."""
     span, idle = profile.span(count), _idle(profile, node)
     if required:
         home = span == "one group"
         idle = [() if home and not set(group) >= set(required) else _first(group, required) for group in idle]
-    lying = SPANS[span](idle, count, profile) if span else None
-    return lying if lying and set(lying.devices) >= set(required) else None
+    placement = SPANS[span](idle, count, profile) if span else None
+    return placement if placement and set(placement.devices) >= set(required) else None
 
 
 def _first(group: tuple[int, ...], required: Collection[int]) -> tuple[int, ...]:
     return tuple(sorted(group, key=lambda device: (device not in required, device)))
 
 
-def group_letter(lying: RingPlacement) -> str:
-    """The priority group as the seed names it: A is the best."""
-    return LETTERS[min(lying.rank, len(LETTERS) - 1)]
+def group_letter(placement: RingPlacement) -> str:
+    """The priority group as the vendor names it: A is the best."""
+    return LETTERS[min(placement.rank, len(LETTERS) - 1)]
 
 
 def single_number(profile: HardwareProfile, score: tuple[int, ...]) -> int:
-    """A score as one number in the same order; for the 910 it is the vendor's own formula."""
+    """A score as one number of the same order; for the Ascend 910 it is the vendor's own formula."""
     health, rank, idle = score
     ranks = 1 if profile.order == "health and fit" else MOST_RANKS if profile.ranks_by_breaks() else profile.group
     devices = profile.devices or 64
@@ -116,7 +116,7 @@ def single_number(profile: HardwareProfile, score: tuple[int, ...]) -> int:
 
 
 def _count_refused(profile: HardwareProfile, ask: Ask) -> Reason | None:
-    # rule 003.count: a count that no row of the table has is refused before any node is looked at.
+    # rule 003.count: a count that the table does not have is refused before any node is evaluated.
     if profile.span(ask.devices) is not None and not ask.is_invalid():
         return None
     return Reason("003.count", asked=ask.devices, found=profile.counts(), noun=profile.name)

@@ -1,7 +1,7 @@
-"""Machines whose devices form rings, meshes, modules or cards: which counts may be asked, and how each must lie.
+"""Hardware profiles of machines whose devices form rings, meshes, modules or cards.
 
-Source: seed 003, "Affinity Policy Description", for the 910; the vendor's later generations by their policy names. A
-profile is data: to add one, add an entry. Names in `ALSO_CALLED` are the vendor's own for the same hardware.
+A profile is data: to add a machine, add an entry. Names in `ALSO_CALLED` are the vendor's own for the same hardware.
+Source: seed 003, "Affinity Policy Description", for the Ascend 910; later generations by the vendor's policy names.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _PROFILES: Final = (
         devices=8,
         group=4,
         # rule 003.ring: up to four devices come from one ring.
-        # rule 003.eight: eight are the whole node.
+        # rule 003.eight: eight devices are the complete node.
         spans={"one group": (1, 2, 4), "whole groups": (8,)},
-        # rule 003.one, 003.two, 003.four: idle devices of the ring, the best first: groups A to D of the seed.
+        # rule 003.one, 003.two, 003.four: idle devices of the ring, the best first: priority groups A to D.
         preference={1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)},
         noun="ring",
         one_pod_up_to=8,
@@ -109,17 +109,17 @@ ALSO_CALLED: Final = {
 
 
 def known_profile(name: str) -> HardwareProfile | None:
-    """The profile of that name, ours or the vendor's; the 910 where nothing is said, None if it is not known."""
+    """The profile by our name or the vendor's; the Ascend 910 for an empty name, None if unknown."""
     return RING_PROFILES.get(ALSO_CALLED.get(name, name) or DEFAULT)
 
 
 def ring_profile(name: str) -> HardwareProfile:
-    """The profile of that name, ours or the vendor's; the 910 where nothing is said.
+    """The profile by our name or the vendor's; the Ascend 910 for an empty name.
 
     Raises:
-        InputError: no profile has that name; the text lists those there are.
+        InputError: the name is unknown; the text lists all profiles.
     """
-    found = known_profile(name)
-    if found is None:
+    profile = known_profile(name)
+    if profile is None:
         raise InputError(f"hardware profile {name!r} is unknown; use one of {', '.join(RING_PROFILES)}")
-    return found
+    return profile

@@ -1,4 +1,4 @@
-"""How devices may lie together, one function a way; each gives the devices and how good they are, 0 the best."""
+"""Device layouts, one function per span; each returns the devices and their rank, 0 being the best."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ Idle = list[tuple[int, ...]]
 
 
 class RingPlacement(NamedTuple):
-    """Devices that lie as they must."""
+    """Devices in the required layout."""
 
     devices: tuple[int, ...]
     rank: int
-    """0 is the best that a node can have for this count"""
+    """0 is the best possible for this count"""
 
 
 def anywhere(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
-    """Any idle devices, the lowest."""
+    """Any idle devices, the lowest first."""
     del profile
     return _enough(chain.from_iterable(idle), count)
 
 
 def one_group(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
-    """The group that the profile prefers by its idle devices; without a preference the one that fits best."""
+    """Devices of the group whose idle count the profile prefers; by default the tightest group."""
     preferred = profile.preference.get(count, range(count, profile.group + 1))
     fitting = [(preferred.index(len(group)), group) for group in idle if len(group) in preferred]
     if not fitting:
         return None
-    rank, group = min(fitting, key=lambda found: found[0])  # of equal groups the first
+    rank, group = min(fitting, key=lambda entry: entry[0])  # of equal groups the first
     return RingPlacement(group[:count], rank)
 
 
 def whole_groups(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
-    """As many groups as it takes, of which nothing is taken."""
+    """Fully idle groups."""
     whole = [group for group in idle if len(group) == profile.group]
     return _enough(chain.from_iterable(whole), count)
 
 
 def even_split(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
-    """Half in each of two groups, at the same places of both."""
+    """Half in each of two groups, at matching positions."""
     half = count // 2
     for number, first in enumerate(idle):
         for other, second in enumerate(idle[number + 1 :], number + 1):
@@ -60,23 +60,23 @@ def even_split(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacemen
 
 
 def whole_groups_first(idle: Idle, count: int, profile: HardwareProfile) -> RingPlacement | None:
-    """Whole groups as far as there are any, then groups that are broken already; breaking one is worse."""
+    """Fully idle groups first, then groups that are partly used already; breaking a group costs rank."""
     whole = [group for group in idle if len(group) == profile.group]
     broken = [group for group in idle if 0 < len(group) < profile.group]
     full = whole[: count // profile.group]
     others: Sequence[tuple[int, ...]] = [*broken, *whole[len(full) :]]
-    found = _enough(chain.from_iterable([*full, *others]), count)
-    if found is None:
+    placement = _enough(chain.from_iterable([*full, *others]), count)
+    if placement is None:
         return None
     rest = count - len(full) * profile.group
     split = count // profile.group - len(full)
     newly_broken = 0 if rest <= sum(map(len, broken)) else 1
-    return RingPlacement(tuple(sorted(found.devices)), 2 * split + newly_broken)
+    return RingPlacement(tuple(sorted(placement.devices)), 2 * split + newly_broken)
 
 
 def _enough(devices: Iterable[int], count: int) -> RingPlacement | None:
-    found = tuple(islice(devices, count))
-    return RingPlacement(found, 0) if len(found) == count else None
+    first = tuple(islice(devices, count))
+    return RingPlacement(first, 0) if len(first) == count else None
 
 
 SPANS: Final[dict[Span, Callable[[Idle, int, HardwareProfile], RingPlacement | None]]] = {

@@ -1,4 +1,4 @@
-"""Whole devices by count alone, packed so that larger asks still fit.
+"""Whole device policy: devices by count alone, packed so that larger requests still fit.
 
 Source: seed 002, "Scheduling", both stories.
 """
@@ -18,19 +18,19 @@ __all__ = ["WholeDevice"]
 
 
 class WholeDevice(ByDevice):
-    """The lowest free devices; nodes with the fewest free ones first."""
+    """The lowest free devices, on the node with the fewest free ones."""
 
     name = "whole-device"
     terms = ("packing",)
     leading = 0
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
-        """As many free devices as asked, from the lowest index."""
+        """The requested number of free devices, from the lowest index."""
         devices = first_of([device.id for device in node.free()], ask)
         return offer_by_container(ask, node, devices, lambda count, left: left[:count])
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Fewer free devices are better: single asks fill used nodes, and whole nodes stay whole."""
+        """Packing: fewer free devices are better, so that empty nodes stay empty for larger requests."""
         del ask, offer
         # rule 002.pack
         return (-len(node.free()),)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from linkwise.topology.sample_cleaning import mended_pairs
+from linkwise.topology.sample_cleaning import clean_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ class Gauges(Collector):
         known = self._odd.get(name)
         if known and known[0] is topology:
             return known
-        return topology, len(mended_pairs(topology.bandwidth or (), topology.links)[1])
+        return topology, len(clean_pairs(topology.bandwidth or (), topology.links)[1])
 
     def _watches(self) -> Iterator[Metric]:
         lag = GaugeMetricFamily(

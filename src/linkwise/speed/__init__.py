@@ -1,1 +1,1 @@
-"""What exists only for speed: deleting it changes no answer."""
+"""Optimisations: caches and fast constructors that change no result."""

@@ -1,11 +1,9 @@
-"""What was worked out about a machine, kept for as long as memory allows.
+"""Caches of pure results: per machine, bounded by memory, and per object, keyed by identity.
 
-A machine's links do not change, so tables and answers are kept by matrix and shared by every question about it. This is
-the one place of this layer that keeps state: a memory of pure results, bounded to LIMIT bytes for the whole process.
-
-What was worked out of an object, remembered by the object itself: comparing large values takes as long as the work.
+Buys: a machine's links do not change, so tables and answers are computed once per matrix and shared by every question
+about it, within LIMIT bytes for the process. `cached_by_identity` avoids hashing large values, which would take as long
+as the work itself.
 """
-# Joined from memory, once: one docstring for all.
 
 from __future__ import annotations
 
@@ -14,19 +12,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["LIMIT", "BoundedCache", "Kept", "cached_by_identity", "recall"]
+__all__ = ["LIMIT", "BoundedCache", "CachedMachine", "cached_by_identity", "recall"]
 
 LIMIT: Final = 48_000_000  # bytes, estimated from above
-_ANSWER: Final = 1200  # bytes of a remembered answer with its key
-_ANSWERS: Final = 8000  # remembered answers of one machine
+_ANSWER: Final = 1200  # bytes of a cached answer with its key
+_ANSWERS: Final = 8000  # cached answers per machine
 _EMPTY: Final = 3000  # bytes of a machine without its matrices and tables
-_CELL: Final = 96  # bytes of a pair in the key and in the matrices made from it
+_CELL: Final = 96  # bytes of a pair in the key and in the matrices computed from it
 
-K = TypeVar("K", bound="Kept")
+K = TypeVar("K", bound="CachedMachine")
 
 
-class Kept:
-    """Something with tables and answers; it reports what they take."""
+class CachedMachine:
+    """Base of machines with tables and cached answers, which reports their size to the cache."""
 
     __slots__ = ("_answers", "cost", "memory")
 
@@ -36,11 +34,11 @@ class Kept:
         self._answers: dict[Hashable, object] = {}
 
     def remembered(self, question: Hashable) -> object | None:
-        """The answer to a question asked before."""
+        """The cached answer to a question."""
         return self._answers.get(question)
 
     def remember(self, question: Hashable, answer: object) -> None:
-        """Keep an answer; all of this machine's are dropped when they are too many."""
+        """Cache an answer; all answers of this machine are dropped if there are too many."""
         if len(self._answers) >= _ANSWERS:
             self._answers.clear()
             self.spend(-_ANSWERS * _ANSWER)
@@ -48,41 +46,41 @@ class Kept:
         self.spend(_ANSWER)
 
     def spend(self, amount: int) -> None:
-        """Report so many bytes more."""
+        """Report additional bytes."""
         self.cost += amount
         if self.memory:
             self.memory.spend(self, amount)
 
 
 class BoundedCache:
-    """Kept things by key; the one not asked for the longest goes first when memory is short."""
+    """Machines by key, within a limit of bytes; the least recently used is dropped first."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit: Final = limit
-        self._kept: dict[Hashable, Kept] = {}
+        self._machines: dict[Hashable, CachedMachine] = {}
         self.spent = 0
 
     def recall(self, kind: type[K], key: Hashable, make: Callable[[], K]) -> K:
-        """The thing of that key, made if it is not here."""
+        """The machine of a key, made if it is not cached."""
         entry = (kind, key)
-        found = self._kept.pop(entry, None)
-        if not isinstance(found, kind):
-            found = make()
-            found.memory = self
-            self.spent += found.cost
-        self._kept[entry] = found  # now the last: dictionaries keep the order of entry
-        self._trim(found)
-        return found
+        machine = self._machines.pop(entry, None)
+        if not isinstance(machine, kind):
+            machine = make()
+            machine.memory = self
+            self.spent += machine.cost
+        self._machines[entry] = machine  # moved to the end: dictionaries keep insertion order
+        self._trim(machine)
+        return machine
 
-    def spend(self, spender: Kept, amount: int) -> None:
-        """Count so many bytes more, and make room for them."""
+    def spend(self, spender: CachedMachine, amount: int) -> None:
+        """Count additional bytes and drop other machines if they exceed the limit."""
         self.spent += amount
         self._trim(spender)
 
-    def _trim(self, spender: Kept) -> None:
-        while self.spent > self._limit and len(self._kept) > 1:
-            key, oldest = next(item for item in self._kept.items() if item[1] is not spender)
-            del self._kept[key]
+    def _trim(self, spender: CachedMachine) -> None:
+        while self.spent > self._limit and len(self._machines) > 1:
+            key, oldest = next(item for item in self._machines.items() if item[1] is not spender)
+            del self._machines[key]
             oldest.memory = None
             self.spent -= oldest.cost
 
@@ -96,15 +94,15 @@ R = TypeVar("R")
 
 
 def cached_by_identity(work: Callable[[T], R], most: int) -> Callable[[T], R]:
-    """The same function, which works once for each object that is never changed; the oldest of more than `most` is forgotten."""
-    known: dict[int, tuple[T, R]] = {}  # the object is kept, so that no other one gets its number
+    """A function of immutable objects, cached by identity for at most `most` objects; the oldest is dropped first."""
+    known: dict[int, tuple[T, R]] = {}  # holds the object as well, so that its id is not reused
 
-    def answer(asked: T) -> R:
-        found = known.get(id(asked))
-        if found is None:
-            found = known[id(asked)] = (asked, work(asked))
+    def answer(value: T) -> R:
+        entry = known.get(id(value))
+        if entry is None:
+            entry = known[id(value)] = (value, work(value))
             if len(known) > most:
                 del known[next(iter(known))]
-        return found[1]
+        return entry[1]
 
     return answer

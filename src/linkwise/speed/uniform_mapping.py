@@ -1,4 +1,7 @@
-"""One text for many names, as a mapping that is not made unless somebody looks into it."""
+"""Lazy mapping of many names to one text.
+
+Buys: no dictionary of thousands of equal refusals, unless a caller reads it as one.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,24 @@ __all__ = ["UniformMapping"]
 
 
 class UniformMapping(Mapping[str, str]):
-    """Every name with the same text.
+    """All names with the same text.
 
-    A scheduler is told why each of thousands of nodes does not fit, and mostly it is one reason: making a mapping of it
-    would take longer than reading the request.
+    A filter answer has a refusal for each of thousands of nodes, usually all the same. Building the dictionary would take
+    longer than parsing the request.
     """
 
     def __init__(self, names: Sequence[str], text: str, *, plain: bool = False) -> None:
         self.names = names
         self.text = text
         self.plain = plain
-        """whether no name has a character that a format may write in another way"""
-        self._found: dict[str, str] = {}
+        """whether no name has a character that JSON may escape"""
+        self._dict: dict[str, str] = {}
 
     def whole(self) -> dict[str, str]:
-        """The same as a dictionary."""
-        if not self._found:
-            self._found = dict.fromkeys(self.names, self.text)
-        return self._found
+        """The mapping as a dictionary."""
+        if not self._dict:
+            self._dict = dict.fromkeys(self.names, self.text)
+        return self._dict
 
     def __getitem__(self, name: str) -> str:
         return self.whole()[name]

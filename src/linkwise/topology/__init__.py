@@ -1,1 +1,1 @@
-"""Maths on one machine: pure functions of pair values and bit masks."""
+"""Topology of one machine: pure functions on link scores, bandwidths and sets of devices as bit masks."""

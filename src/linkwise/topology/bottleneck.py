@@ -1,8 +1,8 @@
-"""The set of devices with the largest bottleneck bandwidth, chosen so that good sets are left to others.
+"""Choice by bandwidth: the set with the largest bottleneck, leaving good sets to other pods.
 
-Source: seed 001, "Pick GPUs of Node". Samples are noisy, so everything within 5 % of the best counts as equal, and of
-those the one that leaves the most good sets is taken: {0,6} of the seed's matrix is 0.15 GB/s faster than {0,3}, and
-would halve what the next four devices get.
+Samples are noisy, so sets within 5% of the best count as equal, and the one that leaves the most good sets is taken:
+{0,6} of the seed's matrix is 0.15 GB/s faster than {0,3}, but would halve the bandwidth of the next four devices.
+Source: seed 001, "Pick GPUs of Node".
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Bottleneck:
     devices: tuple[int, ...]
     value: float  # GB/s; infinite for one device
     suspects: tuple[tuple[int, int], ...] = ()
-    """pairs of the machine whose two directions were too far apart to believe"""
+    """pairs of the machine whose two directions differ too much to be plausible"""
     proven: bool = True
-    """whether no other set can be better; too many devices for an exact search if not"""
+    """whether the search was exact; false on machines with too many devices"""
 
 
 def best_bottleneck(
@@ -45,17 +45,17 @@ def best_bottleneck(
     *,
     links: Sequence[Sequence[Link]] = (),
 ) -> Bottleneck | Reason:
-    """Choose `size` devices by bandwidth, or give the reason why none can be chosen.
+    """Choose `size` devices by bandwidth, or return the reason why that is impossible.
 
     Args:
-        bandwidth: GB/s from row to column, as measured; may be empty where link kinds are given.
-        size: how many devices to choose.
-        available: positions to choose from; all if not given.
+        bandwidth: GB/s from row to column, as measured; may be empty if link kinds are given.
+        size: the number of devices to choose.
+        available: positions to choose from; all by default.
         required: positions that must be among the chosen.
-        links: link kinds of the same machine; they replace samples that can't be believed.
+        links: link kinds of the same machine; they replace implausible samples.
 
     Raises:
-        InputError: the matrix is not square or holds what is no quantity, or a position is no device.
+        InputError: the matrix is not square or has an invalid value, or a position is not a device.
     """
     fabric = fabric_of(bandwidth, links)
     asked = question(len(fabric.values), size, available, required)
@@ -69,16 +69,16 @@ def best_bottleneck(
 
 
 def near_ties(fabric: Fabric, asked: Question) -> list[int]:
-    """All sets within 5 % of the largest bottleneck, by sorted positions."""
-    # rule 001.near-ties: no set within 5 % is better than another; what they leave decides.
+    """All sets within 5% of the largest bottleneck, by sorted positions."""
+    # rule 001.near-ties: sets within 5% are equal; what they leave decides.
     table, sets = fabric.bottlenecks(), list(sets_with(asked.free, asked.required, asked.size))
-    values = [table[found] for found in sets]
+    values = [table[chosen] for chosen in sets]
     enough = NEAR * max(values)
-    return [found for found, value in zip(sets, values, strict=True) if value >= enough]
+    return [chosen for chosen, value in zip(sets, values, strict=True) if value >= enough]
 
 
 def most_left(fabric: Fabric, asked: Question, sets: list[int]) -> int:
-    """The first of the sets that leave the most good sets to others, the largest first."""
+    """The first of the sets that leave the most good sets to other pods, compared by the largest sets first."""
     for size in SIZES:
         if len(sets) == 1:
             break
@@ -91,7 +91,7 @@ def most_left(fabric: Fabric, asked: Question, sets: list[int]) -> int:
 def _choose(fabric: Fabric, asked: Question) -> Bottleneck:
     if len(fabric.values) > LARGEST_EXACT:
         return _answer(fabric, _choose_among_many(fabric, asked), proven=False)
-    # rule 001.single: the largest bottleneck among what is free; of near ties what leaves most to others.
+    # rule 001.single: the largest bottleneck of the free devices; of near ties the set that leaves most to others.
     return _answer(fabric, most_left(fabric, asked, near_ties(fabric, asked)))
 
 
@@ -100,13 +100,13 @@ def _answer(fabric: Fabric, chosen: int, *, proven: bool = True) -> Bottleneck:
 
 
 def _choose_among_many(fabric: Fabric, asked: Question) -> int:
-    """On a machine too large for tables: as if the free devices were all, or grown from the best pair if many."""
+    """Choice on a machine too large for tables: exact if few devices are free, otherwise grown from the best pair."""
     free = positions(asked.free)
     if len(free) <= LARGEST_EXACT:
         small = fabric_of([[fabric.values[i][j] for j in free] for i in free])
         required = mask_of(map(free.index, positions(asked.required)))
-        found = _choose(small, Question((1 << len(free)) - 1, required, asked.size))
-        return mask_of(free[device] for device in found.devices)
+        best = _choose(small, Question((1 << len(free)) - 1, required, asked.size))
+        return mask_of(free[device] for device in best.devices)
     chosen = asked.required
     while chosen.bit_count() < asked.size:
         spare = positions(asked.free & ~chosen)

@@ -1,11 +1,9 @@
-"""A machine's links without the noise: a value a link kind, or a value a class of measured bandwidths.
+"""Canonical links: one value per link kind, or per class of measured bandwidths, without the noise of samples.
 
-Thousands of machines measure thousands of different matrices, yet have few kinds of links. In canonical form equal
-machines are equal, so that what was worked out for one serves them all.
-
-Link kinds guessed from a bare bandwidth matrix: the order of kinds is right, their numbers are approximate.
+Bound: thousands of machines measure thousands of different matrices, but have few kinds of links. In canonical form equal
+machines compare equal, so that one result serves them all. Link kinds can also be inferred from a bandwidth matrix: their
+order is right, their numbers are approximate.
 """
-# Joined from canonical, inferred: one docstring for all.
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
 from linkwise.topology.link_bandwidth import link_value
 from linkwise.topology.link_score import MAX_NVLINKS
-from linkwise.topology.sample_cleaning import clean_samples, mended_pairs, symmetric
+from linkwise.topology.sample_cleaning import clean_pairs, clean_samples, symmetric
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
@@ -24,53 +22,53 @@ if TYPE_CHECKING:
 __all__ = ["canonical", "canonical_pairs", "classes", "inferred_links"]
 
 GAP: Final = 0.8
-"""a value below this part of the next larger one begins a new class"""
+"""a value below this fraction of the next larger one starts a new class"""
 STEPS: Final = 12
-"""steps of the ladder in a decade"""
+"""class values per decade"""
 
 
 def canonical(topology: Topology) -> Matrix:
-    """One value for every pair: its link kind's, or its class's; empty where neither links nor samples are known."""
+    """One value per pair, by link kind or by class; empty without links and samples."""
     known = topology.links or topology.bandwidth
     return symmetric(canonical_pairs(topology), len(topology.devices)) if known else ()
 
 
 def canonical_pairs(topology: Topology) -> tuple[float, ...]:
-    """The same for the pairs alone, row after row."""
+    """The values of `canonical` for the pairs above the diagonal, row by row."""
     if topology.links:
         pairs = combinations(range(len(topology.devices)), 2)
         return tuple([link_value(min(topology.links[i][j], topology.links[j][i])) for i, j in pairs])
-    values, _ = mended_pairs(topology.bandwidth)
+    values, _ = clean_pairs(topology.bandwidth)
     return tuple(map(classes(values).__getitem__, values))
 
 
 def classes(values: list[float]) -> dict[float, float]:
-    """The class value of every value: the middle of its class, on a ladder of twelve steps a decade."""
+    """The class value of every value: the median of its class, rounded to twelve values per decade."""
     groups: list[list[float]] = []
     for value in sorted(values, reverse=True):
         if groups and value >= GAP * groups[-1][-1]:
             groups[-1].append(value)
         else:
             groups.append([value])
-    found: dict[float, float] = {}
+    class_of: dict[float, float] = {}
     for group in groups:
-        found |= dict.fromkeys(group, _rung(group[len(group) // 2]))
-    return found
+        class_of |= dict.fromkeys(group, _rounded(group[len(group) // 2]))
+    return class_of
 
 
-def _rung(value: float) -> float:
-    """The nearest step of the ladder, to three digits; nothing stays nothing."""
+def _rounded(value: float) -> float:
+    """The nearest class value, to three digits; 0 stays 0."""
     return float(f"{10 ** (round(STEPS * log10(value)) / STEPS):.3g}") if value > 0 else 0.0
 
 
-# From slow to fast; a class of bandwidths takes the kind whose usual value is nearest.
+# From slow to fast; a class of bandwidths gets the kind with the nearest typical value.
 KINDS: Final = tuple(
     [Link.of(0, kind) for kind in Pcie if kind] + [Link.of(count, Pcie.SYS) for count in range(1, MAX_NVLINKS + 1)]
 )
 
 
 def inferred_links(samples: Matrix) -> tuple[tuple[Link, ...], ...]:
-    """A link for every pair; a faster class of bandwidths always gets a faster kind."""
+    """A link per pair; a faster class of bandwidths always gets a faster kind."""
     values = clean_samples(samples).values
     count = len(values)
     class_of = classes([values[i][j] for i, j in combinations(range(count), 2)])
@@ -79,16 +77,16 @@ def inferred_links(samples: Matrix) -> tuple[tuple[Link, ...], ...]:
 
 
 def _kinds(levels: list[float]) -> dict[float, Link]:
-    """A kind for every class value, ascending; two classes never share one while there are kinds left."""
-    found: dict[float, Link] = {}
+    """A kind per class value, ascending; two classes share a kind only if there are more classes than kinds."""
+    kinds: dict[float, Link] = {}
     lowest = 0
     known = [level for level in levels if level > 0]
     for number, level in enumerate(known):
         highest = max(lowest, len(KINDS) - len(known) + number)
         choice = min(range(lowest, min(highest, len(KINDS) - 1) + 1), key=lambda kind: _distance(level, kind))
-        found[level] = KINDS[choice]
+        kinds[level] = KINDS[choice]
         lowest = min(choice + 1, len(KINDS) - 1)
-    return found | {level: UNKNOWN_LINK for level in levels if level <= 0}
+    return kinds | {level: UNKNOWN_LINK for level in levels if level <= 0}
 
 
 def _distance(level: float, kind: int) -> float:

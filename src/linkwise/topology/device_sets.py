@@ -1,10 +1,7 @@
-"""Sets of device positions as bit masks.
+"""Sets of device positions as bit masks, their subsets, and validated questions about one machine.
 
-All subsets of a mask that hold its lowest bit: one by one in order, or as products of ready-made halves.
-
-What is asked of one machine, checked and turned into masks.
+Bound: subsets are generated as products of cached halves, the fastest way to enumerate them in plain Python.
 """
-# Joined from bits, subsets, question: one docstring for all.
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ __all__ = [
 
 
 def mask_of(members: Iterable[int]) -> int:
-    """The mask with a bit for every position."""
+    """The mask of the given positions."""
     mask = 0
     for position in members:
         mask |= 1 << position
@@ -44,23 +41,23 @@ def mask_of(members: Iterable[int]) -> int:
 @lru_cache(maxsize=4096)
 def positions(mask: int) -> tuple[int, ...]:
     """The positions of a mask, ascending."""
-    found = []
+    bits = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        bits.append(low.bit_length() - 1)
         mask ^= low
-    return tuple(found)
+    return tuple(bits)
 
 
 def named_mask(members: Iterable[object], count: int, what: str) -> int:
-    """The mask of positions that a person or a program named; AskError if one is no device or named twice."""
+    """The mask of positions in user input; AskError if one is not a device or is named twice."""
     mask = 0
     if not isinstance(members, Iterable):
         raise AskError(f"{what} is {members!r}: a list of devices is expected")
     for position in members:
         if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < count:
-            there = f"devices 0 to {count - 1}" if count else "no devices"
-            raise AskError(f"{what} names device {position!r}: the machine has {there}")
+            devices = f"devices 0 to {count - 1}" if count else "no devices"
+            raise AskError(f"{what} names device {position!r}: the machine has {devices}")
         if mask >> position & 1:
             raise AskError(f"{what} names device {position} twice")
         mask |= 1 << position
@@ -78,22 +75,22 @@ def bit_values(mask: int) -> list[int]:
 
 
 def with_lowest(mask: int, size: int) -> Iterator[int]:
-    """All subsets of `size` bits that hold the lowest bit of the mask, in lexicographic order of positions."""
+    """All subsets of `size` bits with the lowest bit of the mask, in lexicographic order of positions."""
     low, *others = bit_values(mask)
     return (low + sum(chosen) for chosen in combinations(others, size - 1))
 
 
 def sets_with(mask: int, required: int, size: int) -> Iterator[int]:
-    """All subsets of `size` bits that hold the required bits, in lexicographic order of positions."""
+    """All subsets of `size` bits with the required bits, in lexicographic order of positions."""
     chosen = combinations(bit_values(mask & ~required), size - required.bit_count())
     return (required + sum(bits) for bits in chosen)
 
 
 def products(mask: int, size: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The same subsets in no order: every x | y of every pair (xs, ys).
+    """The subsets of `with_lowest` in no particular order: every x | y of every pair (xs, ys).
 
-    The xs are subsets of the mask's lower byte and the ys of its upper byte, from tables made once: a comprehension
-    over both is the fastest way that plain Python has to walk through all subsets. For masks of 16 bits.
+    The xs are subsets of the mask's lower byte and the ys of its upper byte, from cached tables: a comprehension over
+    both is the fastest way to enumerate all subsets in plain Python. For masks of up to 16 bits.
     """
     lower, upper = mask & _LOW, mask >> _BYTE
     if not upper:
@@ -111,11 +108,11 @@ def _subsets(byte: int, size: int, shift: int) -> tuple[int, ...]:
 
 @cache
 def _with_lowest(byte: int, size: int, shift: int) -> tuple[int, ...]:
-    return tuple(found << shift for found in with_lowest(byte, size))
+    return tuple(subset << shift for subset in with_lowest(byte, size))
 
 
 class Question(NamedTuple):
-    """`size` devices of the free ones, the required ones among them."""
+    """A request for `size` of the free devices, including the required ones."""
 
     free: int
     required: int
@@ -125,18 +122,18 @@ class Question(NamedTuple):
 def question(
     count: int, size: object, available: Iterable[object] | None, required: Iterable[object]
 ) -> Question | Reason:
-    """A question that has an answer, or the reason why it has none; AskError if it makes no sense."""
+    """A question that has an answer, or the reason why it has none; AskError if it is invalid."""
     if not isinstance(size, int) or isinstance(size, bool):
         raise AskError(f"size is {size!r}: a whole number is expected")
     free = (1 << count) - 1 if available is None else named_mask(available, count, "available")
-    wanted = named_mask(required, count, "required")
+    needed = named_mask(required, count, "required")
     if size < 1:
         return Reason("000.partition", asked=size, kind="no size")
-    if missing := wanted & ~free:
-        # rule 000.required: included, or the answer is empty.
+    if missing := needed & ~free:
+        # rule 000.required: all required devices are chosen, or none is.
         return Reason("000.required", asked=positions(missing), found=positions(free), kind="not free")
-    if wanted.bit_count() > size:
-        return Reason("000.required", asked=size, found=positions(wanted), kind="too many")
+    if needed.bit_count() > size:
+        return Reason("000.required", asked=size, found=positions(needed), kind="too many")
     if free.bit_count() < size:
         return Reason("000.partition", asked=size, found=free.bit_count(), kind="too few")
-    return Question(free, wanted, size)
+    return Question(free, needed, size)

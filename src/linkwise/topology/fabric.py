@@ -1,8 +1,7 @@
-"""The bandwidths of one machine, mended, with the tables that choosing by bottleneck needs.
+"""Fabric: the cleaned bandwidths of one machine, with tables of the bottleneck of every set of devices.
 
-The bottleneck of every set of devices at once: its slowest pair, by bit mask.
+Bound: a table has one entry per set, built with one comparison each and cached by matrix.
 """
-# Joined from fabric, set_bottlenecks: one docstring for all.
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.topology import matrix_key, square, whole_matrix
-from linkwise.speed.caches import Kept, recall
+from linkwise.speed.caches import CachedMachine, recall
 from linkwise.topology.device_sets import positions, sets_with
 from linkwise.topology.link_bandwidth import link_value
 from linkwise.topology.residual import SIZES, Packing, neighbours
@@ -27,45 +26,45 @@ if TYPE_CHECKING:
 __all__ = ["NEAR", "Fabric", "fabric_of", "set_bottlenecks"]
 
 NEAR: Final = 0.95
-"""what is worth at least this part of the best counts as equal to it"""
+"""values of at least this fraction of the best count as equal to it"""
 _BOTTLENECK: Final = 8  # bytes of a float in an array
 
 
-class Fabric(Kept):
-    """Mended pair values of one machine."""
+class Fabric(CachedMachine):
+    """Cleaned pair values of one machine."""
 
     __slots__ = ("_bottlenecks", "_packings", "suspects", "values")
 
-    def __init__(self, mended: CleanSamples) -> None:
-        super().__init__(len(mended.values))
-        self.values: Final = mended.values
-        self.suspects: Final = mended.suspects
+    def __init__(self, samples: CleanSamples) -> None:
+        super().__init__(len(samples.values))
+        self.values: Final = samples.values
+        self.suspects: Final = samples.suspects
         self._bottlenecks: Sequence[float] = ()
         self._packings: dict[int, Packing] = {}
 
     def bottleneck(self, mask: int) -> float:
-        """The slowest pair of a set; a set without pairs has no slowest one: infinite."""
-        # rule 001.bottleneck: a set is as good as its slowest pair.
+        """The value of the slowest pair of a set; infinite for a set without pairs."""
+        # rule 001.bottleneck: a set is as fast as its slowest pair.
         return min([self.values[i][j] for i, j in combinations(positions(mask), 2)], default=inf)
 
     def bottlenecks(self) -> Sequence[float]:
-        """The bottleneck of every set, by mask; only for machines small enough for tables."""
+        """The bottleneck of every set, by mask; only for machines of at most LARGEST_EXACT devices."""
         if not self._bottlenecks:
             self._bottlenecks = set_bottlenecks(self.values)
             self.spend(_BOTTLENECK << len(self.values))
         return self._bottlenecks
 
     def best_bottleneck(self, free: int, size: int, required: int = 0) -> float:
-        """The largest bottleneck of any set of `size` free devices that holds the required ones."""
+        """The largest bottleneck of any set of `size` free devices with the required ones."""
         table = self.bottlenecks()
-        return max([table[found] for found in sets_with(free, required, size)])
+        return max([table[chosen] for chosen in sets_with(free, required, size)])
 
     def left(self, mask: int) -> tuple[int, ...]:
-        """How many good sets of each size in SIZES these devices could still make, side by side."""
+        """The number of disjoint good sets of each size in SIZES that these devices contain."""
         return tuple(self.good_sets(mask, size) for size in SIZES)
 
     def good_sets(self, mask: int, size: int) -> int:
-        """How many good sets of one size these devices could make: within 5 % of the empty machine's best."""
+        """The number of disjoint good sets of one size, each within 5% of the best on the empty machine."""
         if size > mask.bit_count():
             return 0
         if size not in self._packings:
@@ -76,10 +75,10 @@ class Fabric(Kept):
 
 
 def fabric_of(samples: Sequence[Sequence[object]], links: Sequence[Sequence[Link]] = ()) -> Fabric:
-    """The fabric of a machine by its samples, or by its link kinds where nothing was measured.
+    """The fabric of a machine by its samples, or by its link kinds without samples.
 
     Raises:
-        TopologyError: the samples are not square or hold what is no quantity; the text names row and column.
+        TopologyError: the samples are not square or have an invalid value; the text names row and column.
     """
     key = (matrix_key(samples, "bandwidth"), tuple(map(tuple, links)))
     return recall(Fabric, key, lambda: _fabric(whole_matrix(samples, "bandwidth"), key[1]))
@@ -95,15 +94,15 @@ def _fabric(samples: Matrix, links: tuple[tuple[Link, ...], ...]) -> Fabric:
 
 
 def set_bottlenecks(values: Matrix) -> array[float]:
-    """Bottleneck of mask m at index m, for all 2^n masks; infinite where there is no pair.
+    """Bottleneck of mask m at index m, for all 2^n masks; infinite for sets without pairs.
 
-    Sets whose last device is i are the sets without it, or what i has to them at worst: the smallest of its row, which
-    is worked out by doubling with every device before i.
+    The bottleneck of a set with last device i is the smaller of the set's without i and of i's slowest pair with it,
+    for which a table is built by doubling with every device before i.
     """
-    found = [inf]
+    bottlenecks = [inf]
     for i, row in enumerate(values):
-        worst = [inf]
+        slowest_to_i = [inf]
         for value in row[:i]:
-            worst += [min(slowest, value) for slowest in worst]
-        found += [min(other, one) for one, other in zip(found, worst, strict=True)]
-    return array("d", found)
+            slowest_to_i += [min(slowest, value) for slowest in slowest_to_i]
+        bottlenecks += [min(other, one) for one, other in zip(bottlenecks, slowest_to_i, strict=True)]
+    return array("d", bottlenecks)

@@ -1,7 +1,7 @@
-"""Bandwidth of a link kind where nothing was measured, by generation of NVLink and PCIe.
+"""Typical bandwidth of a link kind by generation of NVLink and PCIe, used if nothing was measured.
 
-The numbers are what a two-way test between idle devices shows, about 96 % of the nominal rate for NVLinks; the PCIe
-steps between switch and CPU interconnect are approximate. The order is right, the numbers are for comparing kinds.
+The numbers are those of a bidirectional test between idle devices, about 96% of the nominal rate for NVLinks; the PCIe
+steps between switch and CPU interconnect are approximate. Their order is right; use them to compare kinds only.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["LinkGeneration", "link_value", "weight"]
 
 NVLINK_VALUE: Final = {1: 38.0, 2: 48.0, 3: 48.0, 4: 48.0, 5: 96.0}  # GB/s of one link, both directions
-PCIE_LANES: Final = {3: 1, 4: 2, 5: 4, 6: 8}  # times the third generation
-PCIE_VALUE: Final = {  # GB/s of sixteen lanes of the third generation, both directions
+PCIE_LANES: Final = {3: 1, 4: 2, 5: 4, 6: 8}  # speed relative to the third generation
+PCIE_VALUE: Final = {  # GB/s of 16 lanes of the third generation, both directions
     Pcie.UNKNOWN: 0.0,
     Pcie.SYS: 16.0,
     Pcie.NODE: 18.0,
@@ -32,34 +32,34 @@ PCIE_VALUE: Final = {  # GB/s of sixteen lanes of the third generation, both dir
 
 @dataclass(frozen=True, slots=True)
 class LinkGeneration:
-    """Which NVLink and which PCIe a machine has."""
+    """NVLink and PCIe generation of a machine."""
 
     nvlink: int = 2
     pcie: int = 3
 
     def __post_init__(self) -> None:
-        """Refuse a generation that no table knows."""
+        """Reject unknown generations."""
         for what, generation, known in (
             ("NVLink", self.nvlink, NVLINK_VALUE),
             ("PCIe", self.pcie, PCIE_LANES),
         ):
             if generation not in known:
-                raise InputError(f"{what} generation {generation} is not known: {', '.join(map(str, known))}")
+                raise InputError(f"{what} generation {generation} is unknown; use one of {', '.join(map(str, known))}")
 
 
 _DEFAULT: Final = LinkGeneration()
 
 
 def link_value(link: Link, generation: LinkGeneration = _DEFAULT) -> float:
-    """GB/s of a pair: its NVLinks together, or its PCIe path where there are none."""
+    """GB/s of a pair: the sum of its NVLinks, or its PCIe path if it has none."""
     if link.direct:
         return link.direct * NVLINK_VALUE[generation.nvlink]
     return PCIE_VALUE[link.pcie] * PCIE_LANES[generation.pcie]
 
 
 def weight(link: Link, generation: LinkGeneration) -> int:
-    """Points of a pair by generation: GB/s over NVLinks and over PCIe together, in whole numbers."""
-    # rule 000.generation: beside the compatible scores, and only where it is asked for.
+    """Score of a pair by generation: rounded GB/s of its NVLinks and its PCIe path together."""
+    # rule 000.generation: an alternative to the compatible scores, used only on request.
     pcie = Pcie.SYS if link.half_known else link.pcie
     nvlinks = link.direct * NVLINK_VALUE[generation.nvlink]
     return round(nvlinks + PCIE_VALUE[pcie] * PCIE_LANES[generation.pcie])

@@ -1,4 +1,4 @@
-"""Points for a pair of devices by how they are linked.
+"""Link score of a pair of devices.
 
 Source: seed 000, "How to pick the best effort GPUs in one node"; the table is go-gpuallocator's.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PAIR", "PCIE_SCORE", "display_score", "link_scores", "pair_score", "score_matrix"]
 
-# rule 000.scores: the PCIe path and the NVLinks of a pair both count, and add up.
+# rule 000.scores: the scores of the PCIe path and of the NVLinks of a pair add up.
 PCIE_SCORE: Final = {
     Pcie.UNKNOWN: 0,
     Pcie.SYS: 10,
@@ -33,25 +33,25 @@ MAX_PAIR: Final = NVLINK_SCORE * MAX_NVLINKS + PCIE_SCORE[Pcie.BOARD]  # 1860
 
 
 def pair_score(link: Link) -> int:
-    """Points of one pair; a path hidden behind NVLinks counts as the longest, SYS."""
-    # rule 000.nvswitch: a switch is not told apart; what the tool printed for the pair is what counts.
+    """Score of one pair; a PCIe path hidden behind NVLinks counts as the longest, SYS."""
+    # rule 000.nvswitch: switched links are not distinguished; the code that the tool prints decides.
     pcie = Pcie.SYS if link.half_known else link.pcie
     return NVLINK_SCORE * min(link.direct, MAX_NVLINKS) + PCIE_SCORE[pcie]
 
 
 def score_matrix(topology: Topology, points: Callable[[Link], int] = pair_score) -> Matrix:
-    """Points of every pair; where the two directions differ, the fewer."""
+    """Score of every pair; the lower one if the two directions differ."""
     return link_scores(topology.links, points)
 
 
 def link_scores(links: Sequence[Sequence[Link]], points: Callable[[Link], int] = pair_score) -> Matrix:
-    """The same of links alone."""
+    """`score_matrix` for a matrix of links."""
     rows = tuple(tuple(map(points, row)) for row in links)
     return tuple(tuple(map(min, row, column)) for row, column in zip(rows, zip(*rows, strict=True), strict=True))
 
 
 def display_score(score: float, size: int) -> float:
-    """A set's score as 0 to 100 of the most that so many devices could have; one device has no pairs: 0."""
-    # rule 000.normalise: by 1860 a pair and with its fraction, for people; never used to compare.
+    """A set's score in percent of the highest possible for its size; 0 for a single device, which has no pairs."""
+    # rule 000.normalise: relative to 1860 per pair, for display only; never used in comparisons.
     pairs = size * (size - 1) // 2
     return 100 * score / (pairs * MAX_PAIR) if pairs else 0.0

@@ -1,8 +1,7 @@
-"""The pair scores of one machine, with the tables that choosing by link kinds needs.
+"""Machine: the pair scores of one machine, with tables of the score of every set and of the best partitions.
 
-The score of every set of devices at once: the sum over its pairs, by bit mask.
+Bound: a table has one entry per set of devices, built with one addition each and cached by matrix.
 """
-# Joined from machine, set_scores: one docstring for all.
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from operator import add
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.topology import matrix_key, whole_matrix
-from linkwise.speed.caches import Kept, recall
+from linkwise.speed.caches import CachedMachine, recall
 from linkwise.topology.partition_table import PartitionTable
 
 if TYPE_CHECKING:
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_EXACT", "Machine", "machine_of", "pair_scores", "set_scores"]
 
 LARGEST_EXACT: Final = 16
-"""Devices up to which tables are made; they have an entry for every set of devices."""
+"""The most devices for which tables are built; they have an entry per set of devices."""
 
 _SCORE: Final = 32  # bytes of a float in a list
 _TOTAL: Final = 8  # bytes of a float in an array
 
 
-class Machine(Kept):
-    """Symmetric pair scores, and what was worked out from them."""
+class Machine(CachedMachine):
+    """Symmetric pair scores and the tables computed from them."""
 
     __slots__ = ("_scores", "_tables", "pairs")
 
@@ -56,12 +55,12 @@ class Machine(Kept):
 
 
 def machine_of(rows: Sequence[Sequence[object]], what: str = "scores") -> Machine:
-    """The machine with these pair scores; TopologyError, naming row and column, if they make no sense."""
+    """The machine with these pair scores; TopologyError, naming row and column, if one is invalid."""
     return recall(Machine, matrix_key(rows, what), lambda: Machine(_slower_direction(_plain(whole_matrix(rows, what)))))
 
 
 def _plain(matrix: Matrix) -> Matrix:
-    """The same with one type of number, whole where all are: matrices that are equal must give equal answers."""
+    """The matrix with numbers of one type, int if all are integers: equal matrices must give equal answers."""
     kinds = set(map(type, chain.from_iterable(matrix)))
     if kinds <= {int}:
         return matrix
@@ -70,7 +69,7 @@ def _plain(matrix: Matrix) -> Matrix:
 
 
 def _slower_direction(matrix: Matrix) -> Matrix:
-    """The same with the smaller value of both directions for every pair."""
+    """The matrix with the smaller value of both directions for every pair."""
     columns = tuple(zip(*matrix, strict=True))
     if columns == matrix:
         return matrix
@@ -78,10 +77,10 @@ def _slower_direction(matrix: Matrix) -> Matrix:
 
 
 def set_scores(pairs: Matrix) -> list[float]:
-    """Score of mask m at index m, for all 2^n masks; one addition a mask.
+    """Score of mask m at index m, for all 2^n masks, with one addition per mask.
 
-    Sets whose last device is i are the sets without it, plus what i adds: a sum of its row that
-    doubles with every device before i.
+    The score of a set with last device i is the set's without i plus what i adds, for which a table is built by doubling
+    with every device before i.
     """
     scores = [0.0]
     for i, row in enumerate(pairs):
@@ -93,7 +92,7 @@ def set_scores(pairs: Matrix) -> list[float]:
 
 
 def pair_scores(pairs: Matrix) -> list[float]:
-    """The same for sets of two devices or fewer, and nothing for others: all that partitions into pairs need."""
+    """`set_scores` for sets of at most two devices, 0 for all others: all that partitions into pairs need."""
     scores = [0.0] * (1 << len(pairs))
     for i, row in enumerate(pairs):
         for j, value in enumerate(row[:i]):

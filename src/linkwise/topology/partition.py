@@ -1,14 +1,11 @@
-"""The best set of the best full partition of a machine's free devices.
+"""Choice by links: the best set of the best partition of a machine's free devices.
 
-Source: seed 000, "How to pick the best effort GPUs in one node". Choosing by the whole partition, not by the one set,
-keeps what is left usable for equal asks. Equal to go-gpuallocator's best-effort policy for sorted input, without its
-padded and aliased answers; an ask for one device takes the one whose loss costs the others least.
-
-The best partition where it has one full set and hardly anything is left over: no table is needed.
-
-A good partition, not proven the best: for machines with more free devices than an exact search can serve.
+Choosing by the partition instead of the single set keeps the rest usable for equal requests. Equal to go-gpuallocator's
+best-effort policy for sorted input, without its padded and aliased answers; a request for one device gets the one whose
+loss costs the others least. Up to LARGEST_EXACT devices the search is exact, by tables, or directly if at most two
+devices are left over; larger machines get a greedy partition. Source: seed 000, "How to pick the best effort GPUs in one
+node".
 """
-# Joined from partition, one_set, greedy: one docstring for all.
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ __all__ = [
 ]
 
 Objective = Literal["partition", "best-set"]
-"""`partition` keeps the rest usable for equal asks; `best-set` takes the best set whatever it leaves."""
+"""`partition` keeps the rest usable for equal requests; `best-set` takes the best set regardless of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +48,10 @@ class Partition:
     score: float
     """sum of the pair scores of the chosen devices"""
     total: float
-    """sum over all sets of the partition, the left-over set included"""
+    """sum over all sets of the partition, including the left-over set"""
     sets: tuple[tuple[int, ...], ...]
     proven: bool = True
-    """whether no other partition can be better; too many devices for an exact search if not"""
+    """whether the search was exact; false on machines with too many devices"""
 
 
 def best_partition(
@@ -65,17 +62,17 @@ def best_partition(
     *,
     objective: Objective = "partition",
 ) -> Partition | Reason:
-    """Choose `size` devices by pair scores, or give the reason why none can be chosen.
+    """Choose `size` devices by pair scores, or return the reason why that is impossible.
 
     Args:
-        scores: points of every pair, row and column i for device i; of two directions the fewer count.
-        size: how many devices to choose.
-        available: positions to choose from; all if not given.
+        scores: score of every pair, row and column i for device i; the lower of two directions counts.
+        size: the number of devices to choose.
+        available: positions to choose from; all by default.
         required: positions that must be among the chosen.
-        objective: the best set of the best partition, or simply the best set.
+        objective: the best set of the best partition, or the best set on its own.
 
     Raises:
-        InputError: the matrix is not square or holds what is no number, or a position is no device.
+        InputError: the matrix is not square or has an invalid value, or a position is not a device.
     """
     machine = machine_of(scores)
     asked = question(len(machine.pairs), size, available, required)
@@ -92,17 +89,17 @@ def best_partition(
 
 
 def partition_of(machine: Machine, asked: Question, sets: Sequence[int], *, proven: bool = True) -> Partition:
-    """The answer that a partition gives: of its full sets with all required devices, the best."""
+    """The answer of a partition: the best of its full sets that contain all required devices."""
     members = tuple(map(positions, sets))
     scores = [_score(machine.pairs, devices) for devices in members]
     # rule 000.padding: the left-over set counts in the total and is never the answer.
-    full = [i for i, found in enumerate(sets) if len(members[i]) == asked.size and not asked.required & ~found]
+    full = [i for i, chosen in enumerate(sets) if len(members[i]) == asked.size and not asked.required & ~chosen]
     chosen = max(full, key=scores.__getitem__)
     return Partition(members[chosen], scores[chosen], sum(scores), members, proven)
 
 
 def choose_partition(machine: Machine, asked: Question, objective: Objective) -> Partition:
-    """Work an answer out, whether it was asked for before or not."""
+    """Compute an answer without the cache."""
     if asked.size == 1:
         return _choose_one(machine, asked)
     if objective == "partition" and asked.free.bit_count() - asked.size <= MOST_LEFT_OVER < asked.size:
@@ -112,7 +109,7 @@ def choose_partition(machine: Machine, asked: Question, objective: Objective) ->
     table, home = machine.table(asked.size), asked.required
     if objective == "best-set":
         home = table.best_set(asked.free, asked.required)
-    # rule 000.partition: of all partitions the one with the best total.
+    # rule 000.partition: the partition with the best total.
     sets = table.first_with(asked.free, home) if home else table.first(asked.free)
     return partition_of(machine, asked._replace(required=home), sets)
 
@@ -126,19 +123,19 @@ def _choose_one(machine: Machine, asked: Question) -> Partition:
 
 
 def _choose_among_many(machine: Machine, asked: Question, objective: Objective) -> Partition:
-    """On a machine too large for tables: exact among few free devices, else one set after the other."""
+    """Choice on a machine too large for tables: exact if few devices are free, otherwise greedy."""
     free = positions(asked.free)
     if len(free) > LARGEST_EXACT:
         sets = greedy_partition(machine.pairs, asked.size, free, positions(asked.required))
         return partition_of(machine, asked, list(map(mask_of, sets)), proven=False)
     small = machine_of([[machine.pairs[i][j] for j in free] for i in free])
     required = mask_of(map(free.index, positions(asked.required)))
-    found = choose_partition(small, Question((1 << len(free)) - 1, required, asked.size), objective)
-    home = mask_of(free[device] for device in found.devices)
+    best = choose_partition(small, Question((1 << len(free)) - 1, required, asked.size), objective)
+    home = mask_of(free[device] for device in best.devices)
     return partition_of(
         machine,
         asked._replace(required=home),
-        [mask_of(free[device] for device in members) for members in found.sets],
+        [mask_of(free[device] for device in members) for members in best.sets],
     )
 
 
@@ -150,9 +147,9 @@ MOST_LEFT_OVER: Final = 2
 
 
 def one_full_set(pairs: Matrix, asked: Question) -> list[int]:
-    """The first partition with the best total, into one full set and at most two devices left over.
+    """The first partition with the best total, with one full set and at most two devices left over.
 
-    The total is that of all free pairs, less the pairs between the two sets: the fewest of those is best.
+    The total is the sum of all free pairs less the pairs between the two sets, so the least sum between them is best.
     """
     free = positions(asked.free)
     spare = positions(asked.free & ~asked.required)
@@ -180,7 +177,7 @@ def _padded(members: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def greedy_partition(pairs: Matrix, size: int, free: Sequence[int], required: Sequence[int]) -> list[tuple[int, ...]]:
-    """Sets of `size`, each grown from its best pair; the first holds the required devices, the last is left over."""
+    """Sets of `size`, each grown from its best pair; the first has the required devices, the last is left over."""
     left = list(free)
     sets = [_grow(pairs, size, left, list(required))]
     while left:
@@ -189,7 +186,7 @@ def greedy_partition(pairs: Matrix, size: int, free: Sequence[int], required: Se
 
 
 def _grow(pairs: Matrix, size: int, left: list[int], members: list[int]) -> tuple[int, ...]:
-    """Take one set out of `left`: the best pair, then always the device that adds most; the lowest among equals."""
+    """Remove one set from `left`: the best pair, then always the device that adds most, the lowest among equals."""
     if not members and len(left) > 1:
         members = list(max(combinations(left, 2), key=lambda pair: pairs[min(pair)][max(pair)]))
     for member in members:

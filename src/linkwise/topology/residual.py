@@ -1,12 +1,8 @@
-"""What a choice leaves to others: how many good sets of 16, 8, 4 and 2 devices are still there.
+"""Residual: the good sets of 16, 8, 4 and 2 devices that a choice leaves to other pods.
 
-A set counts as good when its bottleneck is at least 95 % of the best such set of the same machine when it is empty.
-
-Sets of devices of which every pair is at least so fast: cliques of a graph, as bit masks.
-
-A set's bottleneck is at least t exactly when the set is a clique of the pairs worth t or more.
+A set is good if its bottleneck is at least 95% of the best such set of the empty machine. A set's bottleneck is at least
+t exactly if the set is a clique in the graph of pairs of at least t, so good sets are counted by packing cliques.
 """
-# Joined from residual, cliques: one docstring for all.
 
 from __future__ import annotations
 
@@ -22,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["SIZES", "Packing", "cliques", "neighbours"]
 
 SIZES: Final = (16, 8, 4, 2)
-"""the sets that others may want, the largest first"""
+"""the sizes of sets that other pods may request, the largest first"""
 
 _UNKNOWN: Final = 255
-_SMALL: Final = 8  # devices that are searched as fast as they are taken apart
+_SMALL: Final = 8  # up to this number of devices a search is as fast as a split into components
 
 
 class Packing:
-    """`count(mask)`: the most disjoint good sets of one size among the devices of the mask."""
+    """Counter of disjoint good sets of one size, cached by mask."""
 
     __slots__ = ("_graph", "_known", "_size", "_twins")
 
@@ -40,7 +36,7 @@ class Packing:
         self._known = bytearray([_UNKNOWN]) * (1 << len(graph))
 
     def count(self, mask: int) -> int:
-        """The most good sets that can be made side by side of these devices."""
+        """The largest number of disjoint good sets of these devices."""
         if mask.bit_count() < self._size:
             return 0
         for alike, firsts in self._twins:
@@ -61,7 +57,7 @@ class Packing:
             mask ^= sum(poor)
 
     def _parts(self, mask: int) -> list[int]:
-        """The mask in parts between which there is no good link: they are packed apart from each other."""
+        """The connected components of the mask, which are packed independently."""
         parts = []
         while mask:
             part, reached = 0, mask & -mask
@@ -93,7 +89,7 @@ class Packing:
 
 
 def _twins(graph: Graph) -> list[tuple[int, tuple[int, ...]]]:
-    """Devices with the same neighbours, which may stand for each other: their mask, and the first k of them by k."""
+    """Interchangeable devices, which have the same neighbours: their mask, and the first k of them by k."""
     alike: dict[int, list[int]] = {}
     for i, near in enumerate(graph):
         alike.setdefault(near | 1 << i, []).append(1 << i)
@@ -108,14 +104,14 @@ Graph = tuple[int, ...]
 
 
 def neighbours(values: Matrix, threshold: float) -> Graph:
-    """For every device, the mask of the others whose pair with it is worth the threshold or more."""
+    """For every device, the mask of devices whose pair with it reaches the threshold."""
     return tuple(
         sum(1 << j for j, value in enumerate(row) if value >= threshold and j != i) for i, row in enumerate(values)
     )
 
 
 def cliques(graph: Graph, candidates: int, size: int) -> Iterator[int]:
-    """All sets of `size` candidates that are neighbours of each other, in lexicographic order of positions."""
+    """All cliques of `size` candidates, in lexicographic order of positions."""
     if size == 0:
         yield 0
         return

@@ -1,4 +1,4 @@
-"""Rings: devices of a machine that reach each other without leaving their own fast links."""
+"""Rings: groups of devices that are connected by direct links."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ __all__ = ["idle_by_ring", "rings"]
 
 
 def rings(topology: Topology) -> tuple[tuple[int, ...], ...]:
-    """The rings that the hardware states, or else the islands of devices joined by direct links."""
+    """The rings that the hardware reports, otherwise the islands of devices connected by direct links."""
     if topology.rings:
         return topology.rings
     near = [
         sum(1 << j for j in range(len(topology.devices)) if i == j or (topology.links and _direct(topology, i, j)))
         for i in range(len(topology.devices))
     ]
-    left, found = (1 << len(near)) - 1, []
+    left, islands = (1 << len(near)) - 1, []
     while left:
         island, reached = 0, left & -left
         while island != reached:
             island = reached
             for device in positions(island):
                 reached |= near[device]
-        found.append(positions(island))
+        islands.append(positions(island))
         left &= ~island
-    return tuple(found)
+    return tuple(islands)
 
 
 def idle_by_ring(groups: Iterable[tuple[int, ...]], idle: Iterable[int]) -> tuple[int, ...]:
-    """How many idle devices each ring has."""
+    """The number of idle devices of each ring."""
     free = set(idle)
     return tuple(len(free.intersection(ring)) for ring in groups)
 

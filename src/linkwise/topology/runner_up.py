@@ -1,4 +1,4 @@
-"""The second-best choice, so that a person sees what was weighed against the one made."""
+"""Runner-up: the second-best choice, shown to users beside the one made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["next_bottleneck", "next_partition"]
 
 
 def next_partition(machine: Machine, asked: Question, chosen: Partition, objective: Objective) -> Partition | None:
-    """What would be chosen if the chosen set could not be; None if there is no other, or too many to look at."""
+    """The choice without the chosen set; None if there is no other, or on a machine too large for tables."""
     others = _others(len(machine.pairs), asked, mask_of(chosen.devices))
     if not others:
         return None
@@ -29,21 +29,21 @@ def next_partition(machine: Machine, asked: Question, chosen: Partition, objecti
         return partition_of(machine, asked._replace(required=min(others, key=loss.__getitem__)), [1 << i for i in free])
     table = machine.table(asked.size)
 
-    def worth(found: int) -> tuple[float, ...]:
-        score = table.scores[found]
-        return (score,) if objective == "best-set" else (score + table.total(asked.free ^ found), score)
+    def worth(devices: int) -> tuple[float, ...]:
+        score = table.scores[devices]
+        return (score,) if objective == "best-set" else (score + table.total(asked.free ^ devices), score)
 
     home = max(others, key=worth)
     return partition_of(machine, asked._replace(required=home), table.first_with(asked.free, home))
 
 
 def next_bottleneck(fabric: Fabric, asked: Question, chosen: Bottleneck) -> Bottleneck | None:
-    """The same for bandwidth: the next of the near ties, or the fastest of the others."""
-    taken = mask_of(chosen.devices)
-    others = _others(len(fabric.values), asked, taken)
+    """The choice by bandwidth without the chosen set: the next of the near ties, or the fastest of the others."""
+    first = mask_of(chosen.devices)
+    others = _others(len(fabric.values), asked, first)
     if not others:
         return None
-    ties = [found for found in near_ties(fabric, asked) if found != taken]
+    ties = [devices for devices in near_ties(fabric, asked) if devices != first]
     second = most_left(fabric, asked, ties) if ties else max(others, key=fabric.bottleneck)
     return Bottleneck(positions(second), fabric.bottleneck(second), fabric.suspects)
 
@@ -51,4 +51,4 @@ def next_bottleneck(fabric: Fabric, asked: Question, chosen: Bottleneck) -> Bott
 def _others(count: int, asked: Question, chosen: int) -> list[int]:
     if count > LARGEST_EXACT:
         return []
-    return [found for found in sets_with(asked.free, asked.required, asked.size) if found != chosen]
+    return [devices for devices in sets_with(asked.free, asked.required, asked.size) if devices != chosen]

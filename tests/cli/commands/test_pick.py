@@ -107,7 +107,7 @@ def test_a_refusal_is_a_sentence_and_exit_code_one(linkwise: Linkwise) -> None:
         (["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink"], "expected nvlink=4,pcie=5"),
         (
             ["--profile", "dgx1-v100", "-s", "2", "--generation", "nvlink=77"],
-            "NVLink generation 77 is not known",
+            "NVLink generation 77 is unknown",
         ),
         (["--profile", "dgx1-v100", "-t", "m.yaml", "-s", "1"], "can't be used together"),
         (["--profile", "dgx1-v100-measured", "-s", "1", "--objective", "best-set"], "require --policy link-affinity"),

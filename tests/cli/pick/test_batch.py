@@ -131,7 +131,7 @@ def test_a_bad_line_is_named_and_the_run_goes_on(linkwise: Linkwise) -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"scores": [[0, 1], [1]]}, "line 1: scores row 1 has 1 values, 2 are expected"),
+        ({"scores": [[0, 1], [1]]}, "line 1: scores row 1 has 1 values, expected 2"),
         ({"scores": [[0, -1], [1, 0]]}, "line 1: scores row 0 column 1 is -1"),
         ({"scores": [[0] * 65] * 65}, "line 1: scores has 65 rows: a machine has at most 64 devices"),
         ({"scores": [[0]], "available": [1]}, "line 1: available names device 1"),
@@ -139,7 +139,7 @@ def test_a_bad_line_is_named_and_the_run_goes_on(linkwise: Linkwise) -> None:
         ({"scores": [[0, 1e400], [1, 0]]}, "line 1: "),
         ({"scores": [[0, 10**400], [1, 0]]}, "line 1: "),
         ({"scores": [[0, True], [1, 0]]}, "line 1: scores"),
-        ({"scores": [[0, None], [1, 0]]}, "line 1: scores row 0 column 1 is None, a number is expected"),
+        ({"scores": [[0, None], [1, 0]]}, "line 1: scores row 0 column 1 is None, expected a number"),
     ],
 )
 def test_garbage_in_a_field_is_named(fields: dict[str, object], text: str) -> None:

@@ -122,13 +122,13 @@ def test_without_rows_the_devices_stand_as_they_are_listed() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("bandwidth", [[1, 2], [3]], "bandwidth row 1 has 1 values, 2 are expected"),
+        ("bandwidth", [[1, 2], [3]], "bandwidth row 1 has 1 values, expected 2"),
         ("bandwidth", [[1, [16**5000]]], "bandwidth row 0 column 1 is a list"),
         ("bandwidth", [[0.0] * 7] * 7, "bandwidth has 7 rows for 8 devices"),
         ("links", [["X", 5], [5, "X"]], "links row 0 column 1 is 5"),
         ("links", [["X", {}], [5, "X"]], "links row 0 column 1 is an object"),
         ("links", "NV2", "links is no list of lists"),
-        ("rings", [[0, 0]], "device 0 stands in two rings"),
+        ("rings", [[0, 0]], "device 0 is in two rings"),
         ("rings", [[True]], "rings hold something else"),
         ("rows", ["GPU-0", "GPU-0"], "device 'GPU-0' stands twice"),
         ("rows", [5], "spec.rows lists 5"),
