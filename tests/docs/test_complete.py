@@ -260,7 +260,7 @@ def test_every_convention_and_rank_of_groups_is_in_the_reference_in_its_order() 
 
 @pytest.mark.parametrize("dialect", _BY_DIALECT)
 def test_which_policy_a_dialects_asks_get_is_in_the_reference(dialect: str) -> None:
-    told = section("docs/reference/policies.md", "## Which ask gets which policy")
+    told = section("docs/reference/policies.md", "## Default policies")
     assert f"| `{dialect}` | {' | '.join(f'`{policy}`' for policy in _BY_DIALECT[dialect])} |" in told
     assert f"| any other | {' | '.join(f'`{policy}`' for policy in _COUNTS_ONLY)} |" in told
 

@@ -1,4 +1,4 @@
-"""What stops a pod on a node, beside devices: each check as Kubernetes makes it."""
+"""Constraints other than devices, checked as Kubernetes checks them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise import NodeView, Reason, Taint, Toleration, refusal
-from linkwise.engine.feasibility import HOST, all_unfit, lasting, nobody, unfit, unless_first
+from linkwise.engine.feasibility import HOST, all_unfit, lasting, no_neighbours, unfit, unless_first
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.demand import Capacity, Demand, Load
 from linkwise.model.views import HostPort, NodeTerm, PodTerm, Requirement
@@ -269,5 +269,5 @@ def test_a_load_forgets_pods_in_any_order(demands: list[Demand], order: list[int
 @given(DEMANDS, DEMANDS)
 def test_the_first_reason_is_the_first_of_all(one: Demand, other: Demand) -> None:
     capacity, load = Capacity(cpu=9, memory=9, pods=2), Load().plus(one)
-    found = all_unfit(other, NODE, capacity, load, nobody)
-    assert unfit(other, NODE, capacity, load, nobody) == (found[0] if found else None)
+    found = all_unfit(other, NODE, capacity, load, no_neighbours)
+    assert unfit(other, NODE, capacity, load, no_neighbours) == (found[0] if found else None)

@@ -1,4 +1,4 @@
-"""What may happen to a promise in which state, and what may not."""
+"""Transitions of the ledger: those in the table happen, all others are errors."""
 
 from __future__ import annotations
 

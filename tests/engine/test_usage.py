@@ -1,4 +1,4 @@
-"""What is taken of a node, whoever tells of it: the agent, the record on the pod, or a count."""
+"""Usage of a node by all sources: the agent's report, records on pods, and counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The 910's decision table, whole: every request, every state of both rings, every number of faulty chips."""
+"""The decision table of the Ascend 910: every request, every state of both rings, every number of unhealthy chips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Later generations: each profile's counts and how they lie."""
+"""Later generations: the counts of each profile and their layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frozen values made quickly are the same values."""
+"""Fast constructors make the same frozen values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is worked out once for each object."""
+"""Results are computed once per object."""
 
 from __future__ import annotations
 

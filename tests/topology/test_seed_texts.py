@@ -1,4 +1,4 @@
-"""The seeds' own matrices, read from their texts where they lie beside the checkout: our copies equal them."""
+"""Matrices of the original designs: our copies equal the texts, if these are beside the checkout."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Capacity, Demand, Load
     from linkwise.model.views import NodeView, PodTerm
 
-__all__ = ["HOST", "Neighbour", "all_select", "all_unfit", "lasting", "nobody", "unfit", "unless_first"]
+__all__ = ["HOST", "Neighbour", "all_select", "all_unfit", "lasting", "no_neighbours", "unfit", "unless_first"]
 
 HOST: Final = "kubernetes.io/hostname"
 _RULE: Final = "001.filters"
@@ -39,7 +39,7 @@ Neighbour = tuple[str, "Mapping[str, str]"]
 """a pod's namespace and labels"""
 
 
-def nobody() -> tuple[Neighbour, ...]:
+def no_neighbours() -> tuple[Neighbour, ...]:
     """The neighbours on an empty node."""
     return ()
 
@@ -49,7 +49,7 @@ def unfit(
     view: NodeView,
     capacity: Capacity,
     load: Load,
-    neighbours: Callable[[], Iterable[Neighbour]] = nobody,
+    neighbours: Callable[[], Iterable[Neighbour]] = no_neighbours,
 ) -> Reason | None:
     """The first reason why a pod does not fit; None if it fits.
 
@@ -65,7 +65,7 @@ def all_unfit(
     view: NodeView,
     capacity: Capacity,
     load: Load,
-    neighbours: Callable[[], Iterable[Neighbour]] = nobody,
+    neighbours: Callable[[], Iterable[Neighbour]] = no_neighbours,
 ) -> tuple[Reason, ...]:
     """All reasons why a pod does not fit, in the order of `unfit`."""
     return tuple(_reasons(demand, view, capacity, load, neighbours))

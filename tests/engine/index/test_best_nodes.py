@@ -1,4 +1,4 @@
-"""The best of the names given, against looking at each of them."""
+"""Best nodes of a request, compared with an evaluation of every node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that catch up with what changed answer as if they were made anew."""
+"""Tables that catch up with changes answer as tables built from scratch."""
 
 from __future__ import annotations
 

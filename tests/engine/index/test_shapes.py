@@ -1,4 +1,4 @@
-"""Nodes of one build have one shape, and others another."""
+"""Nodes of one build share a shape; different builds have different shapes."""
 
 from __future__ import annotations
 

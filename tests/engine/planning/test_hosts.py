@@ -1,4 +1,4 @@
-"""Hosts are remembered by shape, and no more of them than memory allows."""
+"""Hosts are cached by shape, within a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom pending pods keep out: nobody, as long as all of them find a place."""
+"""Open offers block a node only if one of their pods would fit nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that were offered nodes: who needs which, for how long, and whom that keeps out."""
+"""Open offers: their nodes, their deadlines, and the nodes they make busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom to wake when room appears: those first in line that fit, and no more."""
+"""Freed capacity wakes the first pods in line that fit, and no more."""
 
 from __future__ import annotations
 
