@@ -312,7 +312,7 @@ def test_every_field_of_what_is_understood_of_a_manifest_is_in_the_reference(tmp
 
 
 def test_every_kind_of_object_that_is_read_is_named() -> None:
-    told = section("docs/how-to/check-a-manifest.md", "## 1. Read it")
+    told = section("docs/how-to/check-a-manifest.md", "## 1. Read a manifest")
     assert [kind for kind in ("Pod", "Node", *TEMPLATES, *NODE_KINDS) if not re.search(rf"\b{kind}\b", told)] == []
 
 
