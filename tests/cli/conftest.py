@@ -16,7 +16,7 @@ Run = subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def linkwise(tmp_path: object) -> Callable[..., Run]:
-    """Runs the command line as a user would, in an empty folder, 80 columns wide."""
+    """Run the command line as a user would: in an empty folder, at a width of 80 columns."""
 
     def run(*words: str, stdin: str = "") -> Run:
         environment = {**surroundings(), "COLUMNS": "80", "NO_COLOR": "1"}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Linkwise = Callable[..., CompletedProcess[str]]
 
 
-def test_every_command_teaches_with_an_example(linkwise: Linkwise) -> None:
+def test_the_help_of_every_command_has_an_example(linkwise: Linkwise) -> None:
     for name in COMMANDS:
         shown = linkwise(name, "--help")
         assert shown.returncode == 0
@@ -28,7 +28,7 @@ def test_every_command_teaches_with_an_example(linkwise: Linkwise) -> None:
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command, and those below it."""
+    """Every command and subcommand."""
     with click.Context(main) as context:
         for name in COMMANDS:
             found = main.get_command(context, name)
@@ -39,7 +39,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 @pytest.mark.parametrize(("name", "command"), list(commands()))
-def test_examples_of_a_command_can_be_copied_whole(name: str, command: click.Command) -> None:
+def test_help_examples_can_be_copied_as_they_are(name: str, command: click.Command) -> None:
     block = (command.epilog or "").partition("Examples:\n")[2].partition("\n\n")[0]
     lines = [line for line in block.splitlines() if line.strip()]
     assert any(f"linkwise {name}" in line for line in lines)
@@ -55,7 +55,7 @@ def test_help_fits_a_terminal_of_80_columns(name: str, command: click.Command) -
 
 
 @pytest.mark.parametrize("group", ["config", "manifests"])
-def test_what_a_group_of_commands_lists_is_not_cut(linkwise: Linkwise, group: str) -> None:
+def test_subcommand_summaries_are_not_truncated(linkwise: Linkwise, group: str) -> None:
     assert "..." not in linkwise(group, "--help").stdout.partition("Commands:")[2]
 
 
@@ -71,7 +71,7 @@ def test_what_a_group_of_commands_lists_is_not_cut(linkwise: Linkwise, group: st
         "replay list.json",
     ],
 )
-def test_json_is_asked_for_in_either_way(linkwise: Linkwise, tmp_path: Path, words: str) -> None:
+def test_the_json_flag_and_the_output_option_are_equivalent(linkwise: Linkwise, tmp_path: Path, words: str) -> None:
     (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}")
     (tmp_path / "list.json").write_text('{"kind": "List", "items": []}')
     one, other = linkwise(*words.split(), "--json"), linkwise(*words.split(), "-o", "json")
@@ -79,7 +79,7 @@ def test_json_is_asked_for_in_either_way(linkwise: Linkwise, tmp_path: Path, wor
     assert (one.returncode, one.stderr) == (other.returncode, other.stderr)
 
 
-def test_a_near_name_is_suggested(linkwise: Linkwise) -> None:
+def test_a_similar_command_is_suggested(linkwise: Linkwise) -> None:
     shown = linkwise("pcik")
     assert shown.returncode == 2
     assert "No such command 'pcik'. Did you mean 'pick'?" in shown.stderr
@@ -90,7 +90,7 @@ def test_the_version_is_printed(linkwise: Linkwise) -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_what_the_shell_closed_is_not_missed(closed: str) -> None:
+def test_closed_standard_streams_are_tolerated(closed: str) -> None:
     program = f"'{sys.executable}' -m linkwise example link-pair {closed}"
     assert subprocess.run(["/bin/sh", "-c", program], capture_output=True, check=False).returncode == 0
 

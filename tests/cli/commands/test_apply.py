@@ -47,7 +47,7 @@ def test_a_dry_run_writes_nothing(cluster: AskedCluster) -> None:
     assert cluster.names("pods") == []
 
 
-def test_lists_are_opened_and_groups_are_named_as_kubectl_names_them(cluster: AskedCluster) -> None:
+def test_list_items_are_applied_and_printed_with_their_api_group_like_kubectl(cluster: AskedCluster) -> None:
     job = "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}"
     shown = cluster.ask("apply", "-f", "-", stdin=f"kind: List\napiVersion: v1\nitems:\n- {job}\n")
     assert shown.stdout == "job.batch/j created\n"
@@ -63,7 +63,7 @@ def test_lists_are_opened_and_groups_are_named_as_kubectl_names_them(cluster: As
         ("a: &a {b: *a}\n", "standard input:6:1: YAML aliases expand without limit"),
     ],
 )
-def test_a_mistake_in_a_file_leaves_the_cluster_as_it_is(cluster: AskedCluster, last: str, sentence: str) -> None:
+def test_an_invalid_file_leaves_the_cluster_unchanged(cluster: AskedCluster, last: str, sentence: str) -> None:
     shown = cluster.ask("apply", "-f", "-", stdin=f"{pods('a')}---\n{last}")
     assert (shown.returncode, shown.stdout, cluster.names("pods")) == (2, "", [])
     assert "Traceback" not in shown.stderr
@@ -92,7 +92,7 @@ def test_a_forbidden_request_is_reported_with_verb_and_resource(cluster: AskedCl
     assert "pod/a: may not patch pods in namespace default: " in shown.stderr
 
 
-def test_a_namespace_that_differs_from_the_flag_is_a_mistake(cluster: AskedCluster) -> None:
+def test_a_namespace_that_differs_from_the_flag_is_an_error(cluster: AskedCluster) -> None:
     text = pods("a").replace("{name: a}", "{name: a, namespace: kube-system}")
     shown = cluster.ask("apply", "-f", "-", "-n", "kube-public", stdin=text)
     assert (shown.returncode, cluster.names("pods")) == (2, [])

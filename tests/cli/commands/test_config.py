@@ -31,7 +31,7 @@ POLICY = """\
 
 @pytest.fixture
 def run(tmp_path: Path) -> Config:
-    """Runs the command line in an empty folder, with no settings in the environment but those given."""
+    """Run the command line in an empty folder, with only the given settings in the environment."""
 
     def ran(*words: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in surroundings().items() if not name.startswith(OURS)}
@@ -49,7 +49,7 @@ def run(tmp_path: Path) -> Config:
     return ran
 
 
-def test_every_setting_is_shown_with_where_it_comes_from(run: Config, tmp_path: Path) -> None:
+def test_every_setting_is_shown_with_its_source(run: Config, tmp_path: Path) -> None:
     (tmp_path / "linkwise.yaml").write_text("http:\n  port: 8080\n")
     shown = run("config", "check", "linkwise.yaml", LINKWISE_PLACING_BREADTH="8")
     rows = {line.split()[0]: line.split()[1:] for line in shown.stdout.splitlines() if "." in line}
@@ -82,7 +82,7 @@ def test_problems_are_reported_one_per_line(run: Config) -> None:
     ]
 
 
-def test_the_same_is_there_as_json(run: Config) -> None:
+def test_config_check_prints_settings_and_problems_as_json(run: Config) -> None:
     shown = run("config", "check", "-", "--json", stdin="http: {prot: 1, port: 80}")
     found = json.loads(shown.stdout)
     assert shown.returncode == 1
@@ -95,14 +95,14 @@ def test_the_same_is_there_as_json(run: Config) -> None:
 
 
 @pytest.mark.parametrize(("file", "said"), [("none.yaml", "No such file"), ("-", "standard input:1:5: no YAML")])
-def test_a_file_that_can_not_be_read_is_one_sentence(run: Config, file: str, said: str) -> None:
+def test_an_unreadable_file_is_reported_without_a_traceback(run: Config, file: str, said: str) -> None:
     shown = run("config", "check", file, stdin="a: [")
     assert (shown.returncode, shown.stdout) == (2, "")
     assert said in shown.stderr
     assert "Traceback" not in shown.stderr
 
 
-def test_the_schedulers_file_is_printed_with_what_was_wished(run: Config) -> None:
+def test_the_scheduler_configuration_uses_the_given_options(run: Config) -> None:
     shown = run(
         "config", "scheduler", "--name", "gpu", "--url", "http://10.0.0.1:1", "--no-leader-elect", "--weight", "7"
     )
@@ -115,14 +115,14 @@ def test_the_schedulers_file_is_printed_with_what_was_wished(run: Config) -> Non
     )
 
 
-def test_flags_add_the_default_scheduler_and_every_pod(run: Config) -> None:
+def test_flags_add_the_default_scheduler_and_manage_every_pod(run: Config) -> None:
     found = yaml.safe_load(run("config", "scheduler", "--default-scheduler", "--every-pod", "--kubeconfig", "a").stdout)
     assert [profile["schedulerName"] for profile in found["profiles"]] == ["linkwise-scheduler", "default-scheduler"]
     assert "managedResources" not in found["extenders"][0]
     assert found["clientConnection"]["kubeconfig"] == "a"
 
 
-def test_a_policy_file_is_converted_from_a_pipe(run: Config) -> None:
+def test_a_policy_file_is_converted_from_standard_input(run: Config) -> None:
     shown = run("config", "scheduler", "--from-policy", "-", stdin=POLICY)
     (extender,) = yaml.safe_load(shown.stdout)["extenders"]
     assert (shown.returncode, extender["urlPrefix"]) == (0, "http://127.0.0.1:32766/gpushare-scheduler")
@@ -140,7 +140,7 @@ def test_a_policy_file_is_converted_from_a_pipe(run: Config) -> None:
         (["--namespace", "a.b"], "--namespace: 'a.b' is not a valid namespace"),
     ],
 )
-def test_what_makes_no_sense_prints_no_file(run: Config, words: list[str], said: str) -> None:
+def test_invalid_options_print_no_configuration(run: Config, words: list[str], said: str) -> None:
     shown = run("config", "scheduler", *words)
     assert (shown.returncode, shown.stdout) == (2, "")
     assert said in shown.stderr
@@ -154,7 +154,7 @@ def test_a_policy_file_with_ambiguous_extenders_is_reported_by_name(run: Config,
     assert shown.stderr.startswith("linkwise: two.json: extenders: of 2 it can't be told which one")
 
 
-def test_the_role_is_printed_for_a_user_without_what_is_not_wanted(run: Config) -> None:
+def test_the_role_is_bound_to_a_user_and_omits_disabled_features(run: Config) -> None:
     shown = run("manifests", "rbac", "--user", "me", "--name", "lw", "--without", "configmaps", "--without", "network")
     role, binding = yaml.safe_load_all(shown.stdout)
     assert (role["kind"], role["metadata"]["name"], binding["subjects"][0]["name"]) == ("ClusterRole", "lw", "me")
@@ -169,7 +169,7 @@ def test_the_role_is_printed_for_a_user_without_what_is_not_wanted(run: Config) 
         (["--user", ""], "--user: it is empty; name the user"),
     ],
 )
-def test_names_that_a_cluster_would_refuse_print_no_role(run: Config, words: list[str], said: str) -> None:
+def test_invalid_names_print_no_role(run: Config, words: list[str], said: str) -> None:
     shown = run("manifests", "rbac", *words)
     assert (shown.returncode, shown.stdout) == (2, "")
     assert said in shown.stderr
@@ -181,6 +181,6 @@ def test_an_unknown_feature_is_reported(run: Config) -> None:
     assert "no such feature: everything; there are events, " in shown.stderr
 
 
-def test_the_definition_of_inventories_is_printed(run: Config) -> None:
+def test_the_device_inventory_crd_is_printed(run: Config) -> None:
     printed = yaml.safe_load(run("manifests", "crd").stdout)
     assert (printed["kind"], printed["spec"]["names"]["kind"]) == ("CustomResourceDefinition", "DeviceInventory")

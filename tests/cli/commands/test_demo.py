@@ -73,23 +73,23 @@ def test_the_score_card_compares_all_stories(piped: subprocess.CompletedProcess[
     assert any(line.startswith("linkwise explain ") for line in card)
 
 
-def test_the_strongest_result_stands_on_the_first_screen(piped: subprocess.CompletedProcess[str]) -> None:
+def test_the_strongest_result_is_on_the_first_screen(piped: subprocess.CompletedProcess[str]) -> None:
     lines = piped.stdout.splitlines()
     assert lines.index("3.1x faster slowest link: 48.33 GB/s (topology-unaware: 15.45 GB/s).") < 24
 
 
-def test_the_demo_uses_no_internal_words(piped: subprocess.CompletedProcess[str]) -> None:
+def test_the_demo_prints_no_internal_terms(piped: subprocess.CompletedProcess[str]) -> None:
     words = ("BROKEN", "blind", "figure", " of 100", "points", "group A", "000", "promise")
     assert [word for word in words if word in piped.stdout] == []
 
 
-def test_every_story_is_shown_in_its_order(piped: subprocess.CompletedProcess[str]) -> None:
+def test_stories_are_shown_in_order(piped: subprocess.CompletedProcess[str]) -> None:
     places = [piped.stdout.find(f"\n{number}. {story.heading} ") for number, story in enumerate(STORIES, 1)]
     assert places == sorted(places)
     assert places[0] > 0
 
 
-def test_a_file_of_the_demo_has_no_line_over_eighty_columns_and_no_terminal_codes(
+def test_piped_output_fits_eighty_columns_and_has_no_escape_codes(
     piped: subprocess.CompletedProcess[str],
 ) -> None:
     assert max(map(len, piped.stdout.splitlines())) <= 80
@@ -118,7 +118,7 @@ def test_both_sides_of_the_comparisons_are_shown(piped: subprocess.CompletedProc
 
 @contextmanager
 def running(*words: str, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A running demo; it is killed if it does not end by itself."""
+    """A running demo, killed at the end if it is still running."""
     with subprocess.Popen(
         [*DEMO, *words], stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment()
     ) as demo:
@@ -136,11 +136,11 @@ def read_until(source: int, word: str) -> str:
         more = os.read(source, 65536) if ready else b""
         assert more, f"{word!r} did not come: {text!r}"
         text += more
-    return text.decode(errors="ignore")  # its last letter may have come in part
+    return text.decode(errors="ignore")  # the last character can be incomplete
 
 
 def run_offered(text: str) -> list[subprocess.CompletedProcess[str]]:
-    """Run the commands that the demo offers at its end: an export, then calls of linkwise."""
+    """Run the commands that the demo suggests at its end: an export, then linkwise commands."""
     export, *commands = map(shlex.split, text[text.index("export KUBECONFIG=") : text.index(LAST)].strip().splitlines())
     key, _, value = export[1].partition("=")
     assert [command[0] for command in commands] == ["linkwise"] * len(commands)
@@ -157,7 +157,7 @@ def run_offered(text: str) -> list[subprocess.CompletedProcess[str]]:
     ]
 
 
-def test_without_a_terminal_the_cluster_stays_up_answers_the_offered_commands_and_ends_with_an_interrupt() -> None:
+def test_without_a_terminal_the_cluster_serves_the_suggested_commands_until_interrupted() -> None:
     source, sink = os.pipe()
     with running(stdin=subprocess.DEVNULL, stdout=sink) as demo:
         text = read_until(source, LAST)
@@ -182,7 +182,7 @@ def test_a_closed_pipe_ends_the_demo_silently() -> None:
         assert (demo.returncode, errors) == (0, b"")
 
 
-def test_on_a_terminal_enter_continues_and_an_interrupt_ends_it_in_the_middle() -> None:
+def test_on_a_terminal_enter_continues_and_an_interrupt_stops_the_demo() -> None:
     ours, theirs = pty.openpty()
     with running(stdin=theirs, stdout=theirs) as demo:
         first = read_until(ours, PROMPT)

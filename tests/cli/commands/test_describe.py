@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
-    """It is only read."""
+    """A cluster that the tests only read."""
     with AskedCluster(tmp_path_factory.mktemp("cluster")) as made:
         made.make(*machine("m", "measured"), *machine("a", "nvlink"), *gpushare("s"), *ascend("x"), node("bare"))
         made.make(pod("default", "train", {"nvidia.com/gpu": 2}), gpushare_pod("share", "s", 6, 1))
@@ -23,7 +23,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
         yield made
 
 
-def test_a_node_shows_its_matrix_and_who_has_what(cluster: AskedCluster) -> None:
+def test_a_node_is_described_with_its_link_matrix_and_capacity(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "node", "a", columns=80).stdout
     assert shown.startswith("node a: 8 devices (Tesla V100-SXM2-16GB), 8 idle;")
     assert " 0        X  NV1+PIX  NV1+PHB  NV2+PHB" in shown
@@ -31,7 +31,7 @@ def test_a_node_shows_its_matrix_and_who_has_what(cluster: AskedCluster) -> None
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_a_node_that_shares_memory_shows_how_full_its_devices_are(cluster: AskedCluster) -> None:
+def test_a_node_that_shares_memory_shows_the_usage_of_each_device(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "node/s").stdout
     assert "1       -      6/22 GiB  #####...............  default/share 6 GiB" in shown
     assert "the largest room is 22 GiB, on device 0" in shown
@@ -41,24 +41,24 @@ def test_rings_are_shown_with_their_idle_devices(cluster: AskedCluster) -> None:
     assert "ring {4,5,6,7}: 4 of 4 devices idle\n" in cluster.ask("describe", "node", "x").stdout
 
 
-def test_a_node_without_devices_says_so(cluster: AskedCluster) -> None:
+def test_a_node_without_devices_is_described_as_such(cluster: AskedCluster) -> None:
     assert cluster.ask("describe", "node", "bare").stdout == "node bare has no devices that are managed here\n"
 
 
-def test_a_pod_shows_its_devices_in_the_matrix(cluster: AskedCluster) -> None:
+def test_the_devices_of_a_pod_are_marked_in_the_link_matrix(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "pod", "train").stdout
     assert "it would get devices 0, 3 of node a" in shown
     assert "\n*3  NV2+PHB  NV1+PHB  NV2+PIX" in shown
 
 
-def test_a_group_shows_where_its_members_would_be(cluster: AskedCluster) -> None:
+def test_a_group_is_described_with_the_planned_node_of_each_member(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "group", "llm").stdout
     assert "A  default/w-0  a     {0,1,2,3}" in shown
     assert "\na    A A A A B B B B" in shown
     assert "runner-up on node m: its slowest pair has 14.7 GB/s instead of 16" in shown
 
 
-def test_near_names_are_suggested(cluster: AskedCluster) -> None:
+def test_a_similar_name_is_suggested(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "pod", "trian")
     assert (shown.returncode, shown.stdout) == (1, "")
     assert shown.stderr == "linkwise: pod default/trian is not there; did you mean train?\n"

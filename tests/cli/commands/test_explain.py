@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
-    """It is only read."""
+    """A cluster that the tests only read."""
     with AskedCluster(tmp_path_factory.mktemp("cluster")) as made:
         made.make(*machine("a", "nvlink"), *machine("b", "pcie"), *ascend("x"))
         made.make(pod("default", "train", {"nvidia.com/gpu": 2}), pod("default", "huge", {"nvidia.com/gpu": 16}))
@@ -44,18 +44,18 @@ def test_the_explanation_of_an_unschedulable_pod_has_what_would_have_to_change(c
     shown = cluster.ask("explain", "pod", "huge")
     assert "0 of 3 nodes can take it, and no pod's end changes that" in shown.stdout
     assert "8 devices would fit now on node a" in shown.stdout
-    assert "has asked about it" not in shown.stdout  # who asked is known to the service alone
+    assert "has asked about it" not in shown.stdout  # only the service knows this
     assert shown.returncode == 0
 
 
-def test_a_pod_of_another_namespace_is_named_with_it(cluster: AskedCluster) -> None:
+def test_a_pod_of_another_namespace_is_found_and_suggested(cluster: AskedCluster) -> None:
     assert "request 1, 2, 4 or 8" in cluster.ask("explain", "pod/far", "-n", "kube-system", columns=200).stdout
     shown = cluster.ask("explain", "pod/far")
     assert shown.returncode == 1
     assert "pod default/far is not there; one of that name is in kube-system: use -n" in shown.stderr
 
 
-def test_groups_and_nodes_are_explained_too(cluster: AskedCluster) -> None:
+def test_groups_and_nodes_are_explained(cluster: AskedCluster) -> None:
     assert cluster.ask("explain", "group/llm").stdout.startswith("group default/llm fits now: 2 members on 1 node\n")
     assert cluster.ask("explain", "node/x").stdout.startswith("node x: 8 devices, 8 idle; ")
 
@@ -74,7 +74,7 @@ def test_the_explanation_of_a_member_has_the_shortage_of_its_group_and_where_to_
     assert "it needs 3 nodes of one model with 8 free, 1 has them" in more
 
 
-def test_an_explanation_as_data_has_its_sentences_too(cluster: AskedCluster) -> None:
+def test_the_json_of_an_explanation_includes_its_sentences(cluster: AskedCluster) -> None:
     told = json.loads(cluster.ask("explain", "pod/huge", "-o", "json").stdout)
     assert told["lines"][0] == "pod default/huge waits for 16 devices (nvidia.com/gpu)"
     assert (told["data"]["state"], told["data"]["remedies"][0]["kind"]) == ("waiting", "fewer devices")
@@ -94,7 +94,9 @@ def test_an_explanation_as_data_has_its_sentences_too(cluster: AskedCluster) -> 
         (["pod/a", "b"], 2, "pod/a b: only one object can be given"),
     ],
 )
-def test_a_mistake_is_one_sentence(cluster: AskedCluster, words: list[str], code: int, sentence: str) -> None:
+def test_an_invalid_or_unknown_name_is_reported_in_one_sentence(
+    cluster: AskedCluster, words: list[str], code: int, sentence: str
+) -> None:
     shown = cluster.ask("explain", *words)
     assert (shown.returncode, shown.stderr, shown.stdout) == (code, f"linkwise: {sentence}\n", "")
 
@@ -108,7 +110,7 @@ def test_topo_shows_the_links_of_a_node(cluster: AskedCluster) -> None:
     assert "missing   no link data for node x" in unknown.stdout
 
 
-def test_what_may_not_be_read_is_said_with_verb_and_resource(tmp_path: Path) -> None:
+def test_a_forbidden_list_is_reported_with_verb_and_resource(tmp_path: Path) -> None:
     with AskedCluster(tmp_path) as cluster:
         cluster.make(*machine("a", "nvlink"))
         cluster.fail(Fault("answer", on="GET", path="/deviceinventories$", code=403, times=0))
@@ -121,7 +123,7 @@ def test_what_may_not_be_read_is_said_with_verb_and_resource(tmp_path: Path) -> 
         assert shown.stderr.startswith("linkwise: may not list pods: ")
 
 
-def test_a_list_that_expires_in_the_middle_is_begun_anew(tmp_path: Path) -> None:
+def test_a_list_that_expires_is_restarted(tmp_path: Path) -> None:
     with AskedCluster(tmp_path) as cluster:
         cluster.make(*machine("a", "nvlink"))
         cluster.fail(Fault("answer", on="GET", path="/nodes$", code=410))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
-    """It is only read."""
+    """A cluster that the tests only read."""
     with AskedCluster(tmp_path_factory.mktemp("cluster")) as made:
         made.make(*machine("a", "nvlink", sick=[7]), *machine("m", "measured"), *gpushare("s"), *ascend("x"))
         made.make(pod("default", "huge", {"nvidia.com/gpu": 16}), pod("default", "plain"))
@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
 
 
 def rows(cluster: AskedCluster, *words: str) -> dict[str, list[str]]:
-    """Cells of a table by its first column; nothing is broken at that width."""
+    """Cells of a table by its first column, at a width that wraps nothing."""
     lines = cluster.ask("get", *words, columns=300).stdout.splitlines()
     table = [[cell for cell in line.split("  ") if cell.strip()] for line in lines]
     return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in table if cells}
@@ -92,7 +92,7 @@ def test_the_same_data_is_printed_as_json_and_yaml(cluster: AskedCluster) -> Non
     assert (one["name"], one["state"], one["asked"]["devices"]) == ("default/huge", "waiting", 16)
 
 
-def test_json_is_asked_for_as_of_our_other_commands(cluster: AskedCluster) -> None:
+def test_the_json_flag_and_the_output_option_are_equivalent(cluster: AskedCluster) -> None:
     same = [
         cluster.ask("get", "nodes", *words).stdout for words in (["-o", "json"], ["--json"], ["--json", "-o", "json"])
     ]
@@ -120,5 +120,5 @@ def test_conflicting_options_and_unknown_kinds_are_reported(cluster: AskedCluste
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-1, "0s"), (45, "45s"), (119, "119s"), (180, "3m"), (7200, "2h"), (200_000, "2d")]
 )
-def test_ages_are_written_as_kubectl_writes_them(seconds: float, text: str) -> None:
+def test_ages_are_formatted_like_those_of_kubectl(seconds: float, text: str) -> None:
     assert age_text(seconds) == text

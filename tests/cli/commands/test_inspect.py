@@ -14,8 +14,8 @@ from support.embedded.cli_cluster import AskedCluster, gpushare_pod
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The numbers are those of seed 004's sample: four P40 of 22 GiB, seven TITAN Xp of 11 GiB, and one pod of 1 GiB.
-# A stroke ends lines that end with spaces.
+# The sample output of GPU share: four P40 of 22 GiB, seven TITAN Xp of 11 GiB, and one pod of 1 GiB.
+# A bar marks the end of lines with trailing spaces.
 DETAILS = """
 NAME:       10.0.20.250
 IPADDRESS:  10.0.20.250
@@ -60,7 +60,7 @@ def add(cluster: AskedCluster, name: str, cards: int, memory: int) -> None:
 
 
 @pytest.mark.rule("004.inspect", level="E")
-def test_details_look_as_those_of_gpushare_do(cluster: AskedCluster) -> None:
+def test_details_have_the_layout_of_gpushare(cluster: AskedCluster) -> None:
     add(cluster, "10.0.20.250", 4, 22)
     add(cluster, "10.0.33.21", 7, 11)
     cluster.make(gpushare_pod("binpack-1-767bddd4b5-gzqk7", "10.0.20.250", 1, 0))
@@ -69,7 +69,7 @@ def test_details_look_as_those_of_gpushare_do(cluster: AskedCluster) -> None:
 
 
 @pytest.mark.rule("004.inspect")
-def test_a_broker_alone_is_enough_for_the_layout() -> None:
+def test_the_gpushare_layout_needs_no_cluster() -> None:
     broker = Broker()
     sample = gpushare_pod("binpack-1-767bddd4b5-gzqk7", "10.0.20.250", 1, 0)
     sample["metadata"]["uid"] = "u"
@@ -79,13 +79,13 @@ def test_a_broker_alone_is_enough_for_the_layout() -> None:
     assert show_details(memory_nodes(seen, None)) == DETAILS
 
 
-def test_a_summary_has_a_row_a_node(cluster: AskedCluster) -> None:
+def test_the_summary_has_one_row_per_node(cluster: AskedCluster) -> None:
     add(cluster, "10.0.20.250", 2, 22)
     cluster.make(*gpushare("n3", 3, 11), gpushare_pod("a", "10.0.20.250", 1, 0), gpushare_pod("b", "n3", 5, 1))
     assert cluster.ask("inspect").stdout == SUMMARY
 
 
-def test_memory_of_no_known_device_has_a_column_of_its_own(cluster: AskedCluster) -> None:
+def test_memory_without_a_recorded_device_is_shown_as_pending(cluster: AskedCluster) -> None:
     cluster.make(*gpushare("n1", 1, 11), gpushare_pod("lost", "n1", 3))
     heading, row = cluster.ask("inspect", "n1").stdout.splitlines()[:2]
     assert heading.split()[-4:] == ["GPU0(Allocated/Total)", "PENDING(Allocated)", "GPU", "Memory(GiB)"]
@@ -100,5 +100,5 @@ def test_a_node_that_shares_no_memory_is_noted_on_stderr(cluster: AskedCluster) 
     assert shown.stdout.endswith("\n0/0 (0%)  \n")
 
 
-def test_a_column_lasts_as_long_as_lines_have_it() -> None:
+def test_columns_are_aligned_across_consecutive_lines() -> None:
     assert padded(["a\tb\t", "long\tc\t", "", "x\tend"]) == "a     b  \nlong  c  \n\nx  end\n"

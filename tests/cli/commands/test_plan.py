@@ -58,7 +58,7 @@ def planned(shown: CompletedProcess[str]) -> list[dict[str, Any]]:
 
 
 def cluster(*cards: int) -> str:
-    """What kubectl prints of nodes with so many cards."""
+    """Nodes with these numbers of GPUs, as printed by kubectl."""
     amounts = [{"nvidia.com/gpu": str(count), "cpu": "8"} for count in cards]
     nodes = [
         {"kind": "Node", "metadata": {"name": f"n{place}"}, "status": {"capacity": has, "allocatable": has}}
@@ -67,7 +67,7 @@ def cluster(*cards: int) -> str:
     return json.dumps({"kind": "List", "items": nodes})
 
 
-def test_the_pods_of_a_job_are_one_group_with_a_table_a_picture_and_levels(linkwise: Linkwise) -> None:
+def test_the_plan_of_a_job_shows_members_a_device_map_and_levels(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", stdin=JOB)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert [line.rstrip() for line in shown.stdout.splitlines()] == [
@@ -102,7 +102,7 @@ def test_the_reason_is_printed_with_the_runner_up(linkwise: Linkwise) -> None:
     assert last == "runner-up on nodes dgx1-v100-0, dgx1-v100-2: same in every level; names decide"
 
 
-def test_a_group_that_does_not_fit_ends_with_1_and_why(linkwise: Linkwise) -> None:
+def test_a_group_that_does_not_fit_exits_with_code_one_and_the_reasons(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin=VOLCANO)
     assert (shown.returncode, shown.stderr) == (1, "")
     assert [line.strip() for line in shown.stdout.splitlines()] == [
@@ -121,7 +121,7 @@ def test_a_group_that_does_not_fit_ends_with_1_and_why(linkwise: Linkwise) -> No
     ]
 
 
-def test_members_that_are_left_out_are_not_the_whole_group(linkwise: Linkwise) -> None:
+def test_a_group_with_an_unplaced_member_exits_with_code_one(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin=JOB)
     assert shown.returncode == 1
     rows = [line.split() for line in shown.stdout.splitlines()]
@@ -129,7 +129,7 @@ def test_members_that_are_left_out_are_not_the_whole_group(linkwise: Linkwise) -
     assert ["dgx1-v100-0", *"AAAABBBB"] in rows
 
 
-def test_tasks_of_a_volcano_job_are_one_gang(linkwise: Linkwise) -> None:
+def test_the_tasks_of_a_volcano_job_are_one_gang(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=2", "--json", stdin=VOLCANO)
     (found,) = planned(shown)
     assert (shown.returncode, found["key"], found["minimum"], found["whole"]) == (0, "team/bert", 3, True)
@@ -140,7 +140,7 @@ def test_tasks_of_a_volcano_job_are_one_gang(linkwise: Linkwise) -> None:
     ]
 
 
-def test_several_groups_are_planned_in_turn(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_groups_are_planned_in_order_on_the_remaining_devices(linkwise: Linkwise, tmp_path: Path) -> None:
     labels = "{{gputopology.scheduling.koordinator.sh/name: {}, gputopology.scheduling.koordinator.sh/replica: '1'}}"
     text = documents(pod("one", 6, labels.format("a")), pod("two", 2, labels.format("b")), pod("three", 1))
     (tmp_path / "jobs.yaml").write_text(text)
@@ -150,7 +150,7 @@ def test_several_groups_are_planned_in_turn(linkwise: Linkwise, tmp_path: Path) 
     assert shown.returncode == 1
 
 
-def test_a_pod_group_of_the_file_says_how_many_start_together(linkwise: Linkwise) -> None:
+def test_a_pod_group_in_the_file_sets_the_minimum_of_its_gang(linkwise: Linkwise) -> None:
     labels = "{scheduling.x-k8s.io/pod-group: gang}"
     least = "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: gang}\nspec: {minMember: 2}\n"
     text = documents(least, pod("one", 8, labels), pod("two", 8, labels))
@@ -159,13 +159,13 @@ def test_a_pod_group_of_the_file_says_how_many_start_together(linkwise: Linkwise
     assert (shown.returncode, found["stage"], found["minimum"]) == (1, "short", 2)
 
 
-def test_pods_with_nothing_in_common_are_named_after_their_file(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_a_group_of_unrelated_pods_is_named_after_the_file(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "my jobs.yaml").write_text(documents(pod("left", 1), pod("right", 1)))
     (found,) = planned(linkwise("plan", "-f", "my jobs.yaml", "--fleet", "dgx1-v100", "--json"))
     assert (found["key"], found["there"]) == ("default/my-jobs/2", 2)
 
 
-def test_what_runs_at_a_time_is_planned_and_the_rest_is_noted(linkwise: Linkwise) -> None:
+def test_only_pods_that_run_in_parallel_are_planned(linkwise: Linkwise) -> None:
     more = JOB.replace("completions: 3", "completions: 9")
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=2", "--json", stdin=more)
     assert planned(shown)[0]["there"] == 3
@@ -174,19 +174,19 @@ def test_what_runs_at_a_time_is_planned_and_the_rest_is_noted(linkwise: Linkwise
     assert planned(fewer)[0]["there"] == 2
 
 
-def test_members_of_a_job_keep_their_order_past_ten(linkwise: Linkwise) -> None:
+def test_more_than_ten_members_are_ordered_by_index(linkwise: Linkwise) -> None:
     many = JOB.replace("parallelism: 3", "parallelism: 12").replace("completions: 3", "completions: 12")
     shown = linkwise("plan", "-f", "-", "--fleet", "hgx-h100=6", "--json", stdin=many)
     assert [member["name"] for member in planned(shown)[0]["members"]] == [f"default/train-{i}" for i in range(12)]
 
 
-def test_what_kubectl_prints_is_a_cluster(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_the_output_of_kubectl_is_accepted_as_the_cluster(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     shown = linkwise("plan", "-f", "job.yaml", "--on", "-", "--json", stdin=cluster(4, 8))
     assert (shown.returncode, [host["name"] for host in planned(shown)[0]["hosts"]]) == (0, ["n0", "n1"])
 
 
-def test_a_snapshot_of_the_service_is_a_cluster_and_machines_can_be_added(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_a_snapshot_is_accepted_as_the_cluster_and_machines_can_be_added(linkwise: Linkwise, tmp_path: Path) -> None:
     broker = Broker()
     broker.observe(fleet_node(profile("dgx1-v100"), "own"), 0.0)
     (tmp_path / "taken.json").write_bytes(encode_snapshot(broker.snapshot(1.0)))
@@ -196,7 +196,7 @@ def test_a_snapshot_of_the_service_is_a_cluster_and_machines_can_be_added(linkwi
     assert [host["name"] for host in planned(more)[0]["hosts"]] == ["dgx1-v100-0", "own"]
 
 
-def test_machines_that_are_added_take_names_that_are_free(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_added_machines_get_unused_names(linkwise: Linkwise, tmp_path: Path) -> None:
     broker = Broker()
     broker.observe(fleet_node(profile("dgx1-v100"), "dgx1-v100-0"), 0.0)
     (tmp_path / "one.json").write_bytes(encode_snapshot(broker.snapshot(1.0)))
@@ -204,13 +204,13 @@ def test_machines_that_are_added_take_names_that_are_free(linkwise: Linkwise, tm
     assert [host["name"] for host in planned(shown)[0]["hosts"]] == ["dgx1-v100-0", "dgx1-v100-1"]
 
 
-def test_a_fleet_is_written_as_for_up(linkwise: Linkwise) -> None:
+def test_a_fleet_uses_the_syntax_of_up(linkwise: Linkwise) -> None:
     half = pod("half", 8).replace("nvidia.com/gpu", "aliyun.com/gpu-mem")
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100/share=12", "--json", stdin=half)
     assert (shown.returncode, planned(shown)[0]["hosts"][0]["name"]) == (0, "dgx1-v100-share-00")
 
 
-def test_a_job_may_stand_in_several_files(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_a_job_can_span_several_files(linkwise: Linkwise, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.yaml").write_text(pod(name, 8))
     shown = linkwise("plan", "-f", "one.yaml", "two.yaml", "--fleet", "dgx1-v100=2", "--json")
@@ -219,7 +219,7 @@ def test_a_job_may_stand_in_several_files(linkwise: Linkwise, tmp_path: Path) ->
     assert found["source"] == "file"
 
 
-def test_taken_and_broken_devices_are_marked(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_used_and_unhealthy_devices_are_marked(linkwise: Linkwise, tmp_path: Path) -> None:
     broker = Broker()
     broker.observe(fleet_node(profile("dgx1-v100"), "a", sick=[7]), 0.0)
     snapshot = json.loads(encode_snapshot(broker.snapshot(1.0)))
@@ -248,13 +248,13 @@ GRANT = json.dumps(
 )
 
 
-def test_a_large_cluster_is_shown_in_part(linkwise: Linkwise) -> None:
+def test_the_device_map_of_a_large_cluster_is_truncated(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=20", stdin=JOB)
     assert "and 4 more" in [line.strip() for line in shown.stdout.splitlines()]
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
-def test_gates_are_looked_past_and_daemon_sets_left_out(linkwise: Linkwise) -> None:
+def test_scheduling_gates_are_ignored_and_daemon_sets_are_skipped(linkwise: Linkwise) -> None:
     gated = pod("one", 1).replace("spec: {", "spec: {schedulingGates: [{name: quota}], ")
     everywhere = JOB.replace("kind: Job", "kind: DaemonSet")
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", "--json", stdin=documents(gated, everywhere))
@@ -262,7 +262,7 @@ def test_gates_are_looked_past_and_daemon_sets_left_out(linkwise: Linkwise) -> N
     assert shown.stderr == "note: standard input:5: DaemonSet train is skipped: a DaemonSet runs on every node\n"
 
 
-def test_a_mistake_in_the_job_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_an_invalid_job_is_reported_with_file_line_and_column(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(documents(pod("one", 1), pod("two", "two")))
     shown = linkwise("plan", "-f", "job.yaml", "--fleet", "dgx1-v100")
     assert shown.returncode == 2
@@ -272,7 +272,7 @@ def test_a_mistake_in_the_job_names_file_and_place(linkwise: Linkwise, tmp_path:
     assert (twice.returncode, twice.stderr) == (2, "linkwise: twice.yaml: more than one pod is named default/one\n")
 
 
-def test_a_mistake_in_the_cluster_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_an_invalid_cluster_file_or_option_is_reported(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"version": 1, "pods": [{"spec": {"priority": "high"}}]}')
     (tmp_path / "empty.json").write_text('{"kind": "List", "items": []}')
     sentences = {
@@ -288,12 +288,12 @@ def test_a_mistake_in_the_cluster_names_file_and_place(linkwise: Linkwise, tmp_p
         assert (shown.returncode, shown.stderr) == (2, f"linkwise: {sentence}\n")
 
 
-def test_a_file_without_pods_is_a_mistake(linkwise: Linkwise) -> None:
+def test_a_file_without_pods_is_an_error(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin="kind: Service\nmetadata: {name: web}\n")
     assert (shown.returncode, shown.stderr) == (2, "linkwise: standard input: contains nothing that creates pods\n")
 
 
-def test_gangs_of_a_file_that_start_together_wait_for_each_other_and_not_for_ever(linkwise: Linkwise) -> None:
+def test_gangs_of_one_bundle_are_planned_together(linkwise: Linkwise) -> None:
     gang = "gang.scheduling.koordinator.sh/"
     words = ", annotations: {" + gang + 'name: NAME, {g}min-available: "1", {g}groups: \'["default/a","default/b"]\'}'
     one = pod("NAME-0", 4).replace(", labels: {}", words.replace("{g}", gang))

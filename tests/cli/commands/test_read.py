@@ -61,7 +61,7 @@ def test_a_pod_is_listed_with_dialect_policy_and_containers(linkwise: Linkwise) 
     ]
 
 
-def test_a_volcano_job_is_read_task_by_task(linkwise: Linkwise) -> None:
+def test_each_task_of_a_volcano_job_is_read(linkwise: Linkwise) -> None:
     worker, ps = read(linkwise, VCJOB)
     assert (worker["name"], worker["pods"], worker["policy"], worker["namespace"]) == (
         *("mnist-worker", 2, "ring-affinity"),
@@ -71,7 +71,7 @@ def test_a_volcano_job_is_read_task_by_task(linkwise: Linkwise) -> None:
     assert worker["group"]["minimum"] == 2
 
 
-def test_what_every_node_would_refuse_is_a_problem(linkwise: Linkwise) -> None:
+def test_a_request_that_no_node_can_serve_is_a_problem(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin=VCJOB.replace("Ascend910: 8", "Ascend910: 3"))
     assert shown.returncode == 1
     assert "problem  14:32 huawei.com/Ascend910: 3 devices can't be allocated on" in shown.stdout
@@ -79,13 +79,13 @@ def test_what_every_node_would_refuse_is_a_problem(linkwise: Linkwise) -> None:
     assert "accelerator-type: hardware profile 'modul' is unknown" in unknown.stdout
 
 
-def test_a_problem_in_the_second_task_stands_there(linkwise: Linkwise) -> None:
+def test_a_problem_in_the_second_task_has_the_line_of_that_task(linkwise: Linkwise) -> None:
     second = VCJOB.replace("[{name: ps}]", "[{name: ps, resources: {limits: {huawei.com/Ascend910: x}}}]")
     problem = read(linkwise, second)[1]["problems"][0]
     assert problem["line"] == 16
 
 
-def test_a_field_of_the_wrong_type_is_named_with_its_place(linkwise: Linkwise) -> None:
+def test_a_field_of_the_wrong_type_is_reported_with_its_position(linkwise: Linkwise) -> None:
     text = POD.replace("name: trainer", "name: trainer\n  labels: {a: 1}")
     shown = linkwise("read", "-f", "-", stdin=text)
     assert (
@@ -94,17 +94,17 @@ def test_a_field_of_the_wrong_type_is_named_with_its_place(linkwise: Linkwise) -
     assert shown.returncode == 1
 
 
-def test_a_broken_record_on_a_pod_is_a_problem(linkwise: Linkwise) -> None:
+def test_an_invalid_allocation_record_is_a_problem(linkwise: Linkwise) -> None:
     text = POD.replace("name: trainer", "name: trainer\n  annotations: {linkwise.dev/grant: '{'}")
     assert "linkwise.dev/grant: " in linkwise("read", "-f", "-", stdin=text).stdout
 
 
-def test_pods_that_others_serve_are_left_to_them(linkwise: Linkwise) -> None:
+def test_mig_requests_are_left_to_the_vendors_device_plugin(linkwise: Linkwise) -> None:
     mig = linkwise("read", "-f", "-", stdin=POD.replace("nvidia.com/gpu", "nvidia.com/mig-1g.5gb"))
     assert "requests allocated by the vendor's device plugin" in mig.stdout
 
 
-def test_an_unknown_kind_is_noted(linkwise: Linkwise) -> None:
+def test_an_unsupported_kind_is_skipped_with_a_note(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin="kind: Podd\nmetadata: {name: x}\n")
     assert "note: standard input:1: Podd x is skipped: unsupported kind" in shown.stderr
 
@@ -117,20 +117,20 @@ def test_an_unknown_kind_is_noted(linkwise: Linkwise) -> None:
         ("Job", {"parallelism": 3}),
     ],
 )
-def test_what_makes_pods_is_read_by_its_template(linkwise: Linkwise, kind: str, wrap: dict[str, int]) -> None:
+def test_workloads_are_read_by_their_pod_template(linkwise: Linkwise, kind: str, wrap: dict[str, int]) -> None:
     template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}}
     text = json.dumps({"kind": kind, "metadata": {"name": "d"}, "spec": {**wrap, "template": template}})
     (found,) = read(linkwise, text)
     assert (found["pods"], found["policy"], found["dialect"]) == (3, "memory-share", "aliyun")
 
 
-def test_a_problem_stands_with_line_and_column(linkwise: Linkwise) -> None:
+def test_a_problem_is_reported_with_line_and_column(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin=POD.replace("gpu: 2", "gpu: two"))
     assert shown.returncode == 1
     assert "problem  10:9 nvidia.com/gpu: " in shown.stdout
 
 
-def test_objects_that_make_no_pods_are_said_to_ask_for_nothing(linkwise: Linkwise) -> None:
+def test_a_file_without_pods_or_devices_is_reported_as_such(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin="kind: Service\nmetadata: {name: s}\n")
     assert (shown.returncode, shown.stdout) == (0, "no pods or device descriptions found\n")
 
@@ -141,14 +141,14 @@ def test_a_node_is_reported_by_every_dialect_that_knows_it(linkwise: Linkwise) -
     assert [facts["source"] for facts in entry["facts"]] == ["nvidia"]
 
 
-def test_links_without_devices_are_not_called_no_devices(linkwise: Linkwise) -> None:
+def test_links_without_devices_are_reported_as_links_only(linkwise: Linkwise) -> None:
     links = json.dumps([["X", "NV2"], ["NV2", "X"]])
     node = {"kind": "Node", "metadata": {"name": "n", "annotations": {"linkwise.dev/gpu-topology": links}}}
     shown = linkwise("read", "-f", "-", stdin=json.dumps(node))
     assert "  nvidia: links only; the devices come from another source" in shown.stdout.splitlines()
 
 
-def test_several_files_are_read_and_each_line_names_its_own(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_with_several_files_every_line_names_its_file(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(POD)
     (tmp_path / "bad.yaml").write_text(POD.replace("gpu: 2", "gpu: two"))
     shown = linkwise("read", "-f", "good.yaml", "bad.yaml")
@@ -157,7 +157,7 @@ def test_several_files_are_read_and_each_line_names_its_own(linkwise: Linkwise, 
     assert "problem  bad.yaml:10:9 nvidia.com/gpu: " in shown.stdout
 
 
-def test_a_file_that_can_not_be_read_keeps_the_others_back(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_one_unreadable_file_suppresses_all_output(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(POD)
     shown = linkwise("read", "good.yaml", "none.yaml")
     assert (shown.returncode, shown.stdout) == (2, "")
@@ -172,7 +172,7 @@ def test_a_missing_file_argument_is_reported_with_the_option(linkwise: Linkwise,
     assert (twice.returncode, twice.stderr) == (2, "linkwise: only one of the files can be read from standard input\n")
 
 
-def test_a_list_is_opened_and_lines_stay_right(linkwise: Linkwise) -> None:
+def test_items_of_a_list_keep_their_line_numbers(linkwise: Linkwise) -> None:
     text = "kind: List\nitems:\n- kind: Pod\n  metadata: {name: a}\n- kind: Pod\n  metadata: {name: b}\n"
     assert [(entry["name"], entry["line"]) for entry in read(linkwise, text)] == [("a", 3), ("b", 5)]
 
@@ -189,14 +189,14 @@ def test_a_list_is_opened_and_lines_stay_right(linkwise: Linkwise) -> None:
         (BOMB, "standard input:1:1: YAML aliases expand without limit\n"),
     ],
 )
-def test_a_file_that_can_not_be_read_is_one_sentence(linkwise: Linkwise, text: str, said: str) -> None:
+def test_an_unreadable_file_is_reported_without_a_traceback(linkwise: Linkwise, text: str, said: str) -> None:
     shown = linkwise("read", "-f", "-", stdin=text)
     assert shown.returncode == 2
     assert said in shown.stderr
     assert "Traceback" not in shown.stderr
 
 
-def test_manifests_of_the_seeds_are_read(linkwise: Linkwise, shared: Path, tmp_path: Path) -> None:
+def test_the_published_sample_manifests_are_read(linkwise: Linkwise, shared: Path, tmp_path: Path) -> None:
     for seed, marker in (("004", "binpack"), ("001", "kind: Device")):
         text = next((shared / "seeds").glob(f"{seed}_*")).read_text(errors="replace")
         blocks = [block for block in text.split("```")[1::2] if marker in block and "kind:" in block]

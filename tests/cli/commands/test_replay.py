@@ -36,13 +36,13 @@ def test_a_cluster_in_yaml_is_refused_with_the_command_for_json(linkwise: Linkwi
     assert shown.stderr.startswith("linkwise: standard input: it is no JSON; `kubectl get nodes,pods -A -o json` ")
 
 
-def test_names_are_not_broken_though_the_reasons_are(linkwise: Linkwise) -> None:
+def test_names_are_not_wrapped(linkwise: Linkwise) -> None:
     name = "trainer-of-a-large-language-model-7f9c8b6d5-x2k4p"
     shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), pod(name, 4)))
     assert any(line.startswith(f"default/{name}  Pending  ") for line in shown.stdout.splitlines())
 
 
-def test_every_waiting_pod_has_a_row(linkwise: Linkwise) -> None:
+def test_every_pending_pod_has_a_row(linkwise: Linkwise) -> None:
     shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), node("n2", 4), pod("a", 1), pod("b", 3), pod("c", 4)))
     assert shown.returncode == 0
     assert [line.split() for line in shown.stdout.splitlines()[2:5]] == [
@@ -54,7 +54,7 @@ def test_every_waiting_pod_has_a_row(linkwise: Linkwise) -> None:
     assert shown.stderr == ""
 
 
-def test_a_cluster_without_waiting_pods_says_so(linkwise: Linkwise) -> None:
+def test_a_cluster_without_pending_pods_is_reported_as_such(linkwise: Linkwise) -> None:
     assert linkwise("replay", "-", stdin=cluster(node("n1", 2))).stdout == "no pending pods\n"
 
 
@@ -63,20 +63,20 @@ def test_reasons_are_printed_per_pod(linkwise: Linkwise) -> None:
     assert "default/a\n  pod default/a waits for 3 devices (nvidia.com/gpu)\n" in shown.stdout
 
 
-def test_json_has_one_object_a_pod(linkwise: Linkwise) -> None:
+def test_json_has_one_object_per_pod(linkwise: Linkwise) -> None:
     (found,) = json.loads(linkwise("replay", "-", "--json", stdin=cluster(node("n1", 2), pod("a", 2))).stdout)
     assert (found["pod"], found["node"], found["devices"][0]["indices"]) == ("default/a", "n1", [0, 1])
     assert found["score"] == {"known": 0, "links": 0, "packing": 0}
 
 
-def test_a_snapshot_of_the_service_is_read_as_well(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_a_snapshot_of_the_service_can_be_replayed(linkwise: Linkwise, tmp_path: Path) -> None:
     broker = Broker()
     broker.observe(fleet_node(profile("dgx1-v100"), "n1"), 0.0)
     (tmp_path / "taken.json").write_bytes(encode_snapshot(broker.snapshot(1.0)))
     assert linkwise("replay", "taken.json").stdout == "no pending pods\n"
 
 
-def test_only_pods_that_go_elsewhere_are_shown(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_diff_shows_only_pods_whose_placement_differs(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "after.json").write_text(cluster(node("n2", 2), node("n3", 4), pod("a", 2), pod("b", 4), pod("d", 1)))
     before = cluster(node("n1", 2), node("n3", 4), pod("a", 2), pod("b", 4))
     shown = linkwise("replay", "-", "--diff", "after.json", stdin=before)
@@ -88,14 +88,14 @@ def test_only_pods_that_go_elsewhere_are_shown(linkwise: Linkwise, tmp_path: Pat
     assert shown.stdout.splitlines()[-1] == "2 of 3 pods differ"
 
 
-def test_equal_decisions_end_well(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_equal_decisions_exit_with_code_zero(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "same.json").write_text(cluster(node("n1", 2), pod("a", 2)))
     shown = linkwise("replay", "same.json", "--diff", "same.json")
     assert (shown.returncode, shown.stdout) == (0, "no differences in 1 pending pods\n")
     assert json.loads(linkwise("replay", "same.json", "--diff", "same.json", "--json").stdout) == []
 
 
-def test_differences_as_json_have_both_sides(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_the_json_of_a_diff_has_both_placements(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(cluster(node("n1", 2), pod("a", 2)))
     (tmp_path / "other.json").write_text(cluster(node("n1", 1), pod("a", 2)))
     shown = linkwise("replay", "one.json", "--diff", "other.json", "--json")
@@ -103,7 +103,7 @@ def test_differences_as_json_have_both_sides(linkwise: Linkwise, tmp_path: Path)
     assert (shown.returncode, found["pod"], found["file"]["node"], found["other"]["node"]) == (1, "default/a", "n1", "")
 
 
-def test_a_mistake_names_file_and_place(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_an_invalid_snapshot_is_reported_with_file_and_field(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"version": 1, "pods": [{"spec": {"priority": "high"}}]}')
     shown = linkwise("replay", "bad.json")
     assert shown.returncode == 2

@@ -20,14 +20,14 @@ WHOLE = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-7\nGPU1\tNV4\t X \t0-7\n"
 CUT = WHOLE[: WHOLE.index("GPU1\tNV4")]
 
 
-def test_a_whole_text_is_shown_and_ends_with_zero(linkwise: Linkwise) -> None:
+def test_a_complete_text_exits_with_code_zero(linkwise: Linkwise) -> None:
     shown = linkwise("topo", stdin=WHOLE)
     assert shown.returncode == 0
     assert "rings     {0,1}" in shown.stdout
     assert " 0    X  NV4" in shown.stdout
 
 
-def test_an_incomplete_text_still_prints_json_and_ends_with_three(linkwise: Linkwise) -> None:
+def test_an_incomplete_text_prints_json_and_exits_with_code_three(linkwise: Linkwise) -> None:
     shown = linkwise("topo", "-", "--json", stdin=CUT)
     assert shown.returncode == 3
     told = json.loads(shown.stdout)
@@ -35,7 +35,7 @@ def test_an_incomplete_text_still_prints_json_and_ends_with_three(linkwise: Link
     assert told["links"] == [["X", "NV4"], ["?", "X"]]
 
 
-def test_an_error_of_the_tool_ends_with_two(linkwise: Linkwise) -> None:
+def test_an_error_message_of_the_tool_exits_with_code_two(linkwise: Linkwise) -> None:
     shown = linkwise("topo", stdin="This device does not support querying topo.\n")
     assert shown.returncode == 2
     assert "does not support querying topo" in shown.stderr
@@ -52,7 +52,9 @@ def test_an_error_of_the_tool_ends_with_two(linkwise: Linkwise) -> None:
         (["--profile", "dgx1-v100", "--svg", "no/such/folder.svg"], "", "no/such/folder.svg: No such file"),
     ],
 )
-def test_bad_input_is_one_sentence(linkwise: Linkwise, words: list[str], stdin: str, text: str) -> None:
+def test_invalid_input_is_reported_without_a_traceback(
+    linkwise: Linkwise, words: list[str], stdin: str, text: str
+) -> None:
     shown = linkwise("topo", *words, stdin=stdin)
     assert shown.returncode == 2
     assert text in shown.stderr
@@ -60,24 +62,24 @@ def test_bad_input_is_one_sentence(linkwise: Linkwise, words: list[str], stdin: 
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_every_profile_is_shown_within_eighty_columns(linkwise: Linkwise, name: str) -> None:
+def test_every_profile_fits_eighty_columns(linkwise: Linkwise, name: str) -> None:
     shown = linkwise("topo", "--profile", name)
     assert shown.returncode == 0
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
-def test_a_measured_machine_shows_its_suspects(linkwise: Linkwise) -> None:
+def test_a_measured_machine_lists_suspect_pairs(linkwise: Linkwise) -> None:
     told = json.loads(linkwise("topo", "--profile", "dgx1-v100-measured", "--json").stdout)
     assert told["suspects"] == [[0, 4], [1, 4]]
 
 
-def test_pick_takes_the_output_of_a_tool(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_pick_accepts_the_output_of_a_tool(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "topo.txt").write_text(WHOLE)
     answer = json.loads(linkwise("pick", "-t", "topo.txt", "-s", "2", "--json").stdout)
     assert (answer["devices"], answer["score"]) == ([0, 1], 410)
 
 
-def test_pick_says_what_the_text_lacks(linkwise: Linkwise, tmp_path: Path) -> None:
+def test_pick_reports_missing_parts_of_the_text(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "cut.txt").write_text(CUT)
     assert "missing   row GPU1 is missing" in linkwise("pick", "-t", "cut.txt", "-s", "2").stdout
     answer = json.loads(linkwise("pick", "-t", "cut.txt", "-s", "2", "--json").stdout)
@@ -95,34 +97,34 @@ def test_json_with_tabs_and_exponents_is_a_machine_file(linkwise: Linkwise) -> N
     assert json.loads(shown.stdout)["bandwidth"] == [[0.0, 100.0], [100.0, 0.0]]
 
 
-def test_a_document_nested_too_deeply_is_one_sentence(linkwise: Linkwise) -> None:
+def test_a_deeply_nested_document_is_reported_without_a_traceback(linkwise: Linkwise) -> None:
     shown = linkwise("topo", stdin="[" * 5000)
     assert shown.returncode == 2
     assert "Traceback" not in shown.stderr
 
 
-def test_a_drawing_has_every_device_and_every_pair_once(tmp_path: Path, linkwise: Linkwise) -> None:
+def test_a_drawing_has_each_device_and_pair_once(tmp_path: Path, linkwise: Linkwise) -> None:
     linkwise("topo", "--profile", "atlas-800", "--svg", "links.svg")
-    picture = ET.fromstring((tmp_path / "links.svg").read_text())  # noqa: S314 - we drew it
+    picture = ET.fromstring((tmp_path / "links.svg").read_text())  # noqa: S314 - our own drawing
     spaces = "{http://www.w3.org/2000/svg}"
     assert len(picture.findall(f".//{spaces}circle")) == 8
-    assert len(picture.findall(f".//{spaces}line")) == 28 + 2  # the pairs, and two of the legend
+    assert len(picture.findall(f".//{spaces}line")) == 28 + 2  # the pairs, and two lines of the legend
     texts = [text.text for text in picture.findall(f".//{spaces}text")]
     assert {"HCCS: 12 pairs", "SYS: 16 pairs", "#7"} <= set(texts)
 
 
-def test_islands_are_drawn_apart() -> None:
-    picture = ET.fromstring(drawing(profile("atlas-800").topology))  # noqa: S314 - we drew it
+def test_rings_are_drawn_side_by_side() -> None:
+    picture = ET.fromstring(drawing(profile("atlas-800").topology))  # noqa: S314 - our own drawing
     circles = picture.findall(".//{http://www.w3.org/2000/svg}circle")
     across = [float(circle.attrib["cx"]) for circle in circles]
     assert max(across[:4]) < min(across[4:])
 
 
-def test_a_name_that_is_markup_stays_text() -> None:
+def test_device_names_are_escaped_in_drawings() -> None:
     machine = profile("v100-pcie").topology
     odd = type(machine)(("<&>", *machine.devices[1:]), machine.links)
     assert "<&>" not in drawing(odd, "<title>")
-    ET.fromstring(drawing(odd, "<title>"))  # noqa: S314 - we drew it
+    ET.fromstring(drawing(odd, "<title>"))  # noqa: S314 - our own drawing
 
 
 def test_a_profile_without_links_is_refused_with_what_it_is_for(linkwise: Linkwise) -> None:

@@ -45,7 +45,7 @@ def until(condition: Callable[[], object], seconds: float = 100.0) -> bool:
     return held
 
 
-def test_it_says_what_runs_in_plain_text_of_eighty_columns(up: TriedCluster) -> None:
+def test_the_start_message_is_plain_text_within_eighty_columns(up: TriedCluster) -> None:
     assert up.printed.startswith("A cluster of 10 nodes is up")
     assert max(map(len, up.printed.replace(str(up.kubeconfig), "").splitlines())) <= 80
     assert "\x1b" not in up.printed
@@ -53,7 +53,7 @@ def test_it_says_what_runs_in_plain_text_of_eighty_columns(up: TriedCluster) -> 
     assert all(map(is_open, up.ports))
 
 
-def test_what_it_says_to_type_next_works_as_it_stands(up: TriedCluster) -> None:
+def test_the_suggested_commands_work_as_printed(up: TriedCluster) -> None:
     typed = up.printed.partition("In another terminal:")[2].partition("kubectl works too")[0]
     said = up.shell(f"set -e\n{typed}")
     assert "dgx1-v100-0 " in said
@@ -67,7 +67,7 @@ def test_the_api_behind_the_kubeconfig_has_nodes_for_all_five_systems(up: TriedC
     assert names == {name for machine, count in DEFAULT.items() for name in node_names(machine, count)}
 
 
-def test_examples_of_all_systems_are_placed(up: TriedCluster) -> None:
+def test_pods_of_all_examples_are_scheduled(up: TriedCluster) -> None:
     names = ("group", "ascend-pair", "gpu-mem", "whole-device")
     (up.temporary.parent / "all.yaml").write_text("---\n".join(map(example, names)), "utf-8")
     up.shell("linkwise apply -f all.yaml")
@@ -80,28 +80,28 @@ def test_examples_of_all_systems_are_placed(up: TriedCluster) -> None:
     assert until(lambda: placed <= nodes()), nodes()
 
 
-def test_its_kubeconfig_is_for_its_owner_alone(up: TriedCluster) -> None:
+def test_the_kubeconfig_is_readable_only_by_its_owner(up: TriedCluster) -> None:
     assert up.kubeconfig.stat().st_mode & 0o777 == 0o600
     assert up.temporary in up.kubeconfig.parents
 
 
-def test_nothing_is_said_on_standard_error(up: TriedCluster) -> None:
+def test_nothing_is_printed_to_standard_error(up: TriedCluster) -> None:
     assert up.errors == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_well_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_stops_the_cluster_and_leaves_no_files(tmp_path: Path, number: signal.Signals) -> None:
     with TriedCluster(tmp_path, "--kubeconfig", "trial") as cluster:
         assert cluster.shell("tail -n +2 trial | cmp - temporary/*/kubeconfig") == ""
         began = time.monotonic()
         assert cluster.end(number) == 0
-        assert time.monotonic() - began < HttpSettings().drain * 0.75  # nobody is waited for
+        assert time.monotonic() - began < HttpSettings().drain * 0.75  # no connections to drain
         assert cluster.errors == ""
         assert not any(map(is_open, cluster.ports))
-    assert sorted(file.name for file in tmp_path.rglob("*")) == ["errors", "temporary"]  # which are the test's own
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["errors", "temporary"]  # created by the test
 
 
-def test_a_second_signal_ends_it_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_second_signal_stops_the_cluster_immediately_and_leaves_no_files(tmp_path: Path) -> None:
     with TriedCluster(tmp_path, "--kubeconfig", "trial") as cluster:
         assert cluster.end(signal.SIGINT, signal.SIGTERM) == 130
     assert sorted(file.name for file in tmp_path.rglob("*")) == ["errors", "temporary"]
@@ -109,7 +109,7 @@ def test_a_second_signal_ends_it_at_once_and_leaves_nothing(tmp_path: Path) -> N
 
 SENT_WHILE_IMPORTING = """
 import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # else it would ignore what whoever runs this ignores
+signal.signal(signal.SIGINT, signal.default_int_handler)  # not the handler inherited from the parent process
 class Sender:
     def find_spec(self, name, *_):
         if name == {module!r}:
@@ -130,9 +130,7 @@ run()
         ("uvloop", signal.SIGINT, 0),
     ],
 )
-def test_a_signal_before_anything_was_made_ends_it_without_a_word(
-    tmp_path: Path, module: str, number: signal.Signals, code: int
-) -> None:
+def test_a_signal_during_import_exits_silently(tmp_path: Path, module: str, number: signal.Signals, code: int) -> None:
     program = [sys.executable, "-c", SENT_WHILE_IMPORTING.format(module=module, number=number)]
     ended = subprocess.run(program, capture_output=True, env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, b"", b"")
@@ -147,7 +145,7 @@ def test_an_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_kubeconfig_of_one_that_runs_is_not_taken_from_it(tmp_path: Path, linkwise: Linkwise) -> None:
+def test_the_kubeconfig_of_a_running_cluster_is_not_overwritten(tmp_path: Path, linkwise: Linkwise) -> None:
     with TriedCluster(tmp_path, "--kubeconfig", "trial") as cluster:
         before = cluster.kubeconfig.read_text("utf-8")
         shown = linkwise("up", "--kubeconfig", "trial")
@@ -156,11 +154,11 @@ def test_the_kubeconfig_of_one_that_runs_is_not_taken_from_it(tmp_path: Path, li
         assert cluster.kubeconfig.read_text("utf-8") == before
 
 
-def test_a_signal_while_it_starts_ends_it_well(tmp_path: Path) -> None:
+def test_a_signal_during_startup_exits_cleanly(tmp_path: Path) -> None:
     cluster = TriedCluster(tmp_path, "--nodes", "600")
     cluster.start()
     try:
-        assert until(lambda: any(cluster.temporary.glob("linkwise-up-*")))  # its nodes are made, the service starts
+        assert until(lambda: any(cluster.temporary.glob("linkwise-up-*")))  # the nodes exist, the service is starting
     finally:
         code = cluster.end()
     assert code == 0

@@ -1,4 +1,4 @@
-"""Tables on terminals that are too narrow for them."""
+"""Tables on narrow terminals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CELLS = {
 
 
 def shown(width: int, *, wide: bool = False) -> str:
-    """As `linkwise get` prints it."""
+    """The table as `linkwise get` prints it."""
     console = Console(file=io.StringIO(), width=width, highlight=False)
     print_table(console, _table([Row(CELLS, dict)], width, wide=wide))
     assert console.width == width
@@ -29,12 +29,12 @@ def shown(width: int, *, wide: bool = False) -> str:
     return console.file.getvalue()
 
 
-def test_spare_columns_are_left_out_one_after_the_other() -> None:
+def test_optional_columns_are_dropped_one_by_one() -> None:
     left_out = [[name for name in OPTIONAL if name not in shown(width).splitlines()[0]] for width in (120, 90, 76, 65)]
     assert left_out == [[], ["policy"], ["policy", "group"], list(OPTIONAL)]
 
 
-def test_names_are_never_cut_and_lines_run_on_instead() -> None:
+def test_names_are_never_truncated() -> None:
     text = shown(30)
     assert all(CELLS[name].text in text for name in ("pod", "node"))
     assert len(text.splitlines()[0].rstrip()) > 30

@@ -1,4 +1,4 @@
-"""How much is looked into for a table of pods."""
+"""Limits on the work that `linkwise get pods` does for explanations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from linkwise.testing.cluster import FakeNode, device_pod, in_gang
 
 
 def seen(gangs: int, members: int) -> ClusterReader:
-    """A node of two devices, and gangs that need more."""
+    """A node with two devices, and gangs that need more."""
     broker = Broker()
     broker.observe(FakeNode("n").events(), 0.0)
     for number in range(gangs):
@@ -32,7 +32,7 @@ def test_a_group_is_planned_once_for_all_its_members() -> None:
     assert [group is planned for group in explainer.groups.values()] == [True]
 
 
-def test_of_many_groups_the_first_are_planned() -> None:
+def test_only_the_first_groups_are_planned() -> None:
     told = whys(seen(MAX_PLANS + 5, 2))
     assert told.count("its group needs 2 nodes with 2 free, 1 has them") == 2 * MAX_PLANS
     assert told.count("its group is complete") == 10

@@ -24,7 +24,7 @@ def line(**fields: object) -> str:
     return json.dumps(fields) + "\n"
 
 
-def test_answers_stand_in_the_order_of_the_questions(linkwise: Linkwise) -> None:
+def test_answers_are_in_the_order_of_the_requests(linkwise: Linkwise) -> None:
     asked = (
         line(policy="link-affinity", scores=pairs_machine(4, 100), available=[0, 1, 2, 3], required=[3], size=2)
         + "\n"
@@ -93,13 +93,13 @@ def test_every_policy_answers(asked: str, expected: object) -> None:
         ({"policy": "memory-share", "share": 1.5, "room": {}}, "line 1: share: expected a whole number"),
     ],
 )
-def test_garbage_for_the_other_policies_is_named(fields: dict[str, object], text: str) -> None:
+def test_invalid_fields_of_the_other_policies_are_reported(fields: dict[str, object], text: str) -> None:
     out = io.BytesIO()
     assert not answer_lines([line(**fields).encode()], out)
     assert json.loads(out.getvalue())["error"].startswith(text)
 
 
-def test_a_matrix_is_the_same_whatever_was_asked_before() -> None:
+def test_a_matrix_gives_the_same_answer_regardless_of_earlier_requests() -> None:
     floats, ints = ([[0, 1.0], [1.0, 0]], [[0, 1], [1, 0]])
     for matrices in ((floats, ints), (ints, floats)):
         out = io.BytesIO()
@@ -108,13 +108,13 @@ def test_a_matrix_is_the_same_whatever_was_asked_before() -> None:
         assert out.getvalue().splitlines() == [b'{"devices":[0,1],"score":1,"total":1,"partition":[[0,1]]}'] * 2
 
 
-def test_a_byte_order_mark_and_any_diagonal_are_read() -> None:
+def test_a_byte_order_mark_and_any_diagonal_are_ignored() -> None:
     out = io.BytesIO()
     asked = b"\xef\xbb\xbf" + line(policy="link-affinity", scores=[["X", 1], [1, None]], size=2).encode()
     assert answer_lines([asked], out)
 
 
-def test_a_bad_line_is_named_and_the_run_goes_on(linkwise: Linkwise) -> None:
+def test_an_invalid_line_is_reported_and_the_rest_are_answered(linkwise: Linkwise) -> None:
     asked = (
         line(policy="bandwidth", bandwidth=[[0]], size=1) * 2
         + "oops\n"
@@ -142,14 +142,14 @@ def test_a_bad_line_is_named_and_the_run_goes_on(linkwise: Linkwise) -> None:
         ({"scores": [[0, None], [1, 0]]}, "line 1: scores row 0 column 1 is None, expected a number"),
     ],
 )
-def test_garbage_in_a_field_is_named(fields: dict[str, object], text: str) -> None:
+def test_an_invalid_field_is_reported(fields: dict[str, object], text: str) -> None:
     out = io.BytesIO()
     asked = line(policy="link-affinity", size=1, **fields).encode()
     assert not answer_lines([asked], out)
     assert json.loads(out.getvalue())["error"].startswith(text)
 
 
-def test_a_reader_that_leaves_early_ends_the_run_without_a_traceback() -> None:
+def test_a_closed_pipe_ends_the_batch_without_a_traceback() -> None:
     asked = line(policy="bandwidth", bandwidth=[[0]], size=1).encode() * 20_000
     with subprocess.Popen(
         [sys.executable, "-m", "linkwise", "pick", "--batch", "-"],
@@ -167,7 +167,7 @@ def test_a_reader_that_leaves_early_ends_the_run_without_a_traceback() -> None:
         assert run.stderr.read() == b""
 
 
-def test_an_answer_comes_before_the_next_question_is_asked() -> None:
+def test_each_answer_is_written_before_the_next_request_is_read() -> None:
     asked = line(policy="bandwidth", bandwidth=[[0]], size=1).encode()
     command = [sys.executable, "-m", "linkwise", "pick", "--batch", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:

@@ -1,4 +1,4 @@
-"""Tables of many rows look as those of few."""
+"""Long tables look like short ones."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def printed(rows: int, width: int, *, colour: bool = False) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [20, 80])
-def test_a_row_looks_the_same_however_many_there_are(width: int) -> None:
+def test_rows_look_the_same_in_short_and_long_tables(width: int) -> None:
     few, many = printed(FAST_ROWS, width), printed(FAST_ROWS * 2, width)
     assert many[: len(few)] == few
     assert len(many) > 2 * FAST_ROWS
 
 
-def test_colours_stay() -> None:
+def test_long_tables_keep_their_colours() -> None:
     few, many = (
         next(line for line in printed(rows, 80, colour=True) if "node-003" in line)
         for rows in (FAST_ROWS, FAST_ROWS * 2)
