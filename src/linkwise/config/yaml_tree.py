@@ -43,7 +43,7 @@ def root_of(content: bytes, name: str) -> yaml.Node | None:
         found = list(yaml.compose_all(content, yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         place, sentence = fault_of(error)
-        raise InputError(f"{name}{place}: no YAML: {sentence}") from error
+        raise InputError(f"{name}{place}: not valid YAML: {sentence}") from error
     if len(found) > 1:
         raise InputError(f"{name}:{place_of(found[1])}: a second document; there must be one")
     return None if not found or is_nothing(found[0]) else found[0]

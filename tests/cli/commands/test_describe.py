@@ -55,7 +55,7 @@ def test_a_group_is_described_with_the_planned_node_of_each_member(cluster: Aske
     shown = cluster.ask("describe", "group", "llm").stdout
     assert "A  default/w-0  a     {0,1,2,3}" in shown
     assert "\na    A A A A B B B B" in shown
-    assert "runner-up on node m: its slowest pair has 14.7 GB/s instead of 16" in shown
+    assert "runner-up on node m: its slowest pair has 14.7 GB/s instead of 16 GB/s" in shown
 
 
 def test_a_similar_name_is_suggested(cluster: AskedCluster) -> None:

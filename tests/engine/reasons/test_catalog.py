@@ -64,7 +64,7 @@ def test_a_partition_that_lost_says_by_how_much() -> None:
     other = next_partition(machine_of(scores), Question(0b1111, 0, 2), chosen, "partition")
     assert other is not None
     assert (other.devices, other.total) == ((1, 2), chosen.total)
-    assert partition_lost(chosen, other).startswith("its partition has the same total of 460; of equal partitions")
+    assert partition_lost(chosen, other).startswith("its partition has the same total of 460; tie broken")
     forced = best_partition(scores, 2, [0, 1, 2, 3], [0, 1])
     assert isinstance(forced, Partition)
     assert partition_lost(chosen, forced) == "its best partition has a total of 400, 60 less"
@@ -75,7 +75,7 @@ def test_a_near_tie_that_lost_says_what_it_would_have_left() -> None:
     assert isinstance(winner, Bottleneck)
     assert isinstance(loser, Bottleneck)
     assert bottleneck_lost(fabric_of(M1), 255, winner, loser) == (
-        "96.4 and 96.25 GB/s count as equal (within 5 %), but it would leave 0 good sets of 4 instead of 1"
+        "96.4 and 96.25 GB/s are equal (within 5%), but it would leave 0 good sets of 4 instead of 1"
     )
 
 
