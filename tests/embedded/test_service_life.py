@@ -8,7 +8,7 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.assembly.service import LISTING, Serving
+from linkwise.assembly.service import MAX_LIST_SECONDS, Serving
 from linkwise.config.settings import ServeSettings
 from linkwise.embedded.apiserver.faults import Fault
 from linkwise.net.timing import Timing
@@ -43,7 +43,7 @@ async def test_a_service_that_is_stopped_twice_does_not_wait_for_binds(bed: Bed)
 def test_garbage_is_collected_again_where_the_cluster_cannot_be_listed_for_long() -> None:
     async def story(api: ScriptedApi, connection: Connection) -> None:
         del api  # it has neither pods nor nodes
-        minutes = itertools.count(step=LISTING / 4)
+        minutes = itertools.count(step=MAX_LIST_SECONDS / 4)
         timing = Timing(clock=lambda: next(minutes), sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
         serving, door = Serving(ServeSettings(), connection, timing=timing), listen("127.0.0.1", 0)
         running = asyncio.create_task(serving.run(door))

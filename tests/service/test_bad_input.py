@@ -122,7 +122,7 @@ def test_amounts_that_make_no_sense_are_refused_with_a_reason(amount: str, resou
 def test_a_body_that_is_no_json_by_its_own_word_is_not_read(verb: str) -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.call("POST", f"/{verb}", json.dumps(GOOD[verb]), {"Content-Type": "text/xml"})
-    assert (reply.status, reply.text) == (415, "the body is 'text/xml'; application/json is expected\n")
+    assert (reply.status, reply.text) == (415, "unsupported content type 'text/xml'; send application/json\n")
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
@@ -152,17 +152,17 @@ def trickled(*pieces: bytes) -> Response:
         return waiting.pop(0) if waiting else await asyncio.Future()
 
     request = Request({"type": "http", "method": "POST", "path": "/filter", "headers": []}, receive)
-    return asyncio.run(respond(Endpoint("filter", bytes, str.encode, Counting()), request, slowest=0.01))
+    return asyncio.run(respond(Endpoint("filter", bytes, str.encode, Counting()), request, body_seconds=0.01))
 
 
 def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
     answer = trickled(b"{")
-    assert (answer.status_code, answer.body) == (408, b"the body did not arrive within 0.01 s\n")
+    assert (answer.status_code, answer.body) == (408, b"the request body did not arrive within 0.01 s\n")
 
 
 def test_a_body_without_a_length_is_not_read_without_limit() -> None:
     answer = trickled(*[bytes(1 << 20)] * 65)
-    assert (answer.status_code, answer.body) == (413, b"the body has more than the 67108864 bytes that are read\n")
+    assert (answer.status_code, answer.body) == (413, b"the request body exceeds the limit of 67108864 bytes\n")
 
 
 @pytest.mark.parametrize("verb", VERBS)

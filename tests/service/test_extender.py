@@ -201,7 +201,7 @@ def test_inspect_reports_what_gpushares_extender_reports() -> None:
     pods = [{"name": "p", "namespace": "default", "usedGPU": 6}]
     assert node["devs"][0] == {"id": 0, "totalGPU": 22, "usedGPU": 6, "pods": pods}
     assert one == slash == everything
-    assert unknown == {"nodes": [], "error": "node 'nowhere' is not known, or has no devices"}
+    assert unknown == {"nodes": [], "error": "node 'nowhere' does not exist or has no devices"}
 
 
 def test_a_replica_that_does_not_lead_answers_and_binds_nothing() -> None:
@@ -209,6 +209,6 @@ def test_a_replica_that_does_not_lead_answers_and_binds_nothing() -> None:
         refused = served.post("/filter", filter_call("p", 1, ["a"]))
         bound = served.post("/bind", bind_call("p", "a"))
     assert (refused.status, bound.status) == (200, 200)
-    assert "does not lead" in refused.json["Error"]
-    assert "does not lead" in bound.json["Error"]
+    assert "is not the leader" in refused.json["Error"]
+    assert "is not the leader" in bound.json["Error"]
     assert served.performer.binds == []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.serve.foreign_grants import AT_FIRST, REMEMBERED, ForeignGrants
+from linkwise.serve.foreign_grants import NOTE_SECONDS, STARTUP_GRACE, ForeignGrants
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, seen_bound
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
     from linkwise.model.views import PodView
 
-LATER = AT_FIRST + 1.0
+LATER = STARTUP_GRACE + 1.0
 
 
 def given_by(broker: Broker, pod: PodView) -> PodView:
@@ -30,7 +30,7 @@ def told(broker: Broker, *pods: PodView, now: float = LATER) -> str:
 def test_devices_allocated_by_another_service_are_reported() -> None:
     ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     note = told(ours, given_by(other, device_pod("a")))
-    assert note.startswith("pod default/a was given devices by somebody else: run one service for a cluster")
+    assert note.startswith("devices of pod default/a were allocated by another Linkwise service")
 
 
 def test_our_own_grants_are_not_reported() -> None:
@@ -47,12 +47,12 @@ def test_a_pod_known_as_bound_is_not_reported_again() -> None:
 
 def test_binds_of_a_killed_service_are_not_reported_as_foreign() -> None:
     ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
-    assert told(ours, given_by(other, device_pod("a")), now=AT_FIRST - 1.0) == ""
+    assert told(ours, given_by(other, device_pod("a")), now=STARTUP_GRACE - 1.0) == ""
 
 
 def test_the_note_about_foreign_grants_expires() -> None:
     ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
     elsewhere = ForeignGrants(0.0)
     elsewhere.look(ours, [given_by(other, device_pod("a"))], LATER)
-    assert elsewhere.note(LATER + REMEMBERED - 1.0)
-    assert elsewhere.note(LATER + REMEMBERED) == ""
+    assert elsewhere.note(LATER + NOTE_SECONDS - 1.0)
+    assert elsewhere.note(LATER + NOTE_SECONDS) == ""

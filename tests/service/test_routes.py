@@ -39,9 +39,9 @@ def test_the_service_lives_before_it_is_ready_and_decides_nothing_until_then() -
     with Served(broker_of(FakeNode("a")), synced=False) as served:
         assert (served.get("/livez").status, served.get("/readyz").status) == (200, 503)
         assert served.get("/readyz").text == "not ready: pods: not listed yet\n"
-        assert "still reading" in served.post("/filter", FILTER).json["Error"]
+        assert "still listing" in served.post("/filter", FILTER).json["Error"]
         assert served.post("/prioritize", FILTER).status == 503
-        assert "still reading" in served.get("/debug/explain/default/nobody").text
+        assert "still listing" in served.get("/debug/explain/default/nobody").text
         served.on_loop(start(served))
         assert served.get("/readyz").status == 200
         assert served.post("/filter", FILTER).json["NodeNames"] == ["a"]
@@ -192,7 +192,7 @@ def test_a_bind_that_is_cut_short_by_the_end_is_answered_and_keeps_its_promise()
         bind = asyncio.create_task(served.service.bind("uid-p", "a"))
         await asyncio.sleep(0)
         left: int = await served.service.drain(0)
-        with pytest.raises(NotNowError, match="stopped before the bind ended"):
+        with pytest.raises(NotNowError, match="stopped before the bind completed"):
             await bind
         return left
 

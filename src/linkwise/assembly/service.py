@@ -1,4 +1,4 @@
-"""The scheduler service put together: what watches, what decides, what writes, what listens; and how they end."""
+"""Scheduler service, assembled: watches, broker, performer and HTTP server, with startup and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.watcher import Watching
 from linkwise.net.timing import SteadyClock, Timing
 from linkwise.serve.app import application, verbs
-from linkwise.serve.gauges import Follow, Gauges
+from linkwise.serve.gauges import Gauges, WatchStatus
 from linkwise.serve.http.server import Server, listen
 from linkwise.serve.logs import start_logging
 from linkwise.serve.metrics import Counting
@@ -38,32 +38,32 @@ __all__ = ["Serving", "serve"]
 
 log: Final = logging.getLogger("linkwise.serve")
 
-LOOK: Final = 0.05  # seconds between two looks at whether everything was listed
-LISTING: Final = 60.0  # seconds in which everything is listed, where the cluster can be reached
+SYNC_POLL: Final = 0.05  # seconds between checks whether the initial lists are complete
+MAX_LIST_SECONDS: Final = 60.0  # the initial lists of a reachable cluster take less
 
 
 def serve(settings: ServeSettings, kubeconfig: Path | None, context: str | None) -> None:
     """Serve until SIGTERM or SIGINT."""
     start_logging(settings.log)
-    gc.disable()  # until everything was listed: nothing of that is garbage
+    gc.disable()  # until the initial lists are complete: none of those objects is garbage
     connection = connect(kubeconfig, context)
     with (
-        contextlib.closing(listen(settings.http.host, settings.http.port)) as door,
+        contextlib.closing(listen(settings.http.host, settings.http.port)) as listener,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_until_a_signal(Serving(settings, connection), door))
+        runner.run(_run_until_signal(Serving(settings, connection), listener))
 
 
-async def _until_a_signal(serving: Serving, door: socket.socket) -> None:
+async def _run_until_signal(serving: Serving, listener: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, serving.stop)
-    await serving.run(door)
+    await serving.run(listener)
 
 
 class Serving:
-    """The service with all that it needs; `run` it on a socket until `stop`.
+    """The assembled service; `run` it on a listening socket until `stop`.
 
-    `clock` and `timing` are where time comes from, for decisions and for everything that waits.
+    `clock` is the wall clock of decisions, `timing` the monotonic clock and sleep of everything that waits.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Serving:
         broker = Broker(settings.placing, parse_json)
         self._performer = Performer(
             connection,
-            _performing(settings.kube),
+            _perform_settings(settings.kube),
             timing,
             evictable=broker.evictable,
-            not_evicted=lambda uid: self._service.not_evicted(uid),  # noqa: PLW0108 - it is made below
-            waits=lambda uid: (found := broker.pod(uid)) is not None and not found.node,
+            not_evicted=lambda uid: self._service.not_evicted(uid),  # noqa: PLW0108 - the service is created below
+            waits=lambda uid: (pod := broker.pod(uid)) is not None and not pod.node,
         )
         self._service = Service(broker, self._performer, Counting(), clock=clock or SteadyClock())
         self._watching = Watching(
@@ -93,86 +93,86 @@ class Serving:
             settings=WatchSettings(page=settings.kube.page, resync=settings.kube.resync),
             timing=timing,
         )
-        self._service.counting.registry.register(Gauges(self._service, self._follows, self._effects, self._notes))
-        routes = application(self._service, self._waits_for, self._notes, settings.debug.token)
+        self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))
+        routes = application(self._service, self._not_ready, self._notes, settings.debug.token)
         self._server = Server(routes, verbs(self._service))
         self._stopping = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self._second_stop = asyncio.Event()
 
     @property
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Whether calls are answered."""
         return self._service.synced and not self._stopping.is_set()
 
     @property
     def broker(self) -> Broker:
-        """What it knows and decides."""
+        """The broker of the service."""
         return self._service.broker
 
     def stop(self) -> None:
-        """Take no more asks, let binds that are under way end, and end; told a second time, end at once."""
+        """Refuse new calls, let binds in flight complete, then stop; a second call stops immediately."""
         if self._stopping.is_set():
-            self._hurried.set()
+            self._second_stop.set()
         self._stopping.set()
 
-    async def run(self, door: socket.socket) -> None:
-        """All parts until `stop`, or until one of them fails."""
-        host, port = door.getsockname()[:2]
+    async def run(self, listener: socket.socket) -> None:
+        """Run all parts until `stop`, or until one of them fails."""
+        host, port = listener.getsockname()[:2]
         log.info("linkwise %s listens on=http://%s:%s cluster=%s", __version__, host, port, self._connection.server)
         parts = {
             asyncio.create_task(work, name=name)
             for name, work in (
-                ("http", self._server.serve([door])),
+                ("http", self._server.serve([listener])),
                 ("watch", self._watching.run()),
                 ("effects", self._performer.run()),
                 ("broker", self._service.run()),
-                ("life", self._live()),
+                ("life", self._start_when_synced()),
             )
         }
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            await self._end_in_time(parts)
+            await self._shut_down(parts)
         except asyncio.CancelledError:
-            await self._cut_short(parts)
+            await self._abort(parts)
             raise
         for task in ended:
             if error := task.exception():
                 raise error
 
-    async def _live(self) -> None:
-        """Answer once everything was listed, until the end."""
-        begun = self._timing.clock()
+    async def _start_when_synced(self) -> None:
+        """Start the service once the initial lists are complete; return when it is stopped."""
+        started = self._timing.clock()
         while not self._watching.synced and not self._stopping.is_set():
-            if not gc.isenabled() and self._timing.clock() - begun >= LISTING:
-                gc.enable()  # trying again and again to reach a cluster leaves garbage behind
-            await asyncio.sleep(LOOK)
+            if not gc.isenabled() and self._timing.clock() - started >= MAX_LIST_SECONDS:
+                gc.enable()  # retries against an unreachable cluster do leave garbage
+            await asyncio.sleep(SYNC_POLL)
         if not self._stopping.is_set():
             await self._service.prepare()
             self._service.start()
         await self._stopping.wait()
 
-    async def _end_in_time(self, parts: set[asyncio.Task[None]]) -> None:
-        """End in order, unless somebody is in a hurry."""
-        self._stopping.set()  # also where a part failed: nobody is told that it is ready any more
-        ending, hurried = asyncio.create_task(self._end(parts)), asyncio.create_task(self._hurried.wait())
+    async def _shut_down(self, parts: set[asyncio.Task[None]]) -> None:
+        """Stop gracefully; abort on a second `stop`."""
+        self._stopping.set()  # also if a part failed: /readyz must fail from now on
+        graceful, hurried = asyncio.create_task(self._stop_parts(parts)), asyncio.create_task(self._second_stop.wait())
         try:
-            await asyncio.wait({ending, hurried}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({graceful, hurried}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            cut = ending.cancel()
+            interrupted = graceful.cancel()
             hurried.cancel()
-            await asyncio.gather(ending, hurried, return_exceptions=True)
-        if cut:
-            log.warning("told to stop a second time: it stops at once")
-            await self._cut_short(parts)
+            await asyncio.gather(graceful, hurried, return_exceptions=True)
+        if interrupted:
+            log.warning("second stop signal: stopping immediately")
+            await self._abort(parts)
             log.info("stopped")
         else:
-            ending.result()
+            graceful.result()
 
-    async def _end(self, parts: set[asyncio.Task[None]]) -> None:
-        log.info("stopping: binds that are under way end first")
+    async def _stop_parts(self, parts: set[asyncio.Task[None]]) -> None:
+        log.info("stopping: waiting for binds in flight")
         left = await self._service.drain(self._settings.http.drain)
         if left:
-            log.warning("%d binds did not end; the cluster will show what became of them", left)
+            log.warning("%d binds did not complete; their outcome is read from the cluster after the next start", left)
         await self._performer.close()
         self._server.stop()
         named = {task.get_name(): task for task in parts}
@@ -184,55 +184,54 @@ class Serving:
         await self._connection.close()
         log.info("stopped")
 
-    async def _cut_short(self, parts: set[asyncio.Task[None]]) -> None:
-        """End at once, as a process that is killed does; only nothing is left behind."""
-        self._server.cut()
+    async def _abort(self, parts: set[asyncio.Task[None]]) -> None:
+        """Stop immediately, as a killed process would, but leave no task or socket behind."""
+        self._server.abort()
         for task in parts:
             task.cancel()
         await self._service.drain(0.0)
         await asyncio.gather(*parts, return_exceptions=True)
         await self._connection.close()
-        self._server.cut()  # whoever was let in meanwhile
+        self._server.abort()  # connections accepted in the meantime
 
-    def _waits_for(self) -> Mapping[str, str]:
+    def _not_ready(self) -> Mapping[str, str]:
+        """What the service waits for before it is ready."""
         if self._stopping.is_set():
-            return {"service": "it is stopping"}
+            return {"service": "stopping"}
         if self._service.synced:
             return {}
-        late = {name: found for name, found in self._watching.stats.items() if not found.synced}
-        return {name: found.trouble or "not listed yet" for name, found in late.items()} or {
-            "service": "it is starting"
-        }
+        unsynced = {name: stats for name, stats in self._watching.stats.items() if not stats.synced}
+        return {name: stats.trouble or "not listed yet" for name, stats in unsynced.items()} or {"service": "starting"}
 
     def _notes(self) -> Sequence[str]:
-        """What a person should look at, though the service answers."""
+        """Problems for an operator to look at while the service answers."""
         own = (self._service.trouble, self._service.elsewhere.note(self._service.clock()))
         return (*self._watching.problems, *self._performer.problems, *filter(None, own))
 
-    def _follows(self) -> Mapping[str, Follow]:
+    def _watches(self) -> Mapping[str, WatchStatus]:
         now = self._timing.clock()
         return {
-            name: Follow(
-                now - found.heard_at,
-                found.lists,
-                max(0, found.watches - 1),
-                found.errors.total(),
-                found.objects,
+            name: WatchStatus(
+                now - stats.heard_at,
+                stats.lists,
+                max(0, stats.watches - 1),
+                stats.errors.total(),
+                stats.objects,
             )
-            for name, found in self._watching.stats.items()
-            if found.synced
+            for name, stats in self._watching.stats.items()
+            if stats.synced
         }
 
     def _effects(self) -> Mapping[tuple[str, str], int]:
         return {
             (effect, result): count
             for effect, results in self._performer.stats.items()
-            if effect != "bind"  # those are counted where they are decided
+            if effect != "bind"  # linkwise_binds_total counts those
             for result, count in results.items()
         }
 
 
-def _performing(settings: KubeSettings) -> PerformSettings:
+def _perform_settings(settings: KubeSettings) -> PerformSettings:
     return PerformSettings(
         bind_seconds=max(1, int(settings.bind_timeout) - 1),
         bind_whole=settings.bind_timeout,

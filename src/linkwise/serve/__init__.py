@@ -1,1 +1,1 @@
-"""HTTP: the front doors of the scheduler service."""
+"""The scheduler service: one broker behind the extender API, health probes, metrics and debug routes."""

@@ -1,4 +1,4 @@
-"""All routes of the service in one application."""
+"""ASGI application with all routes of the service."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def application(
     notes: Callable[[], Sequence[str]] = tuple,
     token: str = "",
 ) -> Starlette:
-    """What the service answers to.
+    """Build the application.
 
     Args:
-        service: answers.
-        ready: names what it waits for before it does, each with a sentence.
-        notes: tells what is wrong though it answers.
-        token: opens /debug to other machines; empty opens it to nobody else.
+        service: answers the calls.
+        ready: what the service waits for before it is ready, by name, each with a sentence.
+        notes: problems to report while the service answers.
+        token: bearer token that opens /debug to other machines; empty keeps it local.
     """
     calls = Extender(service).routes()
 
@@ -57,6 +57,6 @@ def application(
 
 
 def verbs(service: Service) -> dict[bytes, Endpoint]:
-    """The calls of kube-scheduler by their paths, for a server that answers them without the application."""
-    found = Extender(service).verbs
-    return {f"{prefix}/{verb.name}".encode(): verb for prefix in ("", PREFIX) for verb in found}
+    """The extender endpoints by request path, for the fast path of the server."""
+    endpoints = Extender(service).verbs
+    return {f"{prefix}/{verb.name}".encode(): verb for prefix in ("", PREFIX) for verb in endpoints}

@@ -1,7 +1,7 @@
-"""kube-scheduler's extender calls: bytes in, one verb of the broker, bytes out.
+"""Extender API of kube-scheduler: bytes in, one verb of the broker, bytes out.
 
-kube-scheduler reads the body of a reply only if its status is 200: what went wrong is told there, where it has a field
-for it. A call that brings whole nodes instead of names only tries what would be: nothing is kept of it.
+kube-scheduler reads the body of a reply only if the status is 200, so errors go into the result's error field where the
+call has one. A call with full Node objects instead of names is a dry run: the broker keeps no offer for it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["Extender"]
 
 
 class Extender:
-    """The four verbs."""
+    """The four calls: filter, prioritize, bind and preempt."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -54,44 +54,44 @@ class Extender:
         )
 
     def routes(self) -> list[Route]:
-        """A route a verb."""
+        """One route per verb."""
         return [Route(f"/{verb.name}", _endpoint(verb), methods=["POST"]) for verb in self.verbs]
 
     def _view(self, pod: PodObject) -> PodView:
-        """The pod that asks; this very version of it may be known."""
+        """The pod of a call; taken from the watch if that has the same resourceVersion, which saves decoding it."""
         known = self._service.broker.pod(pod.metadata.uid)
         return known if known and 0 < known.version == version(pod.metadata) else view_of(pod)
 
     def _filter(self, body: bytes) -> bytes:
-        """Nodes of the best class, or why there are none."""
-        asked = decode_filter(body)
-        answer = self._service.filter(self._view(asked.pod), asked.names(), keep=not asked.dry)
+        """The best feasible nodes, or why no node fits."""
+        args = decode_filter(body)
+        answer = self._service.filter(self._view(args.pod), args.names(), keep=not args.dry)
         self._service.counting.decision(answer)
         result = filter_result(answer.nodes, answer.failed, answer.unresolvable)
-        if asked.dry:
-            whole = asked.whole()
-            result.nodes = NodeList([whole[name] for name in answer.nodes])
+        if args.dry:
+            nodes = args.whole()
+            result.nodes = NodeList([nodes[name] for name in answer.nodes])
         return encode(result)
 
     def _prioritize(self, body: bytes) -> bytes:
-        """A rank for every node; integers, since Go reads nothing else."""
-        asked = decode_filter(body)
-        ranks = self._service.prioritize(self._view(asked.pod), asked.names())
+        """A score per node; integers, since Go decodes nothing else."""
+        args = decode_filter(body)
+        ranks = self._service.prioritize(self._view(args.pod), args.names())
         return encode([HostPriority(name, rank) for name, rank in ranks])
 
     async def _bind(self, body: bytes) -> bytes:
-        """Node and devices of a pod, written in one request."""
-        asked = decode_bind(body)
-        return encode(ExtenderBindingResult(await self._service.bind(asked.pod_uid, asked.node)))
+        """Bind a pod; node and devices are written in one request."""
+        args = decode_bind(body)
+        return encode(ExtenderBindingResult(await self._service.bind(args.pod_uid, args.node)))
 
     def _preempt(self, body: bytes) -> bytes:
-        """Those of the nodes where evicting the victims would help."""
-        asked = decode_preempt(body)
-        given = asked.victims()
-        by_uid = {node: [pod.uid for pod in found.pods or ()] for node, found in given.items()}
-        kept = self._service.preempt(self._view(asked.pod), by_uid)
+        """The candidate nodes where evicting the victims would make the pod fit."""
+        args = decode_preempt(body)
+        victims = args.victims()
+        by_uid = {node: [pod.uid for pod in on_node.pods or ()] for node, on_node in victims.items()}
+        nodes = self._service.preempt(self._view(args.pod), by_uid)
         return encode(
-            PreemptResult({node: MetaVictims(given[node].pods, given[node].num_pdb_violations) for node in kept})
+            PreemptResult({node: MetaVictims(victims[node].pods, victims[node].num_pdb_violations) for node in nodes})
         )
 
 
@@ -111,5 +111,5 @@ def _bind_failed(sentence: str) -> bytes:
 
 
 def _no_field(sentence: str) -> None:
-    """The replies of these verbs have no field for what went wrong."""
+    """The results of these calls have no error field."""
     del sentence

@@ -1,4 +1,4 @@
-"""Grants that somebody else gave while this service runs: two that decide give one device twice."""
+"""Detects grants written by a second Linkwise service; two of them would double-book devices."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ __all__ = ["ForeignGrants"]
 
 log = logging.getLogger(__name__)
 
-AT_FIRST: Final = 60.0  # seconds in which what a service that was killed had sent may still be written
-REMEMBERED: Final = 600.0  # seconds for which people are told
+STARTUP_GRACE: Final = 60.0  # seconds; writes of a killed predecessor may still arrive
+NOTE_SECONDS: Final = 600.0  # how long /readyz reports a foreign grant
 
 
 class ForeignGrants:
-    """Looks at pods before the broker does."""
+    """Inspects watch events before the broker observes them."""
 
-    def __init__(self, begun: float) -> None:
-        self._begun = begun
+    def __init__(self, started: float) -> None:
+        self._started = started
         self._last = ("", 0.0)
 
-    def look(self, broker: BrokerView, sights: Iterable[WatchEvent], now: float) -> None:
-        """Take note of pods that are bound with a record of ours, and to which nothing was promised here."""
-        for sight in sights:
-            if not isinstance(sight, PodView) or not sight.node or GRANT not in sight.annotations:
+    def look(self, broker: BrokerView, events: Iterable[WatchEvent], now: float) -> None:
+        """Report pods that were bound with a Linkwise grant this service did not write."""
+        for pod in events:
+            if not isinstance(pod, PodView) or not pod.node or GRANT not in pod.annotations:
                 continue
-            new = broker.entry(sight.uid) is None and not broker.is_settled(sight.uid)
-            if new and now - self._begun >= AT_FIRST:
-                name = f"{sight.namespace}/{sight.name}"
-                log.warning("grant not ours pod=%s node=%s: does another service run?", name, sight.node)
+            foreign = broker.entry(pod.uid) is None and not broker.is_settled(pod.uid)
+            if foreign and now - self._started >= STARTUP_GRACE:
+                name = f"{pod.namespace}/{pod.name}"
+                log.warning("foreign grant pod=%s node=%s: is a second Linkwise service running?", name, pod.node)
                 self._last = (name, now)
 
     def note(self, now: float) -> str:
-        """What people should know; empty if there was nothing of late."""
+        """The note for /readyz about the last foreign grant; empty if there was none recently."""
         name, at = self._last
-        if not name or not 0 <= now - at < REMEMBERED:
+        if not name or not 0 <= now - at < NOTE_SECONDS:
             return ""
         return (
-            f"pod {name} was given devices by somebody else: run one service for a cluster, or devices are given twice"
+            f"devices of pod {name} were allocated by another Linkwise service: run only one per cluster, or devices are"
+            " allocated twice"
         )

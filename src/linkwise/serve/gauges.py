@@ -1,4 +1,4 @@
-"""Numbers that are looked up when Prometheus asks: devices by state, who waits, what disagrees, how far watches are."""
+"""Prometheus gauges computed per scrape: devices by state, pending pods, drift between records, watches, effects."""
 
 from __future__ import annotations
 
@@ -19,66 +19,68 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Topology
     from linkwise.serve.service import Service
 
-__all__ = ["Follow", "Gauges"]
+__all__ = ["Gauges", "WatchStatus"]
 
 STATES: Final = ("free", "shared", "taken", "unhealthy", "unknown")
 
 
-class Follow(NamedTuple):
-    """How the following of one kind of object goes."""
+class WatchStatus(NamedTuple):
+    """Counters of the watch of one resource."""
 
     lag: float
-    """seconds since it was last heard of"""
+    """seconds since the last event or bookmark"""
     lists: int
     restarts: int
     """of the watch"""
     errors: int
     objects: int
-    """handed on so far, each change of one counted"""
+    """delivered so far; every change of an object counts"""
 
 
 class Gauges(Collector):
-    """Looks at the broker, and at those who watch and write.
+    """Collects from the broker, the watches and the performer.
 
     Args:
-        service: whose broker is looked at.
-        follows: how each watch goes.
-        tasks: what became of effects that are carried out later, by name: waiting, done, dropped.
-        notes: what is wrong though the service answers.
+        service: whose broker is inspected.
+        watches: status of each watch, by resource.
+        effects: number of effects by kind and result: waiting, done, dropped.
+        notes: the problems that /readyz reports while the service answers.
     """
 
     def __init__(
         self,
         service: Service,
-        follows: Callable[[], Mapping[str, Follow]],
-        tasks: Callable[[], Mapping[tuple[str, str], int]],
+        watches: Callable[[], Mapping[str, WatchStatus]],
+        effects: Callable[[], Mapping[tuple[str, str], int]],
         notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._service = service
-        self._follows = follows
-        self._tasks = tasks
+        self._watches = watches
+        self._effects = effects
         self._notes = notes
-        self._odd: dict[str, tuple[Topology, int]] = {}
-        """by node its matrix, and how many pairs of it are not believed"""
+        self._suspects: dict[str, tuple[Topology, int]] = {}
+        """by node: its topology, and the number of pairs in it with suspect samples"""
 
     def collect(self) -> Iterable[Metric]:
-        """All of them."""
-        yield from self._cluster()
-        yield from self._watches()
-        told = CounterMetricFamily(
+        """Compute all gauges."""
+        yield from self._cluster_metrics()
+        yield from self._watch_metrics()
+        effects = CounterMetricFamily(
             "linkwise_effects",
-            "Wakes, annotations, evictions and events by what became of them.",
+            "Wake-ups, annotations, evictions and events by result.",
             labels=["effect", "result"],
         )
-        for (effect, result), count in sorted(self._tasks().items()):
-            told.add_metric([effect, result], count)
-        yield told
+        for (effect, result), count in sorted(self._effects().items()):
+            effects.add_metric([effect, result], count)
+        yield effects
         yield GaugeMetricFamily(
-            "linkwise_ready", "Whether the service answers: 1 once everything was listed.", self._service.synced
+            "linkwise_ready", "1 once the initial lists are complete and calls are answered.", self._service.synced
         )
-        yield GaugeMetricFamily("linkwise_problems", "What is wrong though the service answers.", len(self._notes()))
+        yield GaugeMetricFamily(
+            "linkwise_problems", "Number of problems that /readyz reports as notes.", len(self._notes())
+        )
 
-    def _cluster(self) -> Iterator[Metric]:
+    def _cluster_metrics(self) -> Iterator[Metric]:
         broker = self._service.broker
         devices = GaugeMetricFamily("linkwise_devices", "Devices by state.", labels=["state"])
         counts: Counter[str] = Counter()
@@ -87,68 +89,72 @@ class Gauges(Collector):
         for name in STATES:
             devices.add_metric([name], counts[name])
         yield devices
-        drift = GaugeMetricFamily("linkwise_drift", "Records that disagree now, by kind.", labels=["kind"])
-        kinds = Counter(found.kind for several in broker.drift.values() for found in several)
+        drift = GaugeMetricFamily("linkwise_drift", "Records that currently disagree, by kind.", labels=["kind"])
+        kinds = Counter(each.kind for drifts in broker.drift.values() for each in drifts)
         for kind, count in sorted(kinds.items()):
             drift.add_metric([kind], count)
         yield drift
-        yield self._suspects()
-        kept = broker.counts()
+        yield self._suspect_metric()
+        counted = broker.counts()
         for name, text, value in (
-            ("linkwise_nodes", "Nodes that are known.", kept.nodes),
-            ("linkwise_grants", "Pods that hold devices, or were promised some.", kept.grants),
-            ("linkwise_waiting_pods", "Pods that no node could serve when they last asked.", kept.unschedulable),
-            ("linkwise_offered_pods", "Pods that were offered nodes and are not bound yet.", kept.offered),
-            ("linkwise_plans", "Groups whose plan holds devices.", kept.plans),
+            ("linkwise_nodes", "Nodes in the cluster.", counted.nodes),
+            ("linkwise_grants", "Pods with allocated or assumed devices.", counted.grants),
+            ("linkwise_waiting_pods", "Pods that fit on no node when last filtered.", counted.unschedulable),
+            ("linkwise_offered_pods", "Pods that were offered nodes and are not bound yet.", counted.offered),
+            ("linkwise_plans", "Groups with a plan that reserves devices.", counted.plans),
         ):
             yield GaugeMetricFamily(name, text, value)
 
-    def _suspects(self) -> Metric:
-        # rule 001.suspect: who looks at the fleet is told which nodes were measured oddly.
-        told = GaugeMetricFamily(
+    def _suspect_metric(self) -> Metric:
+        # rule 001.suspect: operators see which nodes have implausible measurements.
+        pairs = GaugeMetricFamily(
             "linkwise_suspect_pairs",
-            "Pairs of devices whose bandwidth samples are not believed, by node; only nodes that have some.",
+            "Device pairs with implausible bandwidth samples, by node; nodes without any are left out.",
             labels=["node"],
         )
         nodes = self._service.broker.usage
-        measured = {name: found for name, node in nodes.items() if (found := node.topology) and found.bandwidth}
-        # A matrix is looked through once: whoever asks every few seconds must not hold up the answers to schedulers.
-        self._odd = {name: self._counted(name, found) for name, found in measured.items()}
-        for name, (_, count) in sorted(self._odd.items()):
+        measured = {
+            name: topology for name, node in nodes.items() if (topology := node.topology) and topology.bandwidth
+        }
+        # Each matrix is checked once: frequent scrapes must not delay the answers to schedulers.
+        self._suspects = {name: self._count_suspects(name, topology) for name, topology in measured.items()}
+        for name, (_, count) in sorted(self._suspects.items()):
             if count:
-                told.add_metric([name], count)
-        return told
+                pairs.add_metric([name], count)
+        return pairs
 
-    def _counted(self, name: str, topology: Topology) -> tuple[Topology, int]:
-        known = self._odd.get(name)
-        if known and known[0] is topology:
-            return known
+    def _count_suspects(self, name: str, topology: Topology) -> tuple[Topology, int]:
+        cached = self._suspects.get(name)
+        if cached and cached[0] is topology:
+            return cached
         return topology, len(clean_pairs(topology.bandwidth or (), topology.links)[1])
 
-    def _watches(self) -> Iterator[Metric]:
+    def _watch_metrics(self) -> Iterator[Metric]:
         lag = GaugeMetricFamily(
-            "linkwise_watch_lag_seconds", "Seconds since anything was heard of a kind of object.", labels=["resource"]
+            "linkwise_watch_lag_seconds",
+            "Seconds since the last event or bookmark of the watch.",
+            labels=["resource"],
         )
-        objects = CounterMetricFamily("linkwise_watch_objects", "Objects handed on so far.", labels=["resource"])
+        objects = CounterMetricFamily("linkwise_watch_objects", "Objects delivered by the watch.", labels=["resource"])
         events = CounterMetricFamily(
-            "linkwise_watch_events", "Lists, restarts of watches and errors.", labels=["resource", "event"]
+            "linkwise_watch_events", "Lists, watch restarts and errors.", labels=["resource", "event"]
         )
-        for resource, found in sorted(self._follows().items()):
-            lag.add_metric([resource], found.lag)
-            objects.add_metric([resource], found.objects)
-            for event, count in (("list", found.lists), ("restart", found.restarts), ("error", found.errors)):
+        for resource, watch in sorted(self._watches().items()):
+            lag.add_metric([resource], watch.lag)
+            objects.add_metric([resource], watch.objects)
+            for event, count in (("list", watch.lists), ("restart", watch.restarts), ("error", watch.errors)):
                 events.add_metric([resource, event], count)
         yield from (lag, objects, events)
 
 
 def _states(node: Node) -> Iterator[str]:
-    unknown = node.unattributed
+    unattributed = node.unattributed
     for device in node.devices:
         use = node.used.get(device.id)
         if not device.healthy:
             yield "unhealthy"
-        elif use is None and unknown > 0:
-            unknown -= 1
+        elif use is None and unattributed > 0:
+            unattributed -= 1
             yield "unknown"
         else:
             yield "free" if use is None else "taken" if use.whole else "shared"

@@ -1,6 +1,6 @@
-"""The routes of gpushare's extender, for schedulers and tools that were set up for it.
+"""gpushare-compatible routes, for schedulers and tools that were configured for gpushare's extender.
 
-Source: seed 004; its extender's verbs are ours under another path.
+Source: seed 004. The extender calls are Linkwise's own, under gpushare's path.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ PREFIX: Final = "/gpushare-scheduler"
 
 
 def gpushare_routes(service: Service, verbs: Sequence[BaseRoute]) -> list[BaseRoute]:
-    """What gpushare's extender answers."""
+    """All routes of gpushare's extender."""
 
     async def inspect(request: Request) -> Response:
-        """Nodes that share memory, or the one that is named."""
+        """Usage per device of one node, or of all nodes that share devices by memory."""
         try:
-            document = _inspected(service, request.path_params.get("node", ""))
+            document = _inspect(service, request.path_params.get("node", ""))
         except NotNowError as error:
             return Response(msgspec.json.encode({"nodes": [], "error": str(error)}), media_type=JSON)
         return Response(msgspec.json.encode(document), media_type=JSON)
 
     async def version(request: Request) -> Response:
-        """The version that runs."""
+        """The version of the running service."""
         del request
         return text(__version__)
 
-    # rule 004.routes: the paths of its extender, and all of them.
+    # rule 004.routes: every path of gpushare's extender.
     own = [Route(path, inspect, methods=["GET"]) for path in ("/inspect", "/inspect/", "/inspect/{node}")]
     return [Mount(PREFIX, routes=[*verbs, *own]), Route("/version", version, methods=["GET"])]
 
 
-def _inspected(service: Service, name: str) -> dict[str, Any]:
-    found = [node for each in ([name] if name else service.sharing()) for node in service.inspect(each)]
-    if name and not found:
-        return {"nodes": [], "error": f"node {name!r} is not known, or has no devices"}
-    return {"nodes": [_node(node) for node in found]}
+def _inspect(service: Service, name: str) -> dict[str, Any]:
+    nodes = [node for each in ([name] if name else service.sharing()) for node in service.inspect(each)]
+    if name and not nodes:
+        return {"nodes": [], "error": f"node {name!r} does not exist or has no devices"}
+    return {"nodes": [_node(node) for node in nodes]}
 
 
 def _node(node: NodeInspection) -> dict[str, Any]:

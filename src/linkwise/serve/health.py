@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether it answers."""
+"""Health routes: liveness and readiness probes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ __all__ = ["health_routes"]
 
 
 def health_routes(ready: Callable[[], Mapping[str, str]], notes: Callable[[], Sequence[str]]) -> list[Route]:
-    """`ready` names what the service waits for, each with a sentence; `notes` what is wrong though it answers."""
+    """Build the probes.
+
+    Args:
+        ready: what the service waits for before it is ready, by name, each with a sentence.
+        notes: problems to report while the service answers.
+    """
 
     async def livez(request: Request) -> Response:
-        """That anything is answered is all that is asked."""
+        """Succeeds as long as the event loop runs."""
         del request
         return text("ok")
 
     async def readyz(request: Request) -> Response:
-        """Not ready until everything was listed."""
+        """Fails until the initial lists are complete; notes do not make it fail."""
         del request
-        waits = [f"{name}: {sentence}" for name, sentence in ready().items()]
-        told = [f"not ready: {wait}" for wait in waits] or ["ok"]
-        told += [f"note: {note}" for note in notes() if note not in waits]
-        return text("\n".join(told), 503 if waits else 200)
+        blockers = [f"{name}: {sentence}" for name, sentence in ready().items()]
+        lines = [f"not ready: {blocker}" for blocker in blockers] or ["ok"]
+        lines += [f"note: {note}" for note in notes() if note not in blockers]
+        return text("\n".join(lines), 503 if blockers else 200)
 
     return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", livez)]

@@ -1,4 +1,4 @@
-"""One line a decision: key=value for people, or an object a line for programs."""
+"""Log format: one line per record, as key=value text or as JSON."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ class _Lines(logging.Formatter):
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """On one line, whatever names callers send."""
+        """Escape line breaks, so that names sent by callers can't forge log lines."""
         return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
 
 
 class _Json(_Lines):
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "time": self.formatTime(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told)
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
 
 
 def lines_for(kind: Literal["text", "json"]) -> logging.Formatter:
-    """How a record is put."""
+    """The formatter of a log format."""
     return _Json() if kind == "json" else _Lines("%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
 def start_logging(settings: LogSettings) -> None:
-    """Send what is said to standard error, and nothing else there."""
-    # Nothing that is printed tells threads, processes or lines of code: looking for them takes half the time of a line.
+    """Log to standard error."""
+    # No line names a thread, a process or a source line: finding those would take half the time of a record.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging._srcfile = None  # noqa: SLF001 - the way that Python's own documentation names
+    logging._srcfile = None  # noqa: SLF001 - as Python's logging documentation recommends
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(lines_for(settings.format))
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)

@@ -1,7 +1,7 @@
-"""One broker and all that goes on around it: news in, answers out, effects carried out, plans worked on in between.
+"""Scheduler service: feeds watch events to one broker, answers calls, performs effects, and plans in the background.
 
-Everything runs on one loop, and every verb of the broker runs whole: there are no locks, and no two binds can choose the
-same device. Only a bind waits for the cluster, and the promise is in the ledger before it does.
+Everything runs on one event loop and no verb of the broker yields: there are no locks, and no two binds can choose the
+same device. Only bind waits for the API server, and the pod is assumed in the ledger before it does.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ __all__ = ["Service"]
 
 log: Final = logging.getLogger(__name__)
 
-STEPS: Final = 4
-"""steps of planning and of filling tables between two looks at what else there is to do"""
-NODES: Final = 50
-"""nodes that are worked out at the start between two looks at what else there is to do"""
-LOOK: Final = 0.5  # seconds
-"""after which the loop looks whether something is due, though nobody told it so"""
-LONGEST: Final = 60.0  # seconds
-"""between two tries to find out how a bind ended, where a fault of ours keeps that from being known"""
+STEPS_PER_TURN: Final = 4
+"""background steps (planning, score tables) before other tasks get to run"""
+NODES_PER_TURN: Final = 50
+"""nodes prepared at startup before other tasks get to run"""
+POLL_SECONDS: Final = 0.5
+"""the background loop checks for expired deadlines this often, even without a notification"""
+MAX_BACKOFF: Final = 60.0  # seconds
+"""between attempts to find out how a bind ended, after an internal error"""
 
 
 class Service:
-    """Answers for one cluster.
+    """The scheduler of one cluster.
 
     Args:
-        broker: decides.
-        performer: carries out what follows.
-        counting: is told what was decided.
-        leads: whether this replica may decide now. Where several run, only the one that holds the lease may.
+        broker: makes the decisions.
+        performer: writes their effects to the API server.
+        counting: counts decisions and binds.
+        leads: whether this replica may decide now. With several replicas, only the holder of the lease may.
         clock: seconds since the epoch.
     """
 
@@ -66,87 +66,87 @@ class Service:
         self.counting: Final = counting
         self.clock: Final = clock
         self.synced = False
-        """whether all there is was listed, so that answers can be given"""
+        """whether the initial lists are complete; calls are refused before"""
         self.trouble = ""
-        """why nothing is planned or woken now, though asks are answered; empty if all goes well"""
+        """why background work (plans, wake-ups) fails while calls are still answered; empty if it succeeds"""
         self.elsewhere: Final = ForeignGrants(clock())
-        """whoever else decides for this cluster"""
+        """grants of a second service in this cluster"""
         self._performer: Final = performer
         self._leads: Final = leads
-        self._news: Final = asyncio.Event()
+        self._deadline_near: Final = asyncio.Event()
         self._binding: set[asyncio.Task[str]] = set()
         self._settling: set[asyncio.Task[None]] = set()
         self._draining = False
 
-    # news
+    # watch events
 
     def observe(self, sights: Sequence[WatchEvent]) -> None:
-        """Take in what a watch shows."""
+        """Apply watch events; effects follow only once the initial lists are complete."""
         if not self.synced:
             self.broker.see(sights)
             return
         self.elsewhere.look(self.broker, sights, self.clock())
-        self._carry_out(self.broker.observe(sights, self.clock()))
-        self._look()
+        self._perform(self.broker.observe(sights, self.clock()))
+        self._notify_loop()
 
     async def prepare(self) -> None:
-        """Everything was listed: work out what follows, and let whoever probes be answered meanwhile."""
-        while self.broker.prepare(NODES):  # noqa: ASYNC110 - it works, and waits for nothing
+        """Build inventories and indexes from the initial lists, in slices so that probes are answered meanwhile."""
+        while self.broker.prepare(NODES_PER_TURN):  # noqa: ASYNC110 - each call does work; there is nothing to wait for
             await asyncio.sleep(0)
 
     def start(self) -> None:
-        """Answer from now on."""
-        begun = time.perf_counter()
-        self._carry_out(self.broker.step(self.clock()))
-        self._carry_out(self.broker.unanswered())
+        """Accept calls from now on."""
+        started = time.perf_counter()
+        self._perform(self.broker.step(self.clock()))
+        self._perform(self.broker.unanswered())
         gc.enable()
         gc.collect()
-        gc.freeze()  # the views of a large cluster need not be looked through again and again
+        gc.freeze()  # keeps the views of a large cluster out of every later collection
         self.synced = True
-        self._look()
-        counts, seconds = self.broker.counts(), time.perf_counter() - begun
+        self._notify_loop()
+        counts, seconds = self.broker.counts(), time.perf_counter() - started
         log.info("ready nodes=%d pods=%d grants=%d seconds=%.2f", counts.nodes, counts.pods, counts.grants, seconds)
 
     def not_evicted(self, uid: str) -> None:
-        """Take in that an eviction was given up."""
-        self._carry_out(self.broker.not_evicted(uid, self.clock()))
-        self._look()
+        """Report to the broker that an eviction was given up."""
+        self._perform(self.broker.not_evicted(uid, self.clock()))
+        self._notify_loop()
 
-    # answers
+    # calls
 
     def filter(self, pod: PodView, names: Sequence[str], *, keep: bool) -> FilterAnswer:
-        """Nodes of the best class, or why none will do."""
+        """The best feasible nodes, or why no node fits."""
         self._check_open()
         answer = self.broker.filter(pod, names, self.clock(), keep=keep)
-        self._carry_out(answer.effects)
-        self._look()
+        self._perform(answer.effects)
+        self._notify_loop()
         log.debug("filter pod=%s/%s nodes=%d offered=%d", pod.namespace, pod.name, len(names), len(answer.nodes))
         return answer
 
     def prioritize(self, pod: PodView, names: Sequence[str]) -> list[tuple[str, int]]:
-        """A rank for every name."""
+        """A score per node."""
         self._check_open()
         return self.broker.prioritize(pod, names, self.clock())
 
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-        """The nodes where evicting these pods would help."""
+        """The nodes where evicting their victims would make the pod fit."""
         self._check_open()
         return self.broker.preempt(pod, victims, self.clock())
 
     def sharing(self) -> list[str]:
-        """The nodes that hand out memory of devices, by name."""
+        """Names of the nodes whose devices are shared by memory, sorted."""
         self._check_open()
         return sorted(name for name, node in self.broker.usage.items() if node.mode == "share")
 
     def inspect(self, node: str | None) -> tuple[NodeInspection, ...]:
-        """One node device by device, or all that have devices."""
+        """Usage per device of one node, or of every node with devices."""
         self._check_open()
         return inspect_nodes(self.broker, node, self.clock())
 
     async def bind(self, uid: str, node: str) -> str:
-        """Promise devices to the pod and write them; why not, or nothing.
+        """Assume the pod on the node and write the binding; returns the error, empty on success.
 
-        It goes on to its end when the caller hangs up: what was promised is then written or taken back all the same.
+        The bind runs to its end even if the caller disconnects, so that assumed devices are written or released.
         """
         self._check_open()
         task = asyncio.create_task(self._bind(uid, node))
@@ -156,19 +156,19 @@ class Service:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.cancelled():
-                raise  # the caller hung up
-            raise NotNowError("this replica of Linkwise stopped before the bind ended; try again") from None
+                raise  # the caller disconnected
+            raise NotNowError("this replica of Linkwise stopped before the bind completed; try again") from None
 
     async def _bind(self, uid: str, node: str) -> str:
         answer = self.broker.bind(uid, node, self.clock())
-        bound = [effect for effect in answer.effects if isinstance(effect, Bind)]
-        self._carry_out(effect for effect in answer.effects if not isinstance(effect, Bind))
-        self._look()
+        binds = [effect for effect in answer.effects if isinstance(effect, Bind)]
+        self._perform(effect for effect in answer.effects if not isinstance(effect, Bind))
+        self._notify_loop()
         if answer.error:
             self.counting.bind("conflict" if self.broker.pod(uid) else "unseen")
             log.info("bind refused uid=%s node=%s reason=%r", uid, node, answer.error)
             return answer.error
-        for effect in bound:
+        for effect in binds:
             if error := await self._write(effect):
                 return error
         return ""
@@ -177,9 +177,9 @@ class Service:
         try:
             ended = await self._performer.bind(effect)
         except BaseException:
-            # Whatever went wrong, the request may have been sent: nothing that is promised is lost by assuming so.
+            # The request may have been sent: with "unknown" the assumed devices stay reserved until that is known.
             self.counting.bind("unknown")
-            self._carry_out(self.broker.outcome(effect, "unknown", self.clock()))
+            self._perform(self.broker.outcome(effect, "unknown", self.clock()))
             self._settle(effect)
             raise
         self._end(effect, ended)
@@ -188,12 +188,12 @@ class Service:
         return "" if ended.outcome == "written" else ended.sentence or f"the bind is {ended.outcome}"
 
     def _settle(self, effect: Bind) -> None:
-        task = asyncio.create_task(self._settled(effect))
+        task = asyncio.create_task(self._settle_until_known(effect))
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
-    async def _settled(self, effect: Bind) -> None:
-        pause = LOOK
+    async def _settle_until_known(self, effect: Bind) -> None:
+        backoff = POLL_SECONDS
         while True:
             try:
                 ended = await self._performer.settle(effect)
@@ -204,13 +204,13 @@ class Service:
             else:
                 self._end(effect, ended)
                 return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST)
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, MAX_BACKOFF)
 
     def _end(self, effect: Bind, ended: BindResult) -> None:
         self.counting.bind(ended.outcome)
-        self._carry_out(self.broker.outcome(effect, ended.outcome, self.clock()))
-        self._look()
+        self._perform(self.broker.outcome(effect, ended.outcome, self.clock()))
+        self._notify_loop()
         log.log(
             logging.INFO if ended.outcome == "written" else logging.WARNING,
             "bind %s pod=%s/%s node=%s devices=%s%s",
@@ -222,66 +222,66 @@ class Service:
             f" reason={ended.sentence!r}" if ended.sentence else "",
         )
 
-    # in between
+    # background work
 
-    def _look(self) -> None:
-        """Wake whoever works on what is due, if something is due before they would look by themselves."""
-        due = self.broker.next_deadline()
-        if due is not None and due < self.clock() + LOOK:
-            self._news.set()
+    def _notify_loop(self) -> None:
+        """Wake the background loop if a deadline comes before its next poll."""
+        deadline = self.broker.next_deadline()
+        if deadline is not None and deadline < self.clock() + POLL_SECONDS:
+            self._deadline_near.set()
 
     async def run(self) -> None:
-        """Work on what is due, for ever; whoever asks is answered between two steps."""
+        """Background loop: work on expired deadlines and pending plans, forever; calls are answered between steps."""
         while True:
-            self._news.clear()
-            due = self.broker.next_deadline() if self.synced and self._leads() else None
-            wait = LOOK if due is None else due - self.clock()
+            self._deadline_near.clear()
+            deadline = self.broker.next_deadline() if self.synced and self._leads() else None
+            wait = POLL_SECONDS if deadline is None else deadline - self.clock()
             if wait <= 0:
-                await asyncio.sleep(0 if self._stepped() else LOOK)
+                await asyncio.sleep(0 if self._step() else POLL_SECONDS)
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(wait, LOOK)):
-                    await self._news.wait()
+                async with asyncio.timeout(min(wait, POLL_SECONDS)):
+                    await self._deadline_near.wait()
 
-    def _stepped(self) -> bool:
-        """Some steps; what fails in them is told and tried again, for asks can be answered all the same."""
+    def _step(self) -> bool:
+        """Run some background steps; a failure is logged and retried, because calls can still be answered."""
         try:
-            self._carry_out(self.broker.step(self.clock(), STEPS))
+            self._perform(self.broker.step(self.clock(), STEPS_PER_TURN))
         except Exception as error:
-            wrong = f"what is due can't be worked out, which is a fault of Linkwise: {type(error).__name__}: {error}"
-            if wrong != self.trouble:
-                log.exception("%s", wrong)
-            self.trouble = wrong
+            trouble = f"background scheduling work failed (a bug in Linkwise): {type(error).__name__}: {error}"
+            if trouble != self.trouble:
+                log.exception("%s", trouble)
+            self.trouble = trouble
             return False
         self.trouble = ""
         return True
 
     async def drain(self, seconds: float) -> int:
-        """Take no more asks, and let binds that are under way end; how many did not."""
+        """Refuse new calls and wait for binds in flight; returns how many did not complete in time."""
         self._draining = True
         if self._binding:
             await asyncio.wait(self._binding, timeout=seconds)
         left = len(self._binding)
-        for tasks in (self._binding, self._settling):  # a bind that is cut short begins to settle
-            ended = tuple(tasks)
-            for task in ended:
+        for group in (self._binding, self._settling):  # in this order: a cancelled bind starts a settle task
+            tasks = tuple(group)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*ended, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
         return left
 
     def _check_open(self) -> None:
         if self._draining:
             raise NotNowError("this replica of Linkwise is stopping; try again")
         if not self.synced:
-            raise NotNowError("Linkwise is still reading the cluster; try again in a moment")
+            raise NotNowError("Linkwise is still listing the cluster; try again in a moment")
         if not self._leads():
-            raise NotNowError("this replica of Linkwise does not lead; another one does")
+            raise NotNowError("this replica of Linkwise is not the leader; call the one that is")
 
-    def _carry_out(self, effects: Iterable[Effect]) -> None:
-        later = [effect for effect in effects if not isinstance(effect, Bind)]
-        if later and self._leads():
-            self._performer.tell(later)
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        queued = [effect for effect in effects if not isinstance(effect, Bind)]
+        if queued and self._leads():
+            self._performer.tell(queued)
             return
-        for effect in later:
-            if isinstance(effect, Evict):  # or it would count as asked for when this replica leads
+        for effect in queued:
+            if isinstance(effect, Evict):  # otherwise the eviction would count as requested once this replica leads
                 self.not_evicted(effect.uid)

@@ -9,7 +9,7 @@ import pytest
 from starlette.applications import Starlette
 
 from linkwise.errors import InputError
-from linkwise.serve.http.connection import LARGEST_HEAD, FastConnection
+from linkwise.serve.http.connection import MAX_HEAD_BYTES, FastConnection
 from linkwise.serve.http.server import Server, listen
 from support.fakes.scripted_api import run_idle
 
@@ -31,7 +31,7 @@ def answered(*pieces: bytes, caller: type[FastConnection] = Hasty) -> bytes:
 
     async def scenario() -> bytes:
         door = listen("127.0.0.1", 0)
-        server = Server(Starlette(), caller=caller)
+        server = Server(Starlette(), connection=caller)
         serving = asyncio.create_task(server.serve([door]))
         reader, writer = await asyncio.open_connection(*door.getsockname())
         got = b""
@@ -60,7 +60,7 @@ def test_a_connection_whose_request_head_never_ends_is_closed() -> None:
 
 
 def test_a_head_without_end_is_not_kept() -> None:
-    head = (b"POST /filter HTTP/1.1\r\n", b"X: " + b"a" * (2 * LARGEST_HEAD))
+    head = (b"POST /filter HTTP/1.1\r\n", b"X: " + b"a" * (2 * MAX_HEAD_BYTES))
     assert answered(*head, caller=Patient) == b""
 
 
@@ -71,7 +71,7 @@ def test_a_second_head_on_a_connection_must_end_as_well() -> None:
 
 @pytest.mark.parametrize("host", ["a..b", "no-host." * 40])  # neither is asked for in a network
 def test_an_invalid_host_is_reported(host: str) -> None:
-    with pytest.raises(InputError, match=r"http.host: .* is no address of this machine: \S"):
+    with pytest.raises(InputError, match=r"http.host: .* is not an address of this machine: \S"):
         listen(host, 0)
 
 

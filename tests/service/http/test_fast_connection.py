@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.serve.app import application, verbs
-from linkwise.serve.http.connection import LARGEST_HEAD, FastConnection
+from linkwise.serve.http.connection import MAX_HEAD_BYTES, FastConnection
 from linkwise.serve.http.server import Server, listen
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
@@ -101,7 +101,7 @@ async def asked(
 def test_many_long_requests_on_one_connection_are_all_answered() -> None:
     async def scenario() -> None:
         async with asked() as asking:
-            assert len(request("/filter", MANY)) > LARGEST_HEAD
+            assert len(request("/filter", MANY)) > MAX_HEAD_BYTES
             for _ in range(5):
                 await asking.send(request("/filter", MANY))
                 status, ending, told = await asking.answer()
@@ -197,7 +197,7 @@ def test_a_body_that_drips_is_given_up_in_time_and_hung_up_on() -> None:
                 await asyncio.sleep(0.1)
                 asking.writer.write(whole[place : place + 1])
             status, ending, told = await asking.answer()
-            assert (status, ending, told) == (408, "close", "the body did not arrive within 0.6 s\n")
+            assert (status, ending, told) == (408, "close", "the request body did not arrive within 0.6 s\n")
             assert asyncio.get_running_loop().time() - begun < 1.2
             assert await asking.is_ended()
 

@@ -1,1 +1,1 @@
-"""The HTTP server: connections, time limits and endpoints."""
+"""HTTP server: sockets, connections, time and size limits, and the endpoint that wraps every call."""

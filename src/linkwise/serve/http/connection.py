@@ -1,13 +1,9 @@
-"""One connection of the HTTP server: whoever does not come to the point is hung up on.
+"""HTTP connections: closed when a request head is late or too large; extender calls are served by a fast path.
 
-uvicorn waits for the head of a request without end, and reads it however long it is.
-
-Verbs answered where their requests are read.
-
-kube-scheduler asks three times for every pod, and the way through an application costs three times what is needed for
-that. Only plain requests are answered here; whatever is unusual about one goes the usual way, with the same answers.
+uvicorn limits neither the time nor the size of a request head. kube-scheduler makes three calls per pod, and going
+through an ASGI application triples the cost of each. The fast path serves plain requests only; all others go through
+the application and get the same answers.
 """
-# Joined from caller, direct: one docstring for all.
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from linkwise.errors import NotNowError
-from linkwise.serve.http.endpoint import CLOSED, JSON, LARGEST, SLOWEST, Reply, late
+from linkwise.serve.http.endpoint import BODY_SECONDS, CLIENT_CLOSED, JSON, MAX_BODY_BYTES, Reply, body_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -29,124 +25,123 @@ if TYPE_CHECKING:
 
 __all__ = ["KEEP_ALIVE", "Connection", "FastConnection"]
 
-KEEP_ALIVE: Final = 120  # seconds; longer than the 90 of Go's clients, so that they end an idle connection and not we
-HEAD: Final = 10.0  # seconds
-"""for a head that was begun"""
-LARGEST_HEAD: Final = 256 << 10  # bytes
-"""kube-scheduler's take a few hundred"""
+KEEP_ALIVE: Final = 120  # seconds; longer than the 90 of Go's clients, so that the client closes idle connections
+HEAD_SECONDS: Final = 10.0
+"""for a request head to arrive, from its first byte"""
+MAX_HEAD_BYTES: Final = 256 << 10
+"""kube-scheduler's request heads take a few hundred"""
 
 
 class Connection(HttpToolsProtocol):
-    """Ends a connection on which nothing is asked, or a head that goes on for too long."""
+    """One connection; aborted when it stays idle, or when a request head takes too long or is too large."""
 
-    head_seconds: float = HEAD
-    _ending: asyncio.TimerHandle | None = None
-    _begun = False
-    _head = 0  # bytes
+    head_seconds: float = HEAD_SECONDS
+    _timer: asyncio.TimerHandle | None = None
+    _in_head = False
+    _head_bytes = 0
     _heads = 0
-    """how many were whole"""
+    """complete heads so far"""
 
     @property
-    def _waits(self) -> bool:
-        """Whether the next that must come is a head."""
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's own type leaves the time before the first out
+    def _expects_head(self) -> bool:
+        """Whether no request is in progress."""
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's annotation lacks the None before the first request
         return cycle is None or cycle.response_complete
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Somebody is there."""
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's signature
+        """Start the idle timer."""
         super().connection_made(transport)
-        self._ending = self.loop.call_later(KEEP_ALIVE, self._end)
+        self._timer = self.loop.call_later(KEEP_ALIVE, self._abort_if_idle)
 
     def data_received(self, data: bytes) -> None:
-        """They said something."""
-        heads, waited = self._heads, self._waits
+        """Feed bytes to the parser and enforce the limits of the request head."""
+        heads, expected_head = self._heads, self._expects_head
         super().data_received(data)
-        if not (waited and self._waits) or self._heads > heads:  # a body or a head ended; it may be answered already
-            self._listen()
+        if not (expected_head and self._expects_head) or self._heads > heads:
+            self._cancel_timer()  # a head or a body is complete; the request may even be answered already
             return
-        if not self._begun:
-            self._listen()
-            self._begun = True
-            self._ending = self.loop.call_later(self.head_seconds, self._end)
+        if not self._in_head:
+            self._cancel_timer()
+            self._in_head = True
+            self._timer = self.loop.call_later(self.head_seconds, self._abort_if_idle)
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or not cycle.more_body:  # else it is what is left of a body that was not read
-            self._head += len(data)
-        if self._head > LARGEST_HEAD:
-            self._end()
+        if cycle is None or not cycle.more_body:  # otherwise these bytes are the rest of an unread body
+            self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._abort_if_idle()
 
     def on_headers_complete(self) -> None:
-        """A head is whole."""
+        """Count the head."""
         self._heads += 1
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """They are gone."""
-        self._listen()
+        """Cancel the timer."""
+        self._cancel_timer()
         super().connection_lost(exc)
 
-    def _listen(self) -> None:
-        """There is a whole head, or nobody to wait for."""
-        self._begun, self._head = False, 0
-        if self._ending is not None:
-            self._ending.cancel()
-            self._ending = None
+    def _cancel_timer(self) -> None:
+        self._in_head, self._head_bytes = False, 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _end(self) -> None:
-        if self._waits:
+    def _abort_if_idle(self) -> None:
+        if self._expects_head:
             self.transport.abort()
 
 
-UNUSUAL: Final = frozenset({b"connection", b"expect", b"transfer-encoding", b"upgrade"})
-"""headers of requests that go the usual way"""
+SLOW_PATH_HEADERS: Final = frozenset({b"connection", b"expect", b"transfer-encoding", b"upgrade"})
+"""a request with any of these goes through the application"""
 _JSON: Final = JSON.encode()
-_NOBODY: Final = asyncio.Event()
-"""nobody waits for more of a body here"""
+_NO_WAITERS: Final = asyncio.Event()
+"""the fast path reads no body in pieces, so nothing waits on this event"""
 
 
-class _Asked:
-    """A request that is answered here; uvicorn finds in it what it looks for in one of its own."""
+class _FastRequest:
+    """A request on the fast path; has the attributes that uvicorn reads from its own request cycle."""
 
-    __slots__ = ("begun", "disconnected", "keep_alive", "more_body", "parts", "response_complete", "until", "verb")
+    __slots__ = ("deadline", "disconnected", "keep_alive", "more_body", "parts", "response_complete", "started", "verb")
 
-    message_event = _NOBODY
+    message_event = _NO_WAITERS
 
     def __init__(self, verb: Endpoint) -> None:
-        self.verb, self.begun, self.parts = verb, time.perf_counter(), list[bytes]()
+        self.verb, self.started, self.parts = verb, time.perf_counter(), list[bytes]()
         self.more_body = self.keep_alive = True
         self.response_complete = self.disconnected = False
-        self.until = 0.0  # on the clock of the loop; 0 if the body came with its head
+        self.deadline = 0.0  # for the body, on the loop's clock; 0 if the body came with the head
 
 
 class FastConnection(Connection):
-    """Answers verbs by their paths."""
+    """A connection that serves endpoints by path, without the application."""
 
-    body_seconds: float = SLOWEST
+    body_seconds: float = BODY_SECONDS
 
     def __init__(self, *, verbs: Mapping[bytes, Endpoint], **rest: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(**rest)
         self._verbs = verbs
-        self._asked: _Asked | None = None
-        """whose body is being read"""
+        self._request: _FastRequest | None = None
+        """the request whose body is being read"""
 
     def data_received(self, data: bytes) -> None:
-        """They said something."""
+        """Feed bytes to the parser and enforce the time limit of the body."""
         super().data_received(data)
-        if self._asked is not None and self._ending is None:
-            self._asked.until = self._asked.until or self.loop.time() + self.body_seconds
-            self._ending = self.loop.call_at(self._asked.until, self._give_up, self._asked)
+        if self._request is not None and self._timer is None:
+            self._request.deadline = self._request.deadline or self.loop.time() + self.body_seconds
+            self._timer = self.loop.call_at(self._request.deadline, self._time_out, self._request)
 
     def on_message_begin(self) -> None:
-        """Somebody asks; what an application needs to know is made when it is known that one is needed."""
+        """Reset the head; the ASGI scope is built later, for requests that go through the application."""
         self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_headers_complete(self) -> None:
-        """It is known what is asked."""
+        """Take the fast path, or pass the head on to uvicorn."""
         if self._heads and self.transport.is_closing():
             self._heads += 1
-            return  # it could not be answered any more
+            return  # no reply could be sent any more
         self._unset_keepalive_if_required()
         verb = self._verbs.get(self.url)
-        if verb is None or not self._waits or not self._is_plain():
+        if verb is None or not self._expects_head or not self._is_plain():
             url, headers, expects = self.url, self.headers, self.expect_100_continue
             super().on_message_begin()
             self.url, self.expect_100_continue = url, expects
@@ -154,81 +149,82 @@ class FastConnection(Connection):
             super().on_headers_complete()
             return
         self._heads += 1
-        self._asked = _Asked(verb)
-        self.cycle = self._asked  # type: ignore[assignment]  # it has all that is looked for
+        self._request = _FastRequest(verb)
+        self.cycle = self._request  # type: ignore[assignment]  # has every attribute that uvicorn reads
 
     def _is_plain(self) -> bool:
         if self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1" or self.flow.write_paused:
             return False
-        told = dict(self.headers)
-        length = told.get(b"content-length", b"")
+        headers = dict(self.headers)
+        length = headers.get(b"content-length", b"")
         return (
-            told.keys().isdisjoint(UNUSUAL)
-            and told.get(b"content-type", _JSON) == _JSON
+            headers.keys().isdisjoint(SLOW_PATH_HEADERS)
+            and headers.get(b"content-type", _JSON) == _JSON
             and length.isdigit()
-            and int(length) <= LARGEST
+            and int(length) <= MAX_BODY_BYTES
         )
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
-        if self._asked is None:
+        """Collect a part of the body."""
+        if self._request is None:
             super().on_body(body)
         else:
-            self._asked.parts.append(body)
+            self._request.parts.append(body)
 
     def on_message_complete(self) -> None:
-        """The body is whole."""
-        asked, self._asked = self._asked, None
-        if asked is None:
+        """Call the endpoint with the complete body."""
+        request, self._request = self._request, None
+        if request is None:
             super().on_message_complete()
             return
-        asked.more_body = False
-        body = asked.parts[0] if len(asked.parts) == 1 else b"".join(asked.parts)
-        asked.parts.clear()
+        request.more_body = False
+        body = request.parts[0] if len(request.parts) == 1 else b"".join(request.parts)
+        request.parts.clear()
         try:
-            done = asked.verb.work(body)
-        except Exception as error:  # noqa: BLE001 - it is logged there
-            self._tell(asked, asked.verb.failed(error))
+            result = request.verb.work(body)
+        except Exception as error:  # noqa: BLE001 - `failed` logs it
+            self._send(request, request.verb.failed(error))
             return
-        if isinstance(done, bytes):
-            self._tell(asked, Reply(done))
+        if isinstance(result, bytes):
+            self._send(request, Reply(result))
             return
-        task = self.loop.create_task(self._tell_later(asked, done))
-        self.tasks.add(task)  # they are waited for before the server ends
+        task = self.loop.create_task(self._send_when_done(request, result))
+        self.tasks.add(task)  # the server waits for these before it shuts down
         task.add_done_callback(self.tasks.discard)
 
-    async def _tell_later(self, asked: _Asked, done: Awaitable[bytes]) -> None:
+    async def _send_when_done(self, request: _FastRequest, result: Awaitable[bytes]) -> None:
         try:
-            reply = Reply(await done)
+            reply = Reply(await result)
         except asyncio.CancelledError:
-            self._tell(asked, asked.verb.failed(NotNowError("Linkwise stopped before it could answer; try again")))
+            error = NotNowError("Linkwise stopped before it could answer; try again")
+            self._send(request, request.verb.failed(error))
             raise
-        except Exception as error:  # noqa: BLE001 - it is logged there
-            reply = asked.verb.failed(error)
-        self._tell(asked, reply)
+        except Exception as error:  # noqa: BLE001 - `failed` logs it
+            reply = request.verb.failed(error)
+        self._send(request, reply)
 
-    def _tell(self, asked: _Asked, reply: Reply) -> None:
-        """Head and body in one piece: the caller wakes up once."""
-        asked.verb.count(reply.code, asked.begun)
-        asked.response_complete = True
-        if asked.disconnected or self.transport.is_closing():
+    def _send(self, request: _FastRequest, reply: Reply) -> None:
+        """Write head and body at once, so that the client wakes up only once."""
+        request.verb.count(reply.code, request.started)
+        request.response_complete = True
+        if request.disconnected or self.transport.is_closing():
             return
-        ending = "" if asked.keep_alive else "connection: close\r\n"
-        head = f"content-type: {reply.kind}\r\ncontent-length: {len(reply.body)}\r\n{ending}\r\n"
+        close = "" if request.keep_alive else "connection: close\r\n"
+        head = f"content-type: {reply.kind}\r\ncontent-length: {len(reply.body)}\r\n{close}\r\n"
         self.transport.write(STATUS_LINE[reply.code] + head.encode() + reply.body)
-        if not asked.keep_alive:
+        if not request.keep_alive:
             self.transport.close()
         self.on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """They are gone, perhaps before all was said."""
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asked.verb.count(CLOSED, asked.begun)
+        """Count a request whose body never arrived."""
+        request, self._request = self._request, None
+        if request is not None:
+            request.verb.count(CLIENT_CLOSED, request.started)
         super().connection_lost(exc)
 
-    def _give_up(self, asked: _Asked) -> None:
-        """The rest of the body did not come in time."""
-        if self._asked is asked:
-            self._asked, asked.keep_alive = None, False
-            self._tell(asked, Reply.plain(late(self.body_seconds), 408))
+    def _time_out(self, request: _FastRequest) -> None:
+        """Answer 408 if the body is still incomplete."""
+        if self._request is request:
+            self._request, request.keep_alive = None, False
+            self._send(request, Reply.plain(body_timeout(self.body_seconds), 408))

@@ -1,4 +1,4 @@
-"""What all routes have in common: a body is read whole and in time, and nothing that goes wrong becomes a traceback."""
+"""Endpoint: reads a request body within limits, calls one verb, and turns every error into a reply."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 __all__ = [
-    "CLOSED",
+    "BODY_SECONDS",
+    "CLIENT_CLOSED",
     "FAILED",
     "JSON",
-    "LARGEST",
-    "SLOWEST",
+    "MAX_BODY_BYTES",
     "Endpoint",
     "Reply",
     "RequestCounter",
-    "late",
+    "body_timeout",
     "respond",
     "text",
 ]
@@ -36,19 +36,19 @@ log: Final = logging.getLogger(__name__)
 
 JSON: Final = "application/json"
 PLAIN: Final = "text/plain; charset=utf-8"
-LARGEST: Final = 64 << 20  # bytes
-"""of a body; five thousand nodes sent whole take half of it"""
-SLOWEST: Final = 10.0  # seconds
+MAX_BODY_BYTES: Final = 64 << 20
+"""five thousand full Node objects take half of it"""
+BODY_SECONDS: Final = 10.0
 """for a body to arrive"""
-CLOSED: Final = 499
-"""counted where the caller hung up before there was an answer"""
-FAILED: Final = "Linkwise failed to answer; its log has the reason"
-"""told of what is nobody's fault but ours"""
+CLIENT_CLOSED: Final = 499
+"""status counted for a client that disconnected before it got a reply"""
+FAILED: Final = "internal error; see the log of the Linkwise service"
+"""shown for internal errors"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is told, under which status."""
+    """Body, status code and content type of a reply."""
 
     body: bytes
     code: int = 200
@@ -56,7 +56,7 @@ class Reply:
 
     @staticmethod
     def plain(sentence: str, code: int) -> Reply:
-        """One for people."""
+        """A reply in plain text."""
         return Reply(f"{sentence}\n".encode(), code, PLAIN)
 
 
@@ -70,41 +70,41 @@ class RequestCounter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A call with a body that must be answered, whatever it is."""
+    """One call of the API."""
 
     name: str
     work: Callable[[bytes], bytes | Awaitable[bytes]]
-    """the answer to a body, at once or when it is there"""
+    """maps the request body to the response body, directly or as an awaitable"""
     failure: Callable[[str], bytes | None]
-    """what the caller is told under status 200, because it reads nothing else; None if it reads the status"""
+    """the body that reports an error under status 200, for callers that read no other; None: the status reports it"""
     counting: RequestCounter
 
     async def reply(self, body: bytes) -> Reply:
-        """The answer, or what went wrong."""
+        """The reply to a body; never raises an ordinary exception."""
         try:
-            done = self.work(body)
-            return Reply(done if isinstance(done, bytes) else await done)
-        except Exception as error:  # noqa: BLE001 - it is logged there
+            result = self.work(body)
+            return Reply(result if isinstance(result, bytes) else await result)
+        except Exception as error:  # noqa: BLE001 - `failed` logs it
             return self.failed(error)
 
     def failed(self, error: Exception) -> Reply:
-        """What is told of an error."""
+        """Log an error and make its reply: 503 for not now, 400 for bad input, 500 for a bug."""
         if isinstance(error, LinkwiseError):
             log.warning("%s refused reason=%r", self.name, str(error))
             sentence, code = str(error), 503 if isinstance(error, NotNowError) else 400
         else:
             log.error("%s failed", self.name, exc_info=error)
             sentence, code = FAILED, 500
-        told = self.failure(sentence)
-        return Reply.plain(sentence, code) if told is None else Reply(told)
+        body = self.failure(sentence)
+        return Reply.plain(sentence, code) if body is None else Reply(body)
 
-    def count(self, code: int, begun: float) -> None:
-        """It was answered."""
-        self.counting.request(self.name, code, time.perf_counter() - begun)
+    def count(self, code: int, started: float) -> None:
+        """Count a request that ended with this status."""
+        self.counting.request(self.name, code, time.perf_counter() - started)
 
 
 class _BodyError(InputError):
-    """A body that is not read."""
+    """A body that was rejected before the endpoint saw it."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -112,41 +112,41 @@ class _BodyError(InputError):
 
 
 def text(sentence: str, code: int = 200) -> Response:
-    """An answer for people."""
+    """A response in plain text."""
     return Response(sentence + "\n", code, media_type="text/plain")
 
 
-def late(slowest: float) -> str:
-    """What is told whoever does not come to an end."""
-    return f"the body did not arrive within {slowest:g} s"
+def body_timeout(seconds: float) -> str:
+    """The message for a body that timed out."""
+    return f"the request body did not arrive within {seconds:g} s"
 
 
-async def respond(verb: Endpoint, request: Request, *, slowest: float = SLOWEST) -> Response:
-    """The answer to a request, counted and timed."""
-    begun = time.perf_counter()
+async def respond(verb: Endpoint, request: Request, *, body_seconds: float = BODY_SECONDS) -> Response:
+    """Answer a request that goes through the application; counted and timed."""
+    started = time.perf_counter()
     try:
-        reply = await verb.reply(await _body(request, slowest))
+        reply = await verb.reply(await _body(request, body_seconds))
     except _BodyError as error:
         reply = Reply.plain(str(error), error.code)
     except ClientDisconnect:
-        reply = Reply(b"", CLOSED)
-    verb.count(reply.code, begun)
+        reply = Reply(b"", CLIENT_CLOSED)
+    verb.count(reply.code, started)
     return Response(reply.body, reply.code, media_type=reply.kind)
 
 
-async def _body(request: Request, slowest: float) -> bytes:
-    """The whole body; what is too long is refused before it is read."""
+async def _body(request: Request, seconds: float) -> bytes:
+    """The complete body; one that declares too many bytes is rejected unread."""
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if kind != JSON:
-        raise _BodyError(415, f"the body is {kind!r}; {JSON} is expected")
+        raise _BodyError(415, f"unsupported content type {kind!r}; send {JSON}")
     length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > LARGEST:
-        raise _BodyError(413, f"the body has {length} bytes; at most {LARGEST} are read")
+    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
+        raise _BodyError(413, f"the request body has {length} bytes; the limit is {MAX_BODY_BYTES}")
     try:
-        async with asyncio.timeout(slowest):
+        async with asyncio.timeout(seconds):
             return await _read(request)
     except TimeoutError as error:
-        raise _BodyError(408, late(slowest)) from error
+        raise _BodyError(408, body_timeout(seconds)) from error
 
 
 async def _read(request: Request) -> bytes:
@@ -155,6 +155,6 @@ async def _read(request: Request) -> bytes:
     async for part in request.stream():
         parts.append(part)
         size += len(part)
-        if size > LARGEST:
-            raise _BodyError(413, f"the body has more than the {LARGEST} bytes that are read")
+        if size > MAX_BODY_BYTES:
+            raise _BodyError(413, f"the request body exceeds the limit of {MAX_BODY_BYTES} bytes")
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,4 +1,4 @@
-"""The HTTP server: one socket, one process, and an end that others decide on."""
+"""HTTP server: uvicorn on one listening socket, stopped by the service instead of by signals."""
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ BACKLOG: Final = 512
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; InputError if the address can't be had."""
+    """Open a listening socket; InputError if the address is invalid or in use."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:  # the latter for a name that can't be one
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:  # UnicodeError: a host name that can't be encoded
         why = getattr(error, "strerror", None) or error
-        raise InputError(f"http.host: {host!r} is no address of this machine: {why}") from error
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        raise InputError(f"http.host: {host!r} is not an address of this machine: {why}") from error
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind(address)
-        found.listen(BACKLOG)
+        listener.bind(address)
+        listener.listen(BACKLOG)
     except OSError as error:
-        found.close()
+        listener.close()
         flag = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
         raise InputError(f"{host}:{port}: {error.strerror}; choose another with {flag}") from error
-    found.setblocking(False)  # noqa: FBT003 - the name says it
-    return found
+    listener.setblocking(False)  # noqa: FBT003 - the name says it
+    return listener
 
 
 class Server(uvicorn.Server):
-    """Serves until it is told to stop; signals are for whoever runs it.
+    """Serves until `stop`; signals are left to the process that runs it.
 
     Args:
-        application: answers.
-        verbs: are answered without it, by their paths.
-        caller: one connection.
+        application: answers everything that no verb does.
+        verbs: endpoints served by the fast path, by request path.
+        connection: the protocol class, one instance per connection.
     """
 
     def __init__(
         self,
         application: Starlette,
         verbs: Mapping[bytes, Endpoint] | None = None,
-        caller: type[FastConnection] = FastConnection,
+        connection: type[FastConnection] = FastConnection,
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 application,
-                http=partial(caller, verbs=verbs or {}),  # type: ignore[arg-type]  # it is called, and no more
+                http=partial(connection, verbs=verbs or {}),  # type: ignore[arg-type]  # uvicorn only calls it
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -79,23 +79,23 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """None: the service drains first."""
+        """Install no signal handlers; the service drains before it stops."""
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End as uvicorn does, and leave nobody waiting who was not answered in time."""
+        """Shut down as uvicorn does, then close connections whose requests were not answered in time."""
         await super().shutdown(sockets)
-        await asyncio.sleep(0)  # those that were cut short tell so
+        await asyncio.sleep(0)  # cancelled requests send their error first
         for connection in tuple(self.server_state.connections):
             connection.transport.close()
         await asyncio.sleep(0)
 
     def stop(self) -> None:
-        """Answer what is asked already, then end."""
+        """Answer the requests in flight, then stop."""
         self.should_exit = True
 
-    def cut(self) -> None:
-        """End at once, whoever is being answered."""
+    def abort(self) -> None:
+        """Close the listening socket and abort every connection."""
         for server in getattr(self, "servers", ()):
             server.close()
         for connection in tuple(self.server_state.connections):
