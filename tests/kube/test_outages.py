@@ -55,7 +55,7 @@ def test_a_watch_that_is_silent_is_begun_anew_from_where_it_was() -> None:
     seen, api = follow(
         {LIST: (listed(),), WATCH: (silent,)},
         lambda _, api: len(api.asked("WATCH")) == 2,
-        settings=WatchSettings(silence=0.05),
+        settings=WatchSettings(idle_timeout=0.05),
     )
     assert [request.query.get("resourceVersion") for request in api.asked("WATCH")] == ["100", "120"]
     assert seen.names() == ["a"]
@@ -67,7 +67,7 @@ def test_a_watch_that_is_begun_counts_as_heard_though_it_says_nothing() -> None:
             seen.time.seconds = 1_100.0
         return seen.reflector.stats.heard_at == 1_100.0
 
-    seen, _ = follow({LIST: (listed(),)}, time_passes, settings=WatchSettings(silence=0.05))
+    seen, _ = follow({LIST: (listed(),)}, time_passes, settings=WatchSettings(idle_timeout=0.05))
     assert (seen.reflector.stats.lists, seen.reflector.stats.events) == (1, 0)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.list_once import Listed
+    from linkwise.kube.watch.list_once import ClusterList
 
     T = TypeVar("T")
 
@@ -90,14 +90,14 @@ def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterReader:
     gc.disable()  # nothing of what is read is garbage, and the program ends soon
     settings = load(None, os.environ)
 
-    async def work(connection: Connection) -> tuple[Listed, str]:
+    async def work(connection: Connection) -> tuple[ClusterList, str]:
         return await list_all(connection), connection.namespace
 
     listed, namespace = with_cluster(kubeconfig, context, work)
     for problem in listed.problems:
         click.echo(f"note: {problem}", err=True)
     broker, now = Broker(settings.placing, parse_json), time.time()
-    broker.observe(listed.sights, now)
+    broker.observe(listed.events, now)
     return ClusterReader(broker, now, namespace, listed.addresses)
 
 

@@ -234,7 +234,7 @@ class Serving:
 def _perform_settings(settings: KubeSettings) -> PerformSettings:
     return PerformSettings(
         bind_seconds=max(1, int(settings.bind_timeout) - 1),
-        bind_whole=settings.bind_timeout,
+        bind_deadline=settings.bind_timeout,
         wakes=settings.wake_rate,
         wakes_burst=settings.wake_burst,
         events=settings.event_rate,

@@ -1,1 +1,1 @@
-"""The API server: what it shows, and what is written to it."""
+"""Kubernetes API access: client, watches, and the performer that writes effects."""

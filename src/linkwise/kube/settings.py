@@ -1,4 +1,4 @@
-"""How the API server is watched and written to, as values."""
+"""Limits and time-outs of watches and of writes to the API server."""
 
 from __future__ import annotations
 
@@ -9,66 +9,63 @@ __all__ = ["PerformSettings", "WatchSettings"]
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """How objects are listed and watched."""
+    """Lists and watches."""
 
     page: int = 500
-    """objects a request of a list"""
+    """objects per list request"""
     slice: int = 50
-    """objects that are read and handed on before others get their turn"""
-    shortest: float = 300.0  # s
-    """a watch is ended and begun anew after this time at the earliest"""
-    longest: float = 600.0  # s
-    silence: float = 60.0  # s
-    """a watch that says nothing for so long is begun anew from where it was"""
+    """objects decoded and delivered before other tasks get to run"""
+    watch_min: float = 300.0  # s
+    """watches get a random timeoutSeconds between this and `watch_max`, so that they do not all restart at once"""
+    watch_max: float = 600.0  # s
+    idle_timeout: float = 60.0  # s
+    """a watch without any event or bookmark for this long is restarted from its last resourceVersion"""
     resync: float = 3600.0  # s
-    """everything is listed anew after this time; 0 for never"""
-    look_again: float = 180.0  # s
-    """how often kinds are looked for that were not there, or not allowed"""
-    patience: float = 30.0  # s
-    """how long what may not be read, or fails, keeps the service from starting"""
+    """interval between full lists; 0 turns them off"""
+    rediscovery: float = 180.0  # s
+    """mean interval between searches for kinds that are not served, or forbidden"""
+    startup_grace: float = 30.0  # s
+    """how long a source that is forbidden or fails may delay the start of the service"""
     wait: float = 30.0  # s
-    """for an answer"""
+    """for a response"""
 
 
 @dataclass(frozen=True, slots=True)
 class PerformSettings:
-    """How effects are written."""
+    """Writes of effects."""
 
     bind_seconds: int = 2
-    """after which the server itself gives a bind up"""
+    """the timeout parameter of a bind request: the API server gives up after it"""
     bind_margin: float = 0.5  # s
-    """how much longer its answer is waited for"""
-    bind_whole: float = 4.0  # s
-    """for a bind with all that is asked and sent again; what is not known by then is found out behind it"""
+    """how much longer than that its response is awaited"""
+    bind_deadline: float = 4.0  # s
+    """for a bind including reads and retries; if the outcome is unknown by then, it is settled in the background"""
     settle_margin: float = 10.0  # s
-    """after the server gave up, the time in which etcd may still write what it was handed"""
-    busy: float = 3.0  # s
-    """how long a bind is tried again that the server has no time for"""
+    """after the API server gave up, etcd may still commit the write for this long"""
+    busy_retry: float = 3.0  # s
+    """how long a bind is retried on 429 Too Many Requests"""
     wait: float = 5.0  # s
-    """for the answer to anything else"""
-    tries: int = 6
-    """of anything but a bind that the server fails to do, before it is given up"""
+    """for the response to any other write"""
+    max_attempts: int = 6
+    """at any other write that the API server fails, before it is given up"""
     outage: float = 300.0  # s
-    """how long a server that can't be reached is waited for with these"""
-    waking: int = 8
-    """so many pods are woken at once"""
-    wakes: float = 100.0  # a second
+    """how long such a write is retried while the API server can't be reached"""
+    concurrent_wakes: int = 8
+    wakes: float = 100.0  # per second
     wakes_burst: int = 200
-    annotating: int = 8
-    """annotations of so many pods are written at once"""
-    again: float = 5.0  # s
-    """after which a pod is woken or annotated that could not be: a right, a policy or a webhook may have been in the way"""
-    events: float = 50.0  # a second
+    concurrent_annotations: int = 8
+    retry_failed: float = 5.0  # s
+    """after which a failed wake or annotation is queued again: RBAC, a policy or a webhook may have been the cause"""
+    events: float = 50.0  # per second
     events_burst: int = 200
-    events_held: int = 1000
-    """events that may wait; more are dropped and counted"""
-    events_known: int = 1024
-    """events that are remembered, so that equal ones are counted up"""
-    evicting: int = 4
-    """so many pods are evicted at once"""
-    evictions: float = 5.0  # a second
+    max_queued_events: int = 1000
+    """more are dropped and counted"""
+    remembered_events: int = 1024
+    """recent events, whose count is increased when they occur again"""
+    concurrent_evictions: int = 4
+    evictions: float = 5.0  # per second
     evictions_burst: int = 20
-    evict_tries: int = 12
-    """of an eviction that a disruption budget forbids, or that the server fails to do; a minute lies between the last ones"""
-    closing: float = 3.0  # s
-    """to send what is left"""
+    evict_attempts: int = 12
+    """at an eviction that a disruption budget forbids or that the API server fails; a minute apart at the end"""
+    flush: float = 3.0  # s
+    """to send queued effects at shutdown"""

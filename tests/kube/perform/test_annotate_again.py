@@ -25,8 +25,8 @@ PATCH = "PATCH /api/v1/namespaces/team/pods/a"
 FINE = Reply(200, {})
 REFUSED = Reply(403, {"message": "denied by a policy"})
 INVALID = Reply(422, {"message": "denied by a webhook"})
-LATER = PerformSettings(again=60.0)
-ONCE = PerformSettings(tries=1, wait=0.05)
+LATER = PerformSettings(retry_failed=60.0)
+ONCE = PerformSettings(max_attempts=1, wait=0.05)
 
 
 def plan(text: str | None, **others: str) -> Annotate:

@@ -86,12 +86,12 @@ def test_a_conflict_with_the_very_same_bind_is_written() -> None:
 @pytest.mark.parametrize(
     ("read", "sentence"),
     [
-        (there("n2"), "pod team/p is bound to node n2 already"),
-        (there("n1", annotations={GRANT: "other"}), "pod team/p is bound there with other devices already"),
-        (there("n1", "u2", {GRANT: "{}"}), "pod team/p is another one of the same name by now"),
+        (there("n2"), "pod team/p is already bound to node n2"),
+        (there("n1", annotations={GRANT: "other"}), "pod team/p is already bound to this node with other devices"),
+        (there("n1", "u2", {GRANT: "{}"}), "pod team/p was deleted and recreated with another UID"),
         (there(), "it has scheduling gates"),
         (there(deletionTimestamp="2026-01-01T00:00:00Z"), "pod team/p is being deleted"),
-        (said(404), "pod team/p is gone"),
+        (said(404), "pod team/p no longer exists"),
     ],
 )
 def test_a_conflict_with_anything_else_is_refused(read: Reply, sentence: str) -> None:
@@ -172,7 +172,7 @@ def test_a_bind_that_times_out_is_reported_and_nothing_more_is_sent() -> None:
         api.script(POST, said(504))
         api.script(GET, there())
         timing = replace(FakeTime().timing, clock=lambda: 4.5 if api.requests else 0.0)
-        ended = await Binder(connection, PerformSettings(bind_whole=4.0), timing).bind(EFFECT)
+        ended = await Binder(connection, PerformSettings(bind_deadline=4.0), timing).bind(EFFECT)
         return ended, len(api.requests)
 
     assert play(scenario) == (BindResult("unknown", "no"), 1)
@@ -217,7 +217,7 @@ def test_an_unknown_outcome_is_settled_by_the_first_conclusive_read(read: Reply,
 
 def test_a_bind_that_can_no_longer_land_is_refused_when_its_time_is_over() -> None:
     ended, _, time = bind(reads=(there(),), settle=True)
-    assert ended == BindResult("refused", "the API server did not write the bind in its time")
+    assert ended == BindResult("refused", "the API server did not write the binding within its timeout")
     assert 12.0 <= time.seconds - 1_000.0 < 20.0
 
 

@@ -55,14 +55,14 @@ def test_events_that_differ_are_not_counted_together() -> None:
 
 
 def test_too_many_events_are_dropped_and_counted() -> None:
-    told = tell([chosen(sentence=str(number)) for number in range(5)], settings=PerformSettings(events_held=3))
+    told = tell([chosen(sentence=str(number)) for number in range(5)], settings=PerformSettings(max_queued_events=3))
     assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
 
 
 def test_warnings_are_written_first_and_make_room_for_themselves() -> None:
     told = tell(
         [*(chosen(sentence=str(number)) for number in range(3)), chosen(sentence="look", kind="Warning")],
-        settings=PerformSettings(events_held=3),
+        settings=PerformSettings(max_queued_events=3),
     )
     assert [request.document["message"] for request in told.api.requests] == ["look", "1", "2"]
     assert told.performer.stats["event"] == {"made": 3, "dropped": 1}
@@ -70,7 +70,9 @@ def test_warnings_are_written_first_and_make_room_for_themselves() -> None:
 
 def test_a_line_full_of_warnings_takes_nothing_else() -> None:
     warnings = [chosen(sentence=str(number), kind="Warning") for number in range(3)]
-    told = tell([*warnings, chosen(), chosen(sentence="more", kind="Warning")], settings=PerformSettings(events_held=3))
+    told = tell(
+        [*warnings, chosen(), chosen(sentence="more", kind="Warning")], settings=PerformSettings(max_queued_events=3)
+    )
     assert [request.document["message"] for request in told.api.requests] == ["0", "1", "2"]
     assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
 
@@ -80,14 +82,14 @@ def test_events_let_binds_go_first_for_a_while_and_warnings_do_not() -> None:
         api.script(f"POST {EVENTS}", Reply(201, {}))
         time = FakeTime()
         performer = Performer(connection, PerformSettings(), time.timing)
-        performer.binder.under_way = 1
+        performer.binder.in_flight = 1
         running = asyncio.create_task(performer.run())
         begun = time.seconds
         performer.tell([chosen(), chosen(sentence="look", kind="Warning")])
         await until(lambda: not performer.queued)
         assert [request.document["message"] for request in api.requests] == ["look", "devices 0, 1"]
         assert time.seconds - begun == pytest.approx(2.0)
-        performer.binder.under_way = 0
+        performer.binder.in_flight = 0
         performer.tell([chosen(sentence="now")])
         await until(lambda: not performer.queued)
         assert time.seconds - begun == pytest.approx(2.0)

@@ -86,7 +86,7 @@ def test_a_pod_without_a_version_is_guarded_by_its_uid() -> None:
 
 
 def test_a_pod_waits_in_line_once() -> None:
-    assert len(evict(MADE, names="aa", settings=PerformSettings(evicting=1)).requests) == 1
+    assert len(evict(MADE, names="aa", settings=PerformSettings(concurrent_evictions=1)).requests) == 1
 
 
 def test_a_budget_that_allows_nothing_now_is_asked_again_later_and_less_often_each_time() -> None:
@@ -98,7 +98,7 @@ def test_a_budget_that_allows_nothing_now_is_asked_again_later_and_less_often_ea
 
 
 def test_a_budget_that_never_allows_it_is_given_up_and_said() -> None:
-    told = evict(BUDGET, settings=PerformSettings(evict_tries=4))
+    told = evict(BUDGET, settings=PerformSettings(evict_attempts=4))
     assert len(told.requests) == 4
     assert told.stats == {"failed": 1}
     assert "disruption budget" in told.problems[0]
@@ -130,7 +130,7 @@ def test_an_eviction_that_is_not_wanted_any_more_is_not_asked_for() -> None:
 
 
 def test_a_conflict_that_lasts_is_no_pod_that_is_gone() -> None:
-    assert evict(CHANGED, settings=PerformSettings(evict_tries=2)).stats == {"failed": 1}
+    assert evict(CHANGED, settings=PerformSettings(evict_attempts=2)).stats == {"failed": 1}
 
 
 def test_an_eviction_that_is_not_allowed_says_what_to_grant_and_is_not_tried_again() -> None:
@@ -143,7 +143,7 @@ def test_an_eviction_that_is_not_allowed_says_what_to_grant_and_is_not_tried_aga
 
 def test_an_eviction_that_is_given_up_is_reported() -> None:
     assert evict(DENIED).given_up == ["u-a"]
-    assert evict(BUDGET, settings=PerformSettings(evict_tries=1)).given_up == ["u-a"]
+    assert evict(BUDGET, settings=PerformSettings(evict_attempts=1)).given_up == ["u-a"]
     assert evict(MADE, version_of=lambda _: None).given_up == ["u-a"]
 
 
@@ -177,7 +177,7 @@ def test_a_budget_holds_up_no_other_pod() -> None:
 def test_closing_does_not_wait_for_budgets() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> int:
         api.script("POST /api/v1/namespaces/team/pods/a/eviction", BUDGET)
-        performer = Performer(connection, PerformSettings(closing=5.0))
+        performer = Performer(connection, PerformSettings(flush=5.0))
         running = asyncio.create_task(performer.run())
         performer.tell([Evict("team", "a", "u-a", "it is bound in vain")])
         await asyncio.sleep(0)

@@ -38,12 +38,12 @@ def test_a_pod_is_woken_by_one_annotation_and_its_uid() -> None:
 
 
 def test_pods_are_woken_in_the_order_of_the_effects() -> None:
-    told = tell([wake(name) for name in "cabed"], settings=PerformSettings(waking=1))
+    told = tell([wake(name) for name in "cabed"], settings=PerformSettings(concurrent_wakes=1))
     assert told.paths("PATCH") == list("cabed")
 
 
 def test_a_pod_waits_in_line_once_and_keeps_its_place() -> None:
-    told = tell([wake("a"), wake("b"), wake("a")], settings=PerformSettings(waking=1))
+    told = tell([wake("a"), wake("b"), wake("a")], settings=PerformSettings(concurrent_wakes=1))
     assert told.paths("PATCH") == ["a", "b"]
 
 
@@ -75,7 +75,7 @@ def test_a_conflict_that_lasts_is_no_pod_that_is_gone() -> None:
     told = tell(
         [wake("a")],
         scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED,)},
-        settings=PerformSettings(tries=2),
+        settings=PerformSettings(max_attempts=2),
     )
     assert told.performer.stats["wake"] == {"failed": 1}
 
@@ -92,7 +92,7 @@ def test_a_wake_that_hangs_holds_up_no_other_and_is_given_up_after_a_few_tries()
     told = tell(
         [wake("a"), wake("b")],
         scripts={"PATCH /api/v1/namespaces/team/pods/a": (hanging,)},
-        settings=PerformSettings(wait=0.2, tries=3),
+        settings=PerformSettings(wait=0.2, max_attempts=3),
     )
     assert sorted(told.paths("PATCH")) == ["a", "a", "a", "b"]
     assert list(told.performer.stats["wake"].items()) == [("written", 1), ("failed", 1)]
@@ -108,7 +108,7 @@ def test_one_pod_that_can_never_be_woken_does_not_hold_up_the_others() -> None:
     told = tell(
         [wake("a"), wake("b")],
         scripts={"PATCH /api/v1/namespaces/team/pods/a": (Reply(500, {}),)},
-        settings=PerformSettings(tries=2),
+        settings=PerformSettings(max_attempts=2),
     )
     assert sorted(told.paths("PATCH")) == ["a", "a", "b"]
     assert told.performer.stats["wake"] == {"failed": 1, "written": 1}
@@ -131,7 +131,7 @@ def test_what_waits_for_one_pod_is_written_together() -> None:
 
 
 def test_annotations_of_many_pods_are_all_written() -> None:
-    told = tell([annotate(name, plan="x") for name in "abcdef"], settings=PerformSettings(annotating=2))
+    told = tell([annotate(name, plan="x") for name in "abcdef"], settings=PerformSettings(concurrent_annotations=2))
     assert sorted(told.paths("PATCH")) == list("abcdef")
 
 
@@ -175,7 +175,7 @@ def test_closing_sends_what_is_in_line_without_keeping_to_the_rate() -> None:
 def test_closing_does_not_wait_for_ever() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> int:
         api.script("PATCH /api/v1/namespaces/team/pods/a", Reply(ending="silence"))
-        performer = Performer(connection, PerformSettings(closing=0.05, waking=1))
+        performer = Performer(connection, PerformSettings(flush=0.05, concurrent_wakes=1))
         running = asyncio.create_task(performer.run())
         performer.tell([wake("a"), wake("b")])
         await performer.close()

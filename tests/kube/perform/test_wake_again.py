@@ -59,7 +59,7 @@ def test_who_has_a_node_by_now_is_not_woken_any_more_and_no_trouble() -> None:
 def test_closing_does_not_wait_for_those_who_could_not_be_woken() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> int:
         api.script(PATCH, REFUSED)
-        performer = Performer(connection, PerformSettings(again=60.0), waits=lambda _: True)
+        performer = Performer(connection, PerformSettings(retry_failed=60.0), waits=lambda _: True)
         running = asyncio.create_task(performer.run())
         performer.tell([WAKE])
         await until(lambda: performer.waker.done["failed"])

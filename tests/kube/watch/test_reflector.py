@@ -223,7 +223,9 @@ def test_when_something_was_last_heard_does_not_hang_on_a_clock_that_can_be_set(
 
 def test_a_server_that_is_at_an_earlier_time_than_before_ends_the_following() -> None:
     watch = Reply(pieces=(line("ADDED", pod("a", 120)), line("ERROR", {"code": 410, "message": "too old"})))
-    with pytest.raises(RestoredError, match=r"pods went back from 120 to 110; were its data restored from a backup\?"):
+    with pytest.raises(
+        RestoredError, match=r"pods went back from 120 to 110; if etcd was restored from a backup, restart"
+    ):
         follow({LIST: (listed(), listed(version="110")), WATCH: (watch,)}, lambda _, __: False)
 
 
@@ -244,7 +246,7 @@ def test_a_version_that_is_no_number_is_not_compared(version: str) -> None:
 def test_a_server_that_is_at_an_earlier_time_is_noticed_when_a_watch_was_silent() -> None:
     scripts = {LIST: (listed(),), LOOK: (listed(version="90"),)}
     with pytest.raises(RestoredError, match="pods went back from 100 to 90"):
-        follow(scripts, lambda _, __: False, settings=WatchSettings(silence=0.05))
+        follow(scripts, lambda _, __: False, settings=WatchSettings(idle_timeout=0.05))
 
 
 def test_a_version_that_cannot_be_looked_at_does_not_keep_the_watch_from_going_on() -> None:

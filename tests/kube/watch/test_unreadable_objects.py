@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.watch_events import PodListComplete
-from linkwise.kube.watch.kinds import NODES, Seen
+from linkwise.kube.watch.kinds import NODES, Decoded
 from linkwise.model.views import PodView
 from support.fakes.followed_source import LIST, WATCH, follow, node, pod
 from support.fakes.scripted_api import Reply, line, listed
@@ -107,14 +107,14 @@ def test_a_list_that_the_sink_rejects_is_reported_and_the_watch_continues() -> N
 
     watch = Reply(pieces=(line("ADDED", pod("b")),), ending="open")
     seen, _ = follow({LIST: (listed(),), WATCH: (watch,)}, lambda seen, _: seen.names(), check=refuse_lists)
-    assert "no lists here" in seen.reflector.stats.unreadable["(the list as a whole)"]
+    assert "no lists here" in seen.reflector.stats.unreadable["(the complete list)"]
 
 
 def test_an_object_that_fails_unexpectedly_is_named_and_stops_no_other() -> None:
-    def there(document: msgspec.Raw, head: Head) -> Seen:
-        return NODES.there(document, head) if head.name != "odd" else Seen(None, str(1 // 0))
+    def decode(document: msgspec.Raw, head: Head) -> Decoded:
+        return NODES.decode(document, head) if head.name != "odd" else Decoded(None, str(1 // 0))
 
     scripts = {"GET /api/v1/nodes": (listed(node("odd"), node("b")),)}
-    seen, _ = follow(scripts, lambda _, api: api.asked("WATCH"), source=replace(NODES, there=there))
+    seen, _ = follow(scripts, lambda _, api: api.asked("WATCH"), source=replace(NODES, decode=decode))
     assert seen.names() == ["b"]
     assert "ZeroDivisionError" in seen.reflector.stats.unreadable["odd"]

@@ -80,7 +80,7 @@ def watch(
 
 
 def test_every_kind_that_the_broker_reads_is_watched() -> None:
-    gone = [found.gone(Head("x", "team", "u", "1")) for found in SOURCES if found.group]
+    gone = [found.deleted(Head("x", "team", "u", "1")) for found in SOURCES if found.group]
     assert sorted(sight.kind for sight in gone if isinstance(sight, ClusterObject)) == sorted(READ)
 
 
@@ -147,7 +147,7 @@ def test_pods_that_may_never_be_read_end_the_service_with_a_sentence() -> None:
 def test_a_server_whose_data_are_those_of_a_backup_ends_the_service_with_a_sentence() -> None:
     lists = {"GET /api/v1/nodes": (listed(version="100"), listed(version="90"))}
     gone = {"WATCH /api/v1/nodes": (Reply(410, {"message": "too old"}),)}
-    with pytest.raises(ClusterError, match=r"version of nodes went back from 100 to 90;.*Start the service anew"):
+    with pytest.raises(ClusterError, match=r"resourceVersion of nodes went back from 100 to 90;.*restart the service"):
         watch({**lists, **gone}, holds=lambda _, __: False)
 
 

@@ -12,8 +12,8 @@ _EPILOG: Final = """\b
 Examples:
   linkwise serve --kubeconfig ~/.kube/config
   linkwise serve --config linkwise.yaml --port 8080
-  linkwise config scheduler > scheduler.yaml     # for kube-scheduler, which calls it
-  linkwise manifests rbac | kubectl apply -f -   # the permissions it needs
+  linkwise config scheduler > scheduler.yaml     # for kube-scheduler
+  linkwise manifests rbac | kubectl apply -f -   # its permissions
 
 In a pod no flag is needed: the service uses the pod's service account. PORT and LOG_LEVEL are read
 from the environment, as by gpushare's extender; `linkwise config check` prints every setting and

@@ -1,1 +1,1 @@
-"""The client: connection, credentials, kubeconfig, discovery and apply."""
+"""Kubernetes client: kubeconfig, credentials, authenticated calls, discovery and server-side apply."""

@@ -1,4 +1,4 @@
-"""The way to the API server: found as kubectl finds it, with its certificates and credentials."""
+"""API server connection: located as kubectl locates it, with its certificates, credentials and proxies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from linkwise.net.http_client import Answer, Http, Origin, Proxy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from linkwise.kube.client.kubeconfig import Found
+    from linkwise.kube.client.kubeconfig import ClusterConfig
     from linkwise.net.http_connection import Exchange
 
 __all__ = ["Answer", "Connection", "connect"]
@@ -41,7 +41,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 class Connection:
     """Calls to one API server under one identity.
 
-    `read_anew` tells of another, if what was found at the beginning says so by now; it is asked when the server refuses us.
+    `reload` returns the identity of a kubeconfig that was rewritten in the meantime; it is called on 401 Unauthorized.
     """
 
     def __init__(
@@ -50,51 +50,51 @@ class Connection:
         credentials: Credentials,
         server: str,
         namespace: str = "default",
-        read_anew: Callable[[], tuple[Credentials, Origin] | None] = lambda: None,
+        reload: Callable[[], tuple[Credentials, Origin] | None] = lambda: None,
     ) -> None:
         self.server: Final = server
         self.namespace: Final = namespace
-        """of the context, or of the pod we run in"""
+        """of the kubeconfig context, or of this pod"""
         self.http: Final = http
         self._credentials = credentials
-        self._read_anew = read_anew
-        self._usual = f"Accept: {JSON}\r\nUser-Agent: linkwise/{__version__}\r\n".encode("ascii")
+        self._reload = reload
+        self._headers = f"Accept: {JSON}\r\nUser-Agent: linkwise/{__version__}\r\n".encode("ascii")
 
     async def call(self, method: str, path: str, body: bytes = b"", content: str = JSON, wait: float = 10.0) -> Answer:
-        """One request and its answer, whatever its status; ClusterError if there is none."""
-        kind = f"Content-Type: {content}\r\n".encode("ascii") if body else b""
-        us = self._credentials
-        line = await us.line()
-        answer = await self.http.call(method, path, self._usual + line + kind, body, wait)
-        if answer.status == 401 and await self._renewed(us, line):
-            line = await self._credentials.line()
-            answer = await self.http.call(method, path, self._usual + line + kind, body, wait)
+        """Send a request and return its response, whatever the status; ClusterError without a response."""
+        content_type = f"Content-Type: {content}\r\n".encode("ascii") if body else b""
+        credentials = self._credentials
+        authorization = await credentials.line()
+        answer = await self.http.call(method, path, self._headers + authorization + content_type, body, wait)
+        if answer.status == 401 and await self._renew(credentials, authorization):
+            authorization = await self._credentials.line()
+            answer = await self.http.call(method, path, self._headers + authorization + content_type, body, wait)
         return answer
 
-    async def _renewed(self, refused: Credentials, line: bytes) -> bool:
-        """Whether it is worth asking again: with another token, or as whom the kubeconfig was rewritten to meanwhile."""
-        if refused is not self._credentials or await refused.renewed(line):
+    async def _renew(self, rejected: Credentials, authorization: bytes) -> bool:
+        """Get a new token, or reload the kubeconfig; False if there is nothing new to try."""
+        if rejected is not self._credentials or await rejected.renew(authorization):
             return True
-        found = self._read_anew()
-        if found is None or refused is not self._credentials:
-            return refused is not self._credentials
-        log.warning("%s does not know us any more: asking with what the kubeconfig says now", self.server)
-        self._credentials, self.http.origin = found
-        self.http.drop_idle()  # they may be those of another certificate
+        identity = self._reload()
+        if identity is None or rejected is not self._credentials:
+            return rejected is not self._credentials
+        log.warning("%s rejected the credentials: using those of the changed kubeconfig", self.server)
+        self._credentials, self.http.origin = identity
+        self.http.drop_idle()  # idle connections may be authenticated by the old client certificate
         return True
 
     @asynccontextmanager
     async def stream(self, path: str, wait: float = 10.0) -> AsyncIterator[Exchange]:
-        """A GET whose answer comes bit by bit."""
-        us = self._credentials
-        line = await us.line()
-        async with self.http.stream(path, self._usual + line, wait) as exchange:
+        """A GET whose response is streamed."""
+        credentials = self._credentials
+        authorization = await credentials.line()
+        async with self.http.stream(path, self._headers + authorization, wait) as exchange:
             if exchange.status == 401:
-                await self._renewed(us, line)  # whoever asks again does so with the new one
+                await self._renew(credentials, authorization)  # the caller's next attempt uses the new credentials
             yield exchange
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         await self.http.close()
 
 
@@ -104,65 +104,66 @@ def connect(
     environ: Mapping[str, str] | None = None,
     account: Path = SERVICE_ACCOUNT,
 ) -> Connection:
-    """The way to the cluster that is meant; nothing is sent yet. ClusterError says what is wrong with what was found."""
-    # rule 002.bare-metal: any API server will do, and nothing else is asked.
-    found = find(kubeconfig, context, environ, account)
-    user, server = found.config.user or User(), found.config.cluster.server
-    origin, known = _origin(found, user, environ), [_who(user)]
+    """Configure the connection to a cluster; nothing is sent yet. ClusterError if the configuration is invalid."""
+    # rule 002.bare-metal: any API server will do; nothing else is required.
+    cluster = find(kubeconfig, context, environ, account)
+    user, server = cluster.config.user or User(), cluster.config.cluster.server
+    origin, current = _origin(cluster, user, environ), [_identity(user)]
 
-    def read_anew() -> tuple[Credentials, Origin] | None:
+    def reload() -> tuple[Credentials, Origin] | None:
         try:
-            found = find(kubeconfig, context, environ, account)
-            user = found.config.user or User()
-            if _who(user) == known[0] or found.config.cluster.server != server:
+            cluster = find(kubeconfig, context, environ, account)
+            user = cluster.config.user or User()
+            if _identity(user) == current[0] or cluster.config.cluster.server != server:
                 return None
-            made = Credentials(user, found.place), _origin(found, user, environ)
+            credentials, origin = Credentials(user, cluster.place), _origin(cluster, user, environ)
         except ClusterError:
-            return None  # it is gone, or just being written
-        known[0] = _who(user)
-        return made
+            return None  # the kubeconfig was deleted, or is just being written
+        current[0] = _identity(user)
+        return credentials, origin
 
-    return Connection(Http(origin), Credentials(user, found.place), server, found.config.namespace, read_anew)
+    return Connection(Http(origin), Credentials(user, cluster.place), server, cluster.config.namespace, reload)
 
 
-def _who(user: User) -> tuple[User, *tuple[bytes, ...]]:
-    """All that tells who we are: what is written there, and the certificate and key that it names."""
+def _identity(user: User) -> tuple[User, *tuple[bytes, ...]]:
+    """The kubeconfig's user, with the content of its certificate and key files."""
     files = [Path(name) for name in (user.client_cert, user.client_key) if name]
     return (user, *(file.read_bytes() for file in files if file.is_file()))
 
 
-def _origin(found: Found, user: User, environ: Mapping[str, str] | None) -> Origin:
-    server = found.config.cluster.server
+def _origin(cluster: ClusterConfig, user: User, environ: Mapping[str, str] | None) -> Origin:
+    server = cluster.config.cluster.server
     try:
         url = urlsplit(server if "://" in server else f"https://{server}")
         port = url.port or _PORTS[url.scheme]
         host = url.hostname or ""
         server.encode("ascii")
     except (ValueError, KeyError) as error:
-        raise ClusterError(f"{found.place}: server {server!r} is no address of http or https") from error
+        raise ClusterError(f"{cluster.place}: server {server!r} is not an http or https address") from error
     if not host:
-        raise ClusterError(f"{found.place}: server {server!r} names no host")
+        raise ClusterError(f"{cluster.place}: server {server!r} has no host")
     tls = None
     if url.scheme == "https":
         try:
-            tls = verify_cluster(found.config.cluster, user, found.config.abs_file)
+            tls = verify_cluster(cluster.config.cluster, user, cluster.config.abs_file)
         except (OSError, ssl.SSLError, binascii.Error, ValueError) as error:
-            raise ClusterError(f"{found.place}: a certificate or key can't be used: {error}") from error
-    proxy = found.proxy or _proxy_for(url.scheme, host, port, environ)
-    return Origin(host, port, url.path.rstrip("/"), tls, found.tls_name, _proxy(proxy, found.place) if proxy else None)
+            raise ClusterError(f"{cluster.place}: a certificate or key can't be used: {error}") from error
+    address = cluster.proxy or _proxy_from_env(url.scheme, host, port, environ)
+    proxy = _proxy(address, cluster.place) if address else None
+    return Origin(host, port, url.path.rstrip("/"), tls, cluster.tls_name, proxy)
 
 
-def _proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str] | None) -> str:
-    """What the environment names, as for kubectl: never for this machine itself."""
-    if _is_here(host):
+def _proxy_from_env(scheme: str, host: str, port: int, environ: Mapping[str, str] | None) -> str:
+    """The proxy of the environment, as for kubectl; never used for loopback addresses."""
+    if _is_loopback(host):
         return ""
     env = os.environ if environ is None else environ
-    named = {key.lower(): value for key, value in env.items() if key.lower().endswith("_proxy")}
-    proxies = {key.removesuffix("_proxy"): value for key, value in named.items()}
+    variables = {key.lower(): value for key, value in env.items() if key.lower().endswith("_proxy")}
+    proxies = {key.removesuffix("_proxy"): value for key, value in variables.items()}
     return "" if request.proxy_bypass(f"{host}:{port}", proxies) else proxies.get(scheme, "")
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -172,7 +173,7 @@ def _is_here(host: str) -> bool:
 def _proxy(address: str, place: str) -> Proxy:
     url = urlsplit(address if "://" in address else f"http://{address}")
     if url.scheme != "http" or not url.hostname:
-        raise ClusterError(f"{place}: proxy {url.scheme}://{url.hostname} can't be used; an http:// proxy can")
+        raise ClusterError(f"{place}: proxy {url.scheme}://{url.hostname} can't be used; only http:// is supported")
     login = ""
     if url.username is not None:
         pair = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()

@@ -1,4 +1,4 @@
-"""Objects sent to the API server by server-side apply: it joins what is told with what others wrote."""
+"""Server-side apply: sends objects under the field manager `linkwise`; the API server merges them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the server calls objects of a kind, and where they are."""
+    """A resource as the API server serves it."""
 
     version: str
-    """with its group: v1, apps/v1"""
+    """apiVersion: v1, apps/v1"""
     kind: str
     plural: str
     namespaced: bool
@@ -65,91 +65,88 @@ class Kind:
         return f"{self.kind.lower()}.{group}" if group else self.kind.lower()
 
     def path(self, namespace: str, name: str) -> str:
-        """Of one object."""
-        place = f"/apis/{self.version}" if "/" in self.version else f"/api/{self.version}"
+        """API path of one object."""
+        root = f"/apis/{self.version}" if "/" in self.version else f"/api/{self.version}"
         inside = f"/namespaces/{quote(namespace)}" if self.namespaced else ""
-        return f"{place}{inside}/{self.plural}/{quote(name)}"
+        return f"{root}{inside}/{self.plural}/{quote(name)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of one object."""
+    """The result for one object."""
 
     name: str
     """as kubectl writes it: pod/train"""
     outcome: Outcome | None
     error: str = ""
-    """why nothing was done"""
+    """why it was not applied"""
 
 
 @dataclass(slots=True)
 class Applying:
-    """Sends objects to one cluster."""
+    """Applies objects to one cluster."""
 
     connection: Connection
     dry: bool = False
-    """whether the server only says what it would do"""
+    """server-side dry run"""
     force: bool = False
-    """whether fields that others own are taken from them"""
+    """whether to take over fields that other managers own"""
     _kinds: dict[str, list[_Resource]] = field(default_factory=dict)
 
     async def kind(self, version: str, kind: str) -> Kind:
-        """How the server calls a kind; ClusterError if it has none of that name."""
+        """Look up a kind in discovery; ClusterError if it is not served."""
         if version not in self._kinds:
             self._kinds[version] = await self._served(version)
-        found = self._kinds[version]
-        for one in found:
+        resources = self._kinds[version]
+        for one in resources:
             if one.kind == kind and "/" not in one.name:
                 return Kind(version, kind, one.name, one.namespaced)
-        near = get_close_matches(kind, {one.kind for one in found}, n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; is its definition installed?"
+        near = get_close_matches(kind, {one.kind for one in resources}, n=1)
+        hint = f"; did you mean {near[0]}?" if near else "; is its CRD installed?"
         raise ClusterError(f'no matches for kind "{kind}" in version "{version}"{hint}')
 
     async def apply(self, kind: Kind, namespace: str, name: str, document: Mapping[str, Any]) -> Applied:
-        """Send one object; what the server says against it is no exception, since others may follow."""
+        """Apply one object; a refusal is a result, not an exception, since other objects may follow."""
         path, shown = kind.path(namespace, name), f"{kind.shown}/{name}"
         before = await self.connection.call("GET", path, wait=WAIT)
         if before.status not in {200, 404}:
-            return Applied(shown, None, _said("get", kind, namespace, before))
-        asked = f"fieldManager={MANAGER}&fieldValidation=Strict"
-        asked += ("&dryRun=All" if self.dry else "") + ("&force=true" if self.force else "")
-        answer = await self.connection.call("PATCH", f"{path}?{asked}", _json(document), APPLY, WAIT)
+            return Applied(shown, None, _refusal("get", kind, namespace, before))
+        query = f"fieldManager={MANAGER}&fieldValidation=Strict"
+        query += ("&dryRun=All" if self.dry else "") + ("&force=true" if self.force else "")
+        body = msgspec.json.encode(document)
+        answer = await self.connection.call("PATCH", f"{path}?{query}", body, APPLY, WAIT)
         if answer.status not in {200, 201}:
-            return Applied(shown, None, _said("patch", kind, namespace, answer))
+            return Applied(shown, None, _refusal("patch", kind, namespace, answer))
         if answer.status == 201 or before.status == 404:
             return Applied(shown, "created")
         return Applied(shown, "unchanged" if _version(before) == _version(answer) else "configured")
 
     async def _served(self, version: str) -> list[_Resource]:
-        place = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        answer = await self.connection.call("GET", quote(place), wait=WAIT)
+        path = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        answer = await self.connection.call("GET", quote(path), wait=WAIT)
         if answer.status == 404:
             return []
-        said = status_of(answer.body).message
+        server, message = self.connection.server, status_of(answer.body).message
         if answer.status == 403:
-            raise ClusterError(f"may not get {place}: {said}; every user may with the role system:discovery")
+            raise ClusterError(f"may not get {path}: {message}; the cluster role system:discovery grants it")
         if answer.status == 401:
-            raise ClusterError(f"{self.connection.server} does not know who asks (401 {said}): log in again")
+            raise ClusterError(f"{server}: not authenticated (401 {message}); log in again, as for kubectl")
         if answer.status != 200:
-            raise ClusterError(f"{self.connection.server} answers GET {place} with {answer.status} {said}")
+            raise ClusterError(f"{server}: GET {path} failed: {answer.status} {message}")
         try:
             return _RESOURCES.decode(answer.body).resources or []
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ClusterError(f"{self.connection.server} does not say what it has in {place}: {error}") from error
+            raise ClusterError(f"{server}: invalid discovery document at {path}: {error}") from error
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(document)
-
-
-def _said(verb: str, kind: Kind, namespace: str, answer: Answer) -> str:
-    said = status_of(answer.body).message or f"the server answers {answer.status}"
+def _refusal(verb: str, kind: Kind, namespace: str, answer: Answer) -> str:
+    message = status_of(answer.body).message or f"the API server answered {answer.status}"
     if answer.status == 403:
         where = f" in namespace {namespace}" if kind.namespaced else ""
-        return f"may not {verb} {kind.plural}{where}: {said}"
+        return f"may not {verb} {kind.plural}{where}: {message}"
     if answer.status == 409:
-        return f"{said}; --force-conflicts takes these fields over"
-    return said
+        return f"{message}; --force-conflicts takes these fields over"
+    return message
 
 
 def _version(answer: Answer) -> str:

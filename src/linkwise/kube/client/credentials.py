@@ -1,4 +1,4 @@
-"""The Authorization header: made by the library from tokens, files and plugins, and made anew when the server refuses it."""
+"""Credentials: the Authorization header from tokens, files and exec plugins, renewed when the API server rejects it."""
 
 from __future__ import annotations
 
@@ -19,74 +19,74 @@ if TYPE_CHECKING:
 __all__ = ["Credentials"]
 
 
-PATIENCE: Final = 20.0  # s
-"""for a plugin; all calls wait for it"""
+PLUGIN_SECONDS: Final = 20.0
+"""time limit of a credential plugin; all calls wait for it"""
 
 
 class Credentials:
-    """Who we are, as a header line; empty if a certificate tells it, or nothing does."""
+    """The Authorization header line; empty with a client certificate or without any credentials."""
 
-    def __init__(self, user: User | None, place: str, patience: float = PATIENCE) -> None:
+    def __init__(self, user: User | None, place: str, timeout: float = PLUGIN_SECONDS) -> None:
         self._place = place
-        self._patience = patience
+        self._timeout = timeout
         try:
             self._auth = user_auth(user)
         except ConfigError as error:
             raise ClusterError(f"{place}: {error}") from error
         self._line: bytes | None = None if self._auth else b""
         self._lock = asyncio.Lock()
-        self._making: asyncio.Task[bytes] | None = None
+        self._fetching: asyncio.Task[bytes] | None = None
 
     async def line(self) -> bytes:
         """The header; a plugin runs once for it."""
         if self._line is None:
             async with self._lock:
                 if self._line is None:
-                    self._line = await self._made(refused=b"")
+                    self._line = await self._fetch(rejected=b"")
         return self._line
 
-    async def renewed(self, refused: bytes) -> bool:
-        """Whether there is another header than the one that the server refused."""
+    async def renew(self, rejected: bytes) -> bool:
+        """Fetch a header other than the rejected one; False if there is none."""
         if self._auth is None:
             return False
         async with self._lock:
-            if self._line == refused:
-                self._line = await self._made(refused=refused)
-            return self._line != refused
+            if self._line == rejected:
+                self._line = await self._fetch(rejected=rejected)
+            return self._line != rejected
 
-    async def _made(self, refused: bytes) -> bytes:
-        """A header in time; whoever asks after that waits for the same plugin, so that none is started beside it."""
-        making = self._making = self._making or asyncio.create_task(self._make(refused))
+    async def _fetch(self, rejected: bytes) -> bytes:
+        """Fetch within the time limit; a plugin that exceeds it goes on, and later calls wait for the same one."""
+        fetching = self._fetching = self._fetching or asyncio.create_task(self._run_auth_flow(rejected))
         try:
-            async with asyncio.timeout(self._patience):
-                return await asyncio.shield(making)
+            async with asyncio.timeout(self._timeout):
+                return await asyncio.shield(fetching)
         except TimeoutError as error:
-            raise NotSentError(f"{self._place}: the credentials did not come within {self._patience:g} s") from error
+            raise NotSentError(f"{self._place}: no credentials within {self._timeout:g} s") from error
         finally:
-            if making.done():
-                self._making = None
+            if fetching.done():
+                self._fetching = None
 
-    async def _make(self, refused: bytes) -> bytes:
-        """Play the library's part of a request: the first header it has, and if that was refused the next one."""
+    async def _run_auth_flow(self, rejected: bytes) -> bytes:
+        """Drive lightkube's auth flow: its first header, or the next one after a simulated 401 if that was rejected."""
         if self._auth is None:
             return b""
         request = httpx2.Request("GET", "http://localhost")
         flow = self._auth.async_auth_flow(request)
         try:
-            made = _line(await anext(flow))
-            if refused and made == refused:
-                made = _line(await flow.asend(httpx2.Response(401, request=request)))
+            line = _line(await anext(flow))
+            if rejected and line == rejected:
+                line = _line(await flow.asend(httpx2.Response(401, request=request)))
         except StopAsyncIteration:
-            return refused
+            return rejected
         except (ConfigError, OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as error:
-            raise NotSentError(f"{self._place}: the credentials can't be had: {error}") from error
+            raise NotSentError(f"{self._place}: can't get credentials: {error}") from error
         finally:
             await flow.aclose()
-        return made
+        return line
 
 
 def _line(request: httpx2.Request) -> bytes:
     value = request.headers.get("Authorization", "")
     if "\r" in value or "\n" in value:
-        raise ValueError("the token holds a line break")
+        raise ValueError("the token contains a line break")
     return f"Authorization: {value}\r\n".encode("latin-1") if value else b""

@@ -1,4 +1,4 @@
-"""Which of the kinds that we would read the API server has, under which path."""
+"""Discovery: the path under which the API server serves a watched kind, and whether its schema prunes fields."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _SCHEMA: Final = msgspec.json.Decoder(_Schema)
 
 
 async def find_path(connection: Connection, kind: Kind, wait: float) -> str:
-    """The path of the list; empty if the server has no such kind."""
+    """The list path of a kind; empty if the API server does not serve it."""
     if not kind.group:
         return _path(f"/api/{kind.version}", kind)
     body = await _read(connection, f"/apis/{kind.group}", wait)
@@ -87,47 +87,48 @@ async def find_path(connection: Connection, kind: Kind, wait: float) -> str:
         return ""
     try:
         group = _GROUP.decode(body)
-        versions = [group.preferred_version.version, *(found.version for found in group.versions)]
+        versions = [group.preferred_version.version, *(each.version for each in group.versions)]
         for version in dict.fromkeys(filter(None, versions)):
-            place = f"/apis/{kind.group}/{version}"
-            listed = await _read(connection, place, wait)
-            if listed and any(found.name == kind.resource for found in _RESOURCES.decode(listed).resources or ()):
-                return _path(place, kind)
+            root = f"/apis/{kind.group}/{version}"
+            resources = await _read(connection, root, wait)
+            if resources and any(each.name == kind.resource for each in _RESOURCES.decode(resources).resources or ()):
+                return _path(root, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ClusterError(f"{connection.server} does not say what it has in /apis/{kind.group}: {error}") from error
+        server = connection.server
+        raise ClusterError(f"{server}: invalid discovery document at /apis/{kind.group}: {error}") from error
     return ""
 
 
 async def prunes_topologies(connection: Connection, path: str, wait: float) -> bool | None:
-    """Whether the kind of this list loses `spec.topologies`, because its schema does not know it; None if nobody says."""
-    place, _, _ = path.rpartition("/")
-    body = await _read(connection, f"/openapi/v3{place}", wait)
+    """Whether the schema of Koordinator's Device prunes `spec.topologies`; None if no schema is published."""
+    root, _, _ = path.rpartition("/")
+    body = await _read(connection, f"/openapi/v3{root}", wait)
     if body is None:
         return None
     try:
         for raw in _OPEN_API.decode(body).components.schemas.values():
             schema = _SCHEMA.decode(raw)
-            if any(found.get("kind") == "Device" for found in schema.kinds):
+            if any(kind.get("kind") == "Device" for kind in schema.kinds):
                 spec = schema.properties.get("spec", _Schema(preserve=True))
                 return not (spec.preserve or "topologies" in spec.properties)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return False  # a schema that is written otherwise tells nothing
+        return False  # no warning about a schema in another format
     return None
 
 
-def _path(place: str, kind: Kind) -> str:
+def _path(root: str, kind: Kind) -> str:
     inside = f"/namespaces/{quote(kind.namespace)}" if kind.namespace else ""
-    return f"{place}{inside}/{kind.resource}"
+    return f"{root}{inside}/{kind.resource}"
 
 
 async def _read(connection: Connection, path: str, wait: float) -> bytes | None:
-    """What is there; None if nothing is."""
+    """GET a document; None if it does not exist."""
     answer = await connection.call("GET", path, wait=wait)
     if answer.status == 200:
         return answer.body
     if answer.status == 404:
         return None
-    said = status_of(answer.body).message
+    message = status_of(answer.body).message
     if answer.status == 403:
-        raise ForbiddenError(f"may not get {path}: {said}; every user may with the role system:discovery")
-    raise ClusterError(f"{connection.server} answers GET {path} with {answer.status} {said}")
+        raise ForbiddenError(f"may not get {path}: {message}; the cluster role system:discovery grants it")
+    raise ClusterError(f"{connection.server}: GET {path} failed: {answer.status} {message}")

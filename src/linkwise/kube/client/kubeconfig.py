@@ -1,8 +1,7 @@
-"""Which cluster is meant and who we are there, found as kubectl finds it.
+"""Kubeconfig: finds the cluster and the user as kubectl does.
 
-A file that is named, else those of $KUBECONFIG, else ~/.kube/config, else the service account of the pod we run in.
-Several files are joined as kubectl joins them: the first that says something is right, and a relative path starts at
-the file that it stands in.
+In this order: the file passed as an argument, the files of $KUBECONFIG, ~/.kube/config, the pod's service account. Several
+files are merged as kubectl merges them: the first to set a value wins, and relative paths start at their own file.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from linkwise.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["SERVICE_ACCOUNT", "Found", "find"]
+__all__ = ["SERVICE_ACCOUNT", "ClusterConfig", "find"]
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _EXEC_VERSIONS: Final = "client.authentication.k8s.io/"
-_PASSED_ON: Final = "client.authentication.k8s.io/v1beta1"
+_SUPPORTED_EXEC: Final = "client.authentication.k8s.io/v1beta1"
 _LISTS: Final = (("clusters", "cluster"), ("users", "user"), ("contexts", "context"))
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A cluster, and who we are there."""
+class ClusterConfig:
+    """A cluster and the user to connect as."""
 
     config: SingleConfig
     place: str
-    """what was read, for sentences"""
+    """where it was read from, for error messages"""
     tls_name: str = ""
     proxy: str = ""
 
@@ -51,34 +50,36 @@ def find(
     context: str | None,
     environ: Mapping[str, str] | None = None,
     account: Path = SERVICE_ACCOUNT,
-) -> Found:
-    """The cluster that is meant; ClusterError says what was looked at and what is wrong with it."""
+) -> ClusterConfig:
+    """Find the cluster; ClusterError says where it was looked for and what is wrong."""
     env = os.environ if environ is None else environ
     if kubeconfig is not None:
         if kubeconfig.expanduser().is_dir():
-            raise ClusterError(f"{kubeconfig}: it is a folder; name the kubeconfig that kubectl uses")
+            raise ClusterError(f"{kubeconfig}: is a directory; pass the kubeconfig file that kubectl uses")
         if not kubeconfig.expanduser().is_file():
-            raise ClusterError(f"{kubeconfig}: there is no such file; name the kubeconfig that kubectl uses")
-        return _of_files([kubeconfig.expanduser()], context)
-    if named := [Path(name) for name in env.get("KUBECONFIG", "").split(os.pathsep) if name]:
-        files = [file for file in named if file.is_file()]
+            raise ClusterError(f"{kubeconfig}: no such file; pass the kubeconfig file that kubectl uses")
+        return _from_files([kubeconfig.expanduser()], context)
+    if paths := [Path(name) for name in env.get("KUBECONFIG", "").split(os.pathsep) if name]:
+        files = [file for file in paths if file.is_file()]
         if not files:
-            raise ClusterError(f"$KUBECONFIG names {_shown(named)}, which is not there; mend it, or name a file")
-        return _of_files(files, context)
-    usual = Path(env.get("HOME", "~")).expanduser() / ".kube" / "config"
-    if usual.is_file():
-        return _of_files([usual], context)
+            raise ClusterError(f"$KUBECONFIG: no such file: {_join_paths(paths)}; fix it, or pass --kubeconfig")
+        return _from_files(files, context)
+    default = Path(env.get("HOME", "~")).expanduser() / ".kube" / "config"
+    if default.is_file():
+        return _from_files([default], context)
     if "KUBERNETES_SERVICE_HOST" in env:
-        return _of_account(env, account, context)
-    raise ClusterError(f"no cluster is named: $KUBECONFIG is not set, {usual} is not there, and this is no pod")
+        return _from_service_account(env, account, context)
+    raise ClusterError(
+        f"no cluster is configured: $KUBECONFIG is not set, {default} does not exist, and this is not a pod"
+    )
 
 
-def _of_account(env: Mapping[str, str], account: Path, context: str | None) -> Found:
+def _from_service_account(env: Mapping[str, str], account: Path, context: str | None) -> ClusterConfig:
     if context is not None:
-        raise ClusterError(f"context {context!r} can't be chosen: there is no kubeconfig, only the service account")
+        raise ClusterError(f"context {context!r} can't be selected: there is no kubeconfig, only the service account")
     token, host = account / "token", env["KUBERNETES_SERVICE_HOST"]
     if not token.is_file():
-        raise ClusterError(f"{token}: there is no such file; the pod needs automountServiceAccountToken: true")
+        raise ClusterError(f"{token}: no such file; the pod needs automountServiceAccountToken: true")
     namespace = account / "namespace"
     config = KubeConfig.from_one(
         cluster=Cluster(
@@ -89,84 +90,86 @@ def _of_account(env: Mapping[str, str], account: Path, context: str | None) -> F
         namespace=namespace.read_text().strip() if namespace.is_file() else None,
     ).get()
     if config is None:
-        raise ClusterError(f"{account}: the service account tells of no cluster")
-    return Found(config, f"service account in {account}")
+        raise ClusterError(f"{account}: the service account specifies no cluster")
+    return ClusterConfig(config, f"service account in {account}")
 
 
-def _of_files(files: Sequence[Path], context: str | None) -> Found:
-    place = _shown(files)
-    joined: Document = {name: [] for name, _ in _LISTS}
+def _from_files(files: Sequence[Path], context: str | None) -> ClusterConfig:
+    place = _join_paths(files)
+    merged: Document = {name: [] for name, _ in _LISTS}
     for file in files:
-        _join(joined, file)
-    wanted = context or joined.get("current-context")
-    if not wanted:
-        known = ", ".join(sorted(entry["name"] for entry in joined["contexts"])) or "none"
-        raise ClusterError(f"{place}: no context is current; name one of its contexts: {known}")
+        _merge(merged, file)
+    selected = context or merged.get("current-context")
+    if not selected:
+        raise ClusterError(f"{place}: current-context is not set; select one of its contexts: {_contexts(merged)}")
     try:
-        config = KubeConfig.from_dict(joined, fname=files[0]).get(wanted)
+        config = KubeConfig.from_dict(merged, fname=files[0]).get(selected)
     except KeyError as error:
-        raise ClusterError(f"{place}: context {wanted!r} names {error}, which is not there") from error
+        raise ClusterError(f"{place}: context {selected!r} refers to {error}, which does not exist") from error
     except (ConfigError, msgspec.ValidationError, TypeError) as error:
-        known = ", ".join(sorted(entry["name"] for entry in joined["contexts"])) or "none"
-        raise ClusterError(f"{place}: {error}; its contexts are {known}") from error
+        raise ClusterError(f"{place}: {error}; its contexts are {_contexts(merged)}") from error
     if config is None:
-        raise ClusterError(f"{place}: context {wanted!r} tells of no cluster")
-    raw = next(entry["cluster"] for entry in joined["clusters"] if entry["name"] == config.context.cluster)
-    return Found(
-        config, f"{place}, context {wanted}", str(raw.get("tls-server-name", "")), str(raw.get("proxy-url", ""))
+        raise ClusterError(f"{place}: context {selected!r} specifies no cluster")
+    raw = next(entry["cluster"] for entry in merged["clusters"] if entry["name"] == config.context.cluster)
+    return ClusterConfig(
+        config, f"{place}, context {selected}", str(raw.get("tls-server-name", "")), str(raw.get("proxy-url", ""))
     )
 
 
-def _join(joined: Document, file: Path) -> None:
-    """Add what the file says and the files before it did not."""
+def _contexts(merged: Document) -> str:
+    return ", ".join(sorted(entry["name"] for entry in merged["contexts"])) or "none"
+
+
+def _merge(merged: Document, file: Path) -> None:
+    """Add the entries of a file that no earlier file has."""
     try:
         document = yaml.safe_load(file.read_text())
     except yaml.MarkedYAMLError as error:
-        # Its own text shows the lines around, and tokens stand there.
+        # The error's own text quotes the surrounding lines, which contain tokens.
         mark = error.problem_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise ClusterError(f"{file}{place} can't be read: {error.problem or error.context}") from None
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        told = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
-        raise ClusterError(f"{file} can't be read: {told}") from error
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise ClusterError(f"{file} can't be read: {why}") from error
     if document is None:
         return
     if not isinstance(document, dict) or not all(isinstance(document.get(name) or [], list) for name, _ in _LISTS):
-        raise ClusterError(f"{file} is no kubeconfig: clusters, users and contexts are expected in it")
+        raise ClusterError(f"{file} is not a kubeconfig: it needs lists of clusters, users and contexts")
     if document.get("current-context"):
-        joined.setdefault("current-context", document["current-context"])
+        merged.setdefault("current-context", document["current-context"])
     for name, inner in _LISTS:
-        known = {entry["name"] for entry in joined[name]}
+        known = {entry["name"] for entry in merged[name]}
         for number, entry in enumerate(document.get(name) or ()):
             if not isinstance(entry, dict) or not isinstance(entry.get(inner) or {}, dict) or "name" not in entry:
-                raise ClusterError(f"{file}: {name}[{number}] is no {inner} with a name")
+                raise ClusterError(f"{file}: {name}[{number}] is not a {inner} with a name")
             if entry["name"] not in known:
-                joined[name].append({"name": entry["name"], inner: _placed(entry.get(inner) or {}, file.parent)})
+                merged[name].append({"name": entry["name"], inner: _resolve(entry.get(inner) or {}, file.parent)})
 
 
-def _placed(found: Document, folder: Path) -> Document:
-    """The same with paths that no longer depend on where they stand."""
-    placed = dict(found)
+def _resolve(entry: Document, folder: Path) -> Document:
+    """Make the relative paths of an entry absolute."""
+    resolved = dict(entry)
     for key in _FILES:
-        if placed.get(key):
-            placed[key] = str(folder.absolute() / str(placed[key]))
-    if isinstance(placed.get("exec"), dict):
-        placed["exec"] = _plugin(dict(placed["exec"]), folder)
-    return placed
+        if resolved.get(key):
+            resolved[key] = str(folder.absolute() / str(resolved[key]))
+    if isinstance(resolved.get("exec"), dict):
+        resolved["exec"] = _plugin(dict(resolved["exec"]), folder)
+    return resolved
 
 
-def _plugin(found: Document, folder: Path) -> Document:
-    """A credential plugin: it is told which version it was asked in, since the library tells it nothing."""
-    command, version = str(found.get("command", "")), str(found.get("apiVersion", ""))
+def _plugin(spec: Document, folder: Path) -> Document:
+    """Prepare a credential plugin; sets KUBERNETES_EXEC_INFO, which lightkube does not."""
+    command, version = str(spec.get("command", "")), str(spec.get("apiVersion", ""))
     if "/" in command:
-        found["command"] = str(folder.absolute() / command)
-    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
-    given = [entry for entry in found.get("env") or () if isinstance(entry, dict)]
-    found["env"] = [*given, {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps(asked)}]
+        spec["command"] = str(folder.absolute() / command)
+    info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
+    env = [entry for entry in spec.get("env") or () if isinstance(entry, dict)]
+    spec["env"] = [*env, {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps(info)}]
     if version.startswith(_EXEC_VERSIONS):
-        found["apiVersion"] = _PASSED_ON  # the answers of v1 have the same shape, which the library does not know
-    return found
+        spec["apiVersion"] = _SUPPORTED_EXEC  # lightkube rejects v1, whose responses have the same format
+    return spec
 
 
-def _shown(files: Sequence[Path]) -> str:
+def _join_paths(files: Sequence[Path]) -> str:
     return ", ".join(str(file) for file in files)

@@ -1,1 +1,1 @@
-"""Effects carried out on the API server: bindings, annotations, evictions, events."""
+"""Performer: writes effects to the API server (bindings, annotations, evictions, events)."""

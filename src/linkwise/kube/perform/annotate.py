@@ -1,4 +1,4 @@
-"""Annotations of pods written off the hot path: one that wakes a refused pod, and those that plans need."""
+"""Pod annotations written in the background: wake-ups of unschedulable pods, and the records of plans."""
 
 from __future__ import annotations
 
@@ -22,106 +22,108 @@ if TYPE_CHECKING:
 __all__ = ["WOKEN", "Annotator", "Waker", "timestamp"]
 
 WOKEN: Final = "linkwise.dev/woken"
-"""its value says when; any change of a waiting pod makes the scheduler try it again"""
+"""its value is a timestamp; any update of an unschedulable pod makes kube-scheduler requeue it"""
 
 
 def timestamp(now: float) -> str:
-    """As Kubernetes writes times, with microseconds: the same text twice would change nothing."""
+    """A Kubernetes timestamp with microseconds: writing the same value twice would not change the pod."""
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-Told = TypeVar("Told", Wake, Annotate)
+E = TypeVar("E", Wake, Annotate)
 
 
 @dataclass(slots=True)
-class _Patches(WriteQueue[Told]):
-    """Patches annotations of pods; what could not be written is written later, as long as its pod waits."""
+class _PatchQueue(WriteQueue[E]):
+    """Patches annotations; a failed patch is retried later, as long as its pod has no node."""
 
     waits: Callable[[str], bool] | None = None
-    """by UID whether a pod still has no node; if nobody can tell, a write that failed is over"""
-    _failed: dict[str, Told] = field(default_factory=dict)
-    """by UID, of pods about which nothing newer is in line"""
-    _later: asyncio.Task[None] | None = None
+    """by UID: whether the pod still has no node; without it, a failed patch is not retried"""
+    _failed: dict[str, E] = field(default_factory=dict)
+    """by UID: failed patches of pods without a newer one in the queue"""
+    _retry: asyncio.Task[None] | None = None
 
-    def tell(self, effect: Told) -> None:
-        """Write soon; whoever is in line keeps its place, and what waits for the same pod is written with it."""
-        older = self._failed.pop(effect.uid, None) or self._line.get(effect.uid)
-        self._put(self._joined(older, effect) if older else effect)
+    def tell(self, effect: E) -> None:
+        """Queue a patch; it is merged with one that is queued or failed for the same pod."""
+        older = self._failed.pop(effect.uid, None) or self._queue.get(effect.uid)
+        self._put(self._merge(older, effect) if older else effect)
 
-    async def _patch(self, at_once: int, bucket: RateLimit | None = None) -> None:
+    async def _patch(self, concurrency: int, rate: RateLimit | None = None) -> None:
         try:
-            await self._run(at_once, bucket)
+            await self._run(concurrency, rate)
         finally:
-            if self._later:
-                self._later.cancel()
+            if self._retry:
+                self._retry.cancel()
 
-    async def _send(self, effect: Told) -> WriteResult:
+    async def _send(self, effect: E) -> WriteResult:
         patch = annotations_patch(effect.uid, self._annotations(effect))
-        given = await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
-        if given.done or is_gone(given):
-            return given
-        if newer := self._line.get(effect.uid):
-            self._line[effect.uid] = self._joined(effect, newer)
-        elif self.waits and not self.hurried:
+        result = await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
+        if result.done or is_gone(result):
+            return result
+        if newer := self._queue.get(effect.uid):
+            self._queue[effect.uid] = self._merge(effect, newer)
+        elif self.waits and not self.flushing:
             self._failed[effect.uid] = effect
-            self._later = self._later or asyncio.create_task(self._try_again(self.waits))
-        return given
+            self._retry = self._retry or asyncio.create_task(self._retry_failed(self.waits))
+        return result
 
-    async def _try_again(self, waits: Callable[[str], bool]) -> None:
-        await self.attempts.timing.sleep(self.attempts.settings.again)
-        failed, self._failed, self._later = self._failed, {}, None
+    async def _retry_failed(self, waits: Callable[[str], bool]) -> None:
+        await self.attempts.timing.sleep(self.attempts.settings.retry_failed)
+        failed, self._failed, self._retry = self._failed, {}, None
         for uid, effect in failed.items():
             if waits(uid):
                 self._put(effect)
         if not self.queued:
-            self.trouble = ""  # whom it was about is placed, or gone
+            self.trouble = ""  # its pods are bound or deleted
 
-    def _annotations(self, effect: Told) -> Mapping[str, str | None]:
+    def _annotations(self, effect: E) -> Mapping[str, str | None]:
         raise NotImplementedError
 
-    def _joined(self, older: Told, newer: Told) -> Told:
-        """What is written where one was not yet when the other was told."""
+    def _merge(self, older: E, newer: E) -> E:
+        """One patch with the effect of both."""
         raise NotImplementedError
 
 
 @dataclass(slots=True)
-class Waker(_Patches[Wake]):
-    """Wakes pods at a limited rate; a pod waits in line once.
+class Waker(_PatchQueue[Wake]):
+    """Wakes pods at a limited rate.
 
-    A wake that is lost is not made up for by another: whoever was woken counts as about to ask.
+    A failed wake must be retried: the broker expects a woken pod to be scheduled again and sends no second wake.
     """
 
-    word = "woken"
+    past_tense = "woken"
 
     async def run(self) -> None:
-        """Wake whoever is told, until cancelled."""
+        """Wake queued pods, until cancelled."""
         settings = self.attempts.settings
-        await self._patch(settings.waking, RateLimit(self.attempts.timing, settings.wakes, settings.wakes_burst))
+        await self._patch(
+            settings.concurrent_wakes, RateLimit(self.attempts.timing, settings.wakes, settings.wakes_burst)
+        )
 
     def _annotations(self, effect: Wake) -> Mapping[str, str | None]:
         del effect
         return {WOKEN: timestamp(self.attempts.timing.now())}
 
-    def _joined(self, older: Wake, newer: Wake) -> Wake:
+    def _merge(self, older: Wake, newer: Wake) -> Wake:
         del older
         return newer
 
 
 @dataclass(slots=True)
-class Annotator(_Patches[Annotate]):
-    """Writes annotations, of one pod in the order in which they were told.
+class Annotator(_PatchQueue[Annotate]):
+    """Writes annotations, in order per pod.
 
-    A plan that could not be taken away would be believed by whoever starts anew.
+    A failed removal of a plan must be retried: a service that starts later would restore the plan.
     """
 
-    word = "annotated"
+    past_tense = "annotated"
 
     async def run(self) -> None:
-        """Write whatever is told, until cancelled."""
-        await self._patch(self.attempts.settings.annotating)
+        """Write queued annotations, until cancelled."""
+        await self._patch(self.attempts.settings.concurrent_annotations)
 
     def _annotations(self, effect: Annotate) -> Mapping[str, str | None]:
         return effect.annotations
 
-    def _joined(self, older: Annotate, newer: Annotate) -> Annotate:
+    def _merge(self, older: Annotate, newer: Annotate) -> Annotate:
         return replace(newer, annotations={**older.annotations, **newer.annotations})

@@ -1,7 +1,7 @@
-"""Binds carried out: one POST a pod that writes node and devices together, and what is known of it afterwards.
+"""Binder: one POST per pod that writes node and devices together, and the outcome of it.
 
-*written*: the API server has it. *refused*: it has not, and never will. *unknown*: neither can be told yet, so that the
-promise stays until `settle` has found out.
+*written*: the API server has stored the binding. *refused*: it has not, and never will. *unknown*: either is possible, so
+the pod stays assumed until `settle` has found out.
 """
 
 from __future__ import annotations
@@ -37,74 +37,74 @@ __all__ = ["Binder", "pod_path", "retry_after"]
 
 log = logging.getLogger(__name__)
 
-_LOOKING: Final = 8
-"""binds that are settled at once: a server that comes back after an outage is not asked about all of them together"""
-_LONGEST_PAUSE: Final = 30.0  # s
-"""however long the server wants to be left alone: others wait in line behind"""
+_MAX_CONCURRENT_READS: Final = 8
+"""while settling: after an outage the API server does not get a read for every unknown bind at once"""
+_MAX_RETRY_AFTER: Final = 30.0  # s
+"""however long the Retry-After header is: other writes wait in the queue"""
 _UNBOUND: Final = BindResult("unknown", "the pod is not bound yet")
 
 
 def pod_path(namespace: str, name: str) -> str:
-    """Where a pod is."""
+    """API path of a pod."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
 
 
 def retry_after(answer: Answer) -> float:
-    """How long the server wants to be left alone, in seconds."""
+    """The Retry-After header in seconds, limited; 0 without one."""
     text = answer.retry_after
-    return min(float(text), _LONGEST_PAUSE) if text.isdecimal() else 0.0
+    return min(float(text), _MAX_RETRY_AFTER) if text.isdecimal() else 0.0
 
 
 @dataclass(slots=True)
 class Binder:
-    """Binds pods and finds out what became of it."""
+    """Binds pods and determines the outcome."""
 
     connection: Connection
     settings: PerformSettings = field(default_factory=PerformSettings)
     timing: Timing = field(default_factory=Timing)
     may_bind: Callable[[], bool] = lambda: True
-    """asked before every POST: only one replica may write"""
+    """checked before every POST: only the leading replica may write"""
     ended: Counter[Outcome] = field(default_factory=Counter)
-    """by outcome; what was unknown counts once more when it is settled"""
-    under_way: int = 0
-    """binds that wait for their answer now"""
-    _looking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKING))
+    """by outcome; an unknown bind counts once more when it is settled"""
+    in_flight: int = 0
+    """binds that wait for their response"""
+    _reads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT_READS))
     _posted: dict[tuple[str, int], float] = field(default_factory=dict)
-    """when a bind was last sent whose end is not known"""
+    """when each bind of unknown outcome was last sent"""
 
-    def _wait(self, over: float) -> float:
-        """For one answer of a bind that must be over by then."""
-        return min(self.settings.bind_seconds + self.settings.bind_margin, max(0.0, over - self.timing.clock()))
+    def _timeout(self, deadline: float) -> float:
+        """For one response of a bind with this deadline."""
+        return min(self.settings.bind_seconds + self.settings.bind_margin, max(0.0, deadline - self.timing.clock()))
 
     async def bind(self, effect: Bind) -> BindResult:
-        """Write a bind; asked again for the same, the same outcome."""
-        self.under_way += 1
+        """Write a bind; idempotent."""
+        self.in_flight += 1
         try:
             ended = await self._bind(effect)
         finally:
-            self.under_way -= 1
+            self.in_flight -= 1
         self.ended[ended.outcome] += 1
         if ended.outcome != "unknown":
             self._posted.pop((effect.uid, effect.serial), None)
         return ended
 
     async def settle(self, effect: Bind) -> BindResult:
-        """What became of a bind of unknown outcome; tries until it is known."""
+        """Determine the outcome of an unknown bind; retries until it is known."""
         backoff = Backoff(self.timing, most=5.0)
         posted = self._posted.setdefault((effect.uid, effect.serial), self.timing.clock())
-        # The server ends a request by itself after the time that the request names, and etcd gives up what it was handed
-        # a few seconds later: a pod that a quorum read finds unbound after that is not bound by this request any more.
-        lasting = self.settings.bind_seconds + self.settings.settle_margin
-        over = posted + lasting
+        # The API server ends a request at its timeout parameter, and etcd drops a pending write a few seconds later: if a
+        # quorum read finds the pod unbound after that, this request will not bind it any more.
+        lifetime = self.settings.bind_seconds + self.settings.settle_margin
+        expiry = posted + lifetime
         while True:
-            async with self._looking:
-                late = self.timing.clock() >= over
+            async with self._reads:
+                expired = self.timing.clock() >= expiry
                 ended = await self._read(effect, math.inf)
-            if ended is _UNBOUND and late:
-                ended = BindResult("refused", "the API server did not write the bind in its time")
+            if ended is _UNBOUND and expired:
+                ended = BindResult("refused", "the API server did not write the binding within its timeout")
             elif ended.outcome == "unknown" and ended is not _UNBOUND:
-                # Who does not answer may stand still, with the request before it: its time begins when it goes on.
-                over = max(over, self.timing.clock() + lasting)
+                # A server that does not answer may be suspended with the request in it: its time starts on resume.
+                expiry = max(expiry, self.timing.clock() + lifetime)
             if ended.outcome != "unknown":
                 self._posted.pop((effect.uid, effect.serial), None)
                 self.ended[ended.outcome] += 1
@@ -113,85 +113,87 @@ class Binder:
 
     async def _bind(self, effect: Bind) -> BindResult:
         if not self.may_bind():
-            return BindResult("refused", "this replica may not bind now: another one leads")
+            return BindResult("refused", "this replica may not bind: another one is the leader")
         body = binding(effect.name, effect.uid, effect.node, effect.annotations)
-        # Whoever waits for the bind hears of it in time: what is left to find out after that is settled without them.
-        over = self.timing.clock() + self.settings.bind_whole
-        first = await self._post(effect, body, over)
-        if first.outcome != "unknown" or self.timing.clock() >= over:
+        # The caller gets a result by then; an outcome that is still unknown is settled in the background.
+        deadline = self.timing.clock() + self.settings.bind_deadline
+        first = await self._post(effect, body, deadline)
+        if first.outcome != "unknown" or self.timing.clock() >= deadline:
             return first
-        seen = await self._read(effect, over)
-        if seen is not _UNBOUND or not self.may_bind():
-            return seen if seen.outcome != "unknown" else first
-        # The same again is no second bind: whichever of the two arrives last is told that the pod is bound.
-        again = await self._post(effect, body, over, repeated=True)
-        return again if again.outcome != "unknown" else first
+        current = await self._read(effect, deadline)
+        if current is not _UNBOUND or not self.may_bind():
+            return current if current.outcome != "unknown" else first
+        # Sending it again is safe: whichever request arrives last gets a conflict, because the pod is bound.
+        second = await self._post(effect, body, deadline, repeated=True)
+        return second if second.outcome != "unknown" else first
 
-    async def _post(self, effect: Bind, body: bytes, over: float, *, repeated: bool = False) -> BindResult:
-        # What we send has no fields that the server would have to look for in vain.
-        asked = f"timeout={self.settings.bind_seconds}s&fieldValidation=Ignore"
-        path = f"{pod_path(effect.namespace, effect.name)}/binding?{asked}"
-        busy = min(over, self.timing.clock() + self.settings.busy)
+    async def _post(self, effect: Bind, body: bytes, deadline: float, *, repeated: bool = False) -> BindResult:
+        # fieldValidation=Ignore saves the server a search for unknown fields, of which we send none.
+        query = f"timeout={self.settings.bind_seconds}s&fieldValidation=Ignore"
+        path = f"{pod_path(effect.namespace, effect.name)}/binding?{query}"
+        retry_until = min(deadline, self.timing.clock() + self.settings.busy_retry)
         backoff = Backoff(self.timing, most=1.0)
         while True:
             try:
-                answer = await self.connection.call("POST", path, body, wait=self._wait(over))
+                answer = await self.connection.call("POST", path, body, wait=self._timeout(deadline))
             except NotSentError as error:
                 return BindResult("unknown" if repeated else "refused", f"nothing was written: {error}")
             except ClusterError as error:
-                self._note(effect, error)
+                self._note_unanswered(effect, error)
                 return BindResult("unknown", str(error))
             pause = max(retry_after(answer), backoff.next())
-            if answer.status != 429 or self.timing.clock() + pause > busy:
-                return await self._judge(effect, answer, over, repeated=repeated)
+            if answer.status != 429 or self.timing.clock() + pause > retry_until:
+                return await self._judge(effect, answer, deadline, repeated=repeated)
             await self.timing.sleep(pause)
 
-    async def _judge(self, effect: Bind, answer: Answer, over: float, *, repeated: bool) -> BindResult:
+    async def _judge(self, effect: Bind, answer: Answer, deadline: float, *, repeated: bool) -> BindResult:
+        """The outcome that a response to the POST implies."""
         status = answer.status
         if status in {200, 201}:
             return BindResult("written")
-        said = status_of(answer.body).message or f"the API server answers {status}"
+        message = status_of(answer.body).message or f"the API server answered {status}"
         if status == 409:
-            seen = await self._read(effect, over)
-            return BindResult("unknown" if repeated else "refused", said) if seen is _UNBOUND else seen
+            current = await self._read(effect, deadline)
+            return BindResult("unknown" if repeated else "refused", message) if current is _UNBOUND else current
         if status == 408 or status >= 500:
-            self._note(effect, said)
-            return BindResult("unknown", said)
-        # What refuses the second request need not have refused the first, unless the pod itself is gone.
-        return BindResult("unknown" if repeated and status != 404 else "refused", said)
+            self._note_unanswered(effect, message)
+            return BindResult("unknown", message)
+        # The cause that refused the second request need not have refused the first, unless the pod is deleted.
+        return BindResult("unknown" if repeated and status != 404 else "refused", message)
 
-    def _note(self, effect: Bind, why: object) -> None:
+    def _note_unanswered(self, effect: Bind, why: object) -> None:
         self._posted[effect.uid, effect.serial] = self.timing.clock()
         log.warning("bind pod=%s/%s node=%s not answered: %s", effect.namespace, effect.name, effect.node, why)
 
-    async def _read(self, effect: Bind, over: float) -> BindResult:
-        """What the pod is now, by the quorum; `_UNBOUND` if the bind may still come."""
+    async def _read(self, effect: Bind, deadline: float) -> BindResult:
+        """Quorum read of the pod, compared with the bind; `_UNBOUND` if the bind may still arrive."""
         try:
-            answer = await self.connection.call("GET", pod_path(effect.namespace, effect.name), wait=self._wait(over))
+            path = pod_path(effect.namespace, effect.name)
+            answer = await self.connection.call("GET", path, wait=self._timeout(deadline))
             if answer.status == 404:
-                return BindResult("refused", f"pod {effect.namespace}/{effect.name} is gone")
+                return BindResult("refused", f"pod {effect.namespace}/{effect.name} no longer exists")
             if answer.status != 200:
                 return BindResult(
-                    "unknown", status_of(answer.body).message or f"the API server answers {answer.status}"
+                    "unknown", status_of(answer.body).message or f"the API server answered {answer.status}"
                 )
             pod = decode_pod(answer.body)
         except (ClusterError, InputError) as error:
             return BindResult("unknown", str(error))
-        return _compared(effect, pod)
+        return _compare(effect, pod)
 
 
-def _compared(effect: Bind, pod: PodView) -> BindResult:
-    """What a pod as it is now tells of a bind."""
+def _compare(effect: Bind, pod: PodView) -> BindResult:
+    """The outcome of a bind that the current pod implies."""
     name = f"pod {effect.namespace}/{effect.name}"
     if pod.uid != effect.uid:
-        return BindResult("refused", f"{name} is another one of the same name by now")
+        return BindResult("refused", f"{name} was deleted and recreated with another UID")
     if not pod.node:
-        # The server refuses to bind a pod that is being deleted, however late the request comes.
+        # The API server refuses to bind a pod that is being deleted, however late the request arrives.
         return BindResult("refused", f"{name} is being deleted") if pod.deleting else _UNBOUND
     if pod.node != effect.node:
-        return BindResult("refused", f"{name} is bound to node {pod.node} already")
-    # The record alone counts: other keys hold the time of the request, which differs when a bind is asked for again.
+        return BindResult("refused", f"{name} is already bound to node {pod.node}")
+    # Only the grant counts: other annotations contain the time of the request, which differs between retries.
     keys = (GRANT,) if GRANT in effect.annotations else tuple(effect.annotations)
     if any(pod.annotations.get(key) != effect.annotations[key] for key in keys):
-        return BindResult("refused", f"{name} is bound there with other devices already")
+        return BindResult("refused", f"{name} is already bound to this node with other devices")
     return BindResult("written")

@@ -1,6 +1,6 @@
-"""Events written off the hot path: at a limited rate, equal ones counted up, too many dropped and counted.
+"""Event recorder: writes events in the background, rate-limited; repeated events increase a count, excess is dropped.
 
-Warnings go first. What is none lets binds go first: an event is a write to the API server, as a bind is.
+Warnings go first. Normal events yield to binds, because both are writes to the API server.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ log = logging.getLogger(__name__)
 
 _WARNING: Final = "Warning"
 _PAUSE: Final = 0.1  # s
-_PAUSES: Final = 20
-"""for which an event lets binds go first"""
-_ENDING: Final = "because it is being terminated"
-"""what the server says of a namespace in which nothing new can be made"""
+_MAX_PAUSES: Final = 20
+"""for which a normal event yields to binds"""
+_TERMINATING: Final = "because it is being terminated"
+"""part of the API server's message for a create in a terminating namespace"""
 
 
 @dataclass(slots=True)
-class _Made:
-    """An event that the server has."""
+class _Written:
+    """An event that the API server has stored."""
 
     name: str
     count: int
@@ -45,126 +45,128 @@ class _Made:
 
 @dataclass(slots=True)
 class Reporter:
-    """Tells people; an event that equals one before is that one once more."""
+    """Records events; one that equals an earlier event increases the count of that one."""
 
     attempts: Attempts
     busy: Callable[[], bool] = lambda: False
-    """whether binds are under way"""
+    """whether binds are in flight"""
     done: Counter[str] = field(default_factory=Counter)
-    """by end: made, repeated, gone, failed, dropped"""
+    """by result: made, repeated, gone, failed, dropped"""
     trouble: str = ""
-    hurried: bool = False
-    """whether the rate no longer counts"""
+    flushing: bool = False
+    """whether the rate limit is suspended, at shutdown"""
     _warnings: dict[Event, int] = field(default_factory=dict)
-    """that wait, and how often each happened"""
-    _others: dict[Event, int] = field(default_factory=dict)
-    """the same of what is no warning"""
-    _made: dict[Event, _Made] = field(default_factory=dict)
+    """queued warnings, with their number of occurrences"""
+    _normal: dict[Event, int] = field(default_factory=dict)
+    """queued normal events, likewise"""
+    _written: dict[Event, _Written] = field(default_factory=dict)
     _sending: bool = False
-    _number: int = 0
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _serial: int = 0
+    _ready: asyncio.Event = field(default_factory=asyncio.Event)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def queued(self) -> int:
-        """How many are not done yet."""
+        """Events that are not written yet."""
         return self._waiting + self._sending
 
     @property
     def _waiting(self) -> int:
-        return len(self._warnings) + len(self._others)
+        return len(self._warnings) + len(self._normal)
 
     def tell(self, effect: Event) -> None:
-        """Write an event soon."""
-        line = self._warnings if effect.kind == _WARNING else self._others
-        if effect in line:
-            line[effect] += 1
-        elif self._waiting < self.attempts.settings.events_held or self._made_room(effect):
-            line[effect] = 1
+        """Queue an event."""
+        queue = self._warnings if effect.kind == _WARNING else self._normal
+        if effect in queue:
+            queue[effect] += 1
+        elif self._waiting < self.attempts.settings.max_queued_events or self._drop_for(effect):
+            queue[effect] = 1
             self._idle.clear()
-            self._news.set()
+            self._ready.set()
         else:
             self.done["dropped"] += 1
 
-    def _made_room(self, effect: Event) -> bool:
-        """Whether one was dropped that matters less: somebody may wait for a warning."""
-        if effect.kind != _WARNING or not self._others:
+    def _drop_for(self, effect: Event) -> bool:
+        """Drop the oldest normal event in favour of a warning; False if that is not possible."""
+        if effect.kind != _WARNING or not self._normal:
             return False
-        del self._others[next(iter(self._others))]
+        del self._normal[next(iter(self._normal))]
         self.done["dropped"] += 1
         return True
 
-    async def _quiet(self) -> None:
-        """Wait until no bind is under way, but not for ever, and not with a warning."""
-        for _ in range(_PAUSES):
-            if self.hurried or not self.busy() or self._warnings:
+    async def _yield_to_binds(self) -> None:
+        """Wait until no bind is in flight, for a limited time; warnings do not wait."""
+        for _ in range(_MAX_PAUSES):
+            if self.flushing or not self.busy() or self._warnings:
                 return
             await self.attempts.timing.sleep(_PAUSE)
 
     async def drained(self) -> None:
-        """Wait until nothing is in line."""
+        """Wait until the queue is empty."""
         if self.queued:
             await self._idle.wait()
 
     async def run(self) -> None:
-        """Write whatever is told, until cancelled."""
+        """Write queued events, until cancelled."""
         settings = self.attempts.settings
-        bucket = RateLimit(self.attempts.timing, settings.events, settings.events_burst)
+        rate = RateLimit(self.attempts.timing, settings.events, settings.events_burst)
         while True:
-            await self._news.wait()
-            if not self.hurried:
-                await bucket.take()
-                await self._quiet()
-            line = self._warnings or self._others
-            effect = next(iter(line))
-            times = line.pop(effect)
+            await self._ready.wait()
+            if not self.flushing:
+                await rate.take()
+                await self._yield_to_binds()
+            queue = self._warnings or self._normal
+            effect = next(iter(queue))
+            occurrences = queue.pop(effect)
             self._sending = True
             try:
-                await self._write(effect, times)
+                await self._write(effect, occurrences)
             finally:
                 self._sending = False
                 if not self._waiting:
-                    self._news.clear()
+                    self._ready.clear()
                     self._idle.set()
 
-    async def _write(self, effect: Event, times: int) -> None:
-        made = self._made.pop(effect, None)
-        if made is not None:
-            made.count += times
-            patch = count_patch(made.count, timestamp(self.attempts.timing.now()))
-            given = await self.attempts.write("PATCH", f"{_place(effect)}/{quote(made.name, safe='')}", patch, MERGE)
-            if given.status != 404:
-                self._end(effect, made, given, "repeated")
+    async def _write(self, effect: Event, occurrences: int) -> None:
+        written = self._written.pop(effect, None)
+        if written is not None:
+            written.count += occurrences
+            patch = count_patch(written.count, timestamp(self.attempts.timing.now()))
+            path = f"{_events_path(effect)}/{quote(written.name, safe='')}"
+            result = await self.attempts.write("PATCH", path, patch, MERGE)
+            if result.status != 404:
+                self._finish(effect, written, result, "repeated")
                 return
-            # The server keeps events for an hour: this one is over, and is told anew.
-        self._number += 1
+            # The API server keeps events for an hour: this one has expired, so a new one is created.
+        self._serial += 1
         about, now = _about(effect), self.attempts.timing.now()
-        start = about.name[:200].rstrip("-.")  # no part of a name may end so
-        made = _Made(f"{start}.{int(now * 1e6):x}{self._number & 0xFFFF:04x}", times)
-        words = (effect.kind, effect.reason, effect.sentence)
-        given = await self.attempts.write("POST", _place(effect), event(made.name, about, words, times, timestamp(now)))
-        # Nobody else has that name: if it is there already, the answer to a try before was lost.
-        self._end(effect, made, replace(given, status=201) if given.status == 409 else given, "made")
+        prefix = about.name[:200].rstrip("-.")  # no segment of a name may end with these
+        written = _Written(f"{prefix}.{int(now * 1e6):x}{self._serial & 0xFFFF:04x}", occurrences)
+        content = (effect.kind, effect.reason, effect.sentence)
+        body = event(written.name, about, content, occurrences, timestamp(now))
+        result = await self.attempts.write("POST", _events_path(effect), body)
+        # The name is unique: a conflict means that the response to an earlier attempt was lost.
+        self._finish(effect, written, replace(result, status=201) if result.status == 409 else result, "made")
 
-    def _end(self, effect: Event, made: _Made, given: WriteResult, word: str) -> None:
-        gone = given.status == 404 or (given.status == 403 and _ENDING in given.sentence)
-        self.done[word if given.done else "gone" if gone else "failed"] += 1
-        if given.done:
-            self._made[effect] = made
-            if len(self._made) > self.attempts.settings.events_known:
-                del self._made[next(iter(self._made))]
-        elif not gone and given.sentence != self.trouble:
-            log.warning("event reason=%s about=%s not written: %s", effect.reason, _about(effect).name, given.sentence)
-        self.trouble = "" if given.done or gone else given.sentence
+    def _finish(self, effect: Event, written: _Written, result: WriteResult, success: str) -> None:
+        gone = result.status == 404 or (result.status == 403 and _TERMINATING in result.sentence)
+        self.done[success if result.done else "gone" if gone else "failed"] += 1
+        if result.done:
+            self._written[effect] = written
+            if len(self._written) > self.attempts.settings.remembered_events:
+                del self._written[next(iter(self._written))]
+        elif not gone and result.sentence != self.trouble:
+            log.warning("event reason=%s about=%s not written: %s", effect.reason, _about(effect).name, result.sentence)
+        self.trouble = "" if result.done or gone else result.sentence
 
 
 def _about(effect: Event) -> About:
-    # Nodes are not in a namespace, and whoever asks for events of one asks by its name as if that were its UID.
+    # kubectl describe node selects events by involvedObject.uid = the node's name, as the kubelet writes it.
     if not effect.name:
         return About("Node", effect.node, effect.node)
     return About("Pod", effect.name, effect.uid, effect.namespace)
 
 
-def _place(effect: Event) -> str:
+def _events_path(effect: Event) -> str:
     namespace = effect.namespace if effect.name else "default"
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/events"

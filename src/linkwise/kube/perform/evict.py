@@ -1,4 +1,4 @@
-"""Pods that are sent away: asked for at a limited rate, and only as long as nothing of them has run."""
+"""Evictor: evicts pods at a limited rate, and only as long as none of their containers has started."""
 
 from __future__ import annotations
 
@@ -18,58 +18,58 @@ if TYPE_CHECKING:
 
 __all__ = ["Evictor"]
 
-_LATER: Final = (0, 408, 409, 429)
-"""no answer, a pod that changed meanwhile, a disruption budget that allows nothing now"""
+_RETRIABLE: Final = (0, 408, 409, 429)
+"""no response, a pod that changed in the meantime, a disruption budget without allowed disruptions"""
 
 
 @dataclass(slots=True)
 class Evictor(WriteQueue[Evict]):
-    """Evicts pods; before every try it is asked whether that is still wanted."""
+    """Evicts pods; checks before every attempt whether the pod is still to be evicted."""
 
-    word = "evicted"
-    right = "create on pods/eviction"
-    role = "linkwise manifests rbac --evict"
+    past_tense = "evicted"
+    permission = "create on pods/eviction"
+    role_command = "linkwise manifests rbac --evict"
     version_of: Callable[[str], int | None] = lambda _: 0
-    """by UID the version of a pod that is still to be evicted, 0 if it has none, None if it is not"""
+    """by UID: the resourceVersion of a pod that is still to be evicted, 0 if unknown, None if it is not"""
     given_up: Callable[[str], None] = lambda _: None
-    """told of a pod that is there and is not evicted: it may be asked for again"""
+    """called with the UID of a pod that was not evicted, so that its eviction can be requested again"""
 
     def tell(self, effect: Evict) -> None:
-        """Evict a pod soon; whoever is in line keeps its place."""
-        if effect.uid not in self._line:
+        """Queue an eviction; a pod is queued once."""
+        if effect.uid not in self._queue:
             self._put(effect)
 
     async def run(self) -> None:
-        """Evict whoever is told, until cancelled."""
+        """Evict queued pods, until cancelled."""
         settings = self.attempts.settings
-        bucket = RateLimit(self.attempts.timing, settings.evictions, settings.evictions_burst)
-        await self._run(settings.evicting, bucket)
+        rate = RateLimit(self.attempts.timing, settings.evictions, settings.evictions_burst)
+        await self._run(settings.concurrent_evictions, rate)
 
     async def _send(self, effect: Evict) -> WriteResult | None:
-        given = await self._tried(effect)
-        if given is None or not (given.done or is_gone(given)):
+        result = await self._evict(effect)
+        if result is None or not (result.done or is_gone(result)):
             self.given_up(effect.uid)
-        return given
+        return result
 
-    async def _tried(self, effect: Evict) -> WriteResult | None:
-        once = self._once()
+    async def _evict(self, effect: Evict) -> WriteResult | None:
+        single = self._single_attempt()
         path = f"{pod_path(effect.namespace, effect.name)}/eviction"
-        backoff = Backoff(once.timing, first=1.0, most=60.0)
-        for left in reversed(range(once.settings.evict_tries)):
+        backoff = Backoff(single.timing, first=1.0, most=60.0)
+        for left in reversed(range(single.settings.evict_attempts)):
             version = self.version_of(effect.uid)
             if version is None:
                 return None
-            # The version as well: a container that begins to run while this is under way changes it.
-            given = await once.write("POST", path, eviction(effect.namespace, effect.name, effect.uid, version))
-            again = given.status >= 500 or given.status in _LATER
-            if not again or is_gone(given):
-                return given
-            if not left or self.hurried:
+            # With the resourceVersion as a precondition: a container that starts in the meantime changes it.
+            result = await single.write("POST", path, eviction(effect.namespace, effect.name, effect.uid, version))
+            retriable = result.status >= 500 or result.status in _RETRIABLE
+            if not retriable or is_gone(result):
+                return result
+            if not left or self.flushing:
                 break
             await backoff.wait()
-        return given
+        return result
 
-    def _once(self) -> Attempts:
-        """One try at a time: what is known may change between two."""
-        found = self.attempts
-        return Attempts(found.connection, replace(found.settings, tries=1, outage=0.0), found.timing)
+    def _single_attempt(self) -> Attempts:
+        """Attempts without retries: the eviction must be checked again before each one."""
+        attempts = self.attempts
+        return Attempts(attempts.connection, replace(attempts.settings, max_attempts=1, outage=0.0), attempts.timing)

@@ -1,4 +1,4 @@
-"""Effects carried out on the API server: binds at once, everything else in line behind them."""
+"""Performer: writes effects to the API server; binds immediately, everything else through queues."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Performer:
-    """Carries out effects as they are."""
+    """Writes effects with one binder, one recorder and three write queues."""
 
     connection: Connection
     settings: PerformSettings = field(default_factory=PerformSettings)
     timing: Timing = field(default_factory=Timing)
     may_bind: Callable[[], bool] = lambda: True
-    """asked before every bind and every eviction is sent: only one replica may write"""
+    """checked before every bind and eviction: only the leading replica may write"""
     evictable: Callable[[str], int | None] = lambda _: 0
-    """asked before every eviction is sent: by UID the pod's version, None if it is not to be evicted any more"""
+    """checked before every eviction: by UID, the pod's resourceVersion, or None if it is not to be evicted any more"""
     not_evicted: Callable[[str], None] = lambda _: None
-    """told by UID of evictions that were given up"""
+    """called with the UID of a pod whose eviction was given up"""
     waits: Callable[[str], bool] | None = None
-    """asked by UID before a pod is woken or annotated that could not be before: whether it still has no node"""
+    """checked before a failed wake or annotation is retried: by UID, whether the pod still has no node"""
     binder: Binder = field(init=False)
     waker: Waker = field(init=False)
     annotator: Annotator = field(init=False)
@@ -58,7 +58,7 @@ class Performer:
         self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
         self.waker = Waker(attempts, waits=self.waits)
         self.annotator = Annotator(attempts, waits=self.waits)
-        self.reporter = Reporter(attempts, busy=lambda: self.binder.under_way > 0)
+        self.reporter = Reporter(attempts, busy=lambda: self.binder.in_flight > 0)
         self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
 
     def _still_evictable(self, uid: str) -> int | None:
@@ -70,17 +70,17 @@ class Performer:
 
     @property
     def queued(self) -> int:
-        """Effects that were told and are not done."""
+        """Effects that are not written yet."""
         return sum(part.queued for part in self._parts)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What a person should look at, as sentences."""
+        """Problems for an operator to look at, as sentences."""
         return tuple(part.trouble for part in self._parts if part.trouble)
 
     @property
     def stats(self) -> Mapping[str, Mapping[str, int]]:
-        """How effects ended so far, by kind and end."""
+        """Number of effects by kind and result."""
         return {
             "bind": dict[str, int](self.binder.ended.items()),
             "wake": self.waker.done,
@@ -91,15 +91,15 @@ class Performer:
         }
 
     async def bind(self, effect: Bind) -> BindResult:
-        """Write a bind and say how that ended."""
+        """Write a bind and return its outcome."""
         return await self.binder.bind(effect)
 
     async def settle(self, effect: Bind) -> BindResult:
-        """Find out what became of a bind of unknown outcome; takes as long as it must."""
+        """Determine the outcome of an unknown bind; takes as long as it must."""
         return await self.binder.settle(effect)
 
     def tell(self, effects: Iterable[Wake | Annotate | Evict | Event]) -> None:
-        """Carry these out soon; what is told after the end is counted and dropped."""
+        """Queue effects; after `close` they are counted and dropped."""
         for effect in effects:
             if self._closed:
                 self._late[type(effect).__name__.lower()] += 1
@@ -112,10 +112,10 @@ class Performer:
             elif isinstance(effect, Event):
                 self.reporter.tell(effect)
             else:
-                raise TypeError(f"{type(effect).__name__} is no effect that can wait")
+                raise TypeError(f"{type(effect).__name__} is not an effect that can be queued")
 
     async def run(self) -> None:
-        """Carry out what is told until `close` or until cancelled."""
+        """Write queued effects until `close` or until cancelled."""
         self._start()
         try:
             await asyncio.gather(*self._tasks)
@@ -126,16 +126,16 @@ class Performer:
             self._stop()
 
     async def close(self) -> None:
-        """Send what is in line, as far as that is done in a few seconds, then stop."""
+        """Flush the queues for a few seconds at most, then stop."""
         self._start()
         self._closed = True
         for part in self._parts:
-            part.hurried = True
+            part.flushing = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.closing):
+            async with asyncio.timeout(self.settings.flush):
                 await asyncio.gather(*(part.drained() for part in self._parts))
         if self.queued:
-            log.warning("%d effects were not sent before the end", self.queued)
+            log.warning("%d queued effects were not sent before shutdown", self.queued)
         self._stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -1,8 +1,8 @@
-"""Writes about pods that wait in line: several at once, each begun in the order in which it was told.
+"""Write queue: bounded concurrency, first in first out, one write in flight per pod; with retries.
 
-Writes that can be repeated without harm: tried until the server answers, or given up after some time.
+The writes are idempotent, so they are retried until the API server answers or a limit is reached. A write that hangs,
+for example behind an admission webhook of its namespace, delays no other pod.
 """
-# Joined from in_line, attempts: one docstring for all.
 
 from __future__ import annotations
 
@@ -30,116 +30,118 @@ __all__ = ["Attempts", "WriteQueue", "WriteResult", "is_gone"]
 
 log = logging.getLogger(__name__)
 
-_OTHER_UID: Final = ((409, "UID in precondition"), (422, "metadata.uid"))
-"""how an eviction and how a patch of another pod is refused"""
+_UID_MISMATCH: Final = ((409, "UID in precondition"), (422, "metadata.uid"))
+"""status and text by which an eviction and a patch are refused if the pod was recreated with another UID"""
 
-Told = TypeVar("Told", Wake, Annotate, Evict)
+E = TypeVar("E", Wake, Annotate, Evict)
 
 
 @dataclass(slots=True)
-class WriteQueue(Generic[Told]):
-    """Writes about one pod once at a time; a write that hangs, behind a webhook of its namespace for one, holds up no other."""
+class WriteQueue(Generic[E]):
+    """Queue of effects, by the UID of their pod."""
 
-    word: ClassVar[str]
-    """what pods are afterwards"""
-    right: ClassVar[str] = "patch on pods"
-    """what must be allowed"""
-    role: ClassVar[str] = "linkwise manifests rbac"
-    """what prints the role that allows it"""
+    past_tense: ClassVar[str]
+    """of the write, for log lines"""
+    permission: ClassVar[str] = "patch on pods"
+    """the RBAC permission that the write needs"""
+    role_command: ClassVar[str] = "linkwise manifests rbac"
+    """prints the role that grants it"""
     attempts: Attempts
     done: Counter[str] = field(default_factory=Counter)
-    """by end: written, gone, failed, and kept for what was not to be written any more"""
+    """by result: written, gone, failed, and kept if there was nothing to write any more"""
     trouble: str = ""
-    hurried: bool = False
-    """whether the rate no longer counts"""
-    _line: dict[str, Told] = field(default_factory=dict)
+    flushing: bool = False
+    """whether the rate limit is suspended, at shutdown"""
+    _queue: dict[str, E] = field(default_factory=dict)
     _sending: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def queued(self) -> int:
-        """How many are not done yet."""
-        return len(self._line) + len(self._sending)
+        """Effects that are not written yet."""
+        return len(self._queue) + len(self._sending)
 
     async def drained(self) -> None:
-        """Wait until nothing is in line."""
+        """Wait until the queue is empty."""
         if self.queued:
             await self._idle.wait()
 
-    def _put(self, effect: Told) -> None:
-        self._line[effect.uid] = effect
+    def _put(self, effect: E) -> None:
+        self._queue[effect.uid] = effect
         self._idle.clear()
-        self._news.set()
+        self._changed.set()
 
-    async def _run(self, at_once: int, bucket: RateLimit | None = None) -> None:
+    async def _run(self, concurrency: int, rate: RateLimit | None = None) -> None:
         try:
             while True:
-                await self._news.wait()
-                uid = self._next(at_once)
+                await self._changed.wait()
+                uid = self._next(concurrency)
                 if uid is None:
-                    self._news.clear()
+                    self._changed.clear()
                     continue
-                if bucket and not self.hurried:
-                    await bucket.take()
-                self._sending[uid] = asyncio.create_task(self._write(self._line.pop(uid)))
+                if rate and not self.flushing:
+                    await rate.take()
+                self._sending[uid] = asyncio.create_task(self._write(self._queue.pop(uid)))
         finally:
             for task in self._sending.values():
                 task.cancel()
 
-    def _next(self, at_once: int) -> str | None:
-        """Who is to be written about now; None as long as nobody can be."""
-        if len(self._sending) >= at_once:
+    def _next(self, concurrency: int) -> str | None:
+        """UID of the pod to write next; None if the concurrency is used up or every queued pod has a write in flight."""
+        if len(self._sending) >= concurrency:
             return None
-        return next((uid for uid in self._line if uid not in self._sending), None)
+        return next((uid for uid in self._queue if uid not in self._sending), None)
 
-    async def _write(self, effect: Told) -> None:
+    async def _write(self, effect: E) -> None:
         try:
-            given = await self._send(effect)
+            result = await self._send(effect)
         finally:
             del self._sending[effect.uid]
-            self._news.set()
+            self._changed.set()
             if not self.queued:
                 self._idle.set()
-        if given is None:
+        if result is None:
             self.done["kept"] += 1
         else:
-            self._count(given, f"pod={effect.namespace}/{effect.name} is not {self.word}")
+            self._count(result, f"pod={effect.namespace}/{effect.name} not {self.past_tense}")
 
-    async def _send(self, effect: Told) -> WriteResult | None:
-        """The server's last word; None if there is nothing to write any more."""
+    async def _send(self, effect: E) -> WriteResult | None:
+        """Write one effect; None if there is nothing to write any more."""
         raise NotImplementedError
 
-    def _count(self, given: WriteResult, what: str) -> None:
-        """Count how a write ended; the trouble that there is now is told once."""
-        if given.done or is_gone(given):
-            self.done["written" if given.done else "gone"] += 1
+    def _count(self, result: WriteResult, subject: str) -> None:
+        """Count a result; a problem is logged once and kept for /readyz."""
+        if result.done or is_gone(result):
+            self.done["written" if result.done else "gone"] += 1
             self.trouble = ""
             return
         self.done["failed"] += 1
-        sentence = given.sentence
-        if given.status == 403:
-            sentence += f"; grant {self.right} (`{self.role}` prints the role)"
+        sentence = result.sentence
+        if result.status == 403:
+            sentence += f"; grant {self.permission} (`{self.role_command}` prints the role)"
         if sentence != self.trouble:
-            log.warning("%s: %s", what, sentence)
+            log.warning("%s: %s", subject, sentence)
         self.trouble = sentence
 
 
-def is_gone(given: WriteResult) -> bool:
-    """Whether the pod is gone, or is another one by now; any other conflict is of a pod that is there."""
-    return given.status == 404 or any(given.status == code and word in given.sentence for code, word in _OTHER_UID)
+def is_gone(result: WriteResult) -> bool:
+    """Whether the pod was deleted, or recreated with another UID; any other conflict is with the pod itself."""
+    return result.status == 404 or any(
+        result.status == code and text in result.sentence for code, text in _UID_MISMATCH
+    )
 
 
-# A patch that names no version conflicts only where others write all the time: the server has tried it a few times itself.
-_AGAIN: Final = {"POST": (408, 429), "PATCH": (408, 409, 429)}
+# A patch without a resourceVersion conflicts only under constant writes: the API server has retried it a few times itself.
+_RETRIABLE: Final = {"POST": (408, 429), "PATCH": (408, 409, 429)}
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The server's last word."""
+    """The last response to a write."""
 
     status: int
-    """0 if it never said anything"""
+    """0 without any response"""
     sentence: str = ""
 
     @property
@@ -150,34 +152,35 @@ class WriteResult:
 
 @dataclass(slots=True)
 class Attempts:
-    """Tries a write as often as the settings allow."""
+    """Retries a write as the settings allow."""
 
     connection: Connection
     settings: PerformSettings
     timing: Timing
 
     async def write(self, method: str, path: str, body: bytes, content: str = JSON) -> WriteResult:
-        """The first answer that decides; the last one if the server only ever fails, or can't be reached for long."""
-        backoff, begin, answers = Backoff(self.timing, first=0.2, most=10.0), self.timing.clock(), 0
+        """Write until a response is final, the attempts are used up, or an outage lasts too long; the last result."""
+        backoff, started, attempts = Backoff(self.timing, first=0.2, most=10.0), self.timing.clock(), 0
+        limit = self.settings.max_attempts
         while True:
             try:
                 answer = await self.connection.call(method, path, body, content, self.settings.wait)
             except SlowError as error:
-                # It was sent: what one write waits for, such as a webhook of its namespace, may answer all others.
-                given, pause, answers = WriteResult(0, str(error)), 0.0, answers + 1
-                over = answers >= self.settings.tries
+                # Counts as an attempt, not as an outage: the server may answer all writes but this one.
+                result, pause, attempts = WriteResult(0, str(error)), 0.0, attempts + 1
+                final = attempts >= limit
             except ClusterError as error:
-                given, pause = WriteResult(0, str(error)), 0.0
-                over = self.timing.clock() - begin >= self.settings.outage
+                result, pause = WriteResult(0, str(error)), 0.0
+                final = self.timing.clock() - started >= self.settings.outage
             else:
-                given, pause, answers = _given(answer), retry_after(answer), answers + 1
-                over = answers >= self.settings.tries or not (given.status >= 500 or given.status in _AGAIN[method])
-            if over:
-                return given
+                result, pause, attempts = _result_of(answer), retry_after(answer), attempts + 1
+                final = attempts >= limit or not (result.status >= 500 or result.status in _RETRIABLE[method])
+            if final:
+                return result
             await backoff.wait(pause)
 
 
-def _given(answer: Answer) -> WriteResult:
+def _result_of(answer: Answer) -> WriteResult:
     if answer.status < 300:
         return WriteResult(answer.status)
-    return WriteResult(answer.status, status_of(answer.body).message or f"the API server answers {answer.status}")
+    return WriteResult(answer.status, status_of(answer.body).message or f"the API server answered {answer.status}")

@@ -1,1 +1,1 @@
-"""Watches: what is watched, the reflector, and lists that are read once."""
+"""List and watch: the table of watched kinds, one reflector per kind, and a one-time list for the CLI."""

@@ -1,4 +1,4 @@
-"""Objects of one source turned into what they mean; who was shown is remembered, and what could not be read is counted."""
+"""Event reader: turns objects of one kind into watch events, tracks which exist, and counts those it can't read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkwise.errors import InputError
-from linkwise.kube.watch.kinds import PODS, Seen
+from linkwise.kube.watch.kinds import PODS, Decoded
 from linkwise.wire.kubernetes.watch_stream import Head, head_of
 
 if TYPE_CHECKING:
@@ -19,134 +19,134 @@ if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.kube.watch.kinds import WatchedKind
 
-    Told = tuple[str, WatchEvent]
-    """what people call an object, and what it says"""
+    NamedEvent = tuple[str, WatchEvent]
+    """namespace/name of an object, for messages, and its event"""
 
-__all__ = ["Name", "Reading", "Stats", "Told"]
+__all__ = ["EventReader", "NamedEvent", "ObjectKey", "Stats"]
 
 log = logging.getLogger(__name__)
 
-Name = str
-"""by which an object of a source is told from all others: the UID of a pod, else its name, with the namespace before it"""
+ObjectKey = str
+"""identifies an object of one kind: the UID of a pod, otherwise namespace/name"""
 
 
 @dataclass(slots=True)
 class Stats:
-    """What happened with one source so far."""
+    """Counters and current problems of one reflector."""
 
     synced: bool = False
-    """whether it was listed to its end once"""
+    """whether one list was complete"""
     lists: int = 0
     watches: int = 0
     events: int = 0
     """lines of watches, bookmarks included"""
     objects: int = 0
-    """what was handed on"""
+    """watch events delivered to the sink"""
     heard_at: float = 0.0
-    """when the server last sent a whole list or anything on a watch, by the clock that is never set"""
+    """monotonic time of the last complete list, event or bookmark"""
     errors: Counter[str] = field(default_factory=Counter)
     """by kind: expired, failed, garbage, unreadable, poison"""
     trouble: str = ""
-    """why it is not followed now; empty if it is"""
+    """why list and watch fail now; empty if they succeed"""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """objects that could not be read, or not be taken in, as they are now, and why"""
+    """objects that currently can't be decoded or applied, with the error"""
 
 
-class Reading:
-    """What objects mean."""
+class EventReader:
+    """Decodes objects of one kind."""
 
     def __init__(self, source: WatchedKind, stats: Stats) -> None:
         self.nameless = 0
-        """objects that nobody can tell the name of"""
+        """objects without readable metadata"""
         self._source = source
         self._stats = stats
-        self._unseen: set[str] = set()
-        """objects that could not be read before, and are not among those listed so far"""
-        self._shown: dict[Name, Head] = {}
-        """of all but pods, which the broker knows by UID"""
+        self._unlisted: set[str] = set()
+        """unreadable objects that the current list has not contained so far"""
+        self._existing: dict[ObjectKey, Head] = {}
+        """delivered objects; pods are left out, since the broker knows those by UID"""
 
     def begin_list(self) -> None:
-        """All objects are about to be listed."""
-        self._unseen = set(self._stats.unreadable)
+        """Start a full list."""
+        self._unlisted = set(self._stats.unreadable)
 
     def end_list(self) -> None:
-        """They were: what could not be read and is not among them is gone."""
-        for name in self._unseen:
+        """Complete a full list: unreadable objects that it did not contain are deleted."""
+        for name in self._unlisted:
             self._stats.unreadable.pop(name, None)
 
-    def listed(self, document: msgspec.Raw) -> tuple[Name, Told | None]:
-        """An object of a list: which one it is, and what it says if that counts."""
+    def listed(self, document: msgspec.Raw) -> tuple[ObjectKey, NamedEvent | None]:
+        """Read an object of a list: its key, and its event if it is relevant."""
         head = self._head(document)
         if head is None:
             return "", None
-        return head.uid if self._source is PODS else _shown(head), self._there(document, head)
+        return head.uid if self._source is PODS else _full_name(head), self._read(document, head)
 
-    def changed(self, document: msgspec.Raw, *, gone: bool) -> tuple[str, Told | None]:
-        """An object of a watch: its version, and what the change means if that counts."""
+    def changed(self, document: msgspec.Raw, *, deleted: bool) -> tuple[str, NamedEvent | None]:
+        """Read an object of a watch: its resourceVersion, and its event if it is relevant."""
         head = self._head(document)
         if head is None:
             return "", None
-        if not gone:
-            return head.resource_version, self._there(document, head)
-        self._stats.unreadable.pop(_shown(head), None)
-        shown = self._shown.pop(_shown(head), None)
-        counts = self._source is PODS or shown is not None
-        return head.resource_version, (_shown(head), self._source.gone(head)) if counts else None
+        if not deleted:
+            return head.resource_version, self._read(document, head)
+        self._stats.unreadable.pop(_full_name(head), None)
+        existed = self._existing.pop(_full_name(head), None)
+        relevant = self._source is PODS or existed is not None
+        return head.resource_version, (_full_name(head), self._source.deleted(head)) if relevant else None
 
-    def missing(self, names: Collection[Name]) -> list[Told]:
-        """What it means that of all that was shown only these are there."""
-        lost = [name for name in self._shown if name not in names]
-        return [(name, self._source.gone(self._shown.pop(name))) for name in lost]
+    def missing(self, listed: Collection[ObjectKey]) -> list[NamedEvent]:
+        """Deletion events for all objects that a full list no longer contains."""
+        lost = [name for name in self._existing if name not in listed]
+        return [(name, self._source.deleted(self._existing.pop(name))) for name in lost]
 
-    def refused(self, name: str, error: Exception) -> None:
-        """What an object says could not be taken in, which is a fault of ours: the rest goes on without it."""
+    def rejected(self, name: str, error: Exception) -> None:
+        """Report an event that the sink failed on, which is a bug; other objects are not affected."""
         self._stats.errors["poison"] += 1
-        wrong = f"it can't be taken in, which is a fault of Linkwise: {_fault(error)}"
-        if self._stats.unreadable.get(name) != wrong:
-            log.error("resource=%s name=%s %s", self._source.name, name, wrong, exc_info=error)
-        self._stats.unreadable[name] = wrong
+        problem = f"it can't be applied (a bug in Linkwise): {_describe(error)}"
+        if self._stats.unreadable.get(name) != problem:
+            log.error("resource=%s name=%s %s", self._source.name, name, problem, exc_info=error)
+        self._stats.unreadable[name] = problem
 
-    def _there(self, document: msgspec.Raw, head: Head) -> Told | None:
-        if not self._source.counts(head):
+    def _read(self, document: msgspec.Raw, head: Head) -> NamedEvent | None:
+        if not self._source.is_relevant(head):
             return None
-        seen, name = self._seen(document, head), _shown(head)
-        self._unseen.discard(name)
-        if seen.wrong:
+        decoded, name = self._decode(document, head), _full_name(head)
+        self._unlisted.discard(name)
+        if decoded.error:
             self._stats.errors["unreadable"] += 1
-            if self._stats.unreadable.get(name) != seen.wrong:
-                log.error("resource=%s name=%s can't be read: %s", self._source.name, name, seen.wrong)
-            self._stats.unreadable[name] = seen.wrong
+            if self._stats.unreadable.get(name) != decoded.error:
+                log.error("resource=%s name=%s can't be read: %s", self._source.name, name, decoded.error)
+            self._stats.unreadable[name] = decoded.error
         elif self._stats.unreadable:
             self._stats.unreadable.pop(name, None)
-        if self._source is not PODS and seen.sight is not None:
-            self._shown[name] = head
-        return (name, seen.sight) if seen.sight is not None else None
+        if self._source is not PODS and decoded.event is not None:
+            self._existing[name] = head
+        return (name, decoded.event) if decoded.event is not None else None
 
-    def _seen(self, document: msgspec.Raw, head: Head) -> Seen:
+    def _decode(self, document: msgspec.Raw, head: Head) -> Decoded:
         try:
-            return self._source.there(document, head)
-        except Exception as error:  # one object that nobody thought of must not stop all others
-            log.exception("resource=%s name=%s", self._source.name, _shown(head))
-            return Seen(None, _fault(error))
+            return self._source.decode(document, head)
+        except Exception as error:  # one unexpected object must not stop all others
+            log.exception("resource=%s name=%s", self._source.name, _full_name(head))
+            return Decoded(None, _describe(error))
 
     def _head(self, document: msgspec.Raw) -> Head | None:
         try:
             head = head_of(document)
         except InputError as error:
-            wrong = str(error)
+            problem = str(error)
         else:
             if head.name:
                 return head
-            wrong = "it has no name"
+            problem = "it has no name"
         self.nameless += 1
         self._stats.errors["unreadable"] += 1
-        log.error("resource=%s an object can't be told by name: %s", self._source.name, wrong)
+        log.error("resource=%s an object without readable metadata: %s", self._source.name, problem)
         return None
 
 
-def _shown(head: Head) -> str:
+def _full_name(head: Head) -> str:
     return f"{head.namespace}/{head.name}" if head.namespace else head.name
 
 
-def _fault(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

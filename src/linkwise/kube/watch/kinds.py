@@ -1,7 +1,8 @@
-"""What is watched, as a table: which objects, where, and what a change of one means to the broker."""
+"""Watched kinds: the table of resources that Linkwise lists and watches, and how each object becomes a watch event."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,98 +13,102 @@ from linkwise.wire.kubernetes.objects import decode_node, decode_pod
 from linkwise.wire.kubernetes.partial_pod import salvaged_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import msgspec
 
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.wire.kubernetes.watch_stream import Head
 
-__all__ = ["KOORDINATOR_DEVICE", "NODES", "PODS", "SOURCES", "Seen", "WatchedKind"]
+__all__ = ["KOORDINATOR_DEVICE", "NODES", "PODS", "SOURCES", "Decoded", "WatchedKind"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What an object means; `wrong` says why it could not be read as a whole."""
+class Decoded:
+    """An object as a watch event; `error` says why it could not be read, or not completely."""
 
-    sight: WatchEvent | None
-    wrong: str = ""
+    event: WatchEvent | None
+    error: str = ""
+
+
+Decode = Callable[["msgspec.Raw", "Head"], Decoded]
+Deleted = Callable[["Head"], "WatchEvent"]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedKind:
-    """Objects of one kind that are watched."""
+    """One resource to list and watch."""
 
     resource: str
-    """as in the path: the plural"""
-    there: Callable[[msgspec.Raw, Head], Seen]
-    """what an object says"""
-    gone: Callable[[Head], WatchEvent]
-    """what it means that there is none of that name any more"""
+    """plural, as in the path"""
+    decode: Decode
+    """turns an object into a watch event"""
+    deleted: Deleted
+    """the watch event for an object that no longer exists"""
     group: str = ""
-    """empty for the core"""
+    """API group; empty for the core group"""
     version: str = "v1"
-    """of the core; of others the server says which it has"""
+    """of the core group; for others the API server's preferred version is discovered"""
     namespace: str = ""
-    """the only one that is looked at; empty for all"""
+    """the only namespace to watch; empty for all"""
     prefixes: tuple[str, ...] = ("",)
-    """how the names begin that count; others are not kept"""
+    """of the object names to keep"""
     required: bool = False
-    """whether nothing can be decided without it"""
+    """whether the service can't start without it"""
 
     @property
     def name(self) -> str:
         """As RBAC and kubectl write it."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
-    def counts(self, head: Head) -> bool:
-        """Whether an object of that name says anything."""
+    def is_relevant(self, head: Head) -> bool:
+        """Whether an object of this name is kept."""
         return head.name.startswith(self.prefixes)
 
 
-def _pod(document: msgspec.Raw, head: Head) -> Seen:
-    """A bound pod that can't be read is shown by what can be; without it its devices would look free."""
+def _pod(document: msgspec.Raw, head: Head) -> Decoded:
+    """Decode a pod; an invalid one that is bound is salvaged, because without it its devices would look free."""
     try:
-        return Seen(decode_pod(bytes(document)))
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, a bound pod has its devices
-        kept = salvaged_pod(document)
-        rest = (
-            f"; it is counted on node {kept.node} by the rest of it" if kept else "; it is left out until that changes"
+        return Decoded(decode_pod(bytes(document)))
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, a bound pod uses its devices
+        partial = salvaged_pod(document)
+        effect = (
+            f"; it is counted on node {partial.node} from the readable fields"
+            if partial
+            else "; it is ignored until it changes"
         )
-        return Seen(kept, f"{error}{rest if head.uid else ''}")
+        return Decoded(partial, f"{error}{effect if head.uid else ''}")
 
 
-def _node(document: msgspec.Raw, _: Head) -> Seen:
-    """A node that can't be read stays as it was, and one that is new takes no pods."""
+def _node(document: msgspec.Raw, _: Head) -> Decoded:
+    """Decode a node; an invalid one keeps its last valid state, and a new one gets no pods."""
     try:
-        return Seen(decode_node(bytes(document)))
+        return Decoded(decode_node(bytes(document)))
     except InputError as error:
-        return Seen(None, str(error))
+        return Decoded(None, str(error))
 
 
-def _of_a_node(kind: str) -> tuple[Callable[[msgspec.Raw, Head], Seen], Callable[[Head], WatchEvent]]:
-    """Objects named after their node; they are kept as JSON, and dialects report what is wrong in them."""
+def _of_a_node(kind: str) -> tuple[Decode, Deleted]:
+    """Objects named after their node; kept as JSON, so that the dialects report what is invalid in them."""
 
-    def there(document: msgspec.Raw, head: Head) -> Seen:
-        return Seen(NodeObject(head.name, kind, bytes(document)))
+    def decode(document: msgspec.Raw, head: Head) -> Decoded:
+        return Decoded(NodeObject(head.name, kind, bytes(document)))
 
-    def gone(head: Head) -> WatchEvent:
+    def deleted(head: Head) -> WatchEvent:
         return NodeObject(head.name, kind, None)
 
-    return there, gone
+    return decode, deleted
 
 
 _DEVICE_INFO: Final = "mindx-dl-deviceinfo-"
 _UNHEALTHY: Final = "unhealthy-gpu-"
 CONFIG_MAPS: Final = (_DEVICE_INFO, _UNHEALTHY)
-"""what comes before the node's name"""
+"""name prefixes; the node's name follows"""
 
 
-def _config_map(document: msgspec.Raw, head: Head) -> Seen:
-    return Seen(NodeObject(_node_in(head), f"ConfigMap/{head.name}", bytes(document)))
+def _config_map(document: msgspec.Raw, head: Head) -> Decoded:
+    return Decoded(NodeObject(_node_in(head), f"ConfigMap/{head.name}", bytes(document)))
 
 
-def _config_map_gone(head: Head) -> WatchEvent:
+def _config_map_deleted(head: Head) -> WatchEvent:
     return NodeObject(_node_in(head), f"ConfigMap/{head.name}", None)
 
 
@@ -111,19 +116,19 @@ def _node_in(head: Head) -> str:
     return next(head.name.removeprefix(prefix) for prefix in CONFIG_MAPS if head.name.startswith(prefix))
 
 
-def _of_the_cluster(kind: str) -> tuple[Callable[[msgspec.Raw, Head], Seen], Callable[[Head], WatchEvent]]:
-    """Objects that tell of groups or of the network."""
+def _of_the_cluster(kind: str) -> tuple[Decode, Deleted]:
+    """Objects about pod groups or the network; kept as JSON."""
 
     def name(head: Head) -> str:
         return f"{head.namespace}/{head.name}" if head.namespace else head.name
 
-    def there(document: msgspec.Raw, head: Head) -> Seen:
-        return Seen(ClusterObject(kind, name(head), bytes(document)))
+    def decode(document: msgspec.Raw, head: Head) -> Decoded:
+        return Decoded(ClusterObject(kind, name(head), bytes(document)))
 
-    def gone(head: Head) -> WatchEvent:
+    def deleted(head: Head) -> WatchEvent:
         return ClusterObject(kind, name(head), None)
 
-    return there, gone
+    return decode, deleted
 
 
 _PLURALS: Final = {
@@ -135,8 +140,8 @@ _PLURALS: Final = {
 
 
 def _shared(kind: str) -> WatchedKind:
-    word, _, group = kind.partition(".")
-    return WatchedKind(_PLURALS[word], *_of_the_cluster(kind), group)
+    name, _, group = kind.partition(".")
+    return WatchedKind(_PLURALS[name], *_of_the_cluster(kind), group)
 
 
 PODS: Final = WatchedKind("pods", _pod, lambda head: PodDeleted(head.uid), required=True)
@@ -147,8 +152,8 @@ SOURCES: Final = (
     NODES,
     WatchedKind("deviceinventories", *_of_a_node("DeviceInventory"), "linkwise.dev"),
     KOORDINATOR_DEVICE,
-    # Nothing marks the ConfigMaps of both plugins, so their namespace is watched and only theirs are kept.
-    WatchedKind("configmaps", _config_map, _config_map_gone, namespace="kube-system", prefixes=CONFIG_MAPS),
+    # The ConfigMaps of both plugins have no label to select, so their namespace is watched and filtered by name.
+    WatchedKind("configmaps", _config_map, _config_map_deleted, namespace="kube-system", prefixes=CONFIG_MAPS),
     *(_shared(kind) for kind in READ),
     PODS,
 )

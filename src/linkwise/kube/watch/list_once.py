@@ -1,4 +1,4 @@
-"""A cluster read once: every source listed page by page, and what can't be read is told."""
+"""One-time list of a cluster, page by page; objects and kinds that can't be read are reported as problems."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.kube.watch.kinds import WatchedKind
 
-__all__ = ["Listed", "list_all"]
+__all__ = ["ClusterList", "list_all"]
 
-TRIES: Final = 3
-"""lists that are begun anew because the server no longer has the version that their first page is of"""
+MAX_ATTEMPTS: Final = 3
+"""at a list whose continue token expires (410 Gone) before its last page"""
 
 
 @dataclass(slots=True)
-class Listed:
-    """What is there, as a watch would show it."""
+class ClusterList:
+    """All listed objects, as the watch events that would announce them."""
 
-    sights: list[WatchEvent] = field(default_factory=list)
+    events: list[WatchEvent] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
-    """of nodes inside the cluster, by their names"""
+    """InternalIP of nodes, by name"""
     problems: list[str] = field(default_factory=list)
-    """what could not be read, and why: the answer may lack it"""
+    """what could not be read, and why; answers may lack it"""
 
 
 class _Address(msgspec.Struct):
@@ -58,95 +58,93 @@ _NODE: Final = msgspec.json.Decoder(_Node)
 
 async def list_all(
     connection: Connection, settings: WatchSettings | None = None, sources: Sequence[WatchedKind] = SOURCES
-) -> Listed:
-    """All that the broker reads; ClusterError if pods or nodes can't be read, and what else can't is told beside it."""
+) -> ClusterList:
+    """List every watched kind; ClusterError if a required one fails, otherwise its problem is reported."""
     settings = settings or WatchSettings()
-    # Nodes come first and alone: a server that does not answer is told once.
+    # Nodes come first and alone, so that an unreachable API server is reported once.
     first = [source for source in sources if source is NODES]
     rest = [source for source in sources if source is not NODES]
-    found = [await _list(connection, source, settings) for source in first]
-    found += await asyncio.gather(*(_list(connection, source, settings) for source in rest))
-    listed = Listed()
-    for one in found:
-        listed.sights += one.sights
-        listed.addresses |= one.addresses
-        listed.problems += one.problems
-    return listed
+    lists = [await _list(connection, source, settings) for source in first]
+    lists += await asyncio.gather(*(_list(connection, source, settings) for source in rest))
+    total = ClusterList()
+    for one in lists:
+        total.events += one.events
+        total.addresses |= one.addresses
+        total.problems += one.problems
+    return total
 
 
-async def _list(connection: Connection, source: WatchedKind, settings: WatchSettings) -> Listed:
-    """One source; nothing if the server has no such kind."""
-    for left in reversed(range(TRIES)):
+async def _list(connection: Connection, source: WatchedKind, settings: WatchSettings) -> ClusterList:
+    """List one kind; empty if the API server does not serve it."""
+    for left in reversed(range(MAX_ATTEMPTS)):
         try:
             path = await find_path(connection, source, settings.wait)
-            return await _read(connection, source, path, settings) if path else Listed()
+            return await _read(connection, source, path, settings) if path else ClusterList()
         except AbsentError:
-            return Listed()
+            return ClusterList()
         except ExpiredError:
             if not left:
                 raise
         except ClusterError as error:
             if source.required:
                 raise
-            return Listed(problems=[str(error)])
-    raise AssertionError("a list has an end")
+            return ClusterList(problems=[str(error)])
+    raise AssertionError("the last attempt returns or raises")
 
 
-async def _read(connection: Connection, source: WatchedKind, path: str, settings: WatchSettings) -> Listed:
-    listed, rest = Listed(), ""
+async def _read(connection: Connection, source: WatchedKind, path: str, settings: WatchSettings) -> ClusterList:
+    result, token = ClusterList(), ""
     while True:
-        asked = f"{path}?limit={settings.page}" + (f"&continue={quote(rest, safe='')}" if rest else "")
-        answer = await connection.call("GET", asked, wait=settings.wait)
+        url = f"{path}?limit={settings.page}" + (f"&continue={quote(token, safe='')}" if token else "")
+        answer = await connection.call("GET", url, wait=settings.wait)
         if answer.status != 200:
-            raise _refused(connection, source, answer.status, status_of(answer.body).message)
+            raise _list_error(connection, source, answer.status, status_of(answer.body).message)
         try:
             page = page_of(answer.body)
         except InputError as error:
-            raise ClusterError(f"{connection.server} answers GET {asked} with no list: {error}") from error
+            raise ClusterError(f"{connection.server}: the response to GET {url} is not a list: {error}") from error
         for document in page.items:
-            _take(listed, source, document)
-        rest = page.rest
-        if not rest:
-            return listed
+            _add(result, source, document)
+        token = page.rest
+        if not token:
+            return result
 
 
-def _take(listed: Listed, source: WatchedKind, document: msgspec.Raw) -> None:
-    """What one object says; one that can't be read spoils nothing but itself."""
+def _add(result: ClusterList, source: WatchedKind, document: msgspec.Raw) -> None:
+    """Decode one object; one that can't be read becomes a problem and affects no other."""
     try:
         head = head_of(document)
     except InputError as error:
-        listed.problems.append(f"{source.name}: an object can't be told by name: {error}")
+        result.problems.append(f"{source.name}: an object without readable metadata: {error}")
         return
-    if not source.counts(head):
+    if not source.is_relevant(head):
         return
-    seen = source.there(document, head)
-    if seen.sight is not None:
-        listed.sights.append(seen.sight)
-    if seen.wrong:
+    decoded = source.decode(document, head)
+    if decoded.event is not None:
+        result.events.append(decoded.event)
+    if decoded.error:
         name = f"{head.namespace}/{head.name}" if head.namespace else head.name
-        listed.problems.append(f"{source.name} {name} can't be read: {seen.wrong}")
+        result.problems.append(f"{source.name} {name} can't be read: {decoded.error}")
     if source is NODES and (address := _address(document)):
-        listed.addresses[head.name] = address
+        result.addresses[head.name] = address
 
 
 def _address(document: msgspec.Raw) -> str:
     try:
-        found = _NODE.decode(document).status.addresses or ()
+        addresses = _NODE.decode(document).status.addresses or ()
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
-    return next((one.address for one in found if one.type == "InternalIP"), "")
+    return next((one.address for one in addresses if one.type == "InternalIP"), "")
 
 
-def _refused(connection: Connection, source: WatchedKind, status: int, said: str) -> ClusterError:
+def _list_error(connection: Connection, source: WatchedKind, status: int, message: str) -> ClusterError:
     if status == 410:
-        return ExpiredError(f"{connection.server} ends the list of {source.name} before its end: {said}")
+        return ExpiredError(f"{connection.server}: the list of {source.name} expired before its last page: {message}")
     if status == 404 and not source.required:
         return AbsentError(f"{source.name} is not served")
     where = f" in namespace {source.namespace}" if source.namespace else ""
     if status == 401:
-        return ClusterError(f"{connection.server} does not know who asks (401 {said}): log in again, as for kubectl")
+        return ClusterError(f"{connection.server}: not authenticated (401 {message}); log in again, as for kubectl")
     if status == 403:
-        return ForbiddenError(
-            f"may not list {source.name}{where}: {said}; to ask about this, one needs the verb list on {source.name}"
-        )
-    return ClusterError(f"{connection.server} refuses to list {source.name}{where}: {status} {said}")
+        return ForbiddenError(f"may not list {source.name}{where}: {message}; grant the verb list on {source.name}")
+    return ClusterError(f"{connection.server}: list of {source.name}{where} failed: {status} {message}")

@@ -1,7 +1,7 @@
-"""One kind of objects as the API server has it: listed page by page, then watched, and listed anew where that is needed.
+"""Reflector: lists one kind page by page, then watches it, and delivers every change to a sink.
 
-What is seen is handed on in small slices, with a pause after each in which others get their turn. A watch that is cut goes
-on from the last version it saw; only if the server no longer has that version is everything listed again.
+Events are delivered in small slices, so that other tasks get to run in between. An interrupted watch resumes from its last
+resourceVersion; only if that has expired (410 Gone) is everything listed again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from linkwise.broker.watch_events import PodListComplete
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.errors import AbsentError, ExpiredError, ForbiddenError, RestoredError
 from linkwise.kube.settings import WatchSettings
-from linkwise.kube.watch.event_reader import Name, Reading, Stats
+from linkwise.kube.watch.event_reader import EventReader, ObjectKey, Stats
 from linkwise.kube.watch.kinds import PODS
 from linkwise.net.timing import Backoff, Timing
 from linkwise.wire.kubernetes.watch_stream import Lines, change_of, head_of, page_of, status_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.event_reader import Told
+    from linkwise.kube.watch.event_reader import NamedEvent
     from linkwise.kube.watch.kinds import WatchedKind
     from linkwise.net.http_connection import Exchange
     from linkwise.wire.kubernetes.watch_stream import RawPage, Status
@@ -36,19 +36,19 @@ __all__ = ["Reflector"]
 
 log = logging.getLogger(__name__)
 
-_STEADY: Final = 1.0  # s
-"""a watch that lasted so long was a good one, though nothing happened"""
-_LATE: Final = 30.0  # s
-"""after a watch should have ended, until it is taken for dead"""
-_LIST: Final = "(the list as a whole)"
-_DIGITS: Final = 20
-"""of a version; the server's numbers have 64 bits"""
-_SEEN: Final = ("ADDED", "MODIFIED", "DELETED")
+_HEALTHY_SECONDS: Final = 1.0
+"""a watch that lasted this long resets the backoff, even without events"""
+_OVERDUE_SECONDS: Final = 30.0
+"""beyond its timeoutSeconds, after which a watch counts as dead"""
+_LIST: Final = "(the complete list)"
+_MAX_VERSION_DIGITS: Final = 20
+"""resourceVersions of the API server are 64-bit numbers"""
+_OBJECT_EVENTS: Final = ("ADDED", "MODIFIED", "DELETED")
 
 
 @dataclass(slots=True, kw_only=True)
 class Reflector:
-    """Lists and watches one source until it is not served, or not allowed."""
+    """Lists and watches one kind until it is no longer served, or forbidden."""
 
     connection: Connection
     source: WatchedKind
@@ -56,228 +56,228 @@ class Reflector:
     settings: WatchSettings = field(default_factory=WatchSettings)
     timing: Timing = field(default_factory=Timing)
     known: Callable[[], Collection[str]] | None = None
-    """UIDs of all pods that whoever is behind the sink knows of"""
+    """UIDs of all pods that the receiver behind the sink knows"""
     path: str = ""
-    """of the list; discovery tells it"""
+    """of the list, from discovery"""
     stats: Stats = field(default_factory=Stats)
-    _reading: Reading = field(init=False)
+    _reader: EventReader = field(init=False)
     _backoff: Backoff = field(init=False)
     _version: str = ""
+    """resourceVersion to watch from; empty: list first"""
     _newest: int = 0
-    """the largest version that was seen, as a number"""
-    _listed: float = 0.0
+    """the highest resourceVersion so far"""
+    _listed_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self._reading = Reading(self.source, self.stats)
+        self._reader = EventReader(self.source, self.stats)
         self._backoff = Backoff(self.timing)
 
     async def run(self) -> None:
-        """List and watch; ends only with Absent-, Forbidden- or RestoredError. What the sink can't take in is left out."""
+        """List and watch; ends only with Absent-, Forbidden- or RestoredError. Events that the sink rejects are skipped."""
         while True:
             try:
-                if not self._version or self._is_stale():
+                if not self._version or self._needs_resync():
                     await self._list()
                 elif self.source.required:
-                    await self._look()
+                    await self._check_not_restored()
                 await self._watch()
             except (AbsentError, ForbiddenError, RestoredError):
                 self._version = ""
                 raise
             except ExpiredError as error:
-                if self.timing.clock() - self._listed >= _LATE:
-                    self._backoff.reset()  # whoever says so is there again, however long it was not
+                if self.timing.clock() - self._listed_at >= _OVERDUE_SECONDS:
+                    self._backoff.reset()  # the API server answers again, however long it did not
                 self._version = ""
-                await self._again("expired", error)
+                await self._back_off("expired", error)
             except ClusterError as error:
-                await self._again("failed", error)
+                await self._back_off("failed", error)
 
-    def lose_all(self) -> None:
-        """The kind is not served any more: nothing of it is there."""
-        self._hand_on(self._reading.missing(frozenset()))
+    def delete_all(self) -> None:
+        """Deliver the deletion of every object, because the kind is no longer served."""
+        self._deliver(self._reader.missing(frozenset()))
 
-    def _is_stale(self) -> bool:
+    def _needs_resync(self) -> bool:
         resync = self.settings.resync
-        return resync > 0 and self.timing.clock() - self._listed >= resync
+        return resync > 0 and self.timing.clock() - self._listed_at >= resync
 
-    async def _again(self, kind: str, error: ClusterError) -> None:
+    async def _back_off(self, kind: str, error: ClusterError) -> None:
         self.stats.errors[kind] += 1
         if str(error) != self.stats.trouble:
             log.warning("resource=%s %s: %s", self.source.name, kind, error)
         self.stats.trouble = str(error)
         await self._backoff.wait()
 
-    def _well(self) -> None:
+    def _clear_trouble(self) -> None:
         if self.stats.trouble:
-            log.info("resource=%s works again", self.source.name)
+            log.info("resource=%s recovered", self.source.name)
         self.stats.trouble = ""
 
     async def _list(self) -> None:
-        """All objects, page by page; whoever was there before and is not among them is gone."""
-        # One that fails only to look again whether nothing was lost must not keep the watch from going on.
-        self._listed = self.timing.clock()
-        # A list as of now, by the quorum: no version is asked for.
+        """List all objects, page by page; objects that existed before and are not listed are deleted."""
+        # Set before the list: a resync that fails must not keep the watch from resuming.
+        self._listed_at = self.timing.clock()
+        # Without a resourceVersion the list is a quorum read of the current state.
         before = frozenset(self.known()) if self.known else frozenset()
-        found, rest, nameless = set[Name](), "", self._reading.nameless
-        self._reading.begin_list()
+        keys, token, nameless = set[ObjectKey](), "", self._reader.nameless
+        self._reader.begin_list()
         while True:
-            page = await self._page(rest, self.settings.page)
-            self._check_time(page.version)
+            page = await self._page(token, self.settings.page)
+            self._check_version(page.version)
             for start in range(0, len(page.items), self.settings.slice):
-                told = []
+                events = []
                 for document in page.items[start : start + self.settings.slice]:
-                    name, says = self._reading.listed(document)
-                    found.add(name)
-                    if says is not None:
-                        told.append(says)
-                self._hand_on(told)
+                    key, event = self._reader.listed(document)
+                    keys.add(key)
+                    if event is not None:
+                        events.append(event)
+                self._deliver(events)
                 await asyncio.sleep(0)
-            rest = page.rest
-            if not rest:
+            token = page.rest
+            if not token:
                 break
-        if self._reading.nameless == nameless:
-            self._reading.end_list()
-            self._tell_missing(found, before)
-        self._version, self._listed = page.version, self.timing.clock()
+        if self._reader.nameless == nameless:
+            self._reader.end_list()
+            self._deliver_missing(keys, before)
+        self._version, self._listed_at = page.version, self.timing.clock()
         self.stats.heard_at = self.timing.clock()
         self.stats.lists += 1
         self.stats.synced = True
-        self._well()
+        self._clear_trouble()
 
-    async def _page(self, rest: str, limit: int) -> RawPage:
-        asked = f"{self.path}?limit={limit}" + (f"&continue={quote(rest, safe='')}" if rest else "")
-        answer = await self.connection.call("GET", asked, wait=self.settings.wait)
+    async def _page(self, token: str, limit: int) -> RawPage:
+        url = f"{self.path}?limit={limit}" + (f"&continue={quote(token, safe='')}" if token else "")
+        answer = await self.connection.call("GET", url, wait=self.settings.wait)
         if answer.status != 200:
-            raise self._refused("list", answer.status, status_of(answer.body))
+            raise self._status_error("list", answer.status, status_of(answer.body))
         try:
             return page_of(answer.body)
         except InputError as error:
-            raise ClusterError(f"{self.connection.server} answers GET {asked} with no list: {error}") from error
+            server = self.connection.server
+            raise ClusterError(f"{server}: the response to GET {url} is not a list: {error}") from error
 
-    async def _look(self) -> None:
-        """At the version alone: a watch from one that a restored server has not reached would be silent."""
+    async def _check_not_restored(self) -> None:
+        """Read the current resourceVersion: after a restore, a watch from a later one would stay silent."""
         try:
             page = await self._page("", 1)
         except ClusterError:
-            return  # whoever can't be listed now may still be watched; if not, the watch tells
-        self._check_time(page.version)
+            return  # the watch may succeed all the same; if not, it reports the error
+        self._check_version(page.version)
 
-    def _check_time(self, version: str) -> None:
-        """Versions only grow, unless the server's data are those of a backup: pods that were gone may be back."""
+    def _check_version(self, version: str) -> None:
+        """Raise if the resourceVersion went back: etcd was restored from a backup, and deleted pods may exist again."""
         number = _number(version)
         if self.source.required and 0 < number < self._newest:
             raise RestoredError(
-                f"{self.connection.server}: the version of {self.source.name} went back from {self._newest} to {number};"
-                " were its data restored from a backup? Start the service anew"
+                f"{self.connection.server}: the resourceVersion of {self.source.name} went back from {self._newest} to"
+                f" {number}; if etcd was restored from a backup, restart the service"
             )
         self._newest = max(self._newest, number)
 
-    def _tell_missing(self, found: set[Name], before: frozenset[str]) -> None:
+    def _deliver_missing(self, keys: set[ObjectKey], before: frozenset[str]) -> None:
         if self.source is not PODS:
-            self._hand_on(self._reading.missing(found))
+            self._deliver(self._reader.missing(keys))
             return
-        # Who became known since the list was asked for may be newer than the list: that tells nothing of them.
+        # Pods that became known since the list was requested may be newer than the list: it can't show their deletion.
         newer = frozenset(self.known()) - before if self.known else frozenset()
-        self._hand_on([(_LIST, PodListComplete(frozenset(found) | newer if newer else frozenset(found)))])
+        self._deliver([(_LIST, PodListComplete(frozenset(keys) | newer if newer else frozenset(keys)))])
 
     async def _watch(self) -> None:
-        settings, begin = self.settings, self.timing.clock()
-        seconds = int(settings.shortest + (settings.longest - settings.shortest) * self.timing.chance())
-        asked = f"watch=1&allowWatchBookmarks=true&resourceVersion={quote(self._version)}&timeoutSeconds={seconds}"
-        heard = self.stats.events
+        settings, started = self.settings, self.timing.clock()
+        seconds = int(settings.watch_min + (settings.watch_max - settings.watch_min) * self.timing.chance())
+        query = f"watch=1&allowWatchBookmarks=true&resourceVersion={quote(self._version)}&timeoutSeconds={seconds}"
+        events = self.stats.events
         self.stats.watches += 1
         try:
             async with (
-                asyncio.timeout(seconds + _LATE),
-                self.connection.stream(f"{self.path}?{asked}", settings.wait) as stream,
+                asyncio.timeout(seconds + _OVERDUE_SECONDS),
+                self.connection.stream(f"{self.path}?{query}", settings.wait) as stream,
             ):
                 if stream.status != 200:
-                    raise self._refused("watch", stream.status, status_of(await _whole(stream)))
-                self._well()
+                    raise self._status_error("watch", stream.status, status_of(await _read_all(stream)))
+                self._clear_trouble()
                 self.stats.heard_at = self.timing.clock()
-                await self._follow(stream)
+                await self._read_stream(stream)
         except TimeoutError as error:
-            raise ClusterError(f"the watch of {self.source.name} did not end when it should have") from error
+            raise ClusterError(f"the watch of {self.source.name} did not end at its timeoutSeconds") from error
         finally:
             self._newest = max(self._newest, _number(self._version))
-            if self.stats.events > heard or self.timing.clock() - begin >= _STEADY:
+            if self.stats.events > events or self.timing.clock() - started >= _HEALTHY_SECONDS:
                 self._backoff.reset()
-        if self.stats.events == heard and self.timing.clock() - begin < _STEADY:
-            raise ClusterError(f"the watch of {self.source.name} ended as soon as it began")
+        if self.stats.events == events and self.timing.clock() - started < _HEALTHY_SECONDS:
+            raise ClusterError(f"the watch of {self.source.name} ended immediately, without an event")
 
-    async def _follow(self, stream: Exchange) -> None:
-        lines, silence, loop = Lines(), self.settings.silence, asyncio.get_running_loop()
-        # A server, or what stands before it, can be dead while its connection is not.
+    async def _read_stream(self, stream: Exchange) -> None:
+        lines, idle, loop = Lines(), self.settings.idle_timeout, asyncio.get_running_loop()
+        # The API server, or a proxy before it, can be dead while the connection stays open.
         with suppress(TimeoutError):
-            async with asyncio.timeout(silence) as limit:
-                async for piece in stream.chunks():
+            async with asyncio.timeout(idle) as limit:
+                async for chunk in stream.chunks():
                     self.stats.heard_at = self.timing.clock()
-                    whole = lines.feed(piece)
-                    for start in range(0, len(whole), self.settings.slice):
-                        self._take(whole[start : start + self.settings.slice])
+                    complete = lines.feed(chunk)
+                    for start in range(0, len(complete), self.settings.slice):
+                        self._read_lines(complete[start : start + self.settings.slice])
                         await asyncio.sleep(0)
-                    if (limit.when() or 0.0) < loop.time() + 0.9 * silence:  # setting it costs more than a piece
-                        limit.reschedule(loop.time() + silence)
+                    if (limit.when() or 0.0) < loop.time() + 0.9 * idle:  # rescheduling costs more than reading a chunk
+                        limit.reschedule(loop.time() + idle)
 
-    def _take(self, lines: list[bytes]) -> None:
-        """Hand on what these lines say; if one is none, all before it."""
-        told: list[Told] = []
+    def _read_lines(self, lines: list[bytes]) -> None:
+        """Deliver the events of these lines; if one is invalid, all before it."""
+        events: list[NamedEvent] = []
         try:
             for line in lines:
-                self._take_line(line, told)
+                self._read_line(line, events)
         finally:
-            self._hand_on(told)
+            self._deliver(events)
 
-    def _take_line(self, line: bytes, told: list[Told]) -> None:
+    def _read_line(self, line: bytes, events: list[NamedEvent]) -> None:
         try:
             change = change_of(line)
-            if change.type in _SEEN:
-                version, says = self._reading.changed(change.document, gone=change.type == "DELETED")
-                if says is not None:
-                    told.append(says)
+            if change.type in _OBJECT_EVENTS:
+                version, event = self._reader.changed(change.document, deleted=change.type == "DELETED")
+                if event is not None:
+                    events.append(event)
             elif change.type == "BOOKMARK":
                 version = head_of(change.document).resource_version
             else:
-                raise self._refused("watch", (said := status_of(change.document)).code, said)
+                raise self._status_error("watch", (status := status_of(change.document)).code, status)
         except InputError as error:
-            # Nobody knows whom such a line was about: everything is looked at again.
+            # It is unknown which object the line was about, so everything is listed again.
             self.stats.errors["garbage"] += 1
-            raise ExpiredError(f"the watch of {self.source.name} holds a line that is no event: {error}") from error
+            raise ExpiredError(f"the watch of {self.source.name} sent an invalid line: {error}") from error
         self.stats.events += 1
         self._version = version or self._version
 
-    def _hand_on(self, told: list[Told]) -> None:
-        self.stats.objects += len(told)
+    def _deliver(self, events: list[NamedEvent]) -> None:
+        """Pass events to the sink; if it fails on them, one by one, so that one object can't stop the service."""
+        self.stats.objects += len(events)
         try:
-            if told:
-                self.sink([sight for _, sight in told])
-        except Exception as error:  # noqa: BLE001 - whatever it is: one object must not end the service
-            log.warning("resource=%s %d objects are taken in one by one: %r", self.source.name, len(told), error)
-            for name, sight in told:  # who is shown twice as the same changes nothing
-                self._hand_on_alone(name, sight)
+            if events:
+                self.sink([event for _, event in events])
+        except Exception as error:  # noqa: BLE001 - any bug in applying an event
+            log.warning("resource=%s delivering %d events one by one: %r", self.source.name, len(events), error)
+            for name, event in events:  # an event that was applied already changes nothing
+                try:
+                    self.sink([event])
+                except Exception as cause:  # noqa: BLE001 - as above
+                    self._reader.rejected(name, cause)
 
-    def _hand_on_alone(self, name: str, sight: WatchEvent) -> None:
-        try:
-            self.sink([sight])
-        except Exception as error:  # noqa: BLE001 - as above
-            self._reading.refused(name, error)
-
-    def _refused(self, verb: str, status: int, said: Status) -> ClusterError:
-        if status == 410 or said.reason in {"Expired", "Gone"}:
-            return ExpiredError(f"{self.source.name}: the version is gone: {said.message}")
-        if status == 404 and not self.source.required:  # whoever says so of pods or nodes is no API server now
+    def _status_error(self, verb: str, code: int, status: Status) -> ClusterError:
+        if code == 410 or status.reason in {"Expired", "Gone"}:
+            return ExpiredError(f"{self.source.name}: the resourceVersion has expired: {status.message}")
+        if code == 404 and not self.source.required:  # every API server serves pods and nodes: that is an outage
             return AbsentError(f"{self.source.name} is not served")
-        if status == 403:
+        if code == 403:
             where = f" in namespace {self.source.namespace}" if self.source.namespace else ""
             return ForbiddenError(
-                f"may not {verb} {self.source.name}{where}: {said.message}; grant list and watch on it"
+                f"may not {verb} {self.source.name}{where}: {status.message}; grant list and watch on it"
                 " (`linkwise manifests rbac` prints the role)"
             )
-        return ClusterError(f"{self.connection.server} refuses to {verb} {self.source.name}: {status} {said.message}")
+        return ClusterError(f"{self.connection.server}: {verb} of {self.source.name} failed: {code} {status.message}")
 
 
 def _number(version: str) -> int:
-    return int(version) if version.isdecimal() and len(version) <= _DIGITS else 0
+    return int(version) if version.isdecimal() and len(version) <= _MAX_VERSION_DIGITS else 0
 
 
-async def _whole(stream: Exchange) -> bytes:
-    return b"".join([piece async for piece in stream.chunks()])
+async def _read_all(stream: Exchange) -> bytes:
+    return b"".join([chunk async for chunk in stream.chunks()])

@@ -1,4 +1,4 @@
-"""All sources followed at once; those that are not there are looked for again, and those not allowed are said once."""
+"""Watcher: one reflector per watched kind; kinds that are not served or forbidden are searched for again."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ __all__ = ["Watching"]
 log = logging.getLogger(__name__)
 
 _PRUNED: Final = (
-    "the installed Device kind of Koordinator drops spec.topologies: matrices written there are lost;"
+    "the installed CRD of Koordinator's Device drops spec.topologies: link matrices written there are lost;"
     " use DeviceInventory objects, or a CRD whose schema has the field"
 )
 
-_LOOKS: Final = 10
+_SCHEMA_ATTEMPTS: Final = 10
 
 
 @dataclass(slots=True)
 class Watching:
-    """Follows the cluster and hands on what it sees."""
+    """Watches the cluster and delivers all events to one sink."""
 
     connection: Connection
     sink: Callable[[list[WatchEvent]], None]
-    """is called on the loop, and must not wait"""
+    """called on the event loop; must not block"""
     known: Callable[[], Collection[str]] | None = None
-    """UIDs of all pods that whoever is behind the sink knows of: a list tells nothing of those who came while it was read"""
+    """UIDs of all pods the receiver knows: a list can't show the deletion of pods that appear while it is read"""
     settings: WatchSettings = field(default_factory=WatchSettings)
     timing: Timing = field(default_factory=Timing)
     sources: Sequence[WatchedKind] = SOURCES
     _reflectors: list[Reflector] = field(init=False)
-    _decided: set[str] = field(default_factory=set)
-    """sources that were found not to be there, or not to be allowed"""
-    _refused: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """how often a source was listed before it was refused, and since when it is"""
+    _skipped: set[str] = field(default_factory=set)
+    """optional kinds that are not served or forbidden; startup does not wait for them"""
+    _forbidden: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """by kind: the number of lists before it was forbidden, and since when it is"""
     _advice: dict[str, str] = field(default_factory=dict)
-    """what works, but not as people may think"""
-    _begin: float | None = None
+    """warnings about kinds that are watched successfully"""
+    _started: float | None = None
     _synced: bool = False
 
     def __post_init__(self) -> None:
@@ -73,112 +73,111 @@ class Watching:
 
     @property
     def stats(self) -> Mapping[str, Stats]:
-        """What happened so far, by source."""
+        """Counters and problems, by resource."""
         return {reflector.source.name: reflector.stats for reflector in self._reflectors}
 
     @property
     def synced(self) -> bool:
-        """Whether all that is there was listed once; what is not required and fails is not waited for without end."""
-        if not self._synced and self._begin is not None:
-            late = self.timing.clock() - self._begin >= self.settings.patience
-            self._synced = all(self._is_settled(reflector, late=late) for reflector in self._reflectors)
+        """Whether every kind was listed once; optional kinds that fail delay it only for the startup grace period."""
+        if not self._synced and self._started is not None:
+            overdue = self.timing.clock() - self._started >= self.settings.startup_grace
+            self._synced = all(self._is_synced(reflector, overdue=overdue) for reflector in self._reflectors)
         return self._synced
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What a person should look at, as sentences."""
-        found = [*self._advice.values()]
+        """Problems for an operator to look at, as sentences."""
+        sentences = [*self._advice.values()]
         for reflector in self._reflectors:
             stats, name = reflector.stats, reflector.source.name
             if stats.trouble:
-                found.append(f"{name}: {stats.trouble}")
-            found += [f"{name} {which} can't be read: {why}" for which, why in stats.unreadable.items()]
-        return tuple(found)
+                sentences.append(f"{name}: {stats.trouble}")
+            sentences += [f"{name} {which} can't be read: {why}" for which, why in stats.unreadable.items()]
+        return tuple(sentences)
 
     async def run(self) -> None:
-        """Follow everything until cancelled; ClusterError if what is required may not be read, or is of an earlier time."""
-        self._begin = self.timing.clock()
+        """Watch until cancelled; ClusterError if a required kind is forbidden, or etcd was restored from a backup."""
+        self._started = self.timing.clock()
         try:
             async with asyncio.TaskGroup() as tasks:
                 for reflector in self._reflectors:
-                    tasks.create_task(self._follow(reflector), name=f"watch {reflector.source.name}")
+                    tasks.create_task(self._keep_watching(reflector), name=f"watch {reflector.source.name}")
         except ExceptionGroup as group:
             raise group.exceptions[0] from group
 
-    def _is_settled(self, reflector: Reflector, *, late: bool) -> bool:
+    def _is_synced(self, reflector: Reflector, *, overdue: bool) -> bool:
         source, stats = reflector.source, reflector.stats
-        given_up = source.name in self._decided or (late and stats.trouble != "")
-        return stats.synced or (not source.required and given_up)
+        skipped = source.name in self._skipped or (overdue and stats.trouble != "")
+        return stats.synced or (not source.required and skipped)
 
-    def _is_well(self) -> bool:
-        """Whether all that is required is followed now."""
-        required = [found.stats for found in self._reflectors if found.source.required]
+    def _required_are_healthy(self) -> bool:
+        """Whether every required kind is being watched now."""
+        required = [reflector.stats for reflector in self._reflectors if reflector.source.required]
         return all(stats.synced and not stats.trouble for stats in required)
 
-    async def _follow(self, reflector: Reflector) -> None:
+    async def _keep_watching(self, reflector: Reflector) -> None:
         source, stats, backoff = reflector.source, reflector.stats, Backoff(self.timing)
         while True:
             lists = stats.lists
             try:
-                await self._follow_if_there(reflector)
+                await self._watch_if_served(reflector)
             except ForbiddenError as error:
-                self._say(reflector, str(error))
-                if self._is_doubtful(reflector, error):
+                self._report(reflector, str(error))
+                if self._retry_forbidden(reflector, error):
                     await backoff.wait()
                     continue
             except RestoredError:
                 raise
             except ClusterError as error:
-                # A server that can't be reached is told by those that are required, not once for each kind.
-                self._say(
-                    reflector, f"can't be looked for: {error}", logging.INFO if self._is_well() else logging.DEBUG
-                )
+                # The required kinds report an unreachable API server; the others need not repeat it.
+                level = logging.INFO if self._required_are_healthy() else logging.DEBUG
+                self._report(reflector, f"discovery failed: {error}", level)
                 await backoff.wait()
                 continue
-            self._decided.add(source.name)
+            self._skipped.add(source.name)
             if stats.lists > lists or not stats.synced:
                 backoff.reset()
             if stats.synced:
-                await backoff.wait()  # what was there is likely to come back: somebody may be making it anew
+                await backoff.wait()  # a kind that was served is likely to come back: its CRD may be being replaced
             else:
-                await self.timing.sleep(self.settings.look_again * (0.5 + self.timing.chance()))
+                await self.timing.sleep(self.settings.rediscovery * (0.5 + self.timing.chance()))
 
-    async def _follow_if_there(self, reflector: Reflector) -> None:
-        """Ends when the server has no such kind."""
+    async def _watch_if_served(self, reflector: Reflector) -> None:
+        """Returns once the API server does not serve the kind."""
         reflector.path = await find_path(self.connection, reflector.source, self.settings.wait)
         if reflector.path:
-            beside = asyncio.create_task(self._look_at_schema(reflector))
+            schema_check = asyncio.create_task(self._check_schema(reflector))
             try:
                 await reflector.run()
             except AbsentError:
-                log.warning("resource=%s is not served any more: all of it counts as gone", reflector.source.name)
-                reflector.lose_all()
+                log.warning("resource=%s is no longer served: its objects count as deleted", reflector.source.name)
+                reflector.delete_all()
             finally:
-                beside.cancel()
+                schema_check.cancel()
         self._advice.pop(reflector.source.name, None)
         reflector.stats.trouble = ""
 
-    def _is_doubtful(self, reflector: Reflector, error: ForbiddenError) -> bool:
-        """Whether what is refused is tried again soon: a server that has just started knows no roles yet."""
+    def _retry_forbidden(self, reflector: Reflector, error: ForbiddenError) -> bool:
+        """Whether to retry soon: an API server that has just started has not loaded its roles yet."""
         source, stats, now = reflector.source, reflector.stats, self.timing.clock()
         if source.required:
-            if not stats.synced and now - (self._begin or 0.0) >= self.settings.patience:
+            if not stats.synced and now - (self._started or 0.0) >= self.settings.startup_grace:
                 raise ClusterError(f"{self.connection.server}: {error}") from error
             return True
-        if all(found.stats.synced for found in self._reflectors if found.source.required):
-            self._decided.add(source.name)  # it knows roles, so that nobody has to wait for this one
-        lists, since = self._refused.get(source.name, (-1, now))
+        if all(other.stats.synced for other in self._reflectors if other.source.required):
+            self._skipped.add(source.name)  # roles are loaded, so startup need not wait for this kind
+        lists, since = self._forbidden.get(source.name, (-1, now))
         since = since if lists == stats.lists else now  # it was allowed in between
-        self._refused[source.name] = (stats.lists, since)
-        return now - since < self.settings.patience
+        self._forbidden[source.name] = (stats.lists, since)
+        return now - since < self.settings.startup_grace
 
-    async def _look_at_schema(self, reflector: Reflector) -> None:
-        """Notice a kind that loses what is written; its schema is shown some time after the kind itself."""
+    async def _check_schema(self, reflector: Reflector) -> None:
+        """Warn about a CRD that prunes fields; its schema is published some time after the kind is served."""
         if reflector.source is not KOORDINATOR_DEVICE:
             return
         backoff, pruned = Backoff(self.timing, first=1.0), None
-        for _ in range(_LOOKS):
-            with contextlib.suppress(ClusterError):  # it is only advice
+        for _ in range(_SCHEMA_ATTEMPTS):
+            with contextlib.suppress(ClusterError):  # the check is optional
                 pruned = await prunes_topologies(self.connection, reflector.path, self.settings.wait)
             if pruned is not None:
                 break
@@ -187,8 +186,8 @@ class Watching:
             log.warning("resource=%s %s", reflector.source.name, _PRUNED)
             self._advice[reflector.source.name] = _PRUNED
 
-    def _say(self, reflector: Reflector, sentence: str, level: int = logging.WARNING) -> None:
-        """Tell a problem once, and keep it for whoever asks."""
+    def _report(self, reflector: Reflector, sentence: str, level: int = logging.WARNING) -> None:
+        """Log a problem once and keep it for /readyz."""
         if reflector.stats.trouble != sentence:
             log.log(level, "resource=%s %s", reflector.source.name, sentence)
         reflector.stats.trouble = sentence
