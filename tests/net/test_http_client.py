@@ -151,7 +151,7 @@ def test_bytes_that_are_not_http_are_reported() -> None:
             await http.close()
             server.close()
 
-    with pytest.raises(CutError, match="what it says is no HTTP"):
+    with pytest.raises(CutError, match="its response is not HTTP"):
         run_idle(scenario())
 
 
@@ -187,5 +187,5 @@ def test_a_proxy_is_asked_for_a_way_through() -> None:
 
 
 def test_a_proxy_that_refuses_is_reported() -> None:
-    with pytest.raises(NotSentError, match=r"can't be reached through 127.0.0.1: the proxy answers 407"):
+    with pytest.raises(NotSentError, match=r"can't be reached through 127.0.0.1: the proxy answered 407"):
         tunnelled(407)

@@ -170,7 +170,7 @@ def test_bytes_that_are_not_text_are_refused(verb: str) -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.call("POST", f"/{verb}", json.dumps(GOOD[verb]).encode().replace(b'"a"', b'"\xff"'))
     assert clear(verb, reply)
-    assert b"the JSON is no UTF-8" in reply.body
+    assert b"the JSON is not valid UTF-8" in reply.body
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])

@@ -29,7 +29,7 @@ def test_whatever_stands_on_a_diagonal_is_not_read() -> None:
     [
         (None, "expected an object"),
         ([], "expected an object"),
-        ({}, "neither links nor bandwidth"),
+        ({}, "links or bandwidth is required"),
         ({"link": []}, "field 'link' is not known"),
         ({"links": [["X", "NVX"], ["SYS", "X"]]}, "links row 0 column 1: link 'NVX' is not a kind"),
         ({"links": [["X", "SYS"]]}, "links row 0 has 2 values, expected 1"),

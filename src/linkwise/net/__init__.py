@@ -1,1 +1,1 @@
-"""The HTTP client and the clocks that more than one of the outer layers use."""
+"""HTTP client and clocks, shared by the Kubernetes client, the service and the embedded cluster."""

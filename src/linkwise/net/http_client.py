@@ -1,11 +1,8 @@
-"""A small HTTP/1.1 client for one server: kept connections, a parser in C, answers whole or as a stream.
+"""HTTP/1.1 clients for one server with keep-alive: `Http` for the API server, `Caller` for a scheduler extender.
 
-A general client spends about a millisecond of processor time on a call, which is more than a decision takes. This one
-knows one server, no redirects, no cookies and no compression, and says of a failed call whether it was sent at all.
-
-A small HTTP client for the calls of a scheduler: kept connections to one server, POST only, answers whole.
+A general-purpose client spends about a millisecond of CPU time per call, more than a scheduling decision takes. These have
+no redirects, cookies or compression, and `Http` reports for a failed call whether the request was sent at all.
 """
-# Joined from http, scheduling_http: one docstring for all.
 
 from __future__ import annotations
 
@@ -25,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Caller", "CutError", "Http", "NotSentError", "Origin", "Proxy", "SlowError"]
 
-KEPT: Final = 32
-"""idle connections"""
-_CONNECTING: Final = 0.8
-"""of the time of a call"""
+MAX_IDLE: Final = 32
+"""idle connections to keep"""
+_CONNECT_SHARE: Final = 0.8
+"""of a call's timeout that connecting may take"""
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
-"""a server that vanished without a word is noticed after half a minute, also by a watch that only listens"""
+"""detects a dead server after half a minute, even on a watch that only receives"""
 
 
 class NotSentError(ClusterError):
@@ -43,7 +40,7 @@ class SlowError(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """What stands between us and the server."""
+    """An HTTP proxy."""
 
     host: str
     port: int
@@ -52,15 +49,15 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the server is."""
+    """Address of the server, and how to reach it."""
 
     host: str
     port: int
     prefix: str = ""
-    """what stands before every path"""
+    """of every path"""
     tls: ssl.SSLContext | None = None
     tls_name: str = ""
-    """what its certificate must say, if that is not the host"""
+    """name to expect in its certificate, if not the host"""
     proxy: Proxy | None = None
 
     @property
@@ -71,24 +68,24 @@ class Origin:
 
 @dataclass(slots=True)
 class Http:
-    """Calls to one server; connections are kept and used again."""
+    """Calls to one server over a connection pool."""
 
     origin: Origin
-    kept: int = KEPT
+    max_idle: int = MAX_IDLE
     _idle: list[Exchange] = field(default_factory=list)
     _busy: set[Exchange] = field(default_factory=set)
 
     @property
     def idle(self) -> int:
-        """Connections that wait to be used again."""
+        """Number of idle connections."""
         return sum(exchange.reusable for exchange in self._idle)
 
     async def call(self, method: str, path: str, headers: bytes = b"", body: bytes = b"", wait: float = 10.0) -> Answer:
-        """One request and its whole answer; `headers` are lines that end with CRLF."""
+        """Send a request and read its complete response; `headers` are lines that end with CRLF."""
         request = self._request(method, path, headers, body)
         try:
             async with asyncio.timeout(wait):
-                return await self._call(request, wait, again=method == "GET")
+                return await self._call(request, wait, retry=method == "GET")
         except TimeoutError as error:
             raise SlowError(f"{self.origin.authority} did not answer {method} {path} within {wait:g} s") from error
         except CutError as error:
@@ -96,7 +93,7 @@ class Http:
 
     @asynccontextmanager
     async def stream(self, path: str, headers: bytes = b"", wait: float = 10.0) -> AsyncIterator[Exchange]:
-        """A GET whose answer comes bit by bit; `wait` is for its beginning."""
+        """A GET whose response is streamed; `wait` limits the time to its head."""
         exchange: Exchange | None = None
         try:
             async with asyncio.timeout(wait):
@@ -113,43 +110,43 @@ class Http:
             self._drop(exchange)
 
     def drop_idle(self) -> None:
-        """End the connections that nobody uses now."""
+        """Close all idle connections."""
         while self._idle:
             self._idle.pop().abort()
 
     async def close(self) -> None:
-        """End all connections; calls that are under way fail."""
+        """Close all connections; calls in flight fail."""
         for exchange in (*self._idle, *self._busy):
             exchange.abort()
         self._idle.clear()
         self._busy.clear()
         await asyncio.sleep(0)
 
-    async def _call(self, request: bytes, wait: float, *, again: bool) -> Answer:
-        exchange = self._take()
+    async def _call(self, request: bytes, wait: float, *, retry: bool) -> Answer:
+        exchange = self._take_idle()
         if exchange is not None:
             try:
-                return await self._ask(exchange, request)
+                return await self._send(exchange, request)
             except CutError:
-                # A server may end a connection that is not used just when it is used again; only reads may be repeated.
-                if not again or exchange.begun:
+                # The server may close an idle connection just as it is reused; only reads may be repeated.
+                if not retry or exchange.begun:
                     raise
-        return await self._ask(await self._connect(wait), request)
+        return await self._send(await self._connect(wait), request)
 
-    async def _ask(self, exchange: Exchange, request: bytes) -> Answer:
+    async def _send(self, exchange: Exchange, request: bytes) -> Answer:
         done = False
         try:
             answer = await exchange.ask(request)
             done = True
         finally:
             self._busy.discard(exchange)
-            if done and exchange.reusable and len(self._idle) < self.kept:
+            if done and exchange.reusable and len(self._idle) < self.max_idle:
                 self._idle.append(exchange)
             else:
                 exchange.abort()
         return answer
 
-    def _take(self) -> Exchange | None:
+    def _take_idle(self) -> Exchange | None:
         while self._idle:
             exchange = self._idle.pop()
             if exchange.reusable:
@@ -168,16 +165,16 @@ class Http:
         return b"".join((head.encode("ascii"), headers, b"\r\n", body))
 
     async def _connect(self, wait: float) -> Exchange:
-        """A new connection; its time is shorter than that of the call, so that it is known when nothing was sent."""
+        """Open a connection; its timeout is shorter than the call's, so that NotSentError is certain."""
         where = f"{self.origin.authority} can't be reached" + (
             f" through {self.origin.proxy.host}" if self.origin.proxy else ""
         )
         try:
-            async with asyncio.timeout(wait * _CONNECTING):
+            async with asyncio.timeout(wait * _CONNECT_SHARE):
                 exchange = await self._open()
         except TimeoutError as error:
-            raise NotSentError(f"{where} within {wait * _CONNECTING:g} s") from error
-        except (OSError, CutError) as error:  # certificates that are not trusted are OSErrors too
+            raise NotSentError(f"{where} within {wait * _CONNECT_SHARE:g} s") from error
+        except (OSError, CutError) as error:  # untrusted certificates are OSErrors too
             raise NotSentError(f"{where}: {error}") from error
         self._busy.add(exchange)
         return exchange
@@ -205,7 +202,7 @@ class Http:
                 fresh.connection_made(transport)
             else:
                 secured = await loop.start_tls(transport, fresh, self.origin.tls, server_hostname=name)
-                fresh.connection_made(secured or transport)  # none if it ended meanwhile, which is told when it is used
+                fresh.connection_made(secured or transport)  # None if it was closed meanwhile; its first use fails then
         except BaseException:
             transport.abort()
             raise
@@ -213,40 +210,40 @@ class Http:
 
     async def _tunnel(self, exchange: Exchange, proxy: Proxy) -> None:
         login = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
-        there = self.origin.authority
-        await exchange.begin(f"CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n{login}\r\n".encode("ascii"), tunnel=True)
+        target = self.origin.authority
+        await exchange.begin(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n".encode("ascii"), tunnel=True)
         if exchange.status != 200:
-            raise CutError(f"the proxy answers {exchange.status}")
+            raise CutError(f"the proxy answered {exchange.status}")
 
 
-def _keep_alive(found: object) -> None:
-    if not isinstance(found, socket.socket) and not hasattr(found, "setsockopt"):
+def _keep_alive(connection: object) -> None:
+    if not isinstance(connection, socket.socket) and not hasattr(connection, "setsockopt"):
         return
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE:
         if hasattr(socket, name):
-            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-_KEPT: Final = 16
-"""idle connections"""
-_Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_MAX_IDLE_CALLERS: Final = 16
+"""idle connections to keep"""
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Caller:
-    """Calls to one server; what is not answered with 200 in time is a ClusterError."""
+    """POST calls to one extender; ClusterError unless the response is 200 and in time."""
 
     def __init__(self, url: str, seconds: float = 5.0) -> None:
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname or not parts.port:
-            raise InputError(f"{url!r} is no address of the form http://HOST:PORT")
+            raise InputError(f"{url!r} is not an address of the form http://HOST:PORT")
         self._url, self._host, self._port = url.rstrip("/"), parts.hostname, parts.port
         self._head = f"{parts.path.rstrip('/')}/%s HTTP/1.1\r\nHost: {parts.netloc}\r\n"
         self._seconds = seconds
-        self._idle: list[_Line] = []
+        self._idle: list[_Streams] = []
 
     async def post(self, verb: str, body: bytes) -> bytes:
-        """The answer; the words for a failure are kube-scheduler's own."""
+        """Call a verb; error messages are those of kube-scheduler."""
         try:
             async with asyncio.timeout(self._seconds):
                 status, answer = await self._post(verb, body)
@@ -259,33 +256,33 @@ class Caller:
         return answer
 
     async def close(self) -> None:
-        """End all connections."""
-        lines, self._idle = self._idle, []
-        for _, writer in lines:
+        """Close all connections."""
+        connections, self._idle = self._idle, []
+        for _, writer in connections:
             writer.close()
-        await asyncio.gather(*(writer.wait_closed() for _, writer in lines), return_exceptions=True)
+        await asyncio.gather(*(writer.wait_closed() for _, writer in connections), return_exceptions=True)
 
     async def _post(self, verb: str, body: bytes) -> tuple[int, bytes]:
         if self._idle:
             try:
-                return await self._ask(self._idle.pop(), verb, body)
+                return await self._send(self._idle.pop(), verb, body)
             except (ConnectionError, asyncio.IncompleteReadError):
-                # A server may end a connection that is not used just when it is used again; all verbs can be repeated.
+                # The server may close an idle connection just as it is reused; all verbs are idempotent.
                 pass
-        return await self._ask(await asyncio.open_connection(self._host, self._port), verb, body)
+        return await self._send(await asyncio.open_connection(self._host, self._port), verb, body)
 
-    async def _ask(self, line: _Line, verb: str, body: bytes) -> tuple[int, bytes]:
-        reader, writer = line
-        kept = False
+    async def _send(self, connection: _Streams, verb: str, body: bytes) -> tuple[int, bytes]:
+        reader, writer = connection
+        reusable = False
         try:
             head = f"POST {self._head % verb}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode("ascii") + body)
             status, length = _read_head(await reader.readuntil(b"\r\n\r\n"))
             answer = await reader.readexactly(length)
-            kept = len(self._idle) < _KEPT
+            reusable = len(self._idle) < _MAX_IDLE_CALLERS
         finally:
-            if kept:
-                self._idle.append(line)
+            if reusable:
+                self._idle.append(connection)
             else:
                 writer.transport.abort()
         return status, answer
@@ -295,5 +292,5 @@ def _read_head(head: bytes) -> tuple[int, int]:
     first, *lines = head.split(b"\r\n")
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
     if b"content-length" not in fields:
-        raise ValueError("an answer without a length")
+        raise ValueError("the response has no Content-Length")
     return int(first.split()[1]), int(fields[b"content-length"])

@@ -1,10 +1,8 @@
-"""Time and chance, as values that tests replace; and what is built of them: waiting longer each time, and rates.
+"""Clocks, backoff and rate limits.
 
-The time of day as decisions need it: it may leap ahead, but it never goes back.
-
-Promises end by it. Were it set back by an hour, what is held for two seconds would be held for an hour and two seconds.
+Time and randomness are values, so that tests can replace them. `SteadyClock` is a wall clock that never goes backwards:
+reservations expire by it, and if the machine's clock were set back by an hour, one of two seconds would last an hour more.
 """
-# Joined from timing, steady: one docstring for all.
 
 from __future__ import annotations
 
@@ -22,19 +20,19 @@ __all__ = ["Backoff", "RateLimit", "SteadyClock", "Timing"]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Where time and chance come from."""
+    """Sources of time and randomness."""
 
     clock: Callable[[], float] = time.monotonic
-    """seconds that never go back"""
+    """monotonic seconds"""
     now: Callable[[], float] = time.time
     """seconds since the epoch"""
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     chance: Callable[[], float] = random.random
-    """from 0 to 1"""
+    """random number from 0 to 1"""
 
 
 class Backoff:
-    """Waits that double up to a limit; each is shortened by chance, so that many clients do not come back at once."""
+    """Exponential backoff with jitter, up to a limit."""
 
     def __init__(self, timing: Timing, first: float = 0.25, most: float = 30.0) -> None:
         self._timing = timing
@@ -43,51 +41,51 @@ class Backoff:
         self._delay = first
 
     def reset(self) -> None:
-        """What failed works again."""
+        """Start again with the first delay, after a success."""
         self._delay = self._first
 
     def next(self) -> float:
-        """How long to wait now."""
+        """The next delay, in seconds."""
         delay, self._delay = self._delay, min(self._delay * 2, self._most)
         return delay * (0.5 + 0.5 * self._timing.chance())
 
     async def wait(self, at_least: float = 0.0) -> None:
-        """Wait that long."""
+        """Wait for the next delay, or longer."""
         await self._timing.sleep(max(self.next(), at_least))
 
 
 class RateLimit:
-    """A rate: so many at once, and so many a second after that."""
+    """Token bucket."""
 
     def __init__(self, timing: Timing, rate: float, burst: int) -> None:
         self._timing = timing
         self._rate = rate
         self._burst = float(burst)
-        self._left = self._burst
-        self._at = timing.clock()
+        self._tokens = self._burst
+        self._filled_at = timing.clock()
 
     async def take(self) -> None:
-        """Wait until one more is allowed."""
+        """Wait for a token and take it."""
         while True:
             now = self._timing.clock()
-            self._left = min(self._burst, self._left + (now - self._at) * self._rate)
-            self._at = now
-            if self._left >= 1.0 - 1e-9:
-                self._left -= 1.0
+            self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
+            self._filled_at = now
+            if self._tokens >= 1.0 - 1e-9:
+                self._tokens -= 1.0
                 return
-            await self._timing.sleep((1.0 - self._left) / self._rate)
+            await self._timing.sleep((1.0 - self._tokens) / self._rate)
 
 
 class SteadyClock:
-    """Seconds since the epoch; when the clock of the machine is set back, time passes on from where it was."""
+    """A wall clock that never goes backwards; if the machine's clock is set back, it continues from where it was."""
 
-    def __init__(self, day: Callable[[], float] = time.time, passing: Callable[[], float] = time.monotonic) -> None:
-        self._day = day
-        self._passing = passing
-        self._now, self._at = day(), passing()
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._now, self._read_at = wall(), monotonic()
 
     def __call__(self) -> float:
-        """Now."""
-        at = self._passing()
-        self._now, self._at = max(self._day(), self._now + at - self._at), at
+        """Seconds since the epoch."""
+        reading = self._monotonic()
+        self._now, self._read_at = max(self._wall(), self._now + reading - self._read_at), reading
         return self._now

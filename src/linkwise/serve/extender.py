@@ -69,7 +69,7 @@ class Extender:
         self._service.counting.decision(answer)
         result = filter_result(answer.nodes, answer.failed, answer.unresolvable)
         if args.dry:
-            nodes = args.whole()
+            nodes = args.full_nodes()
             result.nodes = NodeList([nodes[name] for name in answer.nodes])
         return encode(result)
 

@@ -1,1 +1,1 @@
-"""Bytes to model and back."""
+"""Encoding and decoding between bytes and the model; no I/O."""

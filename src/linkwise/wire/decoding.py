@@ -1,8 +1,4 @@
-"""JSON decoded as one type; what is wrong is an InputError that names the place.
-
-What is wrong with a document, in the words of its writer.
-"""
-# Joined from decoding, words: one docstring for all.
+"""JSON decoding into one type; errors name the field and the expected type in the terms of the document."""
 
 from __future__ import annotations
 
@@ -17,47 +13,47 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["decode_as", "once", "parse_json", "plain_words", "within"]
+__all__ = ["check_unique", "decode_as", "describe_error", "parse_json", "within"]
 
 T = TypeVar("T")
 
 _PATH: Final = re.compile(r"(?P<index>\[)?[\w.\[\]-]+: ")
-"""how a sentence begins that names a place"""
+"""the field path at the start of an error message"""
 
 
 def decode_as(data: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """The document as that type; JSON can also be cut off, be no UTF-8, or be nested without end."""
+    """Decode a document; InputError if it is truncated, not UTF-8, nested too deeply, or of another type."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(plain_words(error)) from error
+        raise InputError(describe_error(error)) from error
     except RecursionError as error:
-        raise InputError("the JSON is nested too deep") from error
+        raise InputError("the JSON is nested too deeply") from error
 
 
 def parse_json(data: bytes) -> object:
-    """The document as plain data; several times as fast as Python's own reader."""
+    """Decode a document into plain data; several times as fast as the standard library."""
     return decode_as(data, object)
 
 
 @contextmanager
 def within(place: str) -> Iterator[None]:
-    """Name the place in front of what is wrong inside."""
+    """Prefix the path of an InputError raised inside."""
     try:
         yield
     except InputError as error:
         path = _PATH.match(str(error))
-        joint = ": " if path is None else "" if path["index"] else "."
-        raise InputError(f"{place}{joint}{error}") from error
+        separator = ": " if path is None else "" if path["index"] else "."
+        raise InputError(f"{place}{separator}{error}") from error
 
 
-def once(names: Iterable[str], place: str, what: str) -> None:
-    """Refuse two of one name."""
-    seen: set[str] = set()
+def check_unique(names: Iterable[str], place: str, what: str) -> None:
+    """Raise InputError for a duplicate name."""
+    earlier: set[str] = set()
     for number, name in enumerate(names):
-        if name in seen:
-            raise InputError(f"{place}[{number}]: {what} {name!r} stands here twice")
-        seen.add(name)
+        if name in earlier:
+            raise InputError(f"{place}[{number}]: duplicate: {what} {name!r} is listed before")
+        earlier.add(name)
 
 
 _PLACE: Final = re.compile(r"(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<where>[^`]*)`)?", re.DOTALL)
@@ -80,18 +76,18 @@ _PHRASES: Final = {
 }
 
 
-def plain_words(error: Exception) -> str:
-    """A decoder's message with the field in front and types as people call them."""
-    found = _PLACE.fullmatch(str(error))
-    what, where = (found["what"], found["where"]) if found else (str(error), None)
-    said = re.sub(r"Expected `([^`]*)`", lambda kind: f"expected {_named(kind[1])}", what)
-    said = re.sub(r"got `([^`]*)`", lambda kind: f"got {_named(kind[1])}", said)
-    for told, better in _PHRASES.items():
-        said = re.sub(told, better, said)
-    return f"{where}: {said}" if where else said
+def describe_error(error: Exception) -> str:
+    """A msgspec message with the field first and JSON types spelled out."""
+    match = _PLACE.fullmatch(str(error))
+    text, where = (match["what"], match["where"]) if match else (str(error), None)
+    text = re.sub(r"Expected `([^`]*)`", lambda kind: f"expected {_type_name(kind[1])}", text)
+    text = re.sub(r"got `([^`]*)`", lambda kind: f"got {_type_name(kind[1])}", text)
+    for pattern, phrase in _PHRASES.items():
+        text = re.sub(pattern, phrase, text)
+    return f"{where}: {text}" if where else text
 
 
-def _named(kinds: str) -> str:
+def _type_name(kinds: str) -> str:
     if kinds in _TYPES:
         return _TYPES[kinds]
     return " or ".join(_TYPES.get(kind, kind) for kind in kinds.split(" | "))

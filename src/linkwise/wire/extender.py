@@ -1,4 +1,4 @@
-"""What kube-scheduler's extender calls carry: Go's field names outside, ordinary Kubernetes objects inside."""
+"""Extender API messages of kube-scheduler: Go field names outside, ordinary Kubernetes objects inside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
-from linkwise.wire.decoding import plain_words
+from linkwise.wire.decoding import describe_error
 from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
 
 if TYPE_CHECKING:
@@ -35,53 +35,53 @@ T = TypeVar("T")
 
 
 class _Go(msgspec.Struct, rename="pascal", omit_defaults=True):
-    """Fields that are not listed are not read."""
+    """Unknown fields are ignored."""
 
 
 class _Named(msgspec.Struct):
     name: str = ""
 
 
-class _WholeNode(msgspec.Struct):
+class _FullNode(msgspec.Struct):
     metadata: _Named = msgspec.field(default_factory=_Named)
 
 
-class _WholeNodes(msgspec.Struct):
+class _FullNodes(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
 class FilterArgs(_Go):
-    """A pod and the nodes it may go to: by name, or as whole objects if the scheduler keeps no cache for us."""
+    """A pod and the candidate nodes: by name with nodeCacheCapable, otherwise as full objects."""
 
     pod: PodObject
     node_names: list[str] | None = None
-    nodes: _WholeNodes | None = None
+    nodes: _FullNodes | None = None
 
     @property
     def dry(self) -> bool:
-        """Whether whole objects are given: whoever sends them only tries what would be."""
+        """Whether the call has full objects: those are what-if calls, for which no offer is kept."""
         return self.node_names is None
 
     def names(self) -> list[str]:
-        """The nodes by name, in the order given; InputError if there are none in either way."""
+        """The node names in the order of the call; InputError if it has no nodes in either form."""
         if self.node_names is None and self.nodes is None:
             raise InputError("the call has neither NodeNames nor Nodes")
-        return self.node_names if self.node_names is not None else list(self.whole())
+        return self.node_names if self.node_names is not None else list(self.full_nodes())
 
-    def whole(self) -> dict[str, msgspec.Raw]:
-        """The objects of the nodes as they were sent, by name."""
+    def full_nodes(self) -> dict[str, msgspec.Raw]:
+        """The node objects as they were sent, by name."""
         items = (self.nodes and self.nodes.items) or []
-        return {_decode(_WHOLE, node).metadata.name: node for node in items}
+        return {_decode(_NODE, node).metadata.name: node for node in items}
 
 
 class NodeList(_Go):
-    """Whole nodes, as they were sent."""
+    """Full nodes, as they were sent."""
 
     items: list[msgspec.Raw] = msgspec.field(name="items")
 
 
 class FilterResult(_Go):
-    """The nodes that are left, or why none is."""
+    """The feasible nodes, and why the others are not."""
 
     node_names: list[str]
     nodes: NodeList | None = None
@@ -91,14 +91,14 @@ class FilterResult(_Go):
 
 
 class HostPriority(_Go):
-    """A node's score; Go reads integers only."""
+    """A node's score; Go decodes integers only."""
 
     host: str
     score: int
 
 
 class BindArgs(_Go):
-    """Which pod goes where."""
+    """A pod and the node to bind it to."""
 
     pod_name: str
     pod_namespace: str
@@ -117,7 +117,7 @@ class _Victim(msgspec.Struct):
 
 
 class MetaVictims(_Go, omit_defaults=False):
-    """Pods that would be evicted from one node."""
+    """Preemption victims of one node, by UID."""
 
     pods: list[_Victim] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
@@ -129,47 +129,47 @@ class _Victims(_Go):
 
 
 class PreemptArgs(_Go):
-    """A pod, and what could be evicted for it: by UID, or as whole pods if the scheduler keeps no cache for us."""
+    """A preempting pod and its candidate victims: by UID with nodeCacheCapable, otherwise as full pods."""
 
     pod: PodObject
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
     node_name_to_victims: dict[str, _Victims] | None = None
 
     def victims(self) -> dict[str, MetaVictims]:
-        """By node and UID, however they were named."""
+        """The victims by node, in either form."""
         if self.node_name_to_meta_victims is not None:
             return self.node_name_to_meta_victims
         return {
-            node: MetaVictims([_Victim(pod.metadata.uid) for pod in found.pods or ()], found.num_pdb_violations)
-            for node, found in (self.node_name_to_victims or {}).items()
+            node: MetaVictims([_Victim(pod.metadata.uid) for pod in victims.pods or ()], victims.num_pdb_violations)
+            for node, victims in (self.node_name_to_victims or {}).items()
         }
 
 
 class PreemptResult(_Go, omit_defaults=False):
-    """The nodes on which the evictions would help."""
+    """The nodes where evicting the victims makes the pod fit."""
 
     node_name_to_meta_victims: dict[str, MetaVictims]
 
 
 def filter_result(nodes: list[str], failed: Mapping[str, str], unresolvable: Mapping[str, str]) -> FilterResult:
-    """The reply to a filter."""
-    return FilterResult(nodes, None, _texts(failed), _texts(unresolvable))
+    """The result of a filter call."""
+    return FilterResult(nodes, None, _reasons(failed), _reasons(unresolvable))
 
 
-def _texts(found: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:
-    """Texts by node; one text for all is written as it is, without a dictionary in between."""
-    if not isinstance(found, UniformMapping):
-        return dict(found)
-    if not found.plain or not found.names:
-        return found.whole()
-    # Each copy of so long a text costs as much as making it: begin and end are joined with the names.
-    text, names = encode(found.text).decode(), list(found.names)
+def _reasons(by_node: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:
+    """Reasons by node; if all nodes share one, the JSON is built without a dictionary in between."""
+    if not isinstance(by_node, UniformMapping):
+        return dict(by_node)
+    if not by_node.plain or not by_node.names:
+        return by_node.whole()
+    # Copying a text of this length costs as much as building it, so both ends are joined with the names.
+    text, names = encode(by_node.text).decode(), list(by_node.names)
     names[0] = '{"' + names[0]
     names[-1] += f'":{text}}}'
     return msgspec.Raw(f'":{text},"'.join(names))
 
 
-_WHOLE: Final = msgspec.json.Decoder(_WholeNode)
+_NODE: Final = msgspec.json.Decoder(_FullNode)
 _FILTER: Final = msgspec.json.Decoder(FilterArgs)
 _BIND: Final = msgspec.json.Decoder(BindArgs)
 _PREEMPT: Final = msgspec.json.Decoder(PreemptArgs)
@@ -177,17 +177,17 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def decode_filter(data: bytes) -> FilterArgs:
-    """A call of filter or prioritize; InputError names the field that is wrong."""
+    """Arguments of filter or prioritize; InputError names the invalid field."""
     return _decode(_FILTER, data)
 
 
 def decode_bind(data: bytes) -> BindArgs:
-    """A call of bind."""
+    """Arguments of bind."""
     return _decode(_BIND, data)
 
 
 def decode_preempt(data: bytes) -> PreemptArgs:
-    """A call of preempt."""
+    """Arguments of preempt."""
     return _decode(_PREEMPT, data)
 
 
@@ -195,8 +195,8 @@ def _decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
     try:
         return decoder.decode(data)
     except msgspec.DecodeError as error:
-        raise InputError(plain_words(error)) from error
+        raise InputError(describe_error(error)) from error
     except UnicodeDecodeError as error:
-        raise InputError("the JSON is no UTF-8") from error
+        raise InputError("the JSON is not valid UTF-8") from error
     except RecursionError as error:
-        raise InputError("the JSON is nested too deep") from error
+        raise InputError("the JSON is nested too deeply") from error

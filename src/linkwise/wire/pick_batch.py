@@ -1,4 +1,4 @@
-"""Questions to `linkwise pick --batch`, one JSON object a line, and the answers to them."""
+"""Messages of `linkwise pick --batch`: one JSON object per line in, one per line out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, get_args
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.wire.decoding import plain_words
+from linkwise.wire.decoding import describe_error
 
 __all__ = [
     "Answer",
@@ -29,7 +29,7 @@ __all__ = [
 
 Number = int | float
 Cell = int | float | str | None
-"""whatever stands on a diagonal is not read"""
+"""cells on the diagonal are ignored"""
 
 
 class _Line(msgspec.Struct, tag_field="policy", forbid_unknown_fields=True, kw_only=True):
@@ -57,7 +57,7 @@ class WholeDeviceLine(_Line, tag="whole-device"):
 
 
 class RingAffinityLine(msgspec.Struct, tag_field="policy", tag="ring-affinity", forbid_unknown_fields=True):
-    """Choose by the groups that devices form."""
+    """Choose by the rings that devices form."""
 
     size: int
     idle: list[int]
@@ -66,7 +66,7 @@ class RingAffinityLine(msgspec.Struct, tag_field="policy", tag="ring-affinity", 
 
 
 class MemoryShareLine(msgspec.Struct, tag_field="policy", tag="memory-share", forbid_unknown_fields=True):
-    """Choose one device with room, in the unit of the share."""
+    """Choose one device with enough free memory, in the unit of the share."""
 
     room: dict[int, int]
     share: int
@@ -87,7 +87,7 @@ class LinkAffinityAnswer(msgspec.Struct, omit_defaults=True):
 
 
 class BandwidthAnswer(msgspec.Struct, omit_defaults=True):
-    """The chosen set and its slowest pair; one device has no pair: null."""
+    """The chosen set and its slowest pair; null for a single device."""
 
     devices: tuple[int, ...]
     bottleneck: float | None
@@ -98,7 +98,7 @@ class BandwidthAnswer(msgspec.Struct, omit_defaults=True):
 
 
 class GroupAnswer(msgspec.Struct):
-    """The chosen devices, their priority group, and a number by which nodes are ordered: larger is better."""
+    """The chosen devices, their priority group, and a score to order nodes by: higher is better."""
 
     devices: tuple[int, ...]
     group: str
@@ -112,13 +112,13 @@ class DevicesAnswer(msgspec.Struct):
 
 
 class Refused(msgspec.Struct):
-    """No set can be chosen, and why."""
+    """The reason why no set can be chosen."""
 
     reject: str
 
 
 class BrokenLine(msgspec.Struct):
-    """The line makes no sense, and why."""
+    """The reason why the line is invalid."""
 
     error: str
 
@@ -131,12 +131,12 @@ encode_answer: Final = msgspec.json.Encoder().encode
 
 
 def decode_line(line: bytes) -> Line:
-    """One question; InputError says which field is wrong and how."""
+    """Decode one request; InputError names the invalid field."""
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        said = plain_words(error)
-        hint = f": {', '.join(_TAGS)}" if said.startswith("policy: ") else ""
-        raise InputError(said + hint) from error
+        sentence = describe_error(error)
+        hint = f": {', '.join(_TAGS)}" if sentence.startswith("policy: ") else ""
+        raise InputError(sentence + hint) from error
     except RecursionError as error:
         raise InputError("nested too deeply") from error

@@ -1,8 +1,4 @@
-"""Our own description of a machine, as JSON or as what a YAML reader made of it.
-
-What is known of a machine's links, as JSON.
-"""
-# Joined from topology_file, topology_view: one docstring for all.
+"""Machine files (JSON or YAML) decoded into a topology, and a topology encoded as JSON for `linkwise topo`."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import msgspec
 from linkwise.errors import TopologyError
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology, numbered, square, whole_matrix
-from linkwise.wire.decoding import plain_words
+from linkwise.wire.decoding import describe_error
 
 __all__ = ["FORMAT", "TopologyView", "encode_topology", "read_topology"]
 
@@ -33,24 +29,24 @@ class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_topology(document: object) -> Topology:
-    """The machine that a parsed document describes; TopologyError names the thing and the place."""
+    """The topology of a parsed machine file; TopologyError names the invalid field."""
     try:
-        # Cells of a diagonal may be numbers or X: whatever stands there is not read.
-        found = msgspec.convert(_without_diagonals(document), _TopologyFile)
+        # Cells on a diagonal may be numbers or X: they are ignored.
+        machine = msgspec.convert(_without_diagonals(document), _TopologyFile)
     except msgspec.ValidationError as error:
-        raise TopologyError(f"{plain_words(error)}; a machine is written like this:\n{FORMAT}") from error
-    if not found.links and not found.bandwidth:
-        raise TopologyError(f"neither links nor bandwidth are given; a machine is written like this:\n{FORMAT}")
-    count = len(found.links or found.bandwidth)
-    square(found.links, "links")
+        raise TopologyError(f"{describe_error(error)}; the format of a machine file:\n{FORMAT}") from error
+    if not machine.links and not machine.bandwidth:
+        raise TopologyError(f"links or bandwidth is required; the format of a machine file:\n{FORMAT}")
+    count = len(machine.links or machine.bandwidth)
+    square(machine.links, "links")
     return Topology(
-        devices=tuple(found.devices) if found.devices is not None else numbered(count),
+        devices=tuple(machine.devices) if machine.devices is not None else numbered(count),
         links=tuple(
             tuple(SELF if i == j else _link(cell, i, j) for j, cell in enumerate(row))
-            for i, row in enumerate(found.links)
+            for i, row in enumerate(machine.links)
         ),
-        bandwidth=whole_matrix(found.bandwidth, "bandwidth"),
-        rings=tuple(map(tuple, found.rings)),
+        bandwidth=whole_matrix(machine.bandwidth, "bandwidth"),
+        rings=tuple(map(tuple, machine.rings)),
     )
 
 
@@ -82,7 +78,7 @@ def _with(row: object, position: int, value: object) -> object:
 
 
 class TopologyView(msgspec.Struct):
-    """A machine: matrices have a row and a column a device; an empty one is not known."""
+    """A machine; matrices have one row and one column per device, and are empty if unknown."""
 
     status: str
     """whole or incomplete"""
@@ -92,7 +88,7 @@ class TopologyView(msgspec.Struct):
     rings: tuple[tuple[int, ...], ...]
     suspects: tuple[tuple[int, int], ...]
     facts: tuple[dict[str, object], ...]
-    """what is told of each device: uuid, model, bus id, memory in MiB, NUMA node, health"""
+    """per device: uuid, model, bus id, memory in MiB, NUMA node, health"""
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -106,7 +102,7 @@ def encode_topology(
     suspects: tuple[tuple[int, int], ...],
     facts: tuple[dict[str, object], ...],
 ) -> bytes:
-    """One JSON object; what is derived or told elsewhere is handed in."""
+    """Encode a topology; values that it does not contain itself are arguments."""
     view = TopologyView(
         status="incomplete" if topology.problems else "whole",
         devices=topology.devices,

@@ -93,7 +93,10 @@ def test_a_node_is_read_with_its_readiness() -> None:
     [
         ({"spec": {"containers": "x"}}, "spec.containers: expected a list"),
         ({"metadata": {"labels": {"a": 1}}}, "metadata.labels"),
-        ({"metadata": {"creationTimestamp": "yesterday"}}, "metadata.creationTimestamp: 'yesterday' is no time"),
+        (
+            {"metadata": {"creationTimestamp": "yesterday"}},
+            "metadata.creationTimestamp: 'yesterday' is not a timestamp",
+        ),
         ([], "expected an object"),
     ],
 )
@@ -276,7 +279,7 @@ def test_what_kubectl_keeps_for_itself_is_dropped() -> None:
     ("data", "text"),
     [
         (b'{"items": [{}, {"spec": {"containers": 1}}]}', r"items\[1\].spec.containers: expected a list"),
-        (b'{"items": [{"metadata": {"name": "\xff"}}]}', "no UTF-8"),
+        (b'{"items": [{"metadata": {"name": "\xff"}}]}', "not valid UTF-8"),
         (b'{"items": ', "truncated"),
         (b'{"x": ' + b"[" * 100_000, "nested too deep"),
     ],

@@ -158,7 +158,7 @@ def test_the_record_of_a_grant_has_every_field_of_grant_and_offer() -> None:
 @pytest.mark.parametrize(
     ("path", "to", "said"),
     [
-        (("version",), 2, "version: 2 is not known; this Linkwise reads 1"),
+        (("version",), 2, "version: 2 is not supported; this Linkwise reads version 1"),
         (("version",), "1", "version: expected a whole number or nothing, got text"),
         (("now",), "soon", "now: expected a number, got text"),
         (("plans",), [], "field 'plans' is not known"),
@@ -166,14 +166,14 @@ def test_the_record_of_a_grant_has_every_field_of_grant_and_offer() -> None:
         (("kept", "entries", 0, "state"), "DONE", "kept.entries[0].state: 'DONE' is not known"),
         (("kept", "entries", 0, "grant", "parts", 0, "share"), 1.5, "kept.entries[0].grant.parts[0].share: expected"),
         (("kept", "asked", 0), "u-7", "kept.asked[0]: no pod has the UID 'u-7'"),
-        (("settings", "breath"), 3, "settings.breath: it is no setting; "),
+        (("settings", "breath"), 3, "settings.breath: unknown setting; "),
         (("settings", "share", "order"), "tight", "settings.share.order: 'tight' is not known"),
-        (("settings", "share", "orders"), "x", "settings.share.orders: it is no setting; "),
+        (("settings", "share", "orders"), "x", "settings.share.orders: unknown setting; "),
         (("pods", 0, "spec", "containers", 0, "name"), 3, "pods[0].spec.containers[0].name: expected text, got"),
         (
             ("pods", 0, "metadata", "creationTimestamp"),
             "noon",
-            "pods[0].metadata.creationTimestamp: 'noon' is no time",
+            "pods[0].metadata.creationTimestamp: 'noon' is not a timestamp",
         ),
         (("objects", 0, "document"), [], "objects[0].document: expected an object, got a list"),
         (("nodes",), {}, "nodes: expected a list, got an object"),
@@ -188,7 +188,7 @@ def test_what_is_wrong_is_named_with_its_place(path: tuple[str | int, ...], to: 
 @pytest.mark.parametrize("part", ["nodes", "pods", "objects"])
 def test_nothing_stands_in_it_twice(part: str) -> None:
     document = json.loads(encode_snapshot(FULL))
-    with pytest.raises(InputError, match=rf"{part}\[1\]: .* stands here twice"):
+    with pytest.raises(InputError, match=rf"{part}\[1\]: duplicate: .* is listed before"):
         decode_snapshot(changed(document, part, to=document[part] * 2))
 
 
@@ -232,7 +232,7 @@ def test_the_longest_name_of_a_node_has_the_config_map() -> None:
 @pytest.mark.parametrize(
     ("item", "said"),
     [
-        ({"kind": "Secret"}, "items[0].kind: 'Secret' is not read here; Node, Pod, "),
+        ({"kind": "Secret"}, "items[0].kind: 'Secret' is not supported; use Node, Pod, "),
         ({"kind": "Pod", "spec": {"priority": "high"}}, "items[0].spec.priority: expected a whole number or nothing"),
         ({"kind": "Pod", "metadata": {"creationTimestamp": "x"}}, "items[0].metadata.creationTimestamp: 'x' is no"),
     ],
@@ -260,5 +260,7 @@ def test_a_list_may_contain_objects_of_groups() -> None:
 def test_a_group_has_one_plan() -> None:
     document = json.loads(encode_snapshot(FULL))
     document["kept"]["groups"]["plans"] *= 2
-    with pytest.raises(InputError, match=r"kept\.groups\.plans\[1\]: the plan of group 'team/g/2' stands here twice"):
+    with pytest.raises(
+        InputError, match=r"kept\.groups\.plans\[1\]: duplicate: the plan of group 'team/g/2' is listed before"
+    ):
         decode_snapshot(json.dumps(document).encode())

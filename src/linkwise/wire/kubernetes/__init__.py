@@ -1,1 +1,1 @@
-"""Kubernetes objects: JSON to views and back, lists and watch streams."""
+"""Kubernetes objects: decoded from lists, watch streams and manifests into views, and encoded for writes."""

@@ -1,4 +1,4 @@
-"""What `kubectl get nodes,pods -A -o json` prints, read as a snapshot: views, and nothing that is kept beside them."""
+"""Output of `kubectl get nodes,pods -A -o json`, decoded as a snapshot without broker state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from linkwise.errors import InputError
 from linkwise.model.snapshot import Snapshot
-from linkwise.wire.decoding import decode_as, once, within
+from linkwise.wire.decoding import check_unique, decode_as, within
 from linkwise.wire.kubernetes.metadata import Meta, Struct
 from linkwise.wire.kubernetes.node import NodeObject, node_view_of
 from linkwise.wire.kubernetes.pod import PodObject
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["LIST", "READ", "decode_list", "identified"]
 
 LIST: Final = "List"
-"""how the kinds of lists end"""
+"""suffix of list kinds"""
 OF_A_NODE: Final = ("DeviceInventory", "Device")
-"""named after their node"""
+"""kinds named after their node"""
 CONFIG: Final = "ConfigMap"
-"""whose name ends with that of its node"""
+"""the kind whose names end with the node's"""
 NAMESPACED: Final = "PodGroup"
 SHARED: Final = (NAMESPACED, "Topology", "HyperNode", "ClusterNetworkTopology")
-"""that tell of groups and of the network"""
+"""kinds about pod groups and the network"""
 READ: Final = ("Node", "Pod", *OF_A_NODE, CONFIG, *SHARED)
 
 Document = dict[str, Any]
@@ -47,17 +47,17 @@ class _List(Struct):
 
 
 def decode_list(data: bytes) -> Snapshot:
-    """The snapshot of a list; the newest object tells the time."""
-    found = decode_as(data, _List)
-    usual = found.kind.removesuffix(LIST)
+    """Decode a list; the creation of the newest pod is the snapshot's time."""
+    listed = decode_as(data, _List)
+    default = listed.kind.removesuffix(LIST)
     nodes: list[NodeView] = []
     pods: list[PodView] = []
     others: list[tuple[str, str, Document]] = []
     shared: dict[str, dict[str, Document]] = {}
-    for number, item in enumerate(found.items or ()):
+    for number, item in enumerate(listed.items or ()):
         with within(f"items[{number}]"):
             head = decode_as(item, _Head)
-            match head.kind or usual:
+            match head.kind or default:
                 case "Node":
                     nodes.append(node_view_of(decode_as(item, NodeObject)))
                 case "Pod":
@@ -68,9 +68,9 @@ def decode_list(data: bytes) -> Snapshot:
                 case kind if kind in READ:
                     others.append((kind, head.metadata.name, decode_as(item, Document)))
                 case kind:
-                    raise InputError(f"kind: {kind or 'nothing'!r} is not read here; {', '.join(READ)} are")
-    once((node.name for node in nodes), "nodes", "node")
-    once((pod.uid for pod in pods), "pods", "UID")
+                    raise InputError(f"kind: {kind or 'nothing'!r} is not supported; use {', '.join(READ)}")
+    check_unique((node.name for node in nodes), "nodes", "node")
+    check_unique((pod.uid for pod in pods), "pods", "UID")
     return Snapshot(
         max((pod.created for pod in pods), default=0.0),
         nodes=tuple(sorted(nodes, key=lambda node: node.name)),
@@ -81,7 +81,7 @@ def decode_list(data: bytes) -> Snapshot:
 
 
 def identified(pod: PodObject) -> PodView:
-    """The view of a pod; one that was never sent to a cluster has no UID, and is known by its name."""
+    """The view of a pod; one without a UID, which was never created in a cluster, is identified by its name."""
     meta = pod.metadata
     meta.uid = meta.uid or f"{meta.namespace}/{meta.name or meta.generate_name}"
     return view_of(pod)
@@ -92,12 +92,12 @@ def _full_name(kind: str, meta: Meta) -> str:
 
 
 def _objects(others: Iterable[tuple[str, str, Document]], nodes: Iterable[str]) -> dict[str, dict[str, Document]]:
-    """By node and kind; a ConfigMap that is no node's tells nothing of devices."""
-    found: dict[str, dict[str, Document]] = {}
+    """Objects by node and kind; ConfigMaps that belong to no node are dropped."""
+    by_node: dict[str, dict[str, Document]] = {}
     longest_first = sorted(nodes, key=len, reverse=True)
     for kind, name, document in others:
         if kind in OF_A_NODE:
-            found.setdefault(name, {})[kind] = document
+            by_node.setdefault(name, {})[kind] = document
         elif node := next((node for node in longest_first if name.endswith(f"-{node}")), ""):
-            found.setdefault(node, {})[f"{kind}/{name}"] = document
-    return found
+            by_node.setdefault(node, {})[f"{kind}/{name}"] = document
+    return by_node

@@ -1,4 +1,4 @@
-"""What all Kubernetes objects have in common, and strings that many of them share."""
+"""Object metadata, quantities and timestamps; equal strings are interned, because many objects share them."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ __all__ = [
 ]
 
 Amounts = dict[str, str | int | float]
-"""quantities, which people also write as numbers"""
+"""quantities; manifests may have numbers too"""
 AmountPairs = tuple[tuple[str, str | int | float], ...]
 
 NOTHING: Final[Mapping[str, str]] = {}
 TEMPLATES: Final = 1 << 12
-"""so many different ones are remembered of each kind of part"""
+"""cache size per kind of part that pods of one template share"""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""the whole object once more, of use to kubectl alone"""
-_DIGITS: Final = 20  # of the largest number that etcd counts to
+"""a copy of the complete object, used by kubectl only"""
+_MAX_VERSION_DIGITS: Final = 20  # resourceVersions are 64-bit numbers
 
 
 class Struct(msgspec.Struct, rename="camel", gc=False):
-    """Fields that are not listed are not read."""
+    """A JSON object; unknown fields are ignored."""
 
 
 class Fixed(msgspec.Struct, rename="camel", gc=False, frozen=True):
-    """The same for small parts that many objects share, which are remembered by what they are."""
+    """A hashable JSON object, for small parts that are cached by value."""
 
 
 class OwnerReference(Struct):
-    """The object that made another."""
+    """An owner reference."""
 
     kind: str = ""
     name: str = ""
@@ -61,7 +61,7 @@ class OwnerReference(Struct):
 
 
 class Meta(Struct):
-    """An object's name and all that hangs on it."""
+    """ObjectMeta."""
 
     name: str = ""
     generate_name: str = ""
@@ -77,31 +77,31 @@ class Meta(Struct):
 
 @lru_cache(maxsize=1 << 14)
 def one(text: str) -> str:
-    """The same string object for equal strings, so that thousands of pods hold one."""
+    """Intern a string, so that thousands of pods share one object."""
     return text
 
 
 def labels_of(meta: Meta) -> Mapping[str, str]:
-    """Labels; copies of one template share them."""
+    """Labels; shared by pods of one template."""
     return same_texts(tuple(meta.labels.items())) if meta.labels else NOTHING
 
 
 def annotations_of(meta: Meta) -> Mapping[str, str]:
-    """Annotations that anybody may read again."""
-    found = meta.annotations
-    if not found:
+    """Annotations without kubectl's last-applied-configuration."""
+    annotations = meta.annotations
+    if not annotations:
         return NOTHING
-    return {one(key): value for key, value in found.items() if key != _LAST_APPLIED}
+    return {one(key): value for key, value in annotations.items() if key != _LAST_APPLIED}
 
 
 def texts(amounts: Amounts | None) -> Mapping[str, str]:
-    """Quantities as they would stand in a spec."""
+    """Quantities as strings."""
     return {one(name): one(_text(value)) for name, value in amounts.items()} if amounts else NOTHING
 
 
 @lru_cache(maxsize=TEMPLATES)
 def same_texts(pairs: AmountPairs) -> Mapping[str, str]:
-    """Numbers that are equal have equal texts, since a memory can't tell 1 from 1.0."""
+    """Quantities as strings, cached; equal numbers need equal texts, since 1 and 1.0 are the same cache key."""
     return {one(name): one(_text(value)) for name, value in pairs}
 
 
@@ -110,14 +110,14 @@ def _text(value: str | float) -> str:
 
 
 def seconds(timestamp: str | None) -> float:
-    """A time as seconds since the epoch, 0 where none is told."""
+    """A timestamp in seconds since the epoch; 0 without one."""
     try:
         return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
     except (ValueError, OverflowError) as error:
-        raise InputError(f"metadata.creationTimestamp: {timestamp!r} is no time") from error
+        raise InputError(f"metadata.creationTimestamp: {timestamp!r} is not a timestamp") from error
 
 
 def version(meta: Meta) -> int:
-    """An object's version; Kubernetes promises no number, so that 0 stands for all that is none."""
+    """The resourceVersion as a number; 0 if it is not one, which Kubernetes does not guarantee."""
     text = meta.resource_version or ""
-    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _DIGITS else 0
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MAX_VERSION_DIGITS else 0

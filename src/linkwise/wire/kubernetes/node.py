@@ -1,4 +1,4 @@
-"""A Kubernetes node as its JSON tells it, as far as Linkwise reads it, and its view."""
+"""Node objects, with the fields that Linkwise reads, and their view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["NodeObject", "node_view_of"]
 
 
 class NodeTaint(Struct):
-    """What keeps pods off a node."""
+    """A taint."""
 
     key: str
     value: str = ""
@@ -19,21 +19,21 @@ class NodeTaint(Struct):
 
 
 class NodeSpec(Struct):
-    """What was set for a node."""
+    """Spec of a node."""
 
     unschedulable: bool = False
     taints: list[NodeTaint] | None = None
 
 
 class Condition(Struct):
-    """Something that is so with a node, or is not, or is not known."""
+    """A node condition; its status is True, False or Unknown."""
 
     type: str = ""
     status: str = ""
 
 
 class NodeStatus(Struct):
-    """What a node tells of itself."""
+    """Status of a node."""
 
     capacity: Amounts | None = None
     allocatable: Amounts | None = None

@@ -1,6 +1,6 @@
-"""Kubernetes objects, as JSON or as YAML readers give them, turned into the views that Linkwise reads.
+"""Pods and nodes, from JSON or parsed YAML, decoded into views.
 
-JSON is decoded straight into the fields that are read: nothing else of it is ever made.
+JSON is decoded directly into the fields that Linkwise reads; no other part of an object is ever allocated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.wire.decoding import plain_words
+from linkwise.wire.decoding import describe_error
 from linkwise.wire.kubernetes.metadata import Struct
 from linkwise.wire.kubernetes.node import NodeObject, node_view_of
 from linkwise.wire.kubernetes.pod import PodObject
@@ -41,13 +41,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A part of a list."""
+    """A page of a list."""
 
     items: list[T]
     version: str = ""
-    """of the list: a watch goes on from here"""
+    """resourceVersion of the list, to watch from"""
     rest: str = ""
-    """asks for the next page; empty on the last one"""
+    """continue token; empty on the last page"""
 
 
 class _ListMeta(Struct):
@@ -72,45 +72,45 @@ _NODES: Final = msgspec.json.Decoder(_NodeList)
 
 
 def pod_view(document: object) -> PodView:
-    """The view of a pod, or of a pod template; InputError names the field that is wrong."""
+    """The view of a pod or pod template; InputError names the invalid field."""
     return view_of(_convert(document, PodObject))
 
 
 def node_view(document: object) -> NodeView:
-    """The view of a node; InputError names the field that is wrong."""
+    """The view of a node; InputError names the invalid field."""
     return node_view_of(_convert(document, NodeObject))
 
 
 def decode_pod(data: bytes) -> PodView:
-    """The view of a pod in JSON; InputError names the field that is wrong."""
+    """The view of a pod in JSON; InputError names the invalid field."""
     return view_of(_decode(_POD, data))
 
 
 def decode_node(data: bytes) -> NodeView:
-    """The same for a node."""
+    """The view of a node in JSON; InputError names the invalid field."""
     return node_view_of(_decode(_NODE, data))
 
 
 def decode_pods(data: bytes) -> list[PodView]:
-    """The views of a list of pods in JSON."""
+    """The views of a PodList in JSON."""
     return decode_pod_page(data).items
 
 
 def decode_nodes(data: bytes) -> list[NodeView]:
-    """The same for nodes."""
+    """The views of a NodeList in JSON."""
     return decode_node_page(data).items
 
 
 def decode_pod_page(data: bytes) -> Page[PodView]:
-    """The same, with what the list tells of itself."""
-    found = _decode(_PODS, data)
-    return _page([view_of(pod) for pod in found.items or ()], found.metadata)
+    """One page of a PodList."""
+    pods = _decode(_PODS, data)
+    return _page([view_of(pod) for pod in pods.items or ()], pods.metadata)
 
 
 def decode_node_page(data: bytes) -> Page[NodeView]:
-    """The same for nodes."""
-    found = _decode(_NODES, data)
-    return _page([node_view_of(node) for node in found.items or ()], found.metadata)
+    """One page of a NodeList."""
+    nodes = _decode(_NODES, data)
+    return _page([node_view_of(node) for node in nodes.items or ()], nodes.metadata)
 
 
 def _page(items: list[T], meta: _ListMeta | None) -> Page[T]:
@@ -121,16 +121,15 @@ def _convert(document: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise InputError(plain_words(error)) from error
+        raise InputError(describe_error(error)) from error
 
 
 def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    """JSON can also be cut off, be no UTF-8, or be nested without end."""
     try:
         return decoder.decode(data)
     except msgspec.DecodeError as error:
-        raise InputError(plain_words(error)) from error
+        raise InputError(describe_error(error)) from error
     except UnicodeDecodeError as error:
-        raise InputError("the JSON is no UTF-8") from error
+        raise InputError("the JSON is not valid UTF-8") from error
     except RecursionError as error:
-        raise InputError("the JSON is nested too deep") from error
+        raise InputError("the JSON is nested too deeply") from error

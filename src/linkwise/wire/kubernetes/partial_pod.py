@@ -1,7 +1,7 @@
-"""What can still be read of a pod that can't be read as a whole: where it runs, and which devices it has.
+"""Salvages the node and devices of a bound pod whose object is invalid.
 
-A bound pod that is left out would leave its devices free in our eyes, so that they would be given twice. What only
-decides where a pod may go is left out instead: that is over for a pod that is bound.
+Ignoring such a pod would make its devices look free, and they would be allocated twice. Fields that only matter for
+scheduling are dropped, because the pod is bound.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _CONTAINERS: Final = ("initContainers", "containers")
 
 
 def salvaged_pod(data: bytes | msgspec.Raw) -> PodView | None:
-    """The view of a bound pod by as much as can be read; None if it is not bound, or has no UID that can be read.
+    """The view of a bound pod from its valid fields; None if it is not bound or has no valid UID.
 
-    It never counts as being deleted, and always as begun: what its containers do may be what can't be read.
+    It never counts as being deleted, and always as started, since its container statuses may be what is invalid.
     """
     try:
         document = decode_as(data, Document)
@@ -38,35 +38,35 @@ def salvaged_pod(data: bytes | msgspec.Raw) -> PodView | None:
     meta, spec, status = _part(document, "metadata"), _part(document, "spec"), _part(document, "status")
     if not isinstance(meta.get("uid"), str) or not isinstance(spec.get("nodeName"), str) or not spec["nodeName"]:
         return None
-    kept: Document = {key: meta[key] for key in (*_NAMES, _CREATED) if isinstance(meta.get(key), str)}
-    for words in ("annotations", "labels"):
-        kept[words] = {key: value for key, value in _part(meta, words).items() if isinstance(value, str)}
-    held: Document = {"nodeName": spec["nodeName"]} | {name: _containers(spec.get(name)) for name in _CONTAINERS}
-    told: Document = {"phase": status["phase"]} if isinstance(status.get("phase"), str) else {}
-    told["containerStatuses"] = [{"state": {"running": {}}}]
+    metadata: Document = {key: meta[key] for key in (*_NAMES, _CREATED) if isinstance(meta.get(key), str)}
+    for field in ("annotations", "labels"):
+        metadata[field] = {key: value for key, value in _part(meta, field).items() if isinstance(value, str)}
+    bound: Document = {"nodeName": spec["nodeName"]} | {name: _containers(spec.get(name)) for name in _CONTAINERS}
+    running: Document = {"phase": status["phase"]} if isinstance(status.get("phase"), str) else {}
+    running["containerStatuses"] = [{"state": {"running": {}}}]
     try:
-        return pod_view({"metadata": kept, "spec": held, "status": told})
+        return pod_view({"metadata": metadata, "spec": bound, "status": running})
     except InputError:
-        del kept[_CREATED]  # all that is left to be wrong; the pod counts as old
-        return pod_view({"metadata": kept, "spec": held, "status": told})
+        del metadata[_CREATED]  # the only field left that can be invalid; the pod counts as old
+        return pod_view({"metadata": metadata, "spec": bound, "status": running})
 
 
 def _part(document: Document, name: str) -> Document:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
+    part = document.get(name)
+    return part if isinstance(part, dict) else {}
 
 
-def _containers(found: object) -> list[Document]:
-    """Names and amounts of containers; an amount that is none is left for the dialect to report, as a text."""
-    listed = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    return [_container(entry) for entry in listed]
+def _containers(value: object) -> list[Document]:
+    """Names and amounts of containers; invalid amounts are kept as text, so that the dialects report them."""
+    entries = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    return [_container(entry) for entry in entries]
 
 
-def _container(found: Document) -> Document:
-    resources = _part(found, "resources")
+def _container(entry: Document) -> Document:
+    resources = _part(entry, "resources")
     amounts = {kind: {name: _text(value) for name, value in _part(resources, kind).items()} for kind in resources}
-    kept: Document = {"resources": {kind: amounts[kind] for kind in ("requests", "limits") if kind in amounts}}
-    return kept | {key: found[key] for key in ("name", "restartPolicy") if isinstance(found.get(key), str)}
+    container: Document = {"resources": {kind: amounts[kind] for kind in ("requests", "limits") if kind in amounts}}
+    return container | {key: entry[key] for key in ("name", "restartPolicy") if isinstance(entry.get(key), str)}
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""A Kubernetes pod as its JSON tells it, as far as Linkwise reads it."""
+"""Pod objects, with the fields that Linkwise reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Resources(Struct):
-    """Amounts of a container, or of a pod as a whole."""
+    """Resource requirements of a container or a pod."""
 
     requests: Amounts | None = None
     limits: Amounts | None = None
@@ -47,25 +47,25 @@ class Container(Struct):
 
 
 class Named(Struct):
-    """A gate or a claim."""
+    """A reference by name, such as a resource claim."""
 
     name: str = ""
 
 
 class Gate(Struct):
-    """What holds a pod back from scheduling."""
+    """A scheduling gate."""
 
     name: str
 
 
 class SchedulingGroup(Struct):
-    """The group that a spec points to."""
+    """Reference to a pod group."""
 
     pod_group_name: str = ""
 
 
 class WorkloadRef(Struct):
-    """How Kubernetes 1.35 points to a group; later versions have schedulingGroup."""
+    """Reference to a pod group in Kubernetes 1.35; later versions have schedulingGroup."""
 
     name: str = ""
     pod_group: str = ""
@@ -73,7 +73,7 @@ class WorkloadRef(Struct):
 
 
 class PodToleration(Fixed, frozen=True):
-    """A taint that a pod puts up with."""
+    """A toleration."""
 
     key: str = ""
     operator: str = "Equal"
@@ -97,26 +97,26 @@ class NodeSelectorTerm(Fixed, frozen=True):
 
 
 class NodeSelector(Fixed, frozen=True):
-    """Terms of which one is enough."""
+    """Terms, of which one must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
 class NodeAffinity(Struct):
-    """What is required of nodes; what is only preferred is not read."""
+    """Required node affinity; preferred terms are ignored."""
 
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
 class LabelSelector(Struct):
-    """Which labels are meant."""
+    """A label selector."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[Expression, ...] | None = None
 
 
 class PodAffinityTerm(Struct):
-    """Which pods are meant, and what one place is."""
+    """A term of pod affinity or anti-affinity."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -125,7 +125,7 @@ class PodAffinityTerm(Struct):
 
 
 class PodAffinity(Struct):
-    """What is required of pods beside it."""
+    """Required pod affinity or anti-affinity; preferred terms are ignored."""
 
     required: list[PodAffinityTerm] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -133,7 +133,7 @@ class PodAffinity(Struct):
 
 
 class Affinity(Struct):
-    """All that is required of places."""
+    """Affinity and anti-affinity."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -141,7 +141,7 @@ class Affinity(Struct):
 
 
 class PodSpec(Struct):
-    """What a pod asks for."""
+    """Spec of a pod."""
 
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
@@ -161,30 +161,30 @@ class PodSpec(Struct):
 
 
 class ExtendedClaimMapping(Struct):
-    """A resource that a claim serves."""
+    """An extended resource that a resource claim provides."""
 
     resource_name: str = ""
 
 
 class ExtendedClaims(Struct):
-    """The claim that stands in the place of device plugins."""
+    """The claim that provides extended resources in place of a device plugin."""
 
     request_mappings: list[ExtendedClaimMapping] | None = None
 
 
-class Seen(Struct):
-    """Something of which only its being there counts."""
+class Present(Struct):
+    """An object of which only the presence matters."""
 
 
 class ContainerState(Struct):
-    """What a container does; neither of them means that it waits."""
+    """State of a container; waiting if it is neither of these."""
 
-    running: Seen | None = None
-    terminated: Seen | None = None
+    running: Present | None = None
+    terminated: Present | None = None
 
 
 class ContainerStatus(Struct):
-    """What a container does now, and what it did before."""
+    """Status of a container."""
 
     state: ContainerState | None = None
     last_state: ContainerState | None = None
@@ -192,7 +192,7 @@ class ContainerStatus(Struct):
 
 
 class PodStatus(Struct):
-    """What became of a pod."""
+    """Status of a pod."""
 
     phase: str | None = None
     nominated_node_name: str | None = None
@@ -202,7 +202,7 @@ class PodStatus(Struct):
 
 
 class PodObject(Struct):
-    """A pod, or a pod template."""
+    """A pod or a pod template."""
 
     metadata: Meta = msgspec.field(default_factory=Meta)
     spec: PodSpec = msgspec.field(default_factory=PodSpec)

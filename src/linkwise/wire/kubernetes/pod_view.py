@@ -1,7 +1,7 @@
-"""A pod's object turned into its view.
+"""Pod views, built from pod objects.
 
-Most pods are copies of few templates. What copies have in common is kept once, in bounded memories, so that fifty
-thousand pods fit in little room: views are never changed, so that sharing their parts is safe.
+Most pods are created from few templates. The parts they have in common are shared through bounded caches, so that fifty
+thousand pods need little memory; views are immutable, which makes sharing safe.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ _Pairs = tuple[tuple[str, str], ...]
 _Key = tuple[str, "AmountPairs", "AmountPairs"]
 
 _NO_POD: Final = (Requirement("", "In"),)
-"""met by no labels at all"""
+"""matches no pod"""
 _SIDECAR: Final = "Always"
 _pod: Final = fast_constructor(PodView)
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 
 
 def view_of(pod: PodObject) -> PodView:
-    """The view of a pod, or of a pod template."""
+    """The view of a pod or a pod template."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     affinity = spec.affinity
     nodes = affinity.node_affinity.required if affinity and affinity.node_affinity else None
     claims = status.extended_resource_claim_status
     deleting = meta.deletion_timestamp is not None
-    # In the order of the fields: with their names this takes half as long again, and a start makes fifty thousand views.
+    # Positional: keywords take half as long again, and startup builds one view per pod.
     return _pod(
         one(meta.namespace),
         meta.name or meta.generate_name,
@@ -90,7 +90,7 @@ def view_of(pod: PodObject) -> PodView:
         version(meta),
         deleting and _stopped(status),
         one(status.nominated_node_name) if status.nominated_node_name else "",
-        _has_begun(status),
+        _has_started(status),
     )
 
 
@@ -99,18 +99,18 @@ def _containers(spec: PodSpec) -> tuple[ContainerView, ...]:
     running = _keys(spec.containers or ())
     if not spec.init_containers:
         return _same_containers(running)
-    sidecars = tuple(found.restart_policy == _SIDECAR for found in spec.init_containers)
+    sidecars = tuple(container.restart_policy == _SIDECAR for container in spec.init_containers)
     return _same_containers(running, _keys(spec.init_containers), sidecars)
 
 
 def _keys(containers: Iterable[Container]) -> tuple[_Key, ...]:
-    """All of some containers that their views are made of."""
+    """Cache keys of containers: everything that their views contain."""
     keys: list[_Key] = []
-    for found in containers:
+    for each in containers:
         requests = limits = None
-        if found.resources is not None:
-            requests, limits = found.resources.requests, found.resources.limits
-        keys.append((found.name, tuple(requests.items()) if requests else (), tuple(limits.items()) if limits else ()))
+        if each.resources is not None:
+            requests, limits = each.resources.requests, each.resources.limits
+        keys.append((each.name, tuple(requests.items()) if requests else (), tuple(limits.items()) if limits else ()))
     return tuple(keys)
 
 
@@ -122,61 +122,61 @@ def _same_containers(
         ContainerView(name, same_texts(requests), same_texts(limits), init=True, sidecar=sidecar)
         for (name, requests, limits), sidecar in zip(init, sidecars, strict=True)
     ]
-    return (*before, *(ContainerView(name, same_texts(asked), same_texts(limits)) for name, asked, limits in running))
+    main = (ContainerView(name, same_texts(requests), same_texts(limits)) for name, requests, limits in running)
+    return (*before, *main)
 
 
 def _scheduling_group(spec: PodSpec) -> str:
     if spec.scheduling_group:
         return spec.scheduling_group.pod_group_name
-    found = spec.workload_ref
-    return ".".join(filter(None, (found.name, found.pod_group, found.pod_group_replica_key))) if found else ""
+    ref = spec.workload_ref
+    return ".".join(filter(None, (ref.name, ref.pod_group, ref.pod_group_replica_key))) if ref else ""
 
 
 def _owner(references: list[OwnerReference]) -> Owner:
-    found = references[0]
-    if not found.controller:
-        found = next((reference for reference in references if reference.controller), found)
-    return _same_owner(found.kind, found.name, found.uid)
+    """The controller, otherwise the first owner."""
+    owner = references[0]
+    if not owner.controller:
+        owner = next((reference for reference in references if reference.controller), owner)
+    return _same_owner(owner.kind, owner.name, owner.uid)
 
 
 _same_owner: Final = lru_cache(maxsize=TEMPLATES)(Owner)
 
 
 @lru_cache(maxsize=TEMPLATES)
-def _tolerations(found: tuple[PodToleration, ...]) -> tuple[Toleration, ...]:
-    return tuple(Toleration(each.key, each.operator, each.value, each.effect) for each in found)
+def _tolerations(tolerations: tuple[PodToleration, ...]) -> tuple[Toleration, ...]:
+    return tuple(Toleration(each.key, each.operator, each.value, each.effect) for each in tolerations)
 
 
 def _hosted_by_claims(claims: ExtendedClaims) -> tuple[str, ...]:
-    return tuple(found.resource_name for found in claims.request_mappings or ())
+    return tuple(mapping.resource_name for mapping in claims.request_mappings or ())
 
 
 @lru_cache(maxsize=TEMPLATES)
-def _node_terms(found: tuple[NodeSelectorTerm, ...]) -> tuple[NodeTerm, ...]:
-    return tuple(NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields)) for term in found)
+def _node_terms(terms: tuple[NodeSelectorTerm, ...]) -> tuple[NodeTerm, ...]:
+    return tuple(NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields)) for term in terms)
 
 
 @lru_cache(maxsize=TEMPLATES)
-def _requirements(found: tuple[Expression, ...] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(each.key, each.operator, each.values or ()) for each in found or ())
+def _requirements(expressions: tuple[Expression, ...] | None) -> tuple[Requirement, ...]:
+    return tuple(Requirement(each.key, each.operator, each.values or ()) for each in expressions or ())
 
 
-def _pod_terms(found: PodAffinity, meta: Meta) -> tuple[PodTerm, ...]:
-    return tuple([_pod_term(term, meta.namespace) for term in found.required or ()])
+def _pod_terms(affinity: PodAffinity, meta: Meta) -> tuple[PodTerm, ...]:
+    return tuple([_pod_term(term, meta.namespace) for term in affinity.required or ()])
 
 
-def _pod_term(found: PodAffinityTerm, own: str) -> PodTerm:
-    selector = found.label_selector
-    # A selector of namespaces that is not empty would need the labels of namespaces, which are not read: it counts as
-    # all of them, which keeps pods apart rather too often than too seldom.
-    everywhere = found.namespace_selector is not None
-    names = found.namespaces or (() if everywhere else (own,))
+def _pod_term(term: PodAffinityTerm, own_namespace: str) -> PodTerm:
+    selector = term.label_selector
+    # Namespaces are not watched, so a namespaceSelector can't be evaluated: it counts as all namespaces, which errs on
+    # the side of keeping pods apart.
+    everywhere = term.namespace_selector is not None
+    names = term.namespaces or (() if everywhere else (own_namespace,))
     if selector is None:
-        return _same_term(found.topology_key, (), _NO_POD, names, everywhere=everywhere)
+        return _same_term(term.topology_key, (), _NO_POD, names, everywhere=everywhere)
     pairs = tuple((selector.match_labels or {}).items())
-    return _same_term(
-        found.topology_key, pairs, _requirements(selector.match_expressions), names, everywhere=everywhere
-    )
+    return _same_term(term.topology_key, pairs, _requirements(selector.match_expressions), names, everywhere=everywhere)
 
 
 @lru_cache(maxsize=TEMPLATES)
@@ -187,14 +187,14 @@ def _same_term(
 
 
 def _ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Of all that run together; on the host's network a container's ports are the host's, whether told so or not."""
-    running, hosted = spec.containers or [], bool(spec.host_network)
+    """Host ports of containers and sidecars; with hostNetwork every container port is a host port."""
+    running, host_network = spec.containers or [], bool(spec.host_network)
     if spec.init_containers:
-        running = [*running, *(found for found in spec.init_containers if found.restart_policy == _SIDECAR)]
-    found = [port for each in running if each.ports for port in each.ports if hosted or port.host_port]
-    if not found:
+        running = [*running, *(each for each in spec.init_containers if each.restart_policy == _SIDECAR)]
+    ports = [port for each in running if each.ports for port in each.ports if host_network or port.host_port]
+    if not ports:
         return ()
-    numbers = [(port.host_port or port.container_port, port) for port in found]
+    numbers = [(port.host_port or port.container_port, port) for port in ports]
     return tuple(
         [_same_port(number, port.protocol, port.host_ip or _ANYWHERE) for number, port in numbers if number > 0]
     )
@@ -204,24 +204,25 @@ _same_port: Final = lru_cache(maxsize=TEMPLATES)(HostPort)
 
 
 def _stopped(status: PodStatus) -> bool:
-    """Whether every container has ended; an init container that never began has nothing to end."""
-    begun = [found for found in status.init_container_statuses or () if _begun(found)]
-    return bool(status.container_statuses) and all(map(_ended, (*(status.container_statuses or ()), *begun)))
+    """Whether every container has terminated; init containers that never started are ignored."""
+    started = [each for each in status.init_container_statuses or () if _is_started(each)]
+    statuses = status.container_statuses
+    return bool(statuses) and all(map(_is_terminated, (*(statuses or ()), *started)))
 
 
-def _has_begun(status: PodStatus) -> bool:
-    """Whether any container has run, one that runs before the others included."""
-    if status.container_statuses and any(map(_begun, status.container_statuses)):
+def _has_started(status: PodStatus) -> bool:
+    """Whether any container has started, init containers included."""
+    if status.container_statuses and any(map(_is_started, status.container_statuses)):
         return True
-    return bool(status.init_container_statuses) and any(map(_begun, status.init_container_statuses or ()))
+    return bool(status.init_container_statuses) and any(map(_is_started, status.init_container_statuses or ()))
 
 
-def _begun(found: ContainerStatus) -> bool:
-    state, before = found.state, found.last_state
+def _is_started(status: ContainerStatus) -> bool:
+    state, last = status.state, status.last_state
     now = state is not None and (state.running is not None or state.terminated is not None)
-    # A kubelet that starts anew may have lost the last state, and still counts.
-    return now or found.restart_count > 0 or (before is not None and before.terminated is not None)
+    # A restarted kubelet may have lost the last state, but keeps the restart count.
+    return now or status.restart_count > 0 or (last is not None and last.terminated is not None)
 
 
-def _ended(found: ContainerStatus) -> bool:
-    return found.state is not None and found.state.terminated is not None
+def _is_terminated(status: ContainerStatus) -> bool:
+    return status.state is not None and status.state.terminated is not None

@@ -1,7 +1,7 @@
-"""Views written as the Kubernetes objects that they are read from: reading what is written here gives the same view.
+"""Views encoded as Kubernetes objects; decoding the result gives the same view.
 
-Only what a view holds is written. Where it holds less than Kubernetes wants, something that reads as the same is: host
-ports stand on one container, and a deletion has the time at which the pod was made.
+Only fields of the view are written. Where a view has less than the object needs, an equivalent is written: all host ports
+are on one container, and the deletionTimestamp of a pod is its creationTimestamp.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Object = dict[str, Any]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_POD: Final = (Requirement("", "In"),)
-"""how a term without a selector is read: it means no pod"""
+"""the view of a term without a selector: it matches no pod"""
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def pod_object(view: PodView) -> Object:
-    """The pod, as JSON would have it."""
+    """The pod as a JSON object."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -37,12 +37,12 @@ def pod_object(view: PodView) -> Object:
 
 
 def node_object(view: NodeView) -> Object:
-    """The node, as JSON would have it."""
+    """The node as a JSON object."""
     taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in view.taints]
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": _told(
+        "metadata": _non_empty(
             {
                 "name": view.name,
                 "labels": dict(view.labels),
@@ -50,8 +50,8 @@ def node_object(view: NodeView) -> Object:
                 "resourceVersion": str(view.version or ""),
             }
         ),
-        "spec": _told({"unschedulable": view.unschedulable, "taints": taints}),
-        "status": _told(
+        "spec": _non_empty({"unschedulable": view.unschedulable, "taints": taints}),
+        "status": _non_empty(
             {
                 "capacity": dict(view.capacity),
                 "allocatable": dict(view.allocatable),
@@ -61,8 +61,8 @@ def node_object(view: NodeView) -> Object:
     }
 
 
-def _told(fields: Object) -> Object:
-    """Those that say something."""
+def _non_empty(fields: Object) -> Object:
+    """The fields that are not empty."""
     return {name: value for name, value in fields.items() if value not in ("", None, {}, [], False)}
 
 
@@ -71,7 +71,7 @@ def _pod_meta(view: PodView) -> Object:
     maker = [{"kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": True}] if owner else []
     return {
         "namespace": view.namespace,
-        **_told(
+        **_non_empty(
             {
                 "name": view.name,
                 "uid": view.uid,
@@ -88,20 +88,20 @@ def _pod_meta(view: PodView) -> Object:
 
 def _pod_spec(view: PodView) -> Object:
     containers, init = _containers(view)
-    return _told(
+    return _non_empty(
         {
             "nodeName": view.node,
             "schedulerName": view.scheduler,
             "priority": view.priority or None,
             "schedulingGates": _named(view.gates),
-            "schedulingGroup": _told({"podGroupName": view.scheduling_group}),
+            "schedulingGroup": _non_empty({"podGroupName": view.scheduling_group}),
             "nodeSelector": dict(view.node_selector),
             "tolerations": [
-                _told({"key": each.key, "value": each.value, "effect": each.effect}) | {"operator": each.operator}
+                _non_empty({"key": each.key, "value": each.value, "effect": each.effect}) | {"operator": each.operator}
                 for each in view.tolerations
             ],
             "affinity": _affinity(view),
-            "resources": _told({"requests": dict(view.requests)}),
+            "resources": _non_empty({"requests": dict(view.requests)}),
             "resourceClaims": _named(view.claims),
             "overhead": dict(view.overhead),
             "initContainers": init,
@@ -112,37 +112,37 @@ def _pod_spec(view: PodView) -> Object:
 
 def _pod_status(view: PodView) -> Object:
     hosted = [{"resourceName": name} for name in view.hosted_by_claims]
-    return _told(
+    return _non_empty(
         {
             "phase": view.phase,
             "nominatedNodeName": view.nominated,
             "containerStatuses": _statuses(view),
-            "extendedResourceClaimStatus": _told({"requestMappings": hosted}),
+            "extendedResourceClaimStatus": _non_empty({"requestMappings": hosted}),
         }
     )
 
 
 def _statuses(view: PodView) -> list[Object]:
-    """What containers do; a pod that has stopped has begun."""
+    """Container statuses; a stopped pod counts as started."""
     if view.stopped:
         return [{"state": {"terminated": {}}}]
     return [{"state": {"running": {}}}] if view.begun else []
 
 
 def _containers(view: PodView) -> tuple[list[Object], list[Object]]:
-    """Those that run and those that run before them; the first that keeps running has the host's ports."""
-    found = [(each, _container(each)) for each in view.containers]
-    running = [written for each, written in found if not each.init]
-    init = [written for each, written in found if each.init]
-    lasting = [*running, *(written for each, written in found if each.sidecar)]
+    """Containers and init containers; the first one that keeps running has the host ports."""
+    written = [(each, _container(each)) for each in view.containers]
+    main = [container for each, container in written if not each.init]
+    init = [container for each, container in written if each.init]
+    lasting = [*main, *(container for each, container in written if each.sidecar)]
     if view.ports and lasting:
         lasting[0]["ports"] = [_port(port) for port in view.ports]
-    return running, init
+    return main, init
 
 
 def _container(found: ContainerView) -> Object:
-    resources = _told({"requests": dict(found.requests), "limits": dict(found.limits)})
-    return _told(
+    resources = _non_empty({"requests": dict(found.requests), "limits": dict(found.limits)})
+    return _non_empty(
         {"name": found.name, "resources": resources, "restartPolicy": "Always" if found.init and found.sidecar else ""}
     )
 
@@ -164,16 +164,16 @@ def _affinity(view: PodView) -> Object:
 
 
 def _node_term(term: NodeTerm) -> Object:
-    return _told(
+    return _non_empty(
         {"matchExpressions": _requirements(term.expressions), "matchFields": _requirements(term.fields)},
     )
 
 
 def _pod_term(term: PodTerm) -> Object:
     none = not term.match_labels and term.expressions == _NO_POD
-    selector = _told({"matchLabels": dict(term.match_labels), "matchExpressions": _requirements(term.expressions)})
+    selector = _non_empty({"matchLabels": dict(term.match_labels), "matchExpressions": _requirements(term.expressions)})
     return {
-        **_told({"topologyKey": term.topology_key, "namespaces": list(term.namespaces)}),
+        **_non_empty({"topologyKey": term.topology_key, "namespaces": list(term.namespaces)}),
         **({} if none else {"labelSelector": selector}),
         **({"namespaceSelector": {}} if term.all_namespaces else {}),
     }
@@ -191,5 +191,5 @@ def _named(names: tuple[str, ...]) -> list[Object]:
 
 
 def _time(seconds: float) -> str:
-    """As Kubernetes writes it, with as many digits as it has."""
+    """A Kubernetes timestamp, with microseconds if there are any."""
     return (_EPOCH + timedelta(microseconds=round(seconds * 1e6))).isoformat().replace("+00:00", "Z")

@@ -1,6 +1,6 @@
-"""Lists and watches of the API server as bytes: pages and events are taken apart, objects stay JSON until they are read.
+"""List pages and watch streams of the API server; their objects stay raw JSON until they are decoded.
 
-So one object that can't be read spoils nothing but itself, and a page can be read in slices.
+So an invalid object affects no other, and a page can be decoded in slices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Change", "Head", "Lines", "RawPage", "Status", "change_of", "head_of
 
 
 class Head(Struct):
-    """What an object is called."""
+    """Identity and resourceVersion of an object."""
 
     name: str = ""
     namespace: str = ""
@@ -45,7 +45,7 @@ class _Page(Struct):
 
 
 class Status(Struct):
-    """What the server says of a request that it does not serve."""
+    """The Status object of a failed request."""
 
     code: int = 0
     reason: str = ""
@@ -63,51 +63,53 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A part of a list, of objects that were not read yet."""
+    """A page of a list, with raw objects."""
 
     items: list[msgspec.Raw]
     version: str
+    """resourceVersion of the list"""
     rest: str
+    """continue token; empty on the last page"""
 
 
 class Lines:
-    """Whole lines out of pieces of bytes; what has no end yet is kept until it has."""
+    """Splits a byte stream into lines; an incomplete line is kept until its end arrives."""
 
     def __init__(self) -> None:
-        self._begun: list[bytes] = []
+        self._partial: list[bytes] = []
 
-    def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that are whole with this piece."""
-        lines = piece.split(b"\n")
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes."""
+        lines = chunk.split(b"\n")
         if len(lines) == 1:
-            self._begun.append(piece)
+            self._partial.append(chunk)
             return []
-        if self._begun:
-            lines[0] = b"".join((*self._begun, lines[0]))
+        if self._partial:
+            lines[0] = b"".join((*self._partial, lines[0]))
         last = lines.pop()
-        self._begun = [last] if last else []
+        self._partial = [last] if last else []
         return [line for line in lines if line]
 
 
 def change_of(line: bytes) -> Change:
-    """One line of a watch; InputError if it is none."""
-    found = decode_as(line, _Event)
-    return Change(found.type, found.object)
+    """Decode a line of a watch; InputError if it is invalid."""
+    event = decode_as(line, _Event)
+    return Change(event.type, event.object)
 
 
 def page_of(data: bytes) -> RawPage:
-    """A page of a list; InputError if it is none."""
-    found = decode_as(data, _Page)
-    return RawPage(found.items or [], found.metadata.resource_version, found.metadata.rest)
+    """Decode a page of a list; InputError if it is invalid."""
+    page = decode_as(data, _Page)
+    return RawPage(page.items or [], page.metadata.resource_version, page.metadata.rest)
 
 
 def head_of(document: msgspec.Raw) -> Head:
-    """What an object is called; InputError if it has no name at all."""
+    """Identity of an object; InputError if its metadata is invalid."""
     return decode_as(document, _Headed).metadata
 
 
 def status_of(data: bytes | msgspec.Raw) -> Status:
-    """What the server says went wrong; of what is no Status, the beginning of its text."""
+    """The Status of a response; of any other body, its first characters as the message."""
     try:
         return decode_as(data, Status)
     except InputError:

@@ -1,4 +1,4 @@
-"""What is written to the API server, as JSON: bindings, patches of annotations, evictions, events."""
+"""Request bodies for the API server: bindings, annotation patches, evictions, events."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 __all__ = ["About", "annotations_patch", "binding", "count_patch", "event", "eviction"]
 
 COMPONENT: Final = "linkwise"
-_LONGEST: Final = 1024
-"""of an event's text, in characters"""
+_MAX_MESSAGE: Final = 1024
+"""characters of an event's message, by the API's validation"""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -29,7 +29,7 @@ class About(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def binding(name: str, uid: str, node: str, annotations: Mapping[str, str]) -> bytes:
-    """Node and annotations of a pod, written together; the UID guards against a pod of the same name."""
+    """A Binding with node and annotations; the UID is a precondition."""
     meta: dict[str, object] = {"name": name, "uid": uid}
     if annotations:
         meta["annotations"] = dict(annotations)
@@ -38,21 +38,21 @@ def binding(name: str, uid: str, node: str, annotations: Mapping[str, str]) -> b
 
 
 def annotations_patch(uid: str, annotations: Mapping[str, str | None]) -> bytes:
-    """A merge patch that writes annotations, or takes those away that are None; a pod with another UID refuses it."""
+    """A merge patch of annotations, None removes one; refused if the pod has another UID."""
     return _encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
 
 
 def eviction(namespace: str, name: str, uid: str, version: int) -> bytes:
-    """Sends a pod away, unless it is another one by now, or has changed since that version; 0 is any."""
-    seen = {"resourceVersion": str(version)} if version else {}
-    meta, options = {"namespace": namespace, "name": name}, {"preconditions": {"uid": uid, **seen}}
+    """An Eviction with the UID and the resourceVersion as preconditions; 0 leaves out the latter."""
+    unchanged = {"resourceVersion": str(version)} if version else {}
+    meta, options = {"namespace": namespace, "name": name}, {"preconditions": {"uid": uid, **unchanged}}
     return _encode({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options})
 
 
-def event(name: str, about: About, words: tuple[str, str, str], count: int, time: str) -> bytes:
-    """An event of the core; `words` are its type, its reason and its text."""
-    kind, reason, sentence = words
-    text = sentence if len(sentence) <= _LONGEST else f"{sentence[: _LONGEST - 3]}..."
+def event(name: str, about: About, content: tuple[str, str, str], count: int, time: str) -> bytes:
+    """A core/v1 Event; `content` is its type, reason and message."""
+    kind, reason, message = content
+    text = message if len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 3]}..."
     document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -72,5 +72,5 @@ def event(name: str, about: About, words: tuple[str, str, str], count: int, time
 
 
 def count_patch(count: int, time: str) -> bytes:
-    """A merge patch for an event that happened again."""
+    """A merge patch for an event that occurred again."""
     return _encode({"count": count, "lastTimestamp": time})

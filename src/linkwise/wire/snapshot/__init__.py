@@ -1,1 +1,1 @@
-"""The snapshot of a broker as JSON."""
+"""Snapshots of a broker as JSON."""

@@ -1,4 +1,4 @@
-"""What a snapshot keeps of groups, as it stands in JSON; a field that is not known is an error."""
+"""Snapshot records of pod groups; unknown fields are errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["GroupsRecord", "LevelRecord", "PlacementRecord", "PlanRecord", "Reas
 
 
 class PlacementRecord(Strict, frozen=True):
-    """Where one member of a plan goes."""
+    """The node and devices of one member of a plan."""
 
     pod: str
     node: str
@@ -40,7 +40,7 @@ class PlacementRecord(Strict, frozen=True):
 
 
 class LevelRecord(Strict, frozen=True):
-    """What a plan is worth in one level; null is without bound, which JSON has no number for."""
+    """The score of a plan at one network level; null stands for infinity, which JSON lacks."""
 
     name: str
     value: tuple[int | float | None, ...] = ()
@@ -57,7 +57,7 @@ class LevelRecord(Strict, frozen=True):
 
 
 class PlanRecord(Strict, frozen=True):
-    """A plan that holds."""
+    """A plan that reserves devices."""
 
     group: str
     placements: tuple[PlacementRecord, ...]
@@ -103,7 +103,7 @@ class PlanRecord(Strict, frozen=True):
 
 
 class ReasonRecord(Strict, frozen=True):
-    """Why something is refused."""
+    """The reason of a refusal."""
 
     rule: str
     asked: int | float | str | tuple[str, ...] | None = None
@@ -114,7 +114,7 @@ class ReasonRecord(Strict, frozen=True):
 
 
 class ShortRecord(Strict, frozen=True):
-    """A group that did not fit, or not with all members."""
+    """A group that did not fit, or not completely."""
 
     group: str
     reason: ReasonRecord
@@ -135,7 +135,7 @@ class ShortRecord(Strict, frozen=True):
 
 
 class ToldRecord(Strict, frozen=True):
-    """What was said about an odd group."""
+    """A message about an invalid group, as it was sent to one pod."""
 
     pod: str
     word: str
@@ -143,7 +143,7 @@ class ToldRecord(Strict, frozen=True):
 
 
 class GroupsRecord(Strict, frozen=True):
-    """What no view tells of groups."""
+    """State of groups that can't be derived from objects."""
 
     plans: tuple[PlanRecord, ...] = ()
     short: tuple[ShortRecord, ...] = ()

@@ -1,4 +1,4 @@
-"""What a snapshot keeps beside views, as it stands in JSON; a field that is not known is an error."""
+"""Snapshot records of the ledger and of offers; unknown fields are errors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["EntryRecord", "GrantRecord", "MovedRecord", "OfferRecord", "Strict",
 
 
 class Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """A record of ours."""
+    """A record of Linkwise."""
 
 
 _fields: Final = cache(msgspec.structs.fields)
-"""worked out anew they would take far longer than all else, and a snapshot of a large cluster has many records"""
+"""cached: computing them takes far longer than everything else, and a large snapshot has many records"""
 
 
 def written(value: object) -> object:
-    """A record as plain data, without what is as usual; msgspec's own way looks at identity, so that equals differ."""
+    """A record as plain data without defaults; msgspec's omit_defaults compares by identity, which is not enough."""
     if isinstance(value, Strict):
-        told = ((field, getattr(value, field.name)) for field in _fields(type(value)))
-        return {field.encode_name: written(found) for field, found in told if found not in (field.default, {})}
+        pairs = ((field, getattr(value, field.name)) for field in _fields(type(value)))
+        return {field.encode_name: written(each) for field, each in pairs if each not in (field.default, {})}
     if isinstance(value, dict):
         return {key: written(entry) for key, entry in value.items()}
     return [written(entry) for entry in value] if isinstance(value, tuple) else value
@@ -44,7 +44,7 @@ class PartRecord(Strict, frozen=True):
 
 
 class GrantRecord(Strict, frozen=True):
-    """Devices of a node that a pod was promised, or that its record names."""
+    """The grant of a pod: devices that are assumed or recorded for it."""
 
     pod: str
     node: str
@@ -81,7 +81,7 @@ class GrantRecord(Strict, frozen=True):
 
 
 class ContainerRecord(Strict, frozen=True):
-    """What one container wants."""
+    """What one container requests."""
 
     container: str
     devices: int = 0
@@ -90,7 +90,7 @@ class ContainerRecord(Strict, frozen=True):
 
 
 class AskRecord(Strict, frozen=True):
-    """What a pod wants."""
+    """What a pod requests."""
 
     resource: str
     containers: tuple[ContainerRecord, ...] = ()
@@ -160,7 +160,7 @@ class EntryRecord(Strict, frozen=True):
 
 
 class OfferRecord(Strict, frozen=True):
-    """A pod that was offered nodes a moment ago."""
+    """An open offer: the nodes a pod was offered last."""
 
     pod: str
     nodes: tuple[str, ...]
@@ -177,23 +177,23 @@ class OfferRecord(Strict, frozen=True):
 
 
 class TriedRecord(Strict, frozen=True):
-    """What a pod was offered in vain."""
+    """Earlier offers to a pod that did not lead to a bind."""
 
     nodes: tuple[str, ...] = ()
     rounds: int = 0
 
     @classmethod
     def of(cls, found: Tried) -> TriedRecord:
-        """The record of what was tried."""
+        """The record of earlier offers."""
         return cls(found.nodes, found.rounds)
 
     def value(self) -> Tried:
-        """What was tried."""
+        """The earlier offers."""
         return Tried(self.nodes, self.rounds)
 
 
 class MovedRecord(Strict, frozen=True):
-    """A pod that is not where it was promised to."""
+    """A pod that runs on another node than the one it was assumed on."""
 
     seen: str
     promised: str

@@ -1,10 +1,8 @@
-"""Snapshots as JSON: one documented form, and the lists that kubectl prints.
+"""Snapshots as JSON, and placing settings as plain data.
 
-Nodes and pods stand in it as Kubernetes objects, read as leniently as everywhere; what is ours is read strictly.
-
-Settings as plain data, under the names that they have in Python, and read strictly.
+Nodes and pods are Kubernetes objects, in which unknown fields are ignored; in Linkwise's own records and settings they are
+errors. The lists that kubectl prints are accepted as snapshots too.
 """
-# Joined from snapshot, settings: one docstring for all.
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ import msgspec
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import BrokerState, EffectKept, Snapshot
-from linkwise.wire.decoding import decode_as, once, plain_words, within
+from linkwise.wire.decoding import check_unique, decode_as, describe_error, within
 from linkwise.wire.kubernetes.kubectl_list import LIST, decode_list, identified
 from linkwise.wire.kubernetes.metadata import Struct
 from linkwise.wire.kubernetes.node import NodeObject, node_view_of
@@ -95,7 +93,7 @@ class _Snapshot(Strict, frozen=True):
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The document; equal snapshots give equal bytes."""
+    """Encode a snapshot; equal snapshots give equal bytes."""
     document: Document = {
         "version": VERSION,
         "now": snapshot.now,
@@ -120,19 +118,19 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> Snapshot:
-    """The snapshot of a document, or of a list of Kubernetes objects; InputError names what is wrong and where."""
+    """Decode a snapshot or a list of Kubernetes objects; InputError names the invalid field."""
     head = decode_as(data, _Head)
     if head.kind.endswith(LIST):
         return decode_list(data)
     if head.version is None:
-        raise InputError("version: it is missing; a snapshot has one, and kubectl's lists have a kind that says so")
+        raise InputError("version: missing; expected a Linkwise snapshot, or a List as printed by kubectl")
     if head.version != VERSION:
-        raise InputError(f"version: {head.version} is not known; this Linkwise reads {VERSION}")
+        raise InputError(f"version: {head.version} is not supported; this Linkwise reads version {VERSION}")
     found = decode_as(data, _Snapshot)
     pods = _pods(found.pods, "pods")
-    once((node.metadata.name for node in found.nodes), "nodes", "node")
-    once((f"{entry.kind} of {entry.node}" for entry in found.objects), "objects", "the")
-    once((f"{entry.kind} {entry.name}" for entry in found.shared), "shared", "the")
+    check_unique((node.metadata.name for node in found.nodes), "nodes", "node")
+    check_unique((f"{entry.kind} of {entry.node}" for entry in found.objects), "objects", "the")
+    check_unique((f"{entry.kind} {entry.name}" for entry in found.shared), "shared", "the")
     with within("settings"):
         settings = settings_of(found.settings)
     objects: dict[str, dict[str, Document]] = {}
@@ -153,7 +151,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
 
 
 def _kept_document(kept: BrokerState, pods: Sequence[PodView]) -> Document:
-    """A pod that asked as it stands among the pods is named by its UID alone."""
+    """The broker's state; a scheduled pod that equals one of the watched pods is written as its UID alone."""
     seen = {pod.uid: pod for pod in pods}
     asked = [pod.uid if seen.get(pod.uid) == pod else pod_object(pod) for pod in kept.asked]
     groups = written(GroupsRecord.of(kept.groups))
@@ -181,8 +179,8 @@ def _kept_document(kept: BrokerState, pods: Sequence[PodView]) -> Document:
 
 def _kept(found: _Kept, pods: Sequence[PodView]) -> BrokerState:
     asked = _asked(found.asked, pods)
-    once((entry.grant.pod for entry in found.entries), "kept.entries", "the entry of pod")
-    once((plan.group for plan in found.groups.plans), "kept.groups.plans", "the plan of group")
+    check_unique((entry.grant.pod for entry in found.entries), "kept.entries", "the entry of pod")
+    check_unique((plan.group for plan in found.groups.plans), "kept.groups.plans", "the plan of group")
     return BrokerState(
         entries=tuple(entry.value() for entry in found.entries),
         serial=found.serial,
@@ -213,7 +211,7 @@ def _asked(found: Sequence[str | PodObject], pods: Sequence[PodView]) -> tuple[P
             raise InputError(f"kept.asked[{number}]: no pod has the UID {entry!r}")
         with within(f"kept.asked[{number}]"):
             asked.append(seen[entry] if isinstance(entry, str) else identified(entry))
-    once((pod.uid for pod in asked), "kept.asked", "the pod with UID")
+    check_unique((pod.uid for pod in asked), "kept.asked", "the pod with UID")
     return tuple(asked)
 
 
@@ -222,31 +220,31 @@ def _pods(found: Sequence[PodObject], place: str) -> tuple[PodView, ...]:
     for number, pod in enumerate(found):
         with within(f"{place}[{number}]"):
             pods.append(identified(pod))
-    once((pod.uid for pod in pods), place, "the pod with UID")
+    check_unique((pod.uid for pod in pods), place, "the pod with UID")
     return tuple(pods)
 
 
 def settings_document(settings: PlacingSettings) -> dict[str, Any]:
-    """All settings, as JSON or YAML would have them."""
+    """All placing settings as plain data."""
     document: dict[str, Any] = msgspec.to_builtins(settings)
     return document
 
 
 def settings_of(raw: object) -> PlacingSettings:
-    """The settings that a document holds; what it leaves out is as usual. InputError names what is wrong."""
+    """The placing settings of a document, with defaults for missing ones; InputError names the invalid one."""
     _known(raw, PlacingSettings())
     try:
         return msgspec.convert(raw, PlacingSettings)
     except msgspec.ValidationError as error:
-        raise InputError(plain_words(error)) from error
+        raise InputError(describe_error(error)) from error
 
 
 def _known(raw: object, settings: object, place: str = "") -> None:
-    """Refuse fields that the settings do not have."""
+    """Raise InputError for unknown settings."""
     if not is_dataclass(settings) or not isinstance(raw, dict):
         return
     names = {field.name for field in fields(settings)}
     for name, value in raw.items():
         if name not in names:
-            raise InputError(f"{place}{name}: it is no setting; {', '.join(sorted(names))} are")
+            raise InputError(f"{place}{name}: unknown setting; the settings are {', '.join(sorted(names))}")
         _known(value, getattr(settings, name), f"{place}{name}.")
