@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.config.loading import load, look
+from linkwise.config.loading import load, load_with_sources
 from linkwise.config.schema import SCHEMA
 
 
 def told(environ: dict[str, str]) -> list[str]:
-    return [str(problem) for problem in look(None, environ).problems]
+    return [str(problem) for problem in load_with_sources(None, environ).problems]
 
 
 @pytest.mark.parametrize("name", [name for name, setting in SCHEMA.items() if setting.variable])
@@ -17,9 +17,9 @@ def test_every_setting_but_tables_has_a_variable(name: str) -> None:
     setting = SCHEMA[name]
     default = setting.default
     written = ",".join(default) if isinstance(default, tuple) else str(default)
-    found = look(None, {setting.variable: written})
+    found = load_with_sources(None, {setting.variable: written})
     assert found.problems == ()
-    assert (found.given[name].value, found.given[name].place) == (default, setting.variable)
+    assert (found.values[name].value, found.values[name].place) == (default, setting.variable)
 
 
 def test_no_two_settings_have_one_variable() -> None:
@@ -45,11 +45,11 @@ def test_our_own_variables_go_before_them() -> None:
         ("LOG_LEVEL", "loud", "LOG_LEVEL: expected debug, info, warning or error, got 'loud'"),
         ("LINKWISE_HTTP_PORT", "", "LINKWISE_HTTP_PORT: expected a whole number from 0 to 65535, got ''"),
         ("LINKWISE_HTTP_PORT", "9" * 5000, "LINKWISE_HTTP_PORT: expected a whole number from 0 to 65535, got '999"),
-        ("LINKWISE_HTTP_PROT", "1", "no such setting; did you mean LINKWISE_HTTP_PORT?"),
-        ("LINKWISE_XYZZY", "1", "no such setting; `linkwise config check` lists all settings"),
+        ("LINKWISE_HTTP_PROT", "1", "unknown setting; did you mean LINKWISE_HTTP_PORT?"),
+        ("LINKWISE_XYZZY", "1", "unknown setting; `linkwise config check` lists all settings"),
         ("LINKWISE_PLACING_POLICIES", "a", "placing.policies can only be set in a file"),
         ("LINKWISE_PLACING_GROUP_WRITE_PLANS", "maybe", "expected true or false, got 'maybe'"),
-        ("LINKWISE_PORT", "8080", "LINKWISE_PORT: no such setting; did you mean LINKWISE_HTTP_PORT?"),
+        ("LINKWISE_PORT", "8080", "LINKWISE_PORT: unknown setting; did you mean LINKWISE_HTTP_PORT?"),
     ],
 )
 def test_invalid_values_are_reported_by_variable(variable: str, value: str, said: str) -> None:

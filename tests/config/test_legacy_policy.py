@@ -1,4 +1,4 @@
-"""An old policy file is converted: what is kept, what is changed, and what is told."""
+"""An old policy file is convert_policy: what is kept, what is changed, and what is told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from linkwise.config.legacy_policy import converted, read_policy
+from linkwise.config.legacy_policy import convert_policy, read_policy
 from linkwise.config.scheduler_config import WEIGHT, SchedulerFile, scheduler_yaml
 from linkwise.errors import InputError
 
@@ -35,7 +35,7 @@ def policy(*extenders: dict[str, Any], **top: Any) -> str:  # noqa: ANN401 - JSO
 def text_of(folder: Path, text: str, url: str = "", **wishes: Any) -> str:  # noqa: ANN401 - any wish
     file = folder / "policy.json"
     file.write_text(text, "utf-8")
-    return converted(read_policy(file), SchedulerFile(**wishes), url=url)
+    return convert_policy(read_policy(file), SchedulerFile(**wishes), url=url)
 
 
 def made(folder: Path, text: str, url: str = "", **wishes: Any) -> dict[str, Any]:  # noqa: ANN401 - any wish
@@ -75,7 +75,7 @@ def test_the_seeds_own_file_is_converted(shared: Path, tmp_path: Path) -> None:
         (extender,) = made(tmp_path, block)["extenders"]
         assert extender["urlPrefix"] == "http://127.0.0.1:32766/gpushare-scheduler"
         assert extender["managedResources"] == [{"name": "aliyun.com/gpu-mem", "ignoredByScheduler": False}]
-        assert "A NodePort may be closed on the loopback address" in comments(text_of(tmp_path, block))
+        assert "A NodePort may not be reachable on the loopback address" in comments(text_of(tmp_path, block))
 
 
 @pytest.mark.parametrize("form", ["yaml", "tabs"])
@@ -88,8 +88,8 @@ def test_yaml_and_tabs_are_read_as_well(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "now", "told"),
     [
-        ("ignorable", True, False, "Changed: it was true. Never true beside bindVerb"),
-        ("nodeCacheCapable", False, True, "Changed: it was false. Names go over the wire"),
+        ("ignorable", True, False, "Changed: it was true. Never true together with bindVerb"),
+        ("nodeCacheCapable", False, True, "Changed: it was false. Send node names instead of Node objects"),
         ("filterVerb", "predicates", "filter", "Changed: filterVerb was predicates."),
         ("httpTimeout", 30_000_000_000, "30s", "Kept. Keep it above kube.bind_timeout"),
         ("httpTimeout", 1_500_000_000, "1.5s", "Kept. "),
@@ -112,15 +112,15 @@ def test_ignored_native_and_unknown_resources_are_reported(tmp_path: Path) -> No
     ]
     told = comments(text_of(tmp_path, text))
     assert f"ignoredByScheduler was true for {', '.join(names)}" in told
-    assert "Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler refuses." in told
-    assert "Linkwise does not place example.com/fpga" in told
+    assert "Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler rejects." in told
+    assert "Linkwise does not schedule example.com/fpga" in told
 
 
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        ([], "Added: there were none, so every pod was sent to the extender."),
-        (["alpha.kubernetes.io/nvidia-gpu"], "Changed: none of those that were there can stay"),
+        ([], "Added: the policy had none, so every pod was sent to the extender."),
+        (["alpha.kubernetes.io/nvidia-gpu"], "Changed: kube-scheduler rejects all that the policy had"),
     ],
 )
 def test_all_that_linkwise_places_is_listed_where_no_resource_is_left(
@@ -132,7 +132,7 @@ def test_all_that_linkwise_places_is_listed_where_no_resource_is_left(
     assert found["profiles"] == usual["profiles"]
     said = comments(text_of(tmp_path, text))
     assert told in said
-    assert ("Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler refuses." in said) == bool(names)
+    assert ("Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler rejects." in said) == bool(names)
     (extender,) = made(tmp_path, text, every_pod=True)["extenders"]
     assert "managedResources" not in extender
 
@@ -155,7 +155,7 @@ def test_other_extenders_stay_and_do_not_bind(tmp_path: Path) -> None:
     theirs, ours = made(tmp_path, text)["extenders"]
     assert theirs == {"urlPrefix": "http://other:1/x", "filterVerb": "f", "httpTimeout": "1.5s"}
     assert ours["bindVerb"] == "bind"
-    assert "without its bindVerb b: only one may bind" in comments(text_of(tmp_path, text))
+    assert "without its bindVerb b: only one extender may bind" in comments(text_of(tmp_path, text))
 
 
 def test_other_extenders_are_asked_before_linkwise(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_other_extenders_are_asked_before_linkwise(tmp_path: Path) -> None:
 
 
 def test_which_extender_is_replaced_must_be_plain(tmp_path: Path) -> None:
-    assert "it can't be told which one Linkwise takes the place of" in wrong(tmp_path, policy(OTHER, OTHER))
+    assert "it is ambiguous which of the 2 extenders Linkwise replaces" in wrong(tmp_path, policy(OTHER, OTHER))
     assert made(tmp_path, policy(OTHER))["extenders"][0]["bindVerb"] == "bind"
 
 
@@ -186,19 +186,22 @@ def test_https_is_kept_in_the_key_of_today(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "policy.json: it is empty"),
+        ("", "policy.json: the file is empty"),
         ("{", "policy.json:1:2: not valid YAML: "),
         ("[]", "policy.json:1:1: the file: expected an object, got a list"),
-        ('{"kind": "KubeSchedulerConfiguration"}', "1:10: kind: it is a KubeSchedulerConfiguration already"),
-        ('{"kind": "Pod"}', "1:10: kind: expected Policy, as kube-scheduler read it until 1.22"),
+        ('{"kind": "KubeSchedulerConfiguration"}', "1:10: kind: the file already is a KubeSchedulerConfiguration"),
+        ('{"kind": "Pod"}', "1:10: kind: expected Policy, as supported by kube-scheduler until 1.22"),
         ('{"apiVersion": "v1"}', "1:1: kind: expected Policy"),
-        ('{"kind": "Policy"}', "1:1: extenders: there is none to convert"),
+        ('{"kind": "Policy"}', "1:1: extenders: there is no extender to convert"),
         ('{"kind": "Policy", "extenders": {}}', "1:33: extenders: expected a list, got a table"),
-        ('{"kind": "Policy", "extenders": [{}]}', "1:34: extenders[0].urlPrefix: it is missing"),
-        ('{"kind": "Policy", "extenders": [{"urlPrefix": null}]}', "1:48: extenders[0].urlPrefix: it is missing"),
+        ('{"kind": "Policy", "extenders": [{}]}', "1:34: extenders[0].urlPrefix: required field is missing"),
+        (
+            '{"kind": "Policy", "extenders": [{"urlPrefix": null}]}',
+            "1:48: extenders[0].urlPrefix: required field is missing",
+        ),
         ('{"kind": "Policy", "extenders": [7]}', "1:34: extenders[0]: expected an object, got '7'"),
-        ('{"kind": "Policy", "extender": []}', "1:20: extender: no such key; did you mean extenders?"),
-        ('{"kind": "Policy", "kind": "Policy"}', "1:20: kind: it stands there twice, first in line 1"),
+        ('{"kind": "Policy", "extender": []}', "1:20: extender: unknown key; did you mean extenders?"),
+        ('{"kind": "Policy", "kind": "Policy"}', "1:20: kind: duplicate key, first set in line 1"),
     ],
 )
 def test_an_invalid_file_is_reported_with_the_place(tmp_path: Path, text: str, said: str) -> None:
@@ -212,9 +215,9 @@ def test_an_invalid_file_is_reported_with_the_place(tmp_path: Path, text: str, s
         ("urlPrefix", "10.1.2.3", "6:20: extenders[0].urlPrefix: expected a URL with http://, got '10.1.2.3'"),
         ("ignorable", "no", "extenders[0].ignorable: expected true or false, got 'no'"),
         ("httpTimeout", "5s", "extenders[0].httpTimeout: expected a whole number, got '5s'"),
-        ("filterverb", "x", "extenders[0].filterverb: no such key; did you mean filterVerb?"),
-        ("managedResources", [{}], "extenders[0].managedResources[0].name: it is missing"),
-        ("managedResources", [{"name": "a/b"}] * 2, "extenders[0].managedResources[1].name: a/b stands there twice"),
+        ("filterverb", "x", "extenders[0].filterverb: unknown key; did you mean filterVerb?"),
+        ("managedResources", [{}], "extenders[0].managedResources[0].name: required field is missing"),
+        ("managedResources", [{"name": "a/b"}] * 2, "extenders[0].managedResources[1].name: a/b is listed twice"),
     ],
 )
 def test_a_wrong_field_of_an_extender_is_reported_with_its_place(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings as trying, strategies as st
 
-from linkwise.config.loading import load, look
-from linkwise.config.schema import SCHEMA, built
+from linkwise.config.loading import load, load_with_sources
+from linkwise.config.schema import SCHEMA, build_settings
 from linkwise.config.settings import ServeSettings
 from linkwise.config.validation import LIMITS
 from linkwise.errors import InputError
@@ -37,7 +37,7 @@ def write(tmp_path: Path) -> Write:
 
 def problems(file: Path | None = None, environ: dict[str, str] | None = None, **flags: object) -> list[str]:
     """What is wrong, without the folder that the file lies in."""
-    found = look(file, environ or {}, {name.replace("__", "."): value for name, value in flags.items()})
+    found = load_with_sources(file, environ or {}, {name.replace("__", "."): value for name, value in flags.items()})
     return [str(problem).removeprefix(f"{file.parent}/" if file else "") for problem in found.problems]
 
 
@@ -59,7 +59,7 @@ def test_later_layers_win(write: Write) -> None:
 
 def test_each_value_is_reported_with_its_place(write: Write) -> None:
     file = write("http:\n  port: 1001\nkube: {page: 11}\n")
-    given_by = look(file, {"LINKWISE_KUBE_PAGE": "12"}, {"log.level": "debug"}).given
+    given_by = load_with_sources(file, {"LINKWISE_KUBE_PAGE": "12"}, {"log.level": "debug"}).values
     assert (given_by["http.port"].source, given_by["http.port"].place) == ("file", f"{file}:2")
     assert (given_by["kube.page"].source, given_by["kube.page"].place) == ("environment", "LINKWISE_KUBE_PAGE")
     assert [given_by[name].source for name in ("log.level", "http.drain")] == ["flag", "default"]
@@ -86,19 +86,19 @@ def test_a_snapshots_settings_can_stand_in_the_file(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("placing:\n  bredth: 4", "2:3: placing.bredth: no such setting; did you mean breadth?"),
-        ("placing: {group: {writePlans: true}}", "1:19: placing.group.writePlans: no such setting; did you mean"),
-        ("hold: 3", "1:1: hold: no such setting; did you mean placing.group.hold?"),
-        ("colour: 3", "1:1: colour: no such setting; there are http, log, kube, debug, placing"),
-        ("<<: {http: {}}", "1:1: <<: no such setting"),
-        ("? [a]\n: 1", "1:3: ?: no such setting"),
+        ("placing:\n  bredth: 4", "2:3: placing.bredth: unknown setting; did you mean breadth?"),
+        ("placing: {group: {writePlans: true}}", "1:19: placing.group.writePlans: unknown setting; did you mean"),
+        ("hold: 3", "1:1: hold: unknown setting; did you mean placing.group.hold?"),
+        ("colour: 3", "1:1: colour: unknown setting; use one of http, log, kube, debug, placing"),
+        ("<<: {http: {}}", "1:1: <<: unknown setting"),
+        ("? [a]\n: 1", "1:3: ?: unknown setting"),
         ("http: 3", "1:7: http: expected a section with host, port, drain"),
         ("[1, 2]", "1:1: the file: expected a section with http"),
         ("http: {port: 70000}", "1:14: http.port: expected a whole number from 0 to 65535, got 70000"),
         ("http: {port: 1.5}", "1:14: http.port: expected a whole number from 0 to 65535, got 1.5"),
         ("http: {port: true}", "1:14: http.port: expected a whole number from 0 to 65535, got true"),
         ("http: {port: }", "http.port: expected a whole number from 0 to 65535, got nothing"),
-        ("http: {host: ''}", "http.host: expected an address to listen at, such as 0.0.0.0, got ''"),
+        ("http: {host: ''}", "http.host: expected an address to listen on, such as 0.0.0.0, got ''"),
         ("placing: {breadth: -1}", "1:20: placing.breadth: expected a whole number of 0 or more, got -1"),
         ("placing: {pending: soon}", "1:20: placing.pending: expected a number from 0 to 3600, got 'soon'"),
         (
@@ -109,15 +109,18 @@ def test_a_snapshots_settings_can_stand_in_the_file(write: Write) -> None:
         ("placing: {share: {order: binpak}}", "placing.share.order: expected binpack or spread, got 'binpak'"),
         ("placing: {group: {write_plans: 1}}", "placing.group.write_plans: expected true or false, got 1"),
         ("placing: {group: {network: rack}}", "placing.group.network: expected a list of texts, got 'rack'"),
-        ("placing: {group: {network: [a/b/c]}}", "placing.group.network: 'a/b/c' can't be the key of a node label"),
-        ("placing: {group: {network: [a, a]}}", "placing.group.network: 'a' stands there twice"),
-        ("placing: {group: {network: &a [*a]}}", "placing.group.network: it goes too deep"),
-        ("placing: {policies: {nvidia.com/gpu: bandwith}}", "no such policy: bandwith; did you mean bandwidth?"),
-        ("placing: {policies: {example.com/x: bandwidth}}", "'example.com/x' is no resource that Linkwise places"),
+        ("placing: {group: {network: [a/b/c]}}", "placing.group.network: 'a/b/c' is not a valid label key"),
+        ("placing: {group: {network: [a, a]}}", "placing.group.network: 'a' is listed twice"),
+        ("placing: {group: {network: &a [*a]}}", "placing.group.network: nested too deeply"),
+        ("placing: {policies: {nvidia.com/gpu: bandwith}}", "unknown policy bandwith; did you mean bandwidth?"),
+        (
+            "placing: {policies: {example.com/x: bandwidth}}",
+            "'example.com/x' is not a resource that Linkwise schedules",
+        ),
         ("placing: {policies: [a]}", "placing.policies: expected a table of texts, got a list"),
         ("log: {level: !!python/name:os.system x}", "1:14: log.level: it can't be read"),
         ("log: {level: 2024-99-99}", "1:14: log.level: it can't be read"),
-        ("debug: {token: two words}", "debug.token: a token is sent in a header"),
+        ("debug: {token: two words}", "debug.token: expected printable ASCII characters"),
     ],
 )
 def test_mistakes_in_a_file_are_reported_with_line_and_column(write: Write, text: str, said: str) -> None:
@@ -128,10 +131,10 @@ def test_mistakes_in_a_file_are_reported_with_line_and_column(write: Write, text
 
 def test_a_repeated_name_is_reported_with_both_lines(write: Write) -> None:
     assert problems(write("http:\n  port: 1\nlog: {}\nhttp:\n  port: 2\n")) == [
-        "linkwise.yaml:4:1: http: it stands there twice, first in line 1"
+        "linkwise.yaml:4:1: http: duplicate key, first set in line 1"
     ]
     (told,) = problems(write("placing: {policies: {amd.com/gpu: bandwidth, amd.com/gpu: bandwidth}}"))
-    assert "placing.policies.amd.com/gpu: it stands there twice" in told
+    assert "placing.policies.amd.com/gpu: duplicate key" in told
 
 
 def test_all_problems_are_reported_at_once_in_the_order_of_the_file(write: Write) -> None:
@@ -139,7 +142,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file(write: Write
     with pytest.raises(InputError) as told:
         load(file, {"PORT": "x", "LINKWISE_KUBE_PGE": "1"}, {"kube.page": -1})
     lines = str(told.value).splitlines()
-    assert lines[0] == "5 things are wrong:"
+    assert lines[0] == "5 problems:"
     assert [line.rpartition("/")[2].split(":")[0] for line in lines[1:3]] == ["linkwise.yaml"] * 2
     assert "environment: PORT: " in lines[3]
     assert "did you mean LINKWISE_KUBE_PAGE?" in lines[4]
@@ -153,7 +156,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file(write: Write
         (b"a: b: c", "1:5: not valid YAML: "),
         (b"\xff\xfe\xff", "not valid YAML: "),
         (b"\x00", "not valid YAML: "),
-        (b"http: {}\n---\nlog: {}\n", "3:1: a second document; there must be one"),
+        (b"http: {}\n---\nlog: {}\n", "3:1: expected a single YAML document"),
         (b"[" * 5000, "not valid YAML: "),
     ],
 )
@@ -211,7 +214,7 @@ def test_every_field_of_the_settings_can_be_set() -> None:
         return [leaf for name, part in inner for leaf in leaves(part, f"{prefix}.{name}".lstrip("."))]
 
     assert leaves(ServeSettings()) == list(SCHEMA)
-    assert built({name: setting.default for name, setting in SCHEMA.items()}) == ServeSettings()
+    assert build_settings({name: setting.default for name, setting in SCHEMA.items()}) == ServeSettings()
 
 
 junk = st.recursive(

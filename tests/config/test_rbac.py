@@ -55,7 +55,7 @@ def test_the_role_allows_no_evictions_by_default() -> None:
 
 
 def test_evictions_are_not_left_out_but_not_asked_for() -> None:
-    with pytest.raises(InputError, match="no such feature: evict"):
+    with pytest.raises(InputError, match="unknown feature: evict"):
         rbac_yaml(without=["evict"])
 
 
@@ -116,5 +116,5 @@ def test_without_config_maps_there_is_nothing_in_kube_system() -> None:
 
 @pytest.mark.parametrize("name", ["foo", "extender"])
 def test_what_is_no_feature_can_not_be_left_out(name: str) -> None:
-    with pytest.raises(InputError, match=f"no such feature: {name}; there are events, wake"):
+    with pytest.raises(InputError, match=f"unknown feature: {name}; use events, wake"):
         rbac_yaml(without=[name])

@@ -39,8 +39,8 @@ def test_all_four_verbs_are_asked_by_name_and_failures_count() -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://10.1.2.3:39999", "the scheduler must reach 10.1.2.3 from where it runs"),
-        ("http://127.0.0.1:39999", "on the scheduler's own host"),
+        ("http://10.1.2.3:39999", "10.1.2.3 must be reachable from the scheduler"),
+        ("http://127.0.0.1:39999", "both must share a network namespace"),
         ("http://linkwise.other.svc:39999", "can't resolve the name of a Service"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Settings of everything that runs: one file, the environment and flags, read strictly."""
+"""Configuration: settings of the service, and the files it generates for kube-scheduler and RBAC."""

@@ -1,4 +1,4 @@
-"""Settings of environment variables: LINKWISE_<SECTION>_<KEY>, and the two that gpushare's extender has."""
+"""Settings from environment variables: LINKWISE_<SECTION>_<KEY>, and the two of gpushare's extender."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from linkwise.config.schema import SCHEMA, Given
+from linkwise.config.schema import SCHEMA, SettingValue
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "GPUSHARE", "IN_CLUSTER", "from_environment"]
 
 FILE: Final = "LINKWISE_CONFIG"
-"""names the file where no flag does"""
+"""path of the settings file, unless a flag sets it"""
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
-"""kubelet sets it in every container"""
+"""set by the kubelet in every container"""
 GPUSHARE: Final[Mapping[str, str]] = {"PORT": "http.port", "LOG_LEVEL": "log.level"}
-"""as gpushare's manifests set them; empty is not set"""
+"""as in gpushare's manifests; an empty value counts as unset"""
 
 _PREFIX: Final = "LINKWISE_"
 _VARIABLES: Final = {setting.variable: setting for setting in SCHEMA.values() if setting.variable}
 _TABLES: Final = {f"LINKWISE_{name.replace('.', '_').upper()}": name for name in SCHEMA if not SCHEMA[name].variable}
-# What kubelet sets for a Service called linkwise or linkwise-something; those ending in PORT hold a URL.
+# The kubelet sets these for a Service called linkwise or linkwise-*; those ending in PORT contain a URL.
 _OF_A_SERVICE: Final = re.compile(
     r"LINKWISE_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
 _OF_TESTS: Final = re.compile(r"LINKWISE_E2E(?:_\w+)?")
-"""what `make e2e` sets, which the services that it starts see as well"""
+"""set by `make e2e`, and inherited by the services that it starts"""
 _URL: Final = re.compile(r"(?:tcp|udp|sctp)://.*")
 _SWITCHES: Final = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-def from_environment(environ: Mapping[str, str]) -> tuple[dict[str, Given], list[Problem]]:
-    """What variables set, by name, and what is wrong with them; ours go before those of gpushare."""
-    given: dict[str, Given] = {}
+def from_environment(environ: Mapping[str, str]) -> tuple[dict[str, SettingValue], list[Problem]]:
+    """Settings by name, and problems; Linkwise's variables take precedence over gpushare's."""
+    values: dict[str, SettingValue] = {}
     problems: list[Problem] = []
     for variable, setting in {**_gpushare(environ), **_ours(environ)}.items():
         text = environ[variable].lower() if variable in GPUSHARE else environ[variable]
         try:
-            given[setting.name] = Given(setting.checked(_value(setting, text)), "environment", variable)
+            values[setting.name] = SettingValue(setting.checked(_value(setting, text)), "environment", variable)
         except ValueError as error:
             problems.append(Problem("environment", variable, str(error)))
-    return given, [*problems, *_unknown(environ)]
+    return values, [*problems, *_unknown(environ)]
 
 
 def _gpushare(environ: Mapping[str, str]) -> dict[str, Setting]:
@@ -64,7 +64,7 @@ def _ours(environ: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def _unknown(environ: Mapping[str, str]) -> list[Problem]:
-    """Variables with our prefix that set nothing."""
+    """Problems of LINKWISE_ variables that are not a setting."""
     problems = []
     for variable, value in environ.items():
         known = variable in _VARIABLES or variable == FILE or _OF_TESTS.fullmatch(variable)
@@ -76,18 +76,18 @@ def _unknown(environ: Mapping[str, str]) -> list[Problem]:
             near = get_close_matches(
                 variable.removeprefix(_PREFIX), [name.removeprefix(_PREFIX) for name in _VARIABLES], 1
             )
-            told = f"did you mean {_PREFIX}{near[0]}?" if near else "`linkwise config check` lists all settings"
-            problems.append(Problem("environment", variable, f"no such setting; {told}"))
+            help_text = f"did you mean {_PREFIX}{near[0]}?" if near else "`linkwise config check` lists all settings"
+            problems.append(Problem("environment", variable, f"unknown setting; {help_text}"))
     return problems
 
 
 def _of_a_service(variable: str, value: str) -> bool:
-    """Whether kubelet set it to tell of a Service."""
+    """Whether the kubelet set it for a Service."""
     return bool(_OF_A_SERVICE.fullmatch(variable) or (variable.endswith("PORT") and _URL.fullmatch(value)))
 
 
 def _value(setting: Setting, text: str) -> object:
-    """The text as a value of the setting's type, or as it is if it is none."""
+    """The text parsed as the setting's type, or unchanged if it can't be, so that validation reports it."""
     match setting.kind:
         case "whole number" if _WHOLE.fullmatch(text):
             return int(text)

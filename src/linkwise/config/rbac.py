@@ -1,11 +1,11 @@
-"""What the service may do in a cluster: one table of features and the rules that each needs, and no more."""
+"""RBAC of the service: a table of features with the rules that each needs, and the manifests built from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.config.yaml_comments import commented
+from linkwise.config.yaml_comments import yaml_with_comments
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,58 +20,63 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What may be done with resources of some API groups."""
+    """An RBAC policy rule."""
 
     groups: tuple[str, ...]
-    """the core is the empty one"""
+    """API groups; the core group is empty"""
     resources: tuple[str, ...]
     verbs: tuple[str, ...] = _FOLLOW
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something that the service does, and what it needs for that."""
+    """A feature of the service and the permissions it needs."""
 
     why: str
     rules: tuple[Rule, ...]
     namespace: str = ""
-    """where the rules hold; empty for the whole cluster"""
-    asked: bool = False
-    """whether it is there only for who asks for it"""
+    """of the role; empty for a cluster role"""
+    opt_in: bool = False
+    """whether it is included only on request"""
 
 
 FEATURES: Final[Mapping[str, Feature]] = {
     "extender": Feature(
-        "Answer kube-scheduler, and bind: node and devices are written in one request. A pod is read by itself where it is"
-        " not sure what became of its bind.",
+        "Serve the extender API and bind pods: node and devices are written in one request. Get is for reading a pod whose"
+        " bind has an unknown outcome.",
         (
             Rule(_CORE, ("nodes",)),
             Rule(_CORE, ("pods",), ("get", *_FOLLOW)),
             Rule(_CORE, ("pods/binding",), ("create",)),
         ),
     ),
-    "events": Feature("Tell people about decisions.", (Rule(_CORE, ("events",), ("create", "patch")),)),
+    "events": Feature("Report decisions as events.", (Rule(_CORE, ("events",), ("create", "patch")),)),
     "wake": Feature(
-        "Wake refused pods when there is room: an annotation is patched. Without it they wait up to five minutes.",
+        "Requeue unschedulable pods when devices become free, by patching an annotation. Without it they wait up to five"
+        " minutes.",
         (Rule(_CORE, ("pods",), ("patch",)),),
     ),
     "plans": Feature(
-        "Write plans of groups on their members (placing.group.write_plans).", (Rule(_CORE, ("pods",), ("patch",)),)
+        "Record group plans on the members (placing.group.write_plans).", (Rule(_CORE, ("pods",), ("patch",)),)
     ),
     "evict": Feature(
-        "Evict bound members of gangs that are stuck halfway (placing.group.evict_half_bound).",
+        "Evict the bound members of partially bound gangs (placing.group.evict_half_bound).",
         (Rule(_CORE, ("pods/eviction",), ("create",)),),
-        asked=True,
+        opt_in=True,
     ),
-    "inventories": Feature("Devices as our own agent tells them.", (Rule(("linkwise.dev",), ("deviceinventories",)),)),
-    "koordinator": Feature("Devices as Koordinator tells them.", (Rule(("scheduling.koordinator.sh",), ("devices",)),)),
+    "inventories": Feature(
+        "Read devices and links from DeviceInventory objects.", (Rule(("linkwise.dev",), ("deviceinventories",)),)
+    ),
+    "koordinator": Feature(
+        "Read devices from Koordinator's Device objects.", (Rule(("scheduling.koordinator.sh",), ("devices",)),)
+    ),
     "configmaps": Feature(
-        "Chips as Huawei's plugin tells them, and devices that gpushare's users call unhealthy.",
+        "Read Ascend chips from the ConfigMaps of Huawei's device plugin, and gpushare's lists of unhealthy devices.",
         (Rule(_CORE, ("configmaps",)),),
         "kube-system",
     ),
     "groups": Feature(
-        "PodGroups of Kubernetes, Koordinator, the scheduler plugins, Volcano and KAI.",
+        "Read the PodGroups of Kubernetes, Koordinator, the scheduler plugins, Volcano and KAI.",
         (
             Rule(
                 (
@@ -86,7 +91,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ),
     ),
     "network": Feature(
-        "How nodes lie in the network, as Kueue, KAI, Koordinator and Volcano tell it.",
+        "Read the network topology from the objects of Kueue, KAI, Koordinator and Volcano.",
         (
             Rule(("kueue.x-k8s.io", "kai.scheduler"), ("topologies",)),
             Rule(("scheduling.koordinator.sh",), ("clusternetworktopologies",)),
@@ -94,7 +99,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ),
     ),
 }
-OPTIONAL: Final = tuple(name for name, feature in FEATURES.items() if name != "extender" and not feature.asked)
+OPTIONAL: Final = tuple(name for name, feature in FEATURES.items() if name != "extender" and not feature.opt_in)
 
 
 def rbac_yaml(
@@ -105,20 +110,19 @@ def rbac_yaml(
     without: Collection[str] = (),
     evict: bool = False,
 ) -> str:
-    """Roles and bindings of all features but some, for a service account, or for a user of that name.
-
-    Evictions are among them only if asked for.
-    """
-    if strange := [feature for feature in without if feature not in OPTIONAL]:
-        raise InputError(f"no such feature: {', '.join(strange)}; there are {', '.join(OPTIONAL)}")
-    wanted = {*OPTIONAL, "extender", *(["evict"] if evict else [])} - set(without)
-    chosen = {key: feature for key, feature in FEATURES.items() if key in wanted}
+    """Roles and bindings for a service account or a user, without some features; evictions only if `evict`."""
+    if unknown := [feature for feature in without if feature not in OPTIONAL]:
+        raise InputError(f"unknown feature: {', '.join(unknown)}; use {', '.join(OPTIONAL)}")
+    names = {*OPTIONAL, "extender", *(["evict"] if evict else [])} - set(without)
+    chosen = {key: feature for key, feature in FEATURES.items() if key in names}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     texts = []
     if user:
         subject = {"kind": "User", "apiGroup": _RBAC, "name": user}
     else:
-        texts.append(commented({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(name, namespace)}, {}))
+        texts.append(
+            yaml_with_comments({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(name, namespace)}, {})
+        )
     for place in dict.fromkeys(feature.namespace for feature in chosen.values()):
         inside = {key: feature for key, feature in chosen.items() if feature.namespace == place}
         texts += [_role(name, place, inside), _binding(name, place, subject)]
@@ -132,7 +136,7 @@ def _role(name: str, place: str, features: Mapping[str, Feature]) -> str:
         notes[f"rules[{len(rules)}]"] = f"{key}: {feature.why}"
         rules += [_rule(rule) for rule in feature.rules]
     document = {"apiVersion": f"{_RBAC}/v1", "kind": _kind(place), "metadata": _meta(name, place), "rules": rules}
-    return commented(document, notes)
+    return yaml_with_comments(document, notes)
 
 
 def _rule(rule: Rule) -> dict[str, Sequence[str]]:
@@ -147,7 +151,7 @@ def _binding(name: str, place: str, subject: Mapping[str, str]) -> str:
         "roleRef": {"apiGroup": _RBAC, "kind": _kind(place), "name": name},
         "subjects": [dict(subject)],
     }
-    return commented(document, {})
+    return yaml_with_comments(document, {})
 
 
 def _kind(place: str) -> str:

@@ -1,4 +1,4 @@
-"""A KubeSchedulerConfiguration for a second kube-scheduler that asks Linkwise, with comments that tell why.
+"""KubeSchedulerConfiguration for a second kube-scheduler with Linkwise as its extender, with explanatory comments.
 
 Source: seed 004, the policy file of its scheduler; Kubernetes' own validation of such files.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from linkwise.config.settings import HttpSettings
-from linkwise.config.yaml_comments import commented
+from linkwise.config.yaml_comments import yaml_with_comments
 from linkwise.dialects.registry import NATIVE, RESOURCES, is_native
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 DEFAULT_URL: Final = f"http://linkwise.linkwise-system.svc:{HttpSettings().port}"
 
 _IN_TREE_POINTS: Final = 12 * 100
-"""all of kube-scheduler's own scores at their default weights, which add up to 12, for the best node possible"""
-_POINTS_OF_A_RANK: Final = 10
-"""what kube-scheduler makes of one rank at weight 1: 100 points of a plugin are 10 of an extender"""
-WEIGHT: Final = _IN_TREE_POINTS // _POINTS_OF_A_RANK + 1
+"""maximum of all in-tree scores together at their default weights, which add up to 12"""
+_POINTS_PER_RANK: Final = 10
+"""that kube-scheduler adds for one rank of an extender at weight 1: it scales 0-10 to 0-100"""
+WEIGHT: Final = _IN_TREE_POINTS // _POINTS_PER_RANK + 1
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-QPS: Final = 200  # requests a second
+QPS: Final = 200  # requests per second
 
 VERBS: Final[Mapping[str, str]] = {
     "filterVerb": "filter",
@@ -49,51 +49,55 @@ VERBS: Final[Mapping[str, str]] = {
 }
 
 _HEAD: Final = """\
-For a second kube-scheduler beside the cluster's own: kube-scheduler --config=THIS-FILE
-An extender costs every pod of its scheduler some time, so pods without devices stay with the other one.
+For a second kube-scheduler next to the cluster's own: kube-scheduler --config=THIS-FILE
+An extender adds latency to every pod of its scheduler, so pods without devices stay with the other one.
 """
 NOTES: Final[Mapping[str, str]] = {
-    "clientConnection.qps": "Conditions and events of pods; kube-scheduler's own default of 50 would hold up a burst of pods.",
-    "leaderElection.resourceName": "A lease of its own: by the usual name the two schedulers would wait for each other.",
+    "clientConnection.qps": "For pod conditions and events; the default of 50 would slow down a burst of pods.",
+    "leaderElection.resourceName": "A separate lease: with the default name the two schedulers would block each other.",
     "percentageOfNodesToScore": (
-        "All nodes are looked at. Otherwise kube-scheduler stops early in large clusters and the best node may not be "
-        "among those that Linkwise is asked about."
+        "Consider all nodes. By default kube-scheduler samples the nodes of large clusters, and the best node may not be "
+        "in the sample that Linkwise gets."
     ),
     "extenders[0].urlPrefix": (
-        "The Service of Linkwise. A scheduler on the host network can't resolve its name: give an address with --url."
+        "The Service of Linkwise. A scheduler on the host network can't resolve its name: set an IP address with --url."
     ),
-    "extenders[0].httpTimeout": "Keep it above kube.bind_timeout of Linkwise, so that the end of a bind is heard.",
-    "extenders[0].nodeCacheCapable": "Names go over the wire, not nodes: Linkwise watches nodes itself.",
+    "extenders[0].httpTimeout": (
+        "Keep it above kube.bind_timeout of Linkwise, so that the scheduler gets the result of every bind."
+    ),
+    "extenders[0].nodeCacheCapable": "Send node names instead of Node objects: Linkwise watches nodes itself.",
     "extenders[0].ignorable": (
-        "Never true beside bindVerb: a bind that failed would be done by kube-scheduler, without devices chosen."
+        "Never true together with bindVerb: if a bind failed, kube-scheduler would bind the pod without devices."
     ),
 }
 _FIT_NOTE: Final = (
-    "Nodes whose devices are in use already come first, so that whole nodes stay free. Resources that a pod does not "
-    "ask for do not count."
+    "Prefer nodes whose devices are partly in use, so that complete nodes stay free. Resources that a pod does not "
+    "request do not count."
 )
 _MANAGED_NOTE: Final = (
-    "Only pods that ask for one of these are sent to Linkwise. ignoredByScheduler stays false: kube-scheduler counts "
-    "the totals of nodes and preempts by them, Linkwise sees to which devices."
+    "Only pods that request one of these are sent to Linkwise. ignoredByScheduler stays false: kube-scheduler accounts "
+    "for the total per node and preempts by it; Linkwise selects the devices."
 )
 _NATIVE_NOTE: Final = (
-    f"kube-scheduler refuses names that look like Kubernetes' own, so these are not here: {', '.join(NATIVE)}. Pods "
-    "that ask for them alone are not sent to Linkwise."
+    f"kube-scheduler rejects names that look like native resources, so these are not listed: {', '.join(NATIVE)}. Pods "
+    "that request only these are not sent to Linkwise."
 )
-_EVERY_POD_NOTE: Final = "No managedResources: every pod of this scheduler is sent to Linkwise, also members of a gang that ask for no device."
+_EVERY_POD_NOTE: Final = (
+    "No managedResources: every pod of this scheduler is sent to Linkwise, including gang members without devices."
+)
 _DIALECT_NOTES: Final[Mapping[str, str]] = {
     "koordinator": (
-        "Koordinator. If your nodes do not report gpu.shared, set ignoredByScheduler to true for it alone, or pods that "
-        "ask for it wait for ever."
+        "Koordinator. If your nodes do not report gpu.shared, set ignoredByScheduler to true for it only, or pods that "
+        "request it stay pending forever."
     ),
-    "ascend": "Huawei Ascend. Parts of chips have too many names to list; their own plugin counts them.",
-    "aliyun": "GPU sharing. Nobody may ask for gpu-count: who does is told so.",
+    "ascend": "Huawei Ascend. The names of vNPU slices are too many to list; Huawei's device plugin accounts for them.",
+    "aliyun": "GPU sharing. Pods can't request gpu-count; those that do are refused with a reason.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerFile:
-    """What may be chosen about the file."""
+    """Options of the file."""
 
     name: str = "linkwise-scheduler"
     namespace: str = "linkwise-system"
@@ -106,7 +110,7 @@ class SchedulerFile:
 
 
 def scheduler_yaml(wanted: SchedulerFile) -> str:
-    """The file as text."""
+    """The file as YAML text."""
     managed, notes = every_resource()
     document = skeleton(wanted, [entry["name"] for entry in managed])
     extender: dict[str, Any] = {
@@ -120,17 +124,17 @@ def scheduler_yaml(wanted: SchedulerFile) -> str:
     if not wanted.every_pod:
         extender["managedResources"] = managed
     document["extenders"] = [extender]
-    told = {**NOTES, **profile_notes(wanted), "extenders[0].weight": weight_note(wanted.weight)}
-    told |= {f"extenders[0].{key}": text for key, text in notes.items()}
+    comments = {**NOTES, **profile_notes(wanted), "extenders[0].weight": weight_note(wanted.weight)}
+    comments |= {f"extenders[0].{key}": text for key, text in notes.items()}
     if wanted.url != DEFAULT_URL:
-        told["extenders[0].urlPrefix"] = _url_note(wanted.url)
+        comments["extenders[0].urlPrefix"] = _url_note(wanted.url)
     if wanted.every_pod:
-        told["extenders[0]"] = _EVERY_POD_NOTE
-    return commented(document, told, _HEAD)
+        comments["extenders[0]"] = _EVERY_POD_NOTE
+    return yaml_with_comments(document, comments, _HEAD)
 
 
 def skeleton(wanted: SchedulerFile, resources: Sequence[str]) -> dict[str, Any]:
-    """All but the extenders."""
+    """The configuration without extenders."""
     election: dict[str, Any] = {"leaderElect": wanted.leader_elect}
     if wanted.leader_elect:
         election |= {"resourceName": wanted.name, "resourceNamespace": wanted.namespace}
@@ -149,19 +153,19 @@ def skeleton(wanted: SchedulerFile, resources: Sequence[str]) -> dict[str, Any]:
 
 
 def every_resource() -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """All that Linkwise can place, as managedResources, and the notes on it by key."""
+    """Every resource that Linkwise schedules, as managedResources, with comments by path."""
     managed: list[dict[str, Any]] = []
     notes = {"managedResources": f"{_MANAGED_NOTE}\n{_NATIVE_NOTE}"}
     for dialect, names in RESOURCES.items():
         if dialect in _DIALECT_NOTES:
             notes[f"managedResources[{len(managed)}]"] = _DIALECT_NOTES[dialect]
-        # rule 002.limits: ordinary extended resources, so that quotas and limit ranges count them as kube-scheduler does.
+        # rule 002.limits: ordinary extended resources, so that quotas and limit ranges apply to them.
         managed += [{"name": name, "ignoredByScheduler": False} for name in names if not is_native(name)]
     return managed, notes
 
 
 def _fit_config(resources: Sequence[str]) -> dict[str, Any]:
-    """NodeResourcesFit that packs devices."""
+    """NodeResourcesFit that bin-packs devices."""
     return {
         "name": "NodeResourcesFit",
         "args": {
@@ -176,38 +180,40 @@ def _fit_config(resources: Sequence[str]) -> dict[str, Any]:
 
 
 def profile_notes(wanted: SchedulerFile) -> dict[str, str]:
-    """Notes on the profiles."""
+    """Comments on the profiles."""
     notes = {
-        "profiles[0].schedulerName": f"Pods are scheduled by it that say schedulerName: {wanted.name}",
+        "profiles[0].schedulerName": f"For pods with schedulerName: {wanted.name}",
         "profiles[0].pluginConfig[0].args.scoringStrategy": _FIT_NOTE,
     }
     if wanted.default_scheduler:
         notes["profiles[1]"] = (
-            "Pods that name no scheduler, with everything in-tree as usual. Only for a cluster whose own kube-scheduler "
-            "is replaced by this one: two that serve the same name get into each other's way."
+            "For pods without a schedulerName, with all in-tree plugins at their defaults. Only for a cluster whose own "
+            "kube-scheduler is replaced by this one: two schedulers with the same name interfere with each other."
         )
     return notes
 
 
 def weight_note(weight: int) -> str:
-    """What the weight means beside kube-scheduler's own scores."""
-    told = (
-        f"A rank of Linkwise counts {_POINTS_OF_A_RANK} points x weight; all in-tree scores together give at most "
+    """How the weight compares with the in-tree scores."""
+    scale = (
+        f"One rank of Linkwise adds {_POINTS_PER_RANK} points x weight; all in-tree scores together add at most "
         f"{_IN_TREE_POINTS} points at their default weights. "
     )
     if weight < WEIGHT:
         return (
-            f"{told}At {weight} they can outweigh a better rank, if Linkwise is set to offer more than the best "
-            f"(placing.offer: class); from {WEIGHT} on it always wins."
+            f"{scale}At {weight} they can outweigh a better rank if Linkwise offers more than the best nodes "
+            f"(placing.offer: class); from {WEIGHT} the better rank always wins."
         )
-    return f"{told}So at {weight} a better rank always wins, and in-tree preferences choose among nodes of one rank."
+    return f"{scale}At {weight} the better rank always wins, and in-tree scores decide among nodes of equal rank."
 
 
 def _url_note(url: str) -> str:
-    """What to know of an address that was given."""
+    """A comment on the address of --url."""
     host = urlsplit(url).hostname or ""
     if host in _LOOPBACK:
-        return "Linkwise as --url says: on the scheduler's own host, so both must share a network, as two containers of a pod do."
+        return "Set by --url: both must share a network namespace, such as two containers of a pod."
     if host.endswith((".svc", ".svc.cluster.local")):
-        return "Linkwise as --url says. A scheduler on the host network can't resolve the name of a Service: give an address then."
-    return f"Linkwise as --url says: the scheduler must reach {host} from where it runs."
+        return (
+            "Set by --url. A scheduler on the host network can't resolve the name of a Service: use an IP address then."
+        )
+    return f"Set by --url: {host} must be reachable from the scheduler."

@@ -1,8 +1,4 @@
-"""Every setting by its name: what it may hold, and what it is where nobody sets it.
-
-A value of a setting, who gave it, and the one error for all values that make no sense.
-"""
-# Joined from schema, given: one docstring for all.
+"""Schema of the settings: name, type, default and validation of each, derived from the settings dataclasses."""
 
 from __future__ import annotations
 
@@ -11,13 +7,13 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from linkwise.config.settings import ServeSettings
-from linkwise.config.validation import LIMITS, SECRET, range_words, said, wrong_with
+from linkwise.config.validation import LIMITS, SECRET, check_value, describe, range_text
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["SCHEMA", "Given", "Kind", "Setting", "Source", "built", "refusal"]
+__all__ = ["SCHEMA", "Kind", "Setting", "SettingValue", "Source", "build_settings", "refusal"]
 
 Kind = Literal["text", "whole number", "number", "switch", "choice", "list", "table"]
 
@@ -36,43 +32,43 @@ _WORDS: Final[Mapping[Kind, str]] = {
     "table": "a table of texts",
 }
 _ALSO_CALLED: Final[Mapping[tuple[str, object], str]] = {("log.level", "warn"): "warning"}
-"""gpushare's word for it"""
+"""gpushare's name for it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value that can be set."""
+    """One setting."""
 
     name: str
-    """as in `placing.group.hold`"""
+    """dotted path, such as `placing.group.hold`"""
     kind: Kind
     default: object
     choices: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it; empty for a table, which only a file can set."""
+        """The environment variable of the setting; empty for a table, which can only be set in a file."""
         return "" if self.kind == "table" else f"LINKWISE_{self.name.replace('.', '_').upper()}"
 
     def expected(self) -> str:
-        """What it may hold, in words."""
+        """Description of the allowed values."""
         if self.kind == "choice":
             return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
-        return _WORDS.get(self.kind) or f"a {self.kind}{range_words(self.name)}"
+        return _WORDS.get(self.kind) or f"a {self.kind}{range_text(self.name)}"
 
     def checked(self, value: object) -> object:
-        """The value as the service takes it.
+        """Validate and normalize a value.
 
         Raises:
-            ValueError: it is of another type or out of its limits; the text tells what is expected.
+            ValueError: the value has another type or is out of range; the message says what is expected.
         """
         value = _ALSO_CALLED.get((self.name, value), value) if isinstance(value, str) else value
         value = _as_float(value) if self.kind == "number" else value
         if not self._fits(value):
-            got = "" if self.name in SECRET else f", got {said(value)}"
+            got = "" if self.name in SECRET else f", got {describe(value)}"
             raise ValueError(f"expected {self.expected()}{got}")
-        if wrong := wrong_with(self.name, value):
-            raise ValueError(wrong)
+        if problem := check_value(self.name, value):
+            raise ValueError(problem)
         return value
 
     def _fits(self, value: object) -> bool:
@@ -98,19 +94,19 @@ class Setting:
                 )
 
 
-def built(values: Mapping[str, object]) -> ServeSettings:
-    """The settings that hold these values, by name."""
-    made: ServeSettings = _built(ServeSettings, "", values)
-    return made
+def build_settings(values: Mapping[str, object]) -> ServeSettings:
+    """Build the settings from values by name."""
+    settings: ServeSettings = _build(ServeSettings, "", values)
+    return settings
 
 
-def _built(of: Any, prefix: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - any dataclass of settings
+def _build(of: Any, prefix: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - any dataclass of settings
     hints = get_type_hints(of)
-    found = {}
+    arguments = {}
     for each in fields(of):
         name, inner = f"{prefix}{each.name}", hints[each.name]
-        found[each.name] = _built(inner, f"{name}.", values) if is_dataclass(inner) else values[name]
-    return of(**found)
+        arguments[each.name] = _build(inner, f"{name}.", values) if is_dataclass(inner) else values[name]
+    return of(**arguments)
 
 
 def _settings(of: Any, prefix: str = "") -> Iterator[Setting]:  # noqa: ANN401 - any dataclass of settings
@@ -128,7 +124,7 @@ def _settings(of: Any, prefix: str = "") -> Iterator[Setting]:  # noqa: ANN401 -
 
 
 def _as_float(value: object) -> object:
-    """A whole number where any number will do."""
+    """Accept an integer for a float setting."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     try:
@@ -145,16 +141,16 @@ Source = Literal["default", "file", "environment", "flag"]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a setting is, and since where."""
+class SettingValue:
+    """The value of a setting and its source."""
 
     value: object
     source: Source
     place: str = ""
-    """`linkwise.yaml:3`, or the variable"""
+    """`linkwise.yaml:3`, or the environment variable"""
 
 
 def refusal(problems: Sequence[object]) -> InputError:
-    """One error that tells of all problems, a line each."""
-    start = "" if len(problems) == 1 else f"{len(problems)} things are wrong:\n  "
+    """One error with all problems, one per line."""
+    start = "" if len(problems) == 1 else f"{len(problems)} problems:\n  "
     return InputError(start + "\n  ".join(map(str, problems)))

@@ -1,4 +1,4 @@
-"""What an administrator may set about the service, as values; a dataclass a concern, a sentence a field."""
+"""Settings of the service: one dataclass per section, one description per field."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ __all__ = ["DebugSettings", "HttpSettings", "KubeSettings", "LogSettings", "Serv
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Where the service listens."""
+    """The HTTP server."""
 
     host: str = "127.0.0.1"
-    """the address; in a pod of a cluster it is 0.0.0.0 where nothing else is said"""
+    """address to listen on; the default in a pod is 0.0.0.0"""
     port: int = 39999
-    """the port; the one that gpushare's extender has where nothing else is said; 0 takes a free one"""
+    """port to listen on, by default that of gpushare's extender; 0 picks a free port"""
     drain: float = 20.0  # seconds
-    """for how long binds that are under way may take to end after SIGTERM; keep it below the pod's grace period"""
+    """for binds in flight to complete after SIGTERM; keep it below the pod's terminationGracePeriodSeconds"""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What the service says about itself."""
+    """The log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """what is said at least"""
+    """minimum severity"""
     format: Literal["text", "json"] = "text"
-    """key=value for people, or an object a line for programs"""
+    """key=value text, or one JSON object per line"""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeSettings:
-    """How the API server is used."""
+    """Access to the API server."""
 
     page: int = 500
-    """objects in one page of a list"""
+    """objects per page of a list"""
     resync: float = 3600.0  # seconds
-    """after so long everything is listed anew, in case a watch lost something; 0 never does"""
+    """interval between full lists, in case a watch missed an event; 0 turns them off"""
     bind_timeout: float = 4.0  # seconds
-    """for how long a Binding may take; keep it below the scheduler's httpTimeout, so that it hears how the bind ended"""
-    wake_rate: float = 100.0  # a second
-    """refused pods that are woken; others wait for their turn, the oldest first"""
+    """for a bind; keep it below the scheduler's httpTimeout, so that the scheduler gets the result"""
+    wake_rate: float = 100.0  # per second
+    """limit for waking unschedulable pods; the others are queued, oldest first"""
     wake_burst: int = 200
-    """refused pods that may be woken at once after a quiet time"""
-    event_rate: float = 50.0  # a second
-    """events that are written, warnings first; decisions never wait for them, and what piles up is dropped and counted"""
+    """pods that may be woken in a burst"""
+    event_rate: float = 50.0  # per second
+    """limit for writing events, warnings first; decisions never wait for them, and excess is dropped and counted"""
     event_burst: int = 200
-    """events that may be written at once after a quiet time"""
+    """events that may be written in a burst"""
 
 
 @dataclass(frozen=True, slots=True)
 class DebugSettings:
-    """Who may look inside."""
+    """Access to the debug routes."""
 
     token: str = field(default="", repr=False)
-    """what callers of /debug from other machines must send as a bearer token; empty lets only this machine ask"""
+    """bearer token for callers of /debug from other machines; if empty, only local callers are allowed"""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """All that `linkwise serve` can be told."""
+    """All settings of `linkwise serve`."""
 
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)

@@ -1,4 +1,4 @@
-"""What a setting may hold beyond its type: numbers within limits, addresses, labels, policies; and how errors put it."""
+"""Validation of setting values beyond their type: ranges, addresses, labels, policies; and the wording of errors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from linkwise.policies.registry import POLICIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["LIMITS", "SECRET", "hint", "range_words", "said", "wrong_with"]
+__all__ = ["LIMITS", "SECRET", "check_value", "describe", "hint", "range_text"]
 
 SECRET: Final = frozenset({"debug.token"})
-"""what is never shown"""
+"""settings whose values are never printed"""
 
 LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "http.port": (0, 65535),
@@ -40,66 +40,66 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "placing.group.window": (0, 3600),
     "placing.group.steps": (1, math.inf),
 }
-"""the smallest and the largest number that a setting may be"""
+"""minimum and maximum of numeric settings"""
 
-# A prefix that is a DNS name, a slash, and a name; Kubernetes refuses any other key of a label.
+# An optional DNS prefix with a slash, and a name: the label keys that Kubernetes allows.
 _LABEL: Final = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 )
-_LONGEST_SAID: Final = 60
+_MAX_QUOTED: Final = 60
 
 
 def hint(word: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?` if something known is near, else all that is known."""
+    """`; did you mean ...?` with the closest known name, or the list of all."""
     names = list(known)
     near = get_close_matches(word.casefold(), [name.casefold() for name in names], n=1)
-    found = next((name for name in names if near and name.casefold() == near[0]), "")
-    return f"; did you mean {found}?" if found else f"; there are {', '.join(names)}"
+    closest = next((name for name in names if near and name.casefold() == near[0]), "")
+    return f"; did you mean {closest}?" if closest else f"; use one of {', '.join(names)}"
 
 
-def said(value: object) -> str:
-    """A value in the words of an error."""
+def describe(value: object) -> str:
+    """A value for an error message."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f"'{value}'" if len(value) <= _LONGEST_SAID else f"'{value[:_LONGEST_SAID]}...'"
+        return f"'{value}'" if len(value) <= _MAX_QUOTED else f"'{value[:_MAX_QUOTED]}...'"
     if isinstance(value, int | float):
         return "a number that is too large" if abs(value) >= 10**18 else str(value)
     return "a list" if isinstance(value, list | tuple) else "a table" if isinstance(value, dict) else str(value)
 
 
-def range_words(name: str) -> str:
-    """` from 1 to 65535`, or ` of 0 or more`; empty where there are no limits."""
+def range_text(name: str) -> str:
+    """` from 1 to 65535`, or ` of 0 or more`; empty without limits."""
     low, high = LIMITS.get(name, (-math.inf, math.inf))
     if low == -math.inf:
         return ""
     return f" of {low:g} or more" if high == math.inf else f" from {low:g} to {high:g}"
 
 
-def wrong_with(name: str, value: object) -> str:
-    """What is wrong with a value of the right type; empty if nothing is."""
+def check_value(name: str, value: object) -> str:
+    """The problem with a value of the right type; empty if it is valid."""
     return _CHECKS[name](value) if name in _CHECKS else ""
 
 
 def _address(value: object) -> str:
-    fine = isinstance(value, str) and value and not re.search(r"[\s/]", value)
-    return "" if fine else f"expected an address to listen at, such as 0.0.0.0, got {said(value)}"
+    valid = isinstance(value, str) and value and not re.search(r"[\s/]", value)
+    return "" if valid else f"expected an address to listen on, such as 0.0.0.0, got {describe(value)}"
 
 
 def _token(value: object) -> str:
-    fine = isinstance(value, str) and re.fullmatch(r"[!-~]*", value)
-    return "" if fine else "a token is sent in a header: letters, digits and signs of ASCII, no blanks"
+    valid = isinstance(value, str) and re.fullmatch(r"[!-~]*", value)
+    return "" if valid else "expected printable ASCII characters without spaces, because it is sent in a header"
 
 
 def _labels(value: object) -> str:
     keys: tuple[str, ...] = value if isinstance(value, tuple) else ()
     for key in keys:
         if not _LABEL.fullmatch(key):
-            return f"{said(key)} can't be the key of a node label"
+            return f"{describe(key)} is not a valid label key"
         if keys.count(key) > 1:
-            return f"{said(key)} stands there twice"
+            return f"{describe(key)} is listed twice"
     return ""
 
 
@@ -107,9 +107,9 @@ def _policies(value: object) -> str:
     table: dict[str, str] = value if isinstance(value, dict) else {}
     for resource, policy in table.items():
         if not owners(resource):
-            return f"{said(resource)} is no resource that Linkwise places"
+            return f"{describe(resource)} is not a resource that Linkwise schedules"
         if policy not in POLICIES:
-            return f"{resource}: no such policy: {policy}{hint(policy, POLICIES)}"
+            return f"{resource}: unknown policy {policy}{hint(policy, POLICIES)}"
     return ""
 
 

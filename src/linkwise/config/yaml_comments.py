@@ -1,4 +1,4 @@
-"""YAML with comments, which no library of ours writes: plain data, and notes by the places that they stand before."""
+"""YAML writer with comments: plain data, and notes by the path they precede; PyYAML can't write comments."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["commented"]
+__all__ = ["yaml_with_comments"]
 
 WIDTH: Final = 100
-_NEVER: Final = 10**6  # characters after which a scalar goes on in the next line
+_NO_WRAP: Final = 10**6  # line width that no scalar reaches
 _FEW, _SHORT = 3, 80
 _PARTS: Final = (dict, list, tuple)
 
 
-def commented(document: Mapping[str, object], notes: Mapping[str, str], head: str = "") -> str:
-    """The document in YAML; a note stands before the place it names, such as `extenders[0].weight`."""
+def yaml_with_comments(document: Mapping[str, object], notes: Mapping[str, str], head: str = "") -> str:
+    """The document as YAML; each note precedes the path it is given for, such as `extenders[0].weight`."""
     lines = [*_comment(head, ""), *_lines(document, "", notes, "")]
     return "\n".join(lines) + "\n"
 
@@ -29,7 +29,7 @@ def _lines(value: object, path: str, notes: Mapping[str, str], indent: str) -> I
         for key, inner in value.items():
             at = f"{path}.{key}" if path else str(key)
             yield from _comment(notes.get(at, ""), indent)
-            if short := _words(inner):
+            if short := _flow_list(inner):
                 yield f"{indent}{_scalar(key)}: {short}"
             elif isinstance(inner, _PARTS) and inner:
                 yield f"{indent}{_scalar(key)}:"
@@ -49,7 +49,7 @@ def _lines(value: object, path: str, notes: Mapping[str, str], indent: str) -> I
 
 
 def _dashed(lines: list[str], indent: str) -> Iterator[str]:
-    """An item of a list: comments on its first key stand before the dash."""
+    """An item of a list; comments on its first key precede the dash."""
     first = next(number for number, line in enumerate(lines) if not line.lstrip().startswith("# "))
     yield from (line[2:] for line in lines[:first])
     yield f"{indent}- {lines[first][len(indent) + 2 :]}"
@@ -64,7 +64,7 @@ def _comment(text: str, indent: str) -> Iterator[str]:
 
 
 def _on_one_line(item: object, path: str, notes: Mapping[str, str]) -> str:
-    """`{name: amd.com/gpu, weight: 1}`; empty if it has parts, or notes on its parts, or is too long."""
+    """Flow style such as `{name: amd.com/gpu, weight: 1}`; empty for nested, annotated or long items."""
     plain = isinstance(item, dict) and len(item) <= _FEW and not any(isinstance(part, _PARTS) for part in item.values())
     if not plain or any(place.startswith(f"{path}.") for place in notes):
         return ""
@@ -72,8 +72,8 @@ def _on_one_line(item: object, path: str, notes: Mapping[str, str]) -> str:
     return text if len(text) <= _SHORT and "\n" not in text else ""
 
 
-def _words(value: object) -> str:
-    """`[get, list, watch]`; empty if it is no short list of texts."""
+def _flow_list(value: object) -> str:
+    """Flow style such as `[get, list, watch]`; empty unless it is a short list of strings."""
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
         return ""
     text = _scalar(value)
@@ -81,6 +81,6 @@ def _words(value: object) -> str:
 
 
 def _scalar(value: object) -> str:
-    quotes = '"' if isinstance(value, str) and not value.isprintable() else None  # all of it on one line
-    text: str = yaml.safe_dump(value, default_flow_style=True, default_style=quotes, width=_NEVER, sort_keys=False)
+    quotes = '"' if isinstance(value, str) and not value.isprintable() else None  # keeps it on one line
+    text: str = yaml.safe_dump(value, default_flow_style=True, default_style=quotes, width=_NO_WRAP, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")

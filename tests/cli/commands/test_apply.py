@@ -96,5 +96,5 @@ def test_a_namespace_that_differs_from_the_flag_is_an_error(cluster: AskedCluste
     text = pods("a").replace("{name: a}", "{name: a, namespace: kube-system}")
     shown = cluster.ask("apply", "-f", "-", "-n", "kube-public", stdin=text)
     assert (shown.returncode, cluster.names("pods")) == (2, [])
-    assert "standard input:3:21: Pod a is in namespace kube-system, and -n says kube-public" in shown.stderr
+    assert "standard input:3:21: Pod a is in namespace kube-system, but -n is kube-public" in shown.stderr
     assert cluster.ask("apply", "-f", "-", "-n", "kube-public", stdin=pods("b")).stdout == "pod/b created\n"

@@ -198,7 +198,7 @@ def test_ports_settings_and_logs_follow_the_options(tmp_path: Path) -> None:
         (["--nodes", "20001"], "20001 exceeds the maximum of 20000 nodes"),
         (["--port", "8080", "--api-port", "8080"], "--port and --api-port are both 8080"),
         (["--speed", "nan"], "nan is not a number"),
-        (["--fleet", "/dev/zero"], "/dev/zero: it is larger than 1 MiB"),
+        (["--fleet", "/dev/zero"], "/dev/zero: the file is larger than 1 MiB"),
         (["--log", "no/such/file"], "no/such/file: No such file or directory"),
     ],
 )

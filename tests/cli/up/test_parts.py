@@ -60,14 +60,14 @@ def test_a_profile_without_a_count_is_one_node() -> None:
         ("dgx1-v100=1,,p40-share=1", "--fleet: machine profile missing in"),
         ("dgx1=1", "--fleet: dgx1: unknown machine profile; did you mean dgx1-v100?"),
         ("dgx1-v100=1,dgx1-v100=2", "--fleet: dgx1-v100: duplicate entry"),
-        ("dgx1-v100/parts=1", "'parts' is not a sharing mode; there are whole, share, percent"),
+        ("dgx1-v100/parts=1", "'parts' is not a sharing mode; use one of whole, share, percent"),
         ("p40-share/whole=1", "this profile supports sharing by memory only"),
         ("atlas-800/percent=1", "ascend devices support whole allocation only"),
         (
             f"dgx1-v100={MAX_NODES},p40-share=1",
             f"--fleet: {MAX_NODES + 1} nodes are more than {MAX_NODES}, the maximum",
         ),
-        ("DGX1-V100=1,hgxh100=2", "2 things are wrong:\n  --fleet: DGX1-V100: unknown machine profile"),
+        ("DGX1-V100=1,hgxh100=2", "2 problems:\n  --fleet: DGX1-V100: unknown machine profile"),
     ],
 )
 def test_an_invalid_fleet_is_rejected_with_a_message(text: str, sentence: str) -> None:
@@ -89,7 +89,7 @@ def test_an_invalid_fleet_is_rejected_with_a_message(text: str, sentence: str) -
         ("nodes:\n  dgx1-v100:\n", ":2:13", "count missing"),
         ("nodes:\n  dgx1-v10: 2", ":2:3", "dgx1-v10: unknown machine profile; did you mean dgx1-v100?"),
         ("nodes:\n  dgx1-v100: 1\n  dgx1-v100: 2", ":3:3", "dgx1-v100: duplicate entry"),
-        ("nodes: [", ":1:9", "no YAML"),
+        ("nodes: [", ":1:9", "not valid YAML"),
     ],
 )
 def test_errors_in_a_fleet_file_have_line_and_column(tmp_path: Path, text: str, place: str, sentence: str) -> None:

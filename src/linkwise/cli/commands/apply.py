@@ -1,4 +1,4 @@
-"""`linkwise apply`: send manifests to a cluster."""
+"""`linkwise apply`: server-side apply of manifests."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Examples:
   linkwise apply -f job.yaml
   linkwise apply -f pods.yaml -f group.yaml -n research
   linkwise manifests rbac | linkwise apply -f -
-  linkwise apply -f job.yaml --dry-run         # checked, and not written
+  linkwise apply -f job.yaml --dry-run         # validate only
 
-The API server joins what is told with what others wrote, as for `kubectl apply --server-side`, so
-that a manifest can be applied again and again. Every file is read before the first object is sent:
-a mistake in the last of them leaves the cluster as it is. A field that there is none of is refused.
-If the server refuses an object, the others are sent all the same.
+Works like `kubectl apply --server-side`: the API server merges the fields with those of other
+managers, and unknown fields are errors. All files are read before the first object is sent, so an
+error in any of them leaves the cluster unchanged. If the server refuses an object, the others are
+still applied.
 
-Exit codes: 0 all were applied; 1 the cluster can't be reached, does not allow it, or refuses an
-object; 2 a file makes no sense, with file, line and column.
+Exit codes: 0 all objects were applied; 1 the cluster can't be reached, denies access or refuses an
+object; 2 a file is invalid (reported with file, line and column).
 """
 
 
 @click.command("apply", epilog=_EPILOG)
-@files_flag("Manifests; - is standard input. May be given more than once, or without -f.")
+@files_flag("Manifest file; - reads standard input. Can be repeated, and -f can be omitted.")
 @namespace_flag
-@click.option("--dry-run", "dry", is_flag=True, help="Let the server say what it would do, and do nothing.")
-@click.option("--force-conflicts", "force", is_flag=True, help="Take over fields that others own.")
+@click.option("--dry-run", "dry", is_flag=True, help="Server-side dry run: validate and change nothing.")
+@click.option("--force-conflicts", "force", is_flag=True, help="Take over fields owned by other managers.")
 @cluster_flags
-def command(  # noqa: PLR0913 - one a flag
+def command(  # noqa: PLR0913 - one parameter per flag
     files: tuple[str, ...],
     bare: tuple[str, ...],
     namespace: str | None,
@@ -48,11 +48,11 @@ def command(  # noqa: PLR0913 - one a flag
     dry: bool,
     force: bool,
 ) -> None:
-    """Make the objects of manifests, or change those that are there to what the manifests say.
+    """Create or update the objects of manifests.
 
-    Works for all kinds that the cluster has. Prints a line for each object: created, configured or unchanged.
+    Supports every kind that the cluster serves. Prints one line per object: created, configured or unchanged.
     """
-    from linkwise.cli.reports.apply import read_objects, send  # noqa: PLC0415 - brings yaml and the client
+    from linkwise.cli.reports.apply import read_objects, send  # noqa: PLC0415 - imports yaml and the client
 
     objects = read_objects(named_files(files, bare), namespace)
     if not send(objects, kubeconfig, context, namespace, dry=dry, force=force):

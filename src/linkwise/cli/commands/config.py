@@ -1,4 +1,4 @@
-"""`linkwise config`: the settings of the service, and the file of the scheduler that asks it."""
+"""`linkwise config`: checks the settings of the service, and prints the configuration of its scheduler."""
 
 from __future__ import annotations
 
@@ -28,56 +28,56 @@ Examples:
   linkwise config check linkwise.yaml
   LINKWISE_PLACING_BREADTH=8 linkwise config check linkwise.yaml --json
 
-The order is: defaults, the file, the environment, flags of `linkwise serve`; what comes later
-counts. Without FILE the one that LINKWISE_CONFIG names is read. A token is not shown.
+Precedence, lowest first: defaults, the file, the environment, flags of `linkwise serve`. Without
+FILE, the file of LINKWISE_CONFIG is read. Tokens are not printed.
 
-Exit codes: 0 all is well, 1 problems (each with its place), 2 the file can't be read.
+Exit codes: 0 valid, 1 problems found (each with its place), 2 the file can't be read.
 """
 _SCHEDULER: Final = """\b
 Examples:
   linkwise config scheduler > scheduler.yaml
   linkwise config scheduler --url http://10.96.0.42:39999 --no-leader-elect
-  linkwise config scheduler --every-pod    # also members without devices
+  linkwise config scheduler --every-pod    # for gang members without devices
   linkwise config scheduler --from-policy scheduler-policy-config.json
 
-Exit codes: 0 printed, 2 the policy file makes no sense, with file, line and column.
+Exit codes: 0 printed, 2 the policy file is invalid (reported with file, line and column).
 """
 
 
 @click.group("config", epilog=_EXAMPLES)
 def command() -> None:
-    """Check the settings of the service, and print the file of the scheduler that asks it."""
+    """Check the settings of the service, and print the configuration of its kube-scheduler."""
 
 
-@command.command("check", epilog=_CHECK, short_help="All settings, and where each comes from.")
+@command.command("check", epilog=_CHECK, short_help="Print all settings with their sources.")
 @click.argument("file", required=False)
 @json_flag("One JSON object: settings and problems.")
 def check(file: str | None, *, as_json: bool) -> None:
-    """Read the settings as `linkwise serve` would, and show each with where it comes from.
+    """Load the settings as `linkwise serve` would, and print each with its source.
 
-    FILE is YAML; - is standard input. Unknown names are problems, with the nearest name that there is; all problems are
-    told at once.
+    FILE is YAML; - reads standard input. Unknown settings are reported with the closest known name, and all problems are
+    reported at once.
     """
-    from linkwise.cli.reports.settings import show  # noqa: PLC0415 - brings rich, which --help does not need
-    from linkwise.config.loading import look  # noqa: PLC0415 - brings yaml and all policies
+    from linkwise.cli.reports.settings import show  # noqa: PLC0415 - imports rich, which --help does not need
+    from linkwise.config.loading import load_with_sources  # noqa: PLC0415 - imports yaml and all policies
 
-    found = look(Path(file) if file else None, os.environ)
-    show(found, as_json=as_json)
-    if found.problems:
+    loaded = load_with_sources(Path(file) if file else None, os.environ)
+    show(loaded, as_json=as_json)
+    if loaded.problems:
         sys.exit(EXIT_PROBLEMS)
 
 
-@command.command("scheduler", epilog=_SCHEDULER, short_help="The file of a kube-scheduler that asks Linkwise.")
-@name_option("linkwise-scheduler", "The schedulerName that pods give.")
-@namespace_option("Where the scheduler's lease is.")
-@click.option("--url", metavar="URL", help="Where Linkwise listens; the Service in the cluster if not given.")
-@click.option("--weight", type=click.IntRange(1, 10**6), help="What a rank of Linkwise counts.")
-@click.option("--every-pod", is_flag=True, help="Leave managedResources out: every pod is sent to Linkwise.")
-@click.option("--default-scheduler", is_flag=True, help="Serve pods that name no scheduler as well.")
-@click.option("--leader-elect/--no-leader-elect", default=True, help="Whether replicas choose one that acts.")
-@click.option("--kubeconfig", metavar="FILE", default="", help="For a scheduler outside the cluster.")
+@command.command("scheduler", epilog=_SCHEDULER, short_help="Print the configuration of a kube-scheduler.")
+@name_option("linkwise-scheduler", "The schedulerName that pods set.")
+@namespace_option("Namespace of the scheduler's lease.")
+@click.option("--url", metavar="URL", help="URL of Linkwise; default: its Service in the cluster.")
+@click.option("--weight", type=click.IntRange(1, 10**6), help="Weight of Linkwise's scores.")
+@click.option("--every-pod", is_flag=True, help="Omit managedResources, so that every pod is sent to Linkwise.")
+@click.option("--default-scheduler", is_flag=True, help="Also schedule pods without a schedulerName.")
+@click.option("--leader-elect/--no-leader-elect", default=True, help="Use leader election among replicas.")
+@click.option("--kubeconfig", metavar="FILE", default="", help="For a scheduler that runs outside the cluster.")
 @click.option("--from-policy", "policy", metavar="FILE", help="Convert an old policy file, such as gpushare's.")
-def scheduler(  # noqa: PLR0913 - one a flag
+def scheduler(  # noqa: PLR0913 - one parameter per flag
     *,
     name: str,
     namespace: str,
@@ -89,12 +89,12 @@ def scheduler(  # noqa: PLR0913 - one a flag
     default_scheduler: bool,
     leader_elect: bool,
 ) -> None:
-    """Print a KubeSchedulerConfiguration for a second kube-scheduler that asks Linkwise.
+    """Print a KubeSchedulerConfiguration for a second kube-scheduler that uses Linkwise as its extender.
 
-    Comments in it tell why each value is as it is. With --from-policy the URL, the timeout and the resources of an old
-    policy file are kept, and what was changed or dropped is told.
+    Comments explain each value. With --from-policy, the URL, the timeout and the resources of an old policy file are
+    kept, and comments say what was changed or dropped.
     """
-    from linkwise.config.legacy_policy import converted, read_policy  # noqa: PLC0415 - brings yaml
+    from linkwise.config.legacy_policy import convert_policy, read_policy  # noqa: PLC0415 - imports yaml
     from linkwise.config.scheduler_config import DEFAULT_URL, WEIGHT, SchedulerFile, scheduler_yaml  # noqa: PLC0415 - same
 
     if url is not None and not _is_url(url):
@@ -114,7 +114,7 @@ def scheduler(  # noqa: PLR0913 - one a flag
         return
     old = read_policy(Path(policy))
     try:
-        click.echo(converted(old, wanted, url=url or ""), nl=False)
+        click.echo(convert_policy(old, wanted, url=url or ""), nl=False)
     except InputError as error:
         raise InputError(f"{file_name(policy)}: {error}") from error
 
@@ -125,5 +125,5 @@ def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # half an address in brackets, or a port that is none
+    except ValueError:  # an incomplete IPv6 address, or an invalid port
         return False

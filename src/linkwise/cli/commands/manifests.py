@@ -1,4 +1,4 @@
-"""`linkwise manifests`: what a cluster needs so that the service may work in it."""
+"""`linkwise manifests`: prints the CRD and the RBAC manifests of the service."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ _RBAC: Final = """\b
 Examples:
   linkwise manifests rbac | kubectl apply -f -
   linkwise manifests rbac --without plans --without network
-  linkwise manifests rbac --user linkwise-test     # for a service elsewhere
-  linkwise manifests rbac --evict                  # it may evict stuck gangs
+  linkwise manifests rbac --user linkwise-test     # outside the cluster
+  linkwise manifests rbac --evict                  # allow evictions
 
-Features that can be left out: events, wake, plans, inventories, koordinator, configmaps, groups,
-network. Each takes its rules with it, and nothing else. The namespace of the account must be there.
-Without --evict the service may not evict anybody; placing.group.evict_half_bound needs it.
+Optional features: events, wake, plans, inventories, koordinator, configmaps, groups, network.
+Leaving one out removes its rules only. The namespace of the service account must exist. Without
+--evict the service can't evict pods, which placing.group.evict_half_bound needs.
 """
 
 
 @click.group("manifests", epilog=_EXAMPLES)
 def command() -> None:
-    """Print manifests that a cluster with Linkwise needs."""
+    """Print the manifests that Linkwise needs in a cluster."""
 
 
-@command.command("crd", epilog=_CRD, short_help="The kind DeviceInventory.")
+@command.command("crd", epilog=_CRD, short_help="Print the CRD of DeviceInventory.")
 def crd() -> None:
-    """Print the definition of DeviceInventory, the object that tells which devices a node has and how they are linked."""
+    """Print the CustomResourceDefinition of DeviceInventory, which lists the devices of a node and their links."""
     from importlib.resources import files  # noqa: PLC0415 - only this command needs it
 
-    found = files("linkwise.config") / "crds" / "deviceinventories.linkwise.dev.yaml"
-    click.echo(found.read_text("utf-8"), nl=False)
+    definition = files("linkwise.config") / "crds" / "deviceinventories.linkwise.dev.yaml"
+    click.echo(definition.read_text("utf-8"), nl=False)
 
 
-@command.command("rbac", epilog=_RBAC, short_help="What the service may do.")
-@name_option("linkwise", "Of the account, the roles and their bindings.")
-@namespace_option("Where the service runs.")
-@click.option("--user", metavar="NAME", help="Bind the roles to this user, and print no account.")
-@click.option("--without", multiple=True, metavar="FEATURE", help="Leave a feature out; may be given more than once.")
-@click.option("--evict", is_flag=True, help="Let the service evict bound members of gangs that are stuck halfway.")
+@command.command("rbac", epilog=_RBAC, short_help="Print the service account and its roles.")
+@name_option("linkwise", "Name of the service account, the roles and their bindings.")
+@namespace_option("Namespace of the service.")
+@click.option("--user", metavar="NAME", help="Bind the roles to this user and print no service account.")
+@click.option("--without", multiple=True, metavar="FEATURE", help="Leave out a feature; can be repeated.")
+@click.option("--evict", is_flag=True, help="Allow the service to evict members of partially bound gangs.")
 def rbac(name: str, namespace: str, user: str | None, without: tuple[str, ...], *, evict: bool) -> None:
-    """Print the account of the service and its roles: exactly what it uses, with the feature that each rule is for."""
-    from linkwise.config.rbac import rbac_yaml  # noqa: PLC0415 - brings yaml
+    """Print the service account and its roles, with least privilege; a comment names the feature of each rule."""
+    from linkwise.config.rbac import rbac_yaml  # noqa: PLC0415 - imports yaml
 
     if user == "":
-        raise InputError("--user: it is empty; name the user that the service is, as `kubectl auth whoami` tells it")
+        raise InputError("--user: the name is empty; use the user name that `kubectl auth whoami` prints")
     click.echo(rbac_yaml(name=name, namespace=namespace, user=user or "", without=without, evict=evict), nl=False)

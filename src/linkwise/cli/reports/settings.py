@@ -1,4 +1,4 @@
-"""Settings with where they come from, shown to a person or as JSON."""
+"""Report of `linkwise config check`: settings with their sources, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from rich.text import Text
 from linkwise.config.validation import SECRET
 
 if TYPE_CHECKING:
-    from linkwise.config.loading import Loaded
-    from linkwise.config.schema import Given
+    from linkwise.config.loading import LoadedSettings
+    from linkwise.config.schema import SettingValue
 
 __all__ = ["show"]
 
 
-def show(found: Loaded, *, as_json: bool) -> None:
-    """All settings, or all that is wrong with them."""
+def show(loaded: LoadedSettings, *, as_json: bool) -> None:
+    """Print all settings, or all problems."""
     if as_json:
-        click.echo(json.dumps(_document(found), indent=2, ensure_ascii=False))
-    elif found.problems:
-        for problem in found.problems:
+        click.echo(json.dumps(_document(loaded), indent=2, ensure_ascii=False))
+    elif loaded.problems:
+        for problem in loaded.problems:
             click.echo(f"problem  {problem}")
     else:
-        Console(highlight=False, markup=False).print(_table(found))
+        Console(highlight=False, markup=False).print(_table(loaded))
 
 
-def _document(found: Loaded) -> dict[str, Any]:
+def _document(loaded: LoadedSettings) -> dict[str, Any]:
     return {
         "settings": [
-            {"name": name, "value": _shown(name, given), "source": given.source, "place": given.place}
-            for name, given in found.given.items()
+            {"name": name, "value": _public(name, value), "source": value.source, "place": value.place}
+            for name, value in loaded.values.items()
         ],
         "problems": [
-            {"place": problem.where, "name": problem.key, "sentence": problem.sentence} for problem in found.problems
+            {"place": problem.where, "name": problem.key, "sentence": problem.sentence} for problem in loaded.problems
         ],
     }
 
 
-def _table(found: Loaded) -> Table:
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    made.add_column("setting", no_wrap=True)
-    made.add_column("value", overflow="fold")
-    made.add_column("from", overflow="fold")
-    for name, given in found.given.items():
-        style = "dim" if given.source == "default" else ""
-        made.add_row(Text(name, style), Text(_words(_shown(name, given)), style), Text(_from(given), style))
-    return made
+def _table(loaded: LoadedSettings) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("setting", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_column("from", overflow="fold")
+    for name, value in loaded.values.items():
+        style = "dim" if value.source == "default" else ""
+        table.add_row(Text(name, style), Text(_text(_public(name, value)), style), Text(_source(value), style))
+    return table
 
 
-def _from(given: Given) -> str:
-    if given.source == "default":
-        return f"default, {given.place}" if given.place else "default"
-    return given.place or given.source
+def _source(value: SettingValue) -> str:
+    if value.source == "default":
+        return f"default, {value.place}" if value.place else "default"
+    return value.place or value.source
 
 
-def _shown(name: str, given: Given) -> object:
-    """A value for anybody's eyes."""
-    if name in SECRET and given.value:
+def _public(name: str, setting: SettingValue) -> object:
+    """The value with secrets hidden."""
+    if name in SECRET and setting.value:
         return "(hidden)"
-    return list(given.value) if isinstance(given.value, tuple) else given.value
+    return list(setting.value) if isinstance(setting.value, tuple) else setting.value
 
 
-def _words(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
