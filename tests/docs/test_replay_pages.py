@@ -70,7 +70,7 @@ def test_every_field_of_a_snapshot_is_in_the_reference(record: type[msgspec.Stru
 
 def test_versions_states_and_kinds_are_in_the_reference() -> None:
     said = page("reference/snapshot.md")
-    assert f"| `version` | of this form: {VERSION}." in said
+    assert f"| `version` | of this format: {VERSION}." in said
     assert missing([*get_args(State), *get_args(Outcome)], "reference/snapshot.md") == []
     assert [kind for kind in READ if not re.search(rf"\b{kind}\b", said.partition("## Lists of kubectl")[2])] == []
 

@@ -92,7 +92,9 @@ def _speed(whose: str, here: float, there: float) -> str:
         return "nothing is known of its links"
     if not isfinite(there):
         return f"{whose} would be no bottleneck"
-    return f"{whose} has {there:g} GB/s" + (f" instead of {here:g} GB/s" if isfinite(here) else "; the plan has no pair")
+    return f"{whose} has {there:g} GB/s" + (
+        f" instead of {here:g} GB/s" if isfinite(here) else "; the plan has no pair"
+    )
 
 
 def _residual(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
