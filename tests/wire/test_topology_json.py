@@ -31,7 +31,7 @@ def test_whatever_stands_on_a_diagonal_is_not_read() -> None:
         ([], "expected an object"),
         ({}, "links or bandwidth is required"),
         ({"link": []}, "field 'link' is not known"),
-        ({"links": [["X", "NVX"], ["SYS", "X"]]}, "links row 0 column 1: link 'NVX' is not a kind"),
+        ({"links": [["X", "NVX"], ["SYS", "X"]]}, "links row 0 column 1: link 'NVX' is unknown"),
         ({"links": [["X", "SYS"]]}, "links row 0 has 2 values, expected 1"),
         ({"links": [["X"], "SYS"]}, "expected a list"),
         ({"bandwidth": [[0, "fast"], [1, 0]]}, r"bandwidth\[0\]\[1\]: expected a number, got text"),

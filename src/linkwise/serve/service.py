@@ -80,13 +80,13 @@ class Service:
 
     # watch events
 
-    def observe(self, sights: Sequence[WatchEvent]) -> None:
+    def observe(self, events: Sequence[WatchEvent]) -> None:
         """Apply watch events; effects follow only once the initial lists are complete."""
         if not self.synced:
-            self.broker.see(sights)
+            self.broker.see(events)
             return
-        self.elsewhere.look(self.broker, sights, self.clock())
-        self._perform(self.broker.observe(sights, self.clock()))
+        self.elsewhere.look(self.broker, events, self.clock())
+        self._perform(self.broker.observe(events, self.clock()))
         self._notify_loop()
 
     async def prepare(self) -> None:

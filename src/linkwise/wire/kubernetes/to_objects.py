@@ -140,27 +140,27 @@ def _containers(view: PodView) -> tuple[list[Object], list[Object]]:
     return main, init
 
 
-def _container(found: ContainerView) -> Object:
-    resources = _non_empty({"requests": dict(found.requests), "limits": dict(found.limits)})
+def _container(view: ContainerView) -> Object:
+    resources = _non_empty({"requests": dict(view.requests), "limits": dict(view.limits)})
     return _non_empty(
-        {"name": found.name, "resources": resources, "restartPolicy": "Always" if found.init and found.sidecar else ""}
+        {"name": view.name, "resources": resources, "restartPolicy": "Always" if view.init and view.sidecar else ""}
     )
 
 
-def _port(found: HostPort) -> Object:
-    written = {"containerPort": found.port, "hostPort": found.port, "protocol": found.protocol}
-    return written if found.ip == _ANYWHERE else {**written, "hostIP": found.ip}
+def _port(port: HostPort) -> Object:
+    written = {"containerPort": port.port, "hostPort": port.port, "protocol": port.protocol}
+    return written if port.ip == _ANYWHERE else {**written, "hostIP": port.ip}
 
 
 def _affinity(view: PodView) -> Object:
-    found: Object = {}
+    affinity: Object = {}
     if view.affinity is not None:
-        found["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": [_node_term(term) for term in view.affinity]}}
+        affinity["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": [_node_term(term) for term in view.affinity]}}
     if view.together:
-        found["podAffinity"] = {_REQUIRED: [_pod_term(term) for term in view.together]}
+        affinity["podAffinity"] = {_REQUIRED: [_pod_term(term) for term in view.together]}
     if view.apart:
-        found["podAntiAffinity"] = {_REQUIRED: [_pod_term(term) for term in view.apart]}
-    return found
+        affinity["podAntiAffinity"] = {_REQUIRED: [_pod_term(term) for term in view.apart]}
+    return affinity
 
 
 def _node_term(term: NodeTerm) -> Object:
@@ -179,10 +179,10 @@ def _pod_term(term: PodTerm) -> Object:
     }
 
 
-def _requirements(found: tuple[Requirement, ...]) -> list[Object]:
+def _requirements(requirements: tuple[Requirement, ...]) -> list[Object]:
     return [
         {"key": each.key, "operator": each.operator, **({"values": list(each.values)} if each.values else {})}
-        for each in found
+        for each in requirements
     ]
 
 

@@ -23,13 +23,13 @@ class PlacementRecord(Strict, frozen=True):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: PlacementKept) -> PlacementRecord:
+    def of(cls, placement: PlacementKept) -> PlacementRecord:
         """The record of a placement."""
-        offer = found.offer
+        offer = placement.offer
         if offer is None:
-            return cls(found.pod, found.node)
+            return cls(placement.pod, placement.node)
         parts = tuple(PartRecord(part.devices, part.container, part.share, part.core) for part in offer.parts)
-        return cls(found.pod, found.node, parts, offer.score, offer.notes)
+        return cls(placement.pod, placement.node, parts, offer.score, offer.notes)
 
     def value(self) -> PlacementKept:
         """The placement."""
@@ -47,9 +47,9 @@ class LevelRecord(Strict, frozen=True):
     proven: bool = True
 
     @classmethod
-    def of(cls, found: LevelKept) -> LevelRecord:
+    def of(cls, level: LevelKept) -> LevelRecord:
         """The record of a level."""
-        return cls(found.name, tuple(None if number == inf else number for number in found.value), found.proven)
+        return cls(level.name, tuple(None if number == inf else number for number in level.value), level.proven)
 
     def level(self) -> LevelKept:
         """The level."""
@@ -90,7 +90,7 @@ class PlanRecord(Strict, frozen=True):
         """The plan."""
         return PlanKept(
             self.group,
-            tuple(found.value() for found in self.placements),
+            tuple(placement.value() for placement in self.placements),
             self.id,
             self.generation,
             self.expires,
@@ -124,13 +124,13 @@ class ShortRecord(Strict, frozen=True):
     @classmethod
     def of(cls, short: ShortKept) -> ShortRecord:
         """The record of a group that did not fit."""
-        told = msgspec.convert(short.reason, ReasonRecord, from_attributes=True)
-        return cls(short.group, told, short.members, short.until)
+        record = msgspec.convert(short.reason, ReasonRecord, from_attributes=True)
+        return cls(short.group, record, short.members, short.until)
 
     def value(self) -> ShortKept:
         """The group that did not fit."""
-        told = self.reason
-        reason = Reason(told.rule, told.asked, told.found, told.kind, told.noun, told.unit)
+        record = self.reason
+        reason = Reason(record.rule, record.asked, record.found, record.kind, record.noun, record.unit)
         return ShortKept(self.group, reason, self.members, self.until)
 
 
@@ -177,8 +177,8 @@ class GroupsRecord(Strict, frozen=True):
             dict(kept.avoided),
             dict(kept.places),
             {
-                key: tuple(ToldRecord(said.pod, said.word, said.sentence) for said in all_said)
-                for key, all_said in kept.told.items()
+                key: tuple(ToldRecord(each.pod, each.word, each.sentence) for each in messages)
+                for key, messages in kept.told.items()
             },
             kept.halved,
             kept.written,
@@ -202,8 +202,8 @@ class GroupsRecord(Strict, frozen=True):
             self.avoided,
             self.places,
             {
-                key: tuple(ToldKept(said.pod, said.word, said.sentence) for said in all_said)
-                for key, all_said in self.told.items()
+                key: tuple(ToldKept(each.pod, each.word, each.sentence) for each in messages)
+                for key, messages in self.told.items()
             },
             self.halved,
             self.written,

@@ -104,14 +104,14 @@ class AskRecord(Strict, frozen=True):
     def of(cls, ask: Ask) -> AskRecord:
         """The record of an ask."""
         containers = tuple(
-            ContainerRecord(found.container, found.devices, found.share, found.core) for found in ask.containers
+            ContainerRecord(each.container, each.devices, each.share, each.core) for each in ask.containers
         )
         return cls(ask.resource, containers, ask.namespace, ask.profile, ask.mode, ask.required, ask.in_bytes)
 
     def value(self) -> Ask:
         """The ask."""
         containers = tuple(
-            ContainerAsk(found.container, found.devices, found.share, found.core) for found in self.containers
+            ContainerAsk(each.container, each.devices, each.share, each.core) for each in self.containers
         )
         return Ask(self.resource, containers, self.namespace, self.profile, self.mode, self.required, self.in_bytes)
 
@@ -123,7 +123,7 @@ class EntryRecord(Strict, frozen=True):
     state: State
     namespace: str = "default"
     created: float = 0.0
-    untold: AskRecord | None = None
+    unrecorded_ask: AskRecord | None = msgspec.field(default=None, name="untold")
     serial: int = 0
     open: tuple[int, ...] = ()
     outcome: Outcome | None = None
@@ -151,7 +151,7 @@ class EntryRecord(Strict, frozen=True):
             self.state,
             self.namespace,
             self.created,
-            self.untold.value() if self.untold else None,
+            self.unrecorded_ask.value() if self.unrecorded_ask else None,
             self.serial,
             self.open,
             self.outcome,
@@ -167,9 +167,9 @@ class OfferRecord(Strict, frozen=True):
     expires: float
 
     @classmethod
-    def of(cls, found: OfferKept) -> OfferRecord:
+    def of(cls, offer: OfferKept) -> OfferRecord:
         """The record of an offer."""
-        return cls(found.pod, found.nodes, found.expires)
+        return cls(offer.pod, offer.nodes, offer.expires)
 
     def value(self) -> OfferKept:
         """The offer."""
@@ -183,9 +183,9 @@ class TriedRecord(Strict, frozen=True):
     rounds: int = 0
 
     @classmethod
-    def of(cls, found: Tried) -> TriedRecord:
+    def of(cls, tried: Tried) -> TriedRecord:
         """The record of earlier offers."""
-        return cls(found.nodes, found.rounds)
+        return cls(tried.nodes, tried.rounds)
 
     def value(self) -> Tried:
         """The earlier offers."""

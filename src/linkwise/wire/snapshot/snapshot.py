@@ -126,26 +126,26 @@ def decode_snapshot(data: bytes) -> Snapshot:
         raise InputError("version: missing; expected a Linkwise snapshot, or a List as printed by kubectl")
     if head.version != VERSION:
         raise InputError(f"version: {head.version} is not supported; this Linkwise reads version {VERSION}")
-    found = decode_as(data, _Snapshot)
-    pods = _pods(found.pods, "pods")
-    check_unique((node.metadata.name for node in found.nodes), "nodes", "node")
-    check_unique((f"{entry.kind} of {entry.node}" for entry in found.objects), "objects", "the")
-    check_unique((f"{entry.kind} {entry.name}" for entry in found.shared), "shared", "the")
+    decoded = decode_as(data, _Snapshot)
+    pods = _pods(decoded.pods, "pods")
+    check_unique((node.metadata.name for node in decoded.nodes), "nodes", "node")
+    check_unique((f"{entry.kind} of {entry.node}" for entry in decoded.objects), "objects", "the")
+    check_unique((f"{entry.kind} {entry.name}" for entry in decoded.shared), "shared", "the")
     with within("settings"):
-        settings = settings_of(found.settings)
+        settings = settings_of(decoded.settings)
     objects: dict[str, dict[str, Document]] = {}
-    for entry in found.objects:
+    for entry in decoded.objects:
         objects.setdefault(entry.node, {})[entry.kind] = entry.document
     shared: dict[str, dict[str, Document]] = {}
-    for other in found.shared:
+    for other in decoded.shared:
         shared.setdefault(other.kind, {})[other.name] = other.document
     return Snapshot(
-        found.now,
+        decoded.now,
         settings,
-        tuple(map(node_view_of, found.nodes)),
+        tuple(map(node_view_of, decoded.nodes)),
         objects,
         pods,
-        _kept(found.kept, pods) if found.kept else None,
+        _kept(decoded.kept, pods) if decoded.kept else None,
         shared,
     )
 
@@ -177,36 +177,36 @@ def _kept_document(kept: BrokerState, pods: Sequence[PodView]) -> Document:
     }
 
 
-def _kept(found: _Kept, pods: Sequence[PodView]) -> BrokerState:
-    asked = _asked(found.asked, pods)
-    check_unique((entry.grant.pod for entry in found.entries), "kept.entries", "the entry of pod")
-    check_unique((plan.group for plan in found.groups.plans), "kept.groups.plans", "the plan of group")
+def _kept(record: _Kept, pods: Sequence[PodView]) -> BrokerState:
+    asked = _asked(record.asked, pods)
+    check_unique((entry.grant.pod for entry in record.entries), "kept.entries", "the entry of pod")
+    check_unique((plan.group for plan in record.groups.plans), "kept.groups.plans", "the plan of group")
     return BrokerState(
-        entries=tuple(entry.value() for entry in found.entries),
-        serial=found.serial,
+        entries=tuple(entry.value() for entry in record.entries),
+        serial=record.serial,
         asked=asked,
-        unseen=found.unseen,
-        pending=tuple(offer.value() for offer in found.pending),
-        offered=found.offered,
-        tried={pod: tried.value() for pod, tried in found.tried.items()},
-        freed=found.freed,
-        refused=found.refused,
-        woken=found.woken,
-        passed=found.passed,
-        left=found.left,
-        times=found.times,
-        gone=found.gone,
-        changed={pod: grant.value() for pod, grant in found.changed.items()},
-        moved={pod: (moved.seen, moved.promised) for pod, moved in found.moved.items()},
-        late=tuple(EffectKept(late.pop("effect", ""), late) for late in found.late),
-        groups=found.groups.value(),
+        unseen=record.unseen,
+        pending=tuple(offer.value() for offer in record.pending),
+        offered=record.offered,
+        tried={pod: tried.value() for pod, tried in record.tried.items()},
+        freed=record.freed,
+        refused=record.refused,
+        woken=record.woken,
+        passed=record.passed,
+        left=record.left,
+        times=record.times,
+        gone=record.gone,
+        changed={pod: grant.value() for pod, grant in record.changed.items()},
+        moved={pod: (moved.seen, moved.promised) for pod, moved in record.moved.items()},
+        late=tuple(EffectKept(late.pop("effect", ""), late) for late in record.late),
+        groups=record.groups.value(),
     )
 
 
-def _asked(found: Sequence[str | PodObject], pods: Sequence[PodView]) -> tuple[PodView, ...]:
+def _asked(entries: Sequence[str | PodObject], pods: Sequence[PodView]) -> tuple[PodView, ...]:
     seen = {pod.uid: pod for pod in pods}
     asked = []
-    for number, entry in enumerate(found):
+    for number, entry in enumerate(entries):
         if isinstance(entry, str) and entry not in seen:
             raise InputError(f"kept.asked[{number}]: no pod has the UID {entry!r}")
         with within(f"kept.asked[{number}]"):
@@ -215,9 +215,9 @@ def _asked(found: Sequence[str | PodObject], pods: Sequence[PodView]) -> tuple[P
     return tuple(asked)
 
 
-def _pods(found: Sequence[PodObject], place: str) -> tuple[PodView, ...]:
+def _pods(objects: Sequence[PodObject], place: str) -> tuple[PodView, ...]:
     pods = []
-    for number, pod in enumerate(found):
+    for number, pod in enumerate(objects):
         with within(f"{place}[{number}]"):
             pods.append(identified(pod))
     check_unique((pod.uid for pod in pods), place, "the pod with UID")
