@@ -7,7 +7,7 @@ One ruler for every package: all files that end in `.py` count, blank lines and 
 from __future__ import annotations
 
 import ast
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -101,47 +101,20 @@ def _cycles(modules: Mapping[str, _Module], *, types: bool) -> list[list[str]]:
     edges = {
         name: module.imports | (module.other_imports if types else frozenset()) for name, module in modules.items()
     }
-    backward = defaultdict[str, set[str]](set)
-    for name, targets in edges.items():
-        for target in targets:
-            backward[target].add(name)
-    # Kosaraju: in the order in which searches end, last first, each search on the reversed graph finds one component.
-    assigned, components = set[str](), list[list[str]]()
-    for name in reversed(_postorder(edges)):
-        if name not in assigned:
-            component = _reachable(name, backward, assigned)
-            if len(component) > 1:
-                components.append(sorted(component))
-    return sorted(components, key=lambda component: (-len(component), component))
+    reach = {name: _reachable(name, edges) for name in edges}
+    components = {tuple(sorted(other for other in reach[name] if name in reach[other])) for name in edges}
+    return sorted(map(list, filter(None, components)), key=lambda component: (-len(component), component))
 
 
-def _postorder(edges: Mapping[str, Iterable[str]]) -> list[str]:
-    visited, ended = set[str](), list[str]()
-    for start in edges:
-        stack = [] if start in visited else [(start, iter(sorted(edges[start])))]
-        visited.add(start)
-        while stack:
-            name, targets = stack[-1]
-            following = next((target for target in targets if target not in visited), None)
-            if following is None:
-                ended.append(name)
-                stack.pop()
-            else:
-                visited.add(following)
-                stack.append((following, iter(sorted(edges[following]))))
-    return ended
-
-
-def _reachable(start: str, edges: Mapping[str, set[str]], assigned: set[str]) -> list[str]:
-    """All that can be reached and is not assigned yet; assigns it."""
-    component, stack = list[str](), [start]
-    assigned.add(start)
+def _reachable(start: str, edges: Mapping[str, frozenset[str]]) -> set[str]:
+    """All modules that a module imports, directly or through others; itself only in a cycle."""
+    reached, stack = set[str](), list(edges[start])
     while stack:
-        component.append(stack.pop())
-        fresh = edges.get(component[-1], set()) - assigned
-        assigned |= fresh
-        stack += fresh
-    return component
+        name = stack.pop()
+        if name not in reached:
+            reached.add(name)
+            stack += edges[name]
+    return reached
 
 
 def _dotted(package: Path, file: Path) -> str:
