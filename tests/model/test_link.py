@@ -55,7 +55,7 @@ def test_link_kinds_order_from_slow_to_fast() -> None:
     "text", ["", "NV", "NVL2", "PHB+", "X", "1", "NV-1", "NV9999", "SYS+PIX", "NV2+NV3", "NV0", "PHB+NV2"]
 )
 def test_an_unknown_kind_is_refused_by_name(text: str) -> None:
-    with pytest.raises(TopologyError, match="not a kind we know"):
+    with pytest.raises(TopologyError, match="is unknown; use NV1"):
         Link.parse(text)
 
 

@@ -55,7 +55,7 @@ def test_a_device_whose_name_can_not_be_printed_is_refused(name: str) -> None:
 
 
 def test_a_device_named_twice_is_refused() -> None:
-    with pytest.raises(TopologyError, match="'GPU-1' stands twice"):
+    with pytest.raises(TopologyError, match="'GPU-1' is listed twice"):
         Topology(("GPU-1", "GPU-1"))
 
 

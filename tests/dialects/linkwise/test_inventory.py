@@ -130,7 +130,7 @@ def test_without_rows_the_devices_stand_as_they_are_listed() -> None:
         ("links", "NV2", "links is no list of lists"),
         ("rings", [[0, 0]], "device 0 is in two rings"),
         ("rings", [[True]], "rings hold something else"),
-        ("rows", ["GPU-0", "GPU-0"], "device 'GPU-0' stands twice"),
+        ("rows", ["GPU-0", "GPU-0"], "device 'GPU-0' is listed twice"),
         ("rows", [5], "spec.rows lists 5"),
     ],
 )
