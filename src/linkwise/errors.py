@@ -11,7 +11,8 @@ Linkwise, and for bugs::
         NotFoundError     the cluster has no object of that name; the text suggests similar names
       LedgerError         a transition that the ledger's table does not allow; nothing was changed
       NotNowError         the service is not deciding: it is starting, stopping, or not the leader
-      PolicyError         a policy that can't be registered
+      PluginError         a vendor, a dialect or a policy that can't be registered
+        PolicyError       a policy that can't be registered
       RulebookError       a rule mark in the code or in a test that names an unknown rule
 """
 
@@ -23,6 +24,7 @@ __all__ = [
     "LinkwiseError",
     "NotFoundError",
     "NotNowError",
+    "PluginError",
     "PolicyError",
     "RulebookError",
     "TopologyError",
@@ -61,7 +63,11 @@ class NotNowError(LinkwiseError):
     """The service is not deciding: it is starting, stopping, or not the leader."""
 
 
-class PolicyError(LinkwiseError):
+class PluginError(LinkwiseError):
+    """A vendor, a dialect or a policy that can't be registered."""
+
+
+class PolicyError(PluginError):
     """A policy that can't be registered."""
 
 

@@ -29,10 +29,10 @@ from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
 from linkwise.policies.ring_spans import SPANS
 from linkwise.rulebook import table
-from linkwise.vendors.container_needs import NEEDS, ContainerNeeds
+from linkwise.vendors.container_needs import ContainerNeeds, needs_rules
 from linkwise.vendors.machines import PROFILES, MachineProfile
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
-from linkwise.vendors.readers import READERS
+from linkwise.vendors.readers import all_readers
 from linkwise.wire.pick_batch import Answer, Line
 from linkwise.wire.topology_json import TopologyView, _TopologyFile
 
@@ -123,7 +123,7 @@ def test_every_field_of_a_machine_file_is_in_the_reference() -> None:
     assert known - in_code("docs/reference/machine-file.md") == set()
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.kind)
+@pytest.mark.parametrize("reader", all_readers(), ids=lambda reader: reader.kind)
 def test_every_kind_of_tool_output_has_a_section_and_a_row(reader: Reader) -> None:
     told = page("docs/reference/tool-outputs.md")
     assert f"\n### `{reader.kind}`\n" in told
@@ -132,7 +132,7 @@ def test_every_kind_of_tool_output_has_a_section_and_a_row(reader: Reader) -> No
 
 def test_kinds_of_tool_output_stand_in_the_order_in_which_they_count() -> None:
     rows = re.findall(r"^\| \[`([^`]+)`\]\(#", page("docs/reference/tool-outputs.md"), re.MULTILINE)
-    assert rows == [reader.kind for reader in READERS]
+    assert rows == [reader.kind for reader in all_readers()]
 
 
 @pytest.mark.parametrize("value", [Reader, Reading])
@@ -151,9 +151,9 @@ def test_every_fact_of_a_device_is_in_the_reference() -> None:
     assert {field.name for field in fields(DeviceFacts)} - set(re.findall(r"`(\w+)`", told)) == set()
 
 
-@pytest.mark.parametrize("vendor", NEEDS)
+@pytest.mark.parametrize("vendor", needs_rules())
 def test_what_a_vendors_containers_need_is_in_the_reference(vendor: str) -> None:
-    rule = NEEDS[vendor]
+    rule = needs_rules()[vendor]
     rows = page("docs/reference/container-needs.md").splitlines()
     (row,) = [row for row in rows if row.startswith(f"| `{vendor}` | `{rule.node}` |")]
     names = [*rule.control, *rule.optional, *filter(None, [rule.visible])]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise.model.link import SELF, Link
-from linkwise.vendors import ascend, metax
+from linkwise.vendors.ascend import topo as ascend_topo
+from linkwise.vendors.metax import topo as metax
 from linkwise.vendors.nvidia import topo as nvidia_topo
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import GPU_STYLES, Machine, machine_of, mx_text, npu_text
@@ -26,8 +27,8 @@ NUMA = ("0", "1", "8", "0-1", "0,3-9,11-17", "N/A")
 
 STYLES: dict[str, tuple[str, tuple[str, ...], Reader, Callable[[Machine], str]]] = {
     **{name: ("GPU", GPU_CODES, nvidia_topo.READERS[0], render) for name, render in GPU_STYLES.items()},
-    "npu": ("NPU", NPU_CODES, ascend.TOPO_READERS[0], npu_text),
-    "phy": ("Phy-ID", NPU_CODES, ascend.TOPO_READERS[0], npu_text),
+    "npu": ("NPU", NPU_CODES, ascend_topo.READERS[0], npu_text),
+    "phy": ("Phy-ID", NPU_CODES, ascend_topo.READERS[0], npu_text),
     "mx": ("GPU", MX_CODES, metax.READERS[0], mx_text),
 }
 PIECES = (
@@ -127,7 +128,7 @@ def test_reading_a_written_topology_gives_the_same(style: str, data: st.DataObje
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.sampled_from(PIECES)).map("".join))
 def test_nothing_that_is_pasted_together_raises(text: str) -> None:
-    for reader in (*nvidia_topo.READERS, *ascend.TOPO_READERS, *metax.READERS):
+    for reader in (*nvidia_topo.READERS, *ascend_topo.READERS, *metax.READERS):
         reader.recognises(text)
         reading = reader.read(text)
         assert len(reading.links) in (0, len(reading.devices))

@@ -42,7 +42,7 @@ def test_a_failed_expectation_names_the_reasons_of_an_unschedulable_pod(tmp_path
         ("  - {cordon: n1}\n  - {finish: b}", "step 2: unknown pod 'b'"),
         ("  - {schedule: {name: a, ask: {}}}", "step 1: pod: unknown key 'ask'; use "),
         ("  - {schedule: {name: a}, bind: soon}", "step 1: bind: unknown outcome 'soon'; use written, "),
-        ("  - {join: {name: n2, machine: dgx9}}", "step 1: machine profile 'dgx9' is not known: "),
+        ("  - {join: {name: n2, machine: dgx9}}", "step 1: unknown machine profile 'dgx9'; known profiles: "),
         (
             "  - {break: {node: n1, device: 0}}",
             "step 1: node n1: only nodes of a machine report the health of their devices",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.vendors.ascend import TOPO_READERS
+from linkwise.vendors.ascend.topo import READERS
 from linkwise.vendors.readers import clean
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NPU9       SYS        SYS        UB         X          8-15
 
 
 def read(text: str) -> Reading:
-    (reader,) = TOPO_READERS
+    (reader,) = READERS
     plain = clean(text)
     assert reader.recognises(plain)
     return reader.read(plain)
@@ -91,7 +91,7 @@ def test_one_device_off_the_ring_is_warned_about() -> None:
 
 @pytest.mark.parametrize("text", ["", "GPU0 X NV1", "| NPU   Name | Health |", "npu-smi info", "NPU0 is up"])
 def test_texts_of_others_are_not_ours(text: str) -> None:
-    assert not TOPO_READERS[0].recognises(text)
+    assert not READERS[0].recognises(text)
 
 
 def test_published_texts_read_as_people_read_them(shared: Path) -> None:

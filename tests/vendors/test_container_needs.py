@@ -5,7 +5,7 @@ import pytest
 from linkwise.errors import InputError
 from linkwise.model.device import Device
 from linkwise.model.verdict import Part
-from linkwise.vendors.container_needs import NEEDS, ContainerNeeds, Isolation, Mount, container_needs
+from linkwise.vendors.container_needs import ContainerNeeds, Isolation, Mount, container_needs, needs_rules
 
 FIRST = Device("GPU-aa", index=0, minor=3)
 SECOND = Device("GPU-bb", index=1, minor=1)
@@ -52,12 +52,12 @@ def test_amd_devices_are_render_nodes_and_need_no_variable() -> None:
     assert (needs.environment, needs.cdi) == ((), ("amd.com/gpu=0", "amd.com/gpu=1"))
 
 
-@pytest.mark.parametrize("vendor", NEEDS)
+@pytest.mark.parametrize("vendor", needs_rules())
 def test_a_container_without_devices_needs_nothing(vendor: str) -> None:
     assert container_needs(vendor, []) == ContainerNeeds()
 
 
-@pytest.mark.parametrize("vendor", NEEDS)
+@pytest.mark.parametrize("vendor", needs_rules())
 def test_a_device_given_twice_counts_once(vendor: str) -> None:
     assert container_needs(vendor, [FIRST, FIRST]) == container_needs(vendor, [FIRST])
 

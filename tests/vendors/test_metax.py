@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.vendors.metax import READERS
-from linkwise.vendors.nvidia import topo as nvidia_topo
+from linkwise.vendors.metax.topo import READERS
+from linkwise.vendors.readers import readings
 
 BANNER = "mx-smi  version: 9.9\n\n===== MetaX System Management Interface Log =====\nAttached GPUs : 2\n"
 TABLE = """\
@@ -36,7 +36,7 @@ def test_a_table_without_affinity_is_known_by_its_links() -> None:
 
 
 def test_what_is_metax_is_not_nvidia() -> None:
-    assert not any(reader.recognises(BANNER + TABLE) for reader in nvidia_topo.READERS)
+    assert [reading.kind for reading in readings(BANNER + TABLE)] == ["mx-smi topo"]
     assert not READERS[0].recognises("nvidia-smi topo -m  # or mx-smi topo\nGPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X\n")
 
 

@@ -1,14 +1,22 @@
-"""Link: the connection between two devices of one machine."""
+"""Link between two devices of one machine: direct links, and the PCIe path beside them.
+
+NVLinks (NV1, NV2, ...) and PCIe paths are known here. Codes of other direct links belong to the vendors, who register
+them (`set_vendor_links`).
+"""
 
 from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import Final, NoReturn, Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from linkwise.errors import TopologyError
 
-__all__ = ["SELF", "UNKNOWN_LINK", "Link", "Pcie"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["SELF", "UNKNOWN_LINK", "Link", "Pcie", "is_link_code", "set_vendor_links", "vendor_links"]
 
 
 class Pcie(IntEnum):
@@ -31,10 +39,37 @@ class Pcie(IntEnum):
 
 _NVLINKS: Final = re.compile(r"NV([1-9][0-9]{0,2})")
 _PCIE: Final = {kind.name: kind for kind in Pcie if kind}
-# Links of other vendors as a number of direct links: HCCS and UB between NPUs, SIO between two dies of one module, XGMI
-# and MX between GPUs.
-_DIRECT: Final = {"HCCS": 1, "HCCS_SW": 1, "SIO": 2, "UB": 1, "XGMI": 1, "MX": 1}
 _UNKNOWN: Final = {"?", "N/A"}
+_OWN: Final = frozenset({*_PCIE, *_UNKNOWN, "SOC", "X", ""})
+_REGISTRY: Final = "linkwise.vendors.registry"
+_direct: Final[dict[str, int]] = {}
+"""codes of direct links by vendors, each with its rank as a number of NVLinks"""
+
+
+def set_vendor_links(codes: Mapping[str, int]) -> None:
+    """Make these the codes of direct links, each with its rank as a number of NVLinks."""
+    _direct.clear()
+    _direct.update(codes)
+
+
+def vendor_links() -> tuple[str, ...]:
+    """The codes of direct links that vendors registered."""
+    return tuple(_vendor_codes())
+
+
+def is_link_code(code: str) -> bool:
+    """Whether the code is known: a PCIe path, a number of NVLinks, or a vendor's."""
+    return code in _OWN or _NVLINKS.fullmatch(code) is not None or code in _vendor_codes()
+
+
+def _vendor_codes() -> Mapping[str, int]:
+    """The vendors' codes; the built-in ones are registered when a code is looked up that this layer does not know.
+
+    The registry of vendors lies above this layer and is imported late, so that no caller has to do it first.
+    """
+    if not _direct:
+        import_module(_REGISTRY)
+    return _direct
 
 
 class Link(str):
@@ -67,7 +102,7 @@ class Link(str):
         code = text.strip().upper()
         sorts = [_sort(part) for part in code.split("+")]
         if code not in _UNKNOWN and sorts not in (["direct"], ["pcie"], ["direct", "pcie"]):
-            kinds = ", ".join([*_PCIE, *_DIRECT])
+            kinds = ", ".join([*_PCIE, *_vendor_codes()])
             raise TopologyError(f"link {text!r} is unknown; use NV1, NV2, ..., {kinds}, or both as in NV2+PHB")
         return cls(code)
 
@@ -122,19 +157,20 @@ def _speed(link: str) -> tuple[int, int, str]:
 def _meaning(code: str) -> tuple[int, Pcie]:
     direct, pcie = 0, Pcie.UNKNOWN
     for part in code.split("+"):
-        if nvlinks := _NVLINKS.fullmatch(part):
-            direct = int(nvlinks[1])
-        elif part in _DIRECT:
-            direct = _DIRECT[part]
-        elif part in _PCIE:
+        if part in _PCIE:
             pcie = _PCIE[part]
+        elif nvlinks := _NVLINKS.fullmatch(part):
+            direct = int(nvlinks[1])
+        elif part not in _OWN:
+            direct = _vendor_codes().get(part, direct)
     return direct, pcie
 
 
 def _sort(part: str) -> str:
-    if part in _DIRECT or _NVLINKS.fullmatch(part):
-        return "direct"
-    return "pcie" if part in _PCIE or part == "SOC" else "unknown"
+    if part in _PCIE or part == "SOC":
+        return "pcie"
+    direct = part not in _OWN and (_NVLINKS.fullmatch(part) or part in _vendor_codes())
+    return "direct" if direct else "unknown"
 
 
 UNKNOWN_LINK: Final = Link("?")

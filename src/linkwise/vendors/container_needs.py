@@ -1,34 +1,34 @@
-"""What a container must be given to use its devices, per vendor, as data.
+"""Container needs: device nodes, environment and CDI names that give a container its devices.
 
-Device nodes, environment and CDI names are three ways to the same devices; which of them an agent hands over is its
-setting.
+Device nodes, environment and CDI names are three ways to the same devices; the agent's settings choose among them.
+The rules are the vendors' (`Vendor.container_needs`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.errors import InputError
+from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from linkwise.model.device import Device
     from linkwise.model.verdict import Part
+    from linkwise.vendors.vendor import NeedsRule
 
 __all__ = [
-    "NEEDS",
     "NO_ISOLATION",
     "ContainerNeeds",
     "Isolation",
     "IsolationProvider",
     "Mount",
-    "NeedsRule",
     "NoIsolation",
     "Variables",
     "container_needs",
+    "needs_rules",
 ]
 
 Variables = tuple[tuple[str, str], ...]
@@ -46,7 +46,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerNeeds:
-    """What one container must be given."""
+    """Device nodes, environment, CDI names and mounts of one container."""
 
     device_nodes: tuple[str, ...] = ()
     environment: Variables = ()
@@ -59,67 +59,18 @@ class ContainerNeeds:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedsRule:
-    """One vendor's rule: what every container needs, and what each device adds."""
-
-    node: str
-    """the device's own node; `{number}` is its number"""
-    control: tuple[str, ...]
-    """nodes that every container needs once"""
-    cdi: str
-    """kind of the CDI names"""
-    optional: tuple[str, ...] = ()
-    visible: str = ""
-    """the variable that names the devices; empty: there is none"""
-    named_by: Literal["uuid", "number"] = "number"
-    """how the variable and the CDI names call a device"""
-    first: int | None = 0
-    """number of the device with index 0, where its minor is not known; None: it can't be told from the index"""
-
-
-NEEDS: Final[Mapping[str, NeedsRule]] = MappingProxyType(
-    {
-        # rule 002.nodes: each device maps to a list of nodes, its own and those of the driver.
-        "nvidia": NeedsRule(
-            node="/dev/nvidia{number}",
-            control=("/dev/nvidiactl", "/dev/nvidia-uvm"),
-            optional=("/dev/nvidia-uvm-tools",),
-            visible="NVIDIA_VISIBLE_DEVICES",
-            named_by="uuid",
-            cdi="nvidia.com/gpu",
-            # NVML's index differs from the minor on some hosts; a guess would open another device.
-            first=None,
-        ),
-        "ascend": NeedsRule(
-            node="/dev/davinci{number}",
-            control=("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),
-            optional=("/dev/dvpp_cmdlist",),
-            visible="ASCEND_VISIBLE_DEVICES",
-            cdi="huawei.com/npu",
-        ),
-        "amd": NeedsRule(
-            node="/dev/dri/renderD{number}",
-            control=("/dev/kfd",),
-            cdi="amd.com/gpu",
-            first=128,
-        ),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a container is given besides, so that it stays within its share."""
+    """Environment and mounts that keep a container within its share."""
 
     environment: Variables = ()
     mounts: tuple[Mount, ...] = ()
 
 
 class IsolationProvider(Protocol):
-    """A hook for software that holds a container to its share of a device."""
+    """Hook for software that limits a container to its share of a device."""
 
     def limit(self, part: Part) -> Isolation:
-        """What the container of this part must be given besides."""
+        """Environment and mounts to add for the container of this part."""
 
 
 class NoIsolation:
@@ -133,16 +84,22 @@ class NoIsolation:
 NO_ISOLATION: Final = NoIsolation()
 
 
+def needs_rules() -> dict[str, NeedsRule]:
+    """The rules of the vendors that have one, by vendor."""
+    return {name: vendor.container_needs for name, vendor in VENDORS.items() if vendor.container_needs is not None}
+
+
 def container_needs(
     vendor: str,
     devices: Iterable[Device],
     part: Part | None = None,
     isolation: IsolationProvider = NO_ISOLATION,
 ) -> ContainerNeeds:
-    """What a container with these devices needs, and what the provider adds where it has a share (`part`)."""
-    if vendor not in NEEDS:
-        raise InputError(f"vendor {vendor!r} is not known: {', '.join(NEEDS)}")
-    needs = _of_devices(NEEDS[vendor], tuple(dict.fromkeys(devices)))
+    """Needs of a container with these devices, with the provider's additions where it has a share (`part`)."""
+    rules = needs_rules()
+    if vendor not in rules:
+        raise InputError(f"vendor {vendor!r} is not known: {', '.join(rules)}")
+    needs = _of_devices(rules[vendor], tuple(dict.fromkeys(devices)))
     if part is None or not (part.share or part.core):
         return needs
     extra = isolation.limit(part)
@@ -173,7 +130,7 @@ def _names(rule: NeedsRule, devices: tuple[Device, ...]) -> list[str]:
 
 
 def _own_id(device: Device, rule: NeedsRule) -> int:
-    """The id that a vendor's tools use: the number of the node where it counts from 0, the index elsewhere."""
+    """The id that the vendor's tools use: the number of the node where that counts from 0, else the index."""
     return device.index if rule.first else _number(rule, device)
 
 

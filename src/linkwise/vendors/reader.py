@@ -1,4 +1,4 @@
-"""What the text of a tool told: whole, incomplete, or an error; nothing is filled in."""
+"""Reader of one tool's output, and the reading it returns: complete, incomplete or an error; nothing is filled in."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ if TYPE_CHECKING:
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix
 
-__all__ = ["DeviceFacts", "Reader", "Reading", "Status"]
+__all__ = ["DeviceFacts", "Layout", "Reader", "Reading", "Status", "Subject"]
 
 Status = Literal["ok", "incomplete", "error", "no matrix"]
-"""`no matrix`: the text was understood and tells nothing about pairs of devices"""
+"""`no matrix`: the text was understood and holds nothing about pairs of devices"""
+
+Subject = Literal["links", "bandwidth", "devices"]
+"""a link matrix, a matrix of GB/s, or a list of devices"""
+
+Layout = Literal["", "matrix of GPUs", "list of GPUs"]
+"""a layout that tools of several vendors print: rows GPU0, GPU1, ... of link codes, or one line per GPU with its UUID"""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What a tool tells of one device; an empty string or None where it tells nothing."""
+    """One device as a tool reports it; an empty string or None for what the tool does not print."""
 
     name: str
     """as the tool calls it: GPU0, NPU3"""
@@ -39,7 +45,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One text, read. Rows and columns of the matrices belong to the devices in order."""
+    """The content of one text. Rows and columns of the matrices belong to the devices in order."""
 
     kind: str
     """the tool and its table: `nvidia-smi topo -m`"""
@@ -55,17 +61,24 @@ class Reading:
     nics: tuple[str, ...] = ()
     facts: tuple[DeviceFacts, ...] = ()
     problems: tuple[str, ...] = ()
-    """why it is not whole; empty when it is"""
+    """what is missing; empty for a complete text"""
     warnings: tuple[str, ...] = ()
-    """what looks odd in a whole text: a device unlike the others, directions that differ"""
+    """what looks odd in a complete text: a device unlike the others, directions that differ"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One kind of text: how it is told from others, and how it is read."""
+    """One kind of text: how to recognise it, and how to read it."""
 
     kind: str
+    """the command that prints it, as a user types it"""
     recognises: Callable[[str], bool]
     """whether this tool wrote the (cleaned) text, or a part of it"""
     read: Callable[[str], Reading]
-    """what the (cleaned) text told; never an exception, whatever the text"""
+    """the content of the (cleaned) text; never raises, whatever the text"""
+    subject: Subject = "links"
+    """links are read before bandwidth, and both before lists of devices"""
+    claims: Layout = ""
+    """the layout that belongs to this tool in every text that it recognises"""
+    yields: Layout = ""
+    """the layout that other vendors' tools copy: this reader comes last, and skips texts in which another claims it"""

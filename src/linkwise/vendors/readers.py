@@ -1,8 +1,7 @@
-"""All kinds of text that can be read, and the one way in: finding which tool wrote it.
+"""Entry point for tool outputs: finds which tools wrote a text and joins what they report into one machine.
 
-Text as people paste, cut and pipe it, brought back to what the tool printed.
+Texts come pasted, cut and piped; `clean` brings them back to what the tool printed.
 """
-# Joined from readers, text: one docstring for all.
 
 from __future__ import annotations
 
@@ -12,75 +11,55 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import TopologyError
 from linkwise.model.topology import MAX_DEVICES, Topology
-from linkwise.vendors import amd, ascend, metax
-from linkwise.vendors.nvidia import (
-    inventory as nvidia_inventory,
-    nvbandwidth,
-    p2p_test as nvidia_p2p_test,
-    topo as nvidia_topo,
-)
+from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
-    from linkwise.vendors.reader import DeviceFacts, Reading
+    from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
-__all__ = ["READERS", "clean", "device_facts", "parse_topology", "readings", "recognised"]
+__all__ = ["all_readers", "clean", "device_facts", "parse_topology", "readings", "recognised"]
 
-_TABLES: Final = {
-    "nvidia-smi": "nvidia-smi topo -m",
-    "NVIDIA-SMI": "nvidia-smi topo -m",
-    "npu-smi": "npu-smi info -t topo",
-    "rocm-smi": "rocm-smi --showtopo",
-    "amd-smi": "amd-smi topology",
-    "mx-smi": "mx-smi topo",
-    "nvbandwidth": "nvbandwidth -t device_to_device_memcpy_read_ce",
-}
-_TOOLS: Final = re.compile("|".join(_TABLES))
+_ORDER: Final = ("links", "bandwidth", "devices")
 
-# rule 002.vendors: one line a vendor's file. Texts that tell links come before those that tell bandwidth, and both
-# before inventories; of two that fit, the one that stands first is asked first.
-READERS: Final = (
-    *ascend.TOPO_READERS,
-    *metax.READERS,
-    *amd.READERS,
-    *nvidia_topo.READERS,
-    *nvidia_p2p_test.READERS,
-    *nvbandwidth.READERS,
-    *ascend.INVENTORY_READERS,
-    *nvidia_inventory.READERS,
-)
+
+def all_readers() -> tuple[Reader, ...]:
+    """Readers of all vendors, in the order in which they are asked."""
+    readers = [reader for vendor in VENDORS.values() for reader in vendor.readers]
+    return tuple(sorted(readers, key=lambda reader: (_ORDER.index(reader.subject), bool(reader.yields))))
 
 
 def recognised(text: str) -> bool:
-    """Whether a tool that we know wrote the text or a part of it, or is named in it."""
+    """Whether a known tool wrote the text or a part of it, or is named in it."""
     plain = clean(text)
-    return _TOOLS.search(plain) is not None or any(reader.recognises(plain) for reader in READERS)
+    return _named_tool(plain) is not None or any(reader.recognises(plain) for reader in all_readers())
 
 
 def readings(text: str) -> list[Reading]:
-    """What every tool that wrote a part of the text said, in the order of READERS."""
+    """The content of the text by every tool that wrote a part of it, in the order of `all_readers`."""
     plain = clean(text)
-    return [reader.read(plain) for reader in READERS if reader.recognises(plain)]
+    readers = [reader for reader in all_readers() if reader.recognises(plain)]
+    claimed = {reader.claims for reader in readers if reader.claims}
+    return [reader.read(plain) for reader in readers if reader.yields not in claimed]
 
 
 def parse_topology(text: str) -> Topology:
-    """The machine that the output of a topology tool describes, as people paste, cut and pipe it.
+    """Topology of the machine that the output of a topology tool describes, pasted, cut or piped.
 
-    Links stand as the tool printed them (SOC as SYS), bandwidth in GB/s from row to column. `problems` is empty when
-    the text was whole; nothing that it lacks is filled in.
+    Links are kept as printed (SOC as SYS), bandwidth in GB/s from row to column. `problems` is empty when the text was
+    complete; nothing that it lacks is filled in.
 
     Raises:
         TopologyError: no tool is recognised, or the tool printed an error instead of a table.
     """
-    found = readings(text)
-    if not found:
+    every = readings(text)
+    if not every:
         raise TopologyError(_unknown(text))
-    links = next((reading for reading in found if reading.links), None)
-    speeds = next((reading for reading in found if reading.bandwidth), None)
+    links = next((reading for reading in every if reading.links), None)
+    speeds = next((reading for reading in every if reading.bandwidth), None)
     main = links or speeds
     if main is None:
-        return _without_matrix(found)
+        return _without_matrix(every)
     used = [reading for reading in (links, speeds) if reading and reading.devices == main.devices]
-    return _topology(main, used, [reading for reading in found if reading not in used])
+    return _topology(main, used, [reading for reading in every if reading not in used])
 
 
 def _topology(main: Reading, used: list[Reading], others: list[Reading]) -> Topology:
@@ -89,7 +68,7 @@ def _topology(main: Reading, used: list[Reading], others: list[Reading]) -> Topo
     warnings = [warning for reading in used for warning in reading.warnings]
     for other in others:
         if other.links or other.bandwidth:
-            warnings.append(f"{other.kind} tells of {', '.join(other.devices)}: left out beside {main.kind}")
+            warnings.append(f"{other.kind} lists {', '.join(other.devices)}: ignored, {main.kind} is used")
         else:
             warnings += [*other.warnings, *(f"{other.kind}: {problem}" for problem in other.problems)]
     return Topology(
@@ -102,29 +81,38 @@ def _topology(main: Reading, used: list[Reading], others: list[Reading]) -> Topo
     )
 
 
+def _tools() -> dict[str, str]:
+    return {tool: command for vendor in VENDORS.values() for tool, command in vendor.tools.items()}
+
+
+def _named_tool(text: str) -> str | None:
+    """The first tool that the text names."""
+    named = re.search("|".join(map(re.escape, _tools())), text)
+    return named[0] if named else None
+
+
 def _unknown(text: str) -> str:
     """Why no reader takes a text, for the person who pasted it."""
-    named = _TOOLS.search(text)
-    if named is None:
-        return "no topology tool that we know wrote this text: try `nvidia-smi topo -m`"
-    tool = named[0]
-    if re.search(rf"{tool}: (?:command )?not found|{tool}: No such file", text):
+    tool = _named_tool(text)
+    if tool is None:
+        return "no known topology tool wrote this text; try `nvidia-smi topo -m`"
+    if re.search(rf"{re.escape(tool)}: (?:command )?not found|{re.escape(tool)}: No such file", text):
         return f"{tool} is not installed where this was run"
-    return f"{tool} is named, but no table of it that we read: try `{_TABLES[tool]}`"
+    return f"the text names {tool} but has none of its tables; try `{_tools()[tool]}`"
 
 
-def _without_matrix(found: list[Reading]) -> Topology:
-    """What can be said where no text tells of pairs: the devices, or the tool's own error."""
-    listed = next((reading for reading in found if reading.status != "error" and reading.devices), None)
+def _without_matrix(every: list[Reading]) -> Topology:
+    """The devices where no text has a matrix; the tool's own error where there are no devices either."""
+    listed = next((reading for reading in every if reading.status != "error" and reading.devices), None)
     if listed is None:
-        said = next((problem for reading in found for problem in reading.problems), "it tells nothing of devices")
-        raise TopologyError(f"{found[0].kind}: {said}")
-    note = f"{listed.kind} tells nothing of links between devices"
+        problem = next((problem for reading in every for problem in reading.problems), "the text lists no device")
+        raise TopologyError(f"{every[0].kind}: {problem}")
+    note = f"{listed.kind} has no data on links between devices"
     return Topology(listed.devices, problems=listed.problems, warnings=(note, *listed.warnings))
 
 
 def device_facts(text: str) -> tuple[DeviceFacts, ...]:
-    """What all tools that wrote a part of the text tell of each device, joined by its name."""
+    """Facts about each device, joined by name over all tools that wrote a part of the text."""
     joined: dict[str, DeviceFacts] = {}
     for facts in (facts for reading in readings(text) for facts in reading.facts):
         known = joined.setdefault(facts.name, facts)
@@ -139,7 +127,7 @@ _ROW: Final = re.compile(r"\s*\|(.*)\|\s*")
 
 
 def clean(text: str) -> str:
-    """The text without terminal escapes, byte order mark, carriage returns and blanks at the ends of lines."""
+    """Remove terminal escapes, the byte order mark, carriage returns and trailing blanks."""
     plain = _ESCAPES.sub("", text.replace("\x00", "").removeprefix("\ufeff"))
     lines = plain.replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ").split("\n")
     if any(_RULER.fullmatch(line) for line in lines):
@@ -148,7 +136,7 @@ def clean(text: str) -> str:
 
 
 def _from_markdown(line: str) -> str:
-    """A row of a Markdown table as the tool printed it, with tabs."""
+    """Turn a row of a Markdown table back into cells between tabs."""
     if _RULER.fullmatch(line):
         return ""
     row = _ROW.fullmatch(line)

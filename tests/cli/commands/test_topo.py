@@ -89,7 +89,7 @@ def test_pick_reports_missing_parts_of_the_text(linkwise: Linkwise, tmp_path: Pa
 def test_pick_on_a_list_of_devices_says_that_it_has_no_links(linkwise: Linkwise) -> None:
     shown = linkwise("pick", "-t", "-", "-s", "1", stdin="GPU 0: Tesla T4 (UUID: GPU-1)\n")
     assert shown.returncode == 2
-    assert "tells nothing of links" in shown.stderr
+    assert "no data on links" in shown.stderr
 
 
 def test_json_with_tabs_and_exponents_is_a_machine_file(linkwise: Linkwise) -> None:

@@ -170,7 +170,7 @@ def test_nodes_of_a_fleet_are_named_in_order() -> None:
 
 @pytest.mark.parametrize(
     ("machine", "sentence"),
-    [("dgx9", "machine profile 'dgx9' is not known"), ("dgx1-v100/half", "unknown sharing mode 'half'")],
+    [("dgx9", "unknown machine profile 'dgx9'"), ("dgx1-v100/half", "unknown sharing mode 'half'")],
 )
 def test_an_unknown_machine_is_reported_with_the_known_ones(machine: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):

@@ -135,7 +135,7 @@ def _policy(options: Options) -> str:
 
 def _hardware(options: Options) -> str:
     """Return the hardware profile of the machine profile; empty if its devices form no rings."""
-    if options.profile in PROFILES:
+    if options.profile is not None and options.profile in PROFILES:
         return PROFILES[options.profile].hardware
     return options.profile if options.profile in RING_PROFILES else ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -14,6 +15,7 @@ from linkwise.cli.options.output import json_flag
 from linkwise.cli.options.profiles import ProfileName
 from linkwise.errors import InputError
 from linkwise.vendors.machines import PROFILES
+from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Topology
@@ -31,10 +33,7 @@ Examples:
 
 \b
 Supported tool outputs, also truncated or pasted ones:
-  nvidia-smi topo -m, -mp, -p2p; nvidia-smi -L, -q, --query-gpu, nvlink -s
-  p2pBandwidthLatencyTest, nvbandwidth
-  npu-smi info, info -m, info -l, info -t topo
-  rocm-smi --showtopo, amd-smi topology, mx-smi topo
+{texts}
   machine files in YAML or JSON
 
 Exit codes: 0 success, 2 invalid input, 3 incomplete input (missing data is reported). For a node also 1:
@@ -42,7 +41,17 @@ the cluster can't be reached, permission denied, or node not found.
 """
 
 
-@click.command("topo", epilog=_EPILOG)
+def _texts() -> str:
+    """The commands whose output is read, vendor by vendor; readers of error messages alone are left out."""
+    lines = []
+    for vendor in VENDORS.values():
+        kinds = [reader.kind for reader in vendor.readers]
+        tables = [kind for kind in kinds if " " in kind or not any(other.startswith(f"{kind} ") for other in kinds)]
+        lines.append(fill(", ".join(tables), 76, initial_indent="  ", subsequent_indent="  "))
+    return "\n".join(lines)
+
+
+@click.command("topo", epilog=_EPILOG.replace("{texts}", _texts()))
 @click.argument("file", required=False, metavar="[FILE|node/NAME]")
 @click.option(
     "--profile",

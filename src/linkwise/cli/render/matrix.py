@@ -15,6 +15,7 @@ from rich.text import Text
 from linkwise.policies.ring_profiles import known_profile
 from linkwise.topology.canonical import GAP
 from linkwise.topology.rings import rings
+from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -126,9 +127,6 @@ def bar(part: float, width: int = BAR_WIDTH) -> Text:
     return Text(FULL * marks, "cyan") + Text(EMPTY * (width - marks), "dim")
 
 
-_WORDS: Final = {"NV": "NVLink", "HCCS": "HCCS", "XGMI": "XGMI", "MX": "MetaXLink", "UB": "UB", "SIO": "SIO"}
-
-
 def links_text(inventory: NodeInventory) -> str:
     """Return a short description such as `NVLink`, `2 rings of 4`, `PCIe`, `measured`; empty without link data."""
     parts = [*_rings(inventory), *_kinds(inventory.topology)]
@@ -161,6 +159,8 @@ def _kinds(topology: Topology | None) -> list[str]:
         return []
     pairs = [topology.links[i][j] for i, j in combinations(range(len(topology.devices)), 2)]
     direct = [link for link in pairs if link.direct]
-    words = {word for link in direct for start, word in _WORDS.items() if link.startswith(start)}
+    names = {link.code: link.name for vendor in VENDORS.values() for link in vendor.links}
+    # A code that no vendor registered and that is direct all the same is a number of NVLinks.
+    kinds = {names.get(link.partition("+")[0], "NVLink") for link in direct}
     unlinked = any(not link.direct and link.pcie for link in pairs)
-    return [*sorted(words), *(["PCIe"] if unlinked else [])]
+    return [*sorted(kinds), *(["PCIe"] if unlinked else [])]

@@ -1,32 +1,31 @@
-"""The cells of one row of a link table: cut apart, glued ones taken apart, affinity kept as printed."""
+"""Cells of one row of a link table: glued cells are separated, affinity is kept as printed."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-__all__ = ["LINK_CODE", "Cells", "affinity_of", "is_known", "is_whole", "split_row"]
+from linkwise.model.link import vendor_links
 
-# Longer codes first: a glued cell is taken apart from the left.
-LINK_CODE: Final = r"(?:NV[0-9]{1,3}|HCCS_SW|HCCS|NODE|PIX|PXB|PHB|SYS|SOC|SIO|XGMI|UB|MX|X)"
-_KNOWN: Final = re.compile(LINK_CODE)
-_GLUED: Final = re.compile(rf"{LINK_CODE}+")
+__all__ = ["Cells", "affinity_of", "code_pattern", "codes_in", "is_known", "is_whole", "split_row"]
+
+_PCIE: Final = ("NODE", "PIX", "PXB", "PHB", "SYS", "SOC")
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]*|\?|N/A")
 _TITLE: Final = re.compile(r"(?:CPU|NUMA|GPU|NIC[0-9]*|ID)")
-# What no longer code begins with: a line that was cut behind it lost nothing of it.
-_WHOLE: Final = re.compile(r"NV[0-9]{2,3}|HCCS_SW|NODE|PIX|PXB|PHB|SYS|SOC|SIO|UB|MX")
+_NVLINKS: Final = re.compile(r"NV[0-9]{2,3}")
 _RANGES: Final = re.compile(r"[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*|N/A|")
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The link codes at the start of a row, and what stands after them."""
+    """The link codes at the start of a row, and the cells after them."""
 
     codes: tuple[str, ...]
     after: tuple[str, ...] = ()
     tabbed: bool = False
-    """whether an empty cell shows: columns count by position"""
+    """whether empty cells are visible: columns count by position"""
     gapped: bool = False
     """whether empty cells stand between the codes: doubled tabs, or cells that were lost"""
 
@@ -59,29 +58,49 @@ def split_row(text: str, width: int | None = None) -> Cells:
     return Cells(tuple(codes), after, tabbed and not gapped, gapped)
 
 
+def code_pattern() -> str:
+    """Regular expression of one link code, with those of all registered vendors."""
+    return _pattern(vendor_links())
+
+
+@lru_cache(maxsize=16)
+def _pattern(vendor_codes: tuple[str, ...]) -> str:
+    codes = sorted((*vendor_codes, *_PCIE, "X"), key=len, reverse=True)  # glued cells are separated from the left
+    return f"(?:NV[0-9]{{1,3}}|{'|'.join(codes)})"
+
+
+@lru_cache(maxsize=16)
+def _compiled(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return re.compile(pattern), re.compile(f"{pattern}+")
+
+
 def codes_in(cell: str) -> list[str]:
-    """The link codes of a cell: one, several that were glued together, or none; unknown codes stay as they are."""
-    if _KNOWN.fullmatch(cell):
+    """The link codes of a cell: one, several that were glued together, or none; unknown codes are kept."""
+    known, glued = _compiled(code_pattern())
+    if known.fullmatch(cell):
         return [cell]
-    if _GLUED.fullmatch(cell):
-        return _KNOWN.findall(cell)
+    if glued.fullmatch(cell):
+        return known.findall(cell)
     return [cell] if _CODE.fullmatch(cell) and not _TITLE.fullmatch(cell) else []
 
 
 def is_known(code: str) -> bool:
-    """Whether it is a link code of the tools we read."""
-    return _KNOWN.fullmatch(code) is not None
+    """Whether it is a link code of a registered vendor."""
+    return _compiled(code_pattern())[0].fullmatch(code) is not None
 
 
 def is_whole(code: str) -> bool:
-    """Whether a known code can't be the beginning of a longer one, as NV1 is of NV12."""
-    return _WHOLE.fullmatch(code) is not None
+    """Whether a known code is not the beginning of a longer one, as NV1 is of NV12: a cut took nothing from it."""
+    if code.startswith("NV"):
+        return _NVLINKS.fullmatch(code) is not None
+    codes = (*vendor_links(), *_PCIE)
+    return code in codes and not any(other != code and other.startswith(code) for other in codes)
 
 
 def affinity_of(cells: Cells, titles: tuple[str, ...], *, cut: bool) -> tuple[str | None, ...]:
-    """A value for each title, as printed; None where the text does not tell it, or not for certain.
+    """A value per title, as printed; None where the text has none, or where its column is uncertain.
 
-    Without tabs an empty cell does not show, so the values count only when there are as many as titles.
+    Without tabs an empty cell is invisible, so the values count only if there is one per title.
     """
     values: list[str | None]
     if cells.tabbed:

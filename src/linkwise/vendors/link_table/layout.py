@@ -1,12 +1,13 @@
-"""Tables of links anywhere in a text: a header of device names, then rows of a name, link codes and affinity cells."""
+"""Layout of link tables: a header of device names, then rows of a name, link codes and affinity cells."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from linkwise.vendors.link_table.cells import LINK_CODE, codes_in, split_row
+from linkwise.vendors.link_table.cells import code_pattern, codes_in, split_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +21,6 @@ _NIC: Final = r"(?:NIC[0-9]+|mlx[0-9]+_[0-9]+)"
 _NICS: Final = re.compile(rf"{_NIC}+")
 _ONE_NIC: Final = re.compile(_NIC)
 _OTHER_NIC: Final = re.compile(r"(?=[a-z0-9_]*[0-9])[a-z][a-z0-9_]*")
-_NIC_ROW: Final = re.compile(rf"{MARKS}({_NIC})[ \t]+{LINK_CODE}")
 _LEGEND: Final = re.compile(rf"{MARKS}(?:(?:NIC )?Legend|[A-Z0-9_#?]+[ \t]+=)")
 _TITLES: Final = {"CPU Affinity": "cpus", "NUMA Affinity": "numa", "Node Affinity": "numa", "GPU NUMA ID": "id"}
 _TITLE: Final = re.compile("|".join(_TITLES))
@@ -31,16 +31,37 @@ _NO_TABLE: Final = 3
 
 
 class Names:
-    """How a tool calls its devices, as patterns for rows and headers."""
+    """Patterns for rows and headers, by the names that a tool gives its devices.
 
-    def __init__(self, device: str, code: str = LINK_CODE) -> None:
+    Args:
+        device: regular expression of one name.
+        code: regular expression of one link code; by default the codes of all registered vendors.
+    """
+
+    def __init__(self, device: str, code: str = "") -> None:
+        self._device: Final = device
+        self._code: Final = code
         self.device: Final = re.compile(device)
         self.row: Final = re.compile(rf"{MARKS}({device})[ \t]+(\S.*)")
         self.alone: Final = re.compile(rf"{MARKS}({device})[ \t]*")
         self.run: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:{device}[ \t]*)+")
         self.hint: Final = re.compile(rf"{device}|{_NIC}|=|Legend")
-        self.link_row: Final = re.compile(rf"(?m)^{MARKS}{device}[ \t]+({code}+)(?=[ \t]|$)")
         self.whole_header: Final = re.compile(rf"(?m)^(?=[^\n]*{device})[^\n]*(?:CPU|NUMA|Node) Affinity")
+
+    @property
+    def link_row(self) -> re.Pattern[str]:
+        """A row whose first cell is a link code."""
+        return _link_row(self._device, self._code or code_pattern())
+
+
+@lru_cache(maxsize=64)
+def _link_row(name: str, code: str) -> re.Pattern[str]:
+    return re.compile(rf"(?m)^{MARKS}{name}[ \t]+({code}+)(?=[ \t]|$)")
+
+
+@lru_cache(maxsize=16)
+def _nic_row(code: str) -> re.Pattern[str]:
+    return re.compile(rf"{MARKS}({_NIC})[ \t]+{code}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +123,7 @@ def tables(text: str, names: Names) -> Iterator[LinkTable]:
         if row:
             table.start = table.start if started else here
             table.rows[row.name] = row
-        elif started and (nic := _NIC_ROW.match(line)):
+        elif started and (nic := _nic_row(code_pattern()).match(line)):
             table.nics.append(nic[1])
     if table.header or table.rows:
         yield table

@@ -1,4 +1,4 @@
-"""Lists of NVIDIA devices: `nvidia-smi -L` with MIG parts, `nvidia-smi nvlink -s`, and what the tool says instead."""
+"""Readers of NVIDIA device lists: `nvidia-smi -L` with MIG parts, `nvidia-smi nvlink -s`, and the tool's errors."""
 
 from __future__ import annotations
 
@@ -175,9 +175,11 @@ def _is_nvlinks(text: str) -> bool:
 
 
 READERS: Final = (
-    Reader("nvidia-smi nvlink -s", _is_nvlinks, _read_nvlinks),
+    Reader("nvidia-smi nvlink -s", _is_nvlinks, _read_nvlinks, "devices", yields="list of GPUs"),
     *query.READERS,
-    Reader("nvidia-smi -L", lambda text: _LISTED.search(text) is not None, _read_list),
-    Reader("nvidia-smi", lambda text: bool(refusals(text, REFUSALS)), _read_refusal),
+    Reader(
+        "nvidia-smi -L", lambda text: _LISTED.search(text) is not None, _read_list, "devices", yields="list of GPUs"
+    ),
+    Reader("nvidia-smi", lambda text: bool(refusals(text, REFUSALS)), _read_refusal, "devices", yields="list of GPUs"),
 )
-"""The more telling first: a text with links also names devices, and an error stands alone."""
+"""The most detailed first: a text with links also names devices, and an error stands alone."""

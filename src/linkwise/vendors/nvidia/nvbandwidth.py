@@ -72,7 +72,7 @@ def read(text: str) -> Reading:
     )
 
 
-READERS: Final = (Reader(_KIND, recognises, read),)
+READERS: Final = (Reader(_KIND, recognises, read, "bandwidth"),)
 
 
 @dataclass(slots=True)

@@ -76,7 +76,7 @@ def read(text: str) -> Reading:
     )
 
 
-READERS: Final = (Reader(_KIND, recognises, read),)
+READERS: Final = (Reader(_KIND, recognises, read, "bandwidth"),)
 
 
 def _title(line: str) -> Title | None:

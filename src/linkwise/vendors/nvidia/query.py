@@ -215,7 +215,11 @@ def _mig(facts: Iterable[DeviceFacts], rows: Iterable[Told]) -> list[str]:
     return [f"{device.name} is in MIG mode" for device, row in pairs if row.get("mig") == "Enabled"]
 
 
+def _is_log(text: str) -> bool:
+    return "NVSMI LOG" in text or _BLOCK.search(text) is not None
+
+
 READERS: Final = (
-    Reader(_LOG, lambda text: "NVSMI LOG" in text or _BLOCK.search(text) is not None, _read_log),
-    Reader(_CSV, lambda text: any(_header(line) for line in text.split("\n")), _read_csv),
+    Reader(_LOG, _is_log, _read_log, "devices", yields="list of GPUs"),
+    Reader(_CSV, lambda text: any(map(_header, text.split("\n"))), _read_csv, "devices", yields="list of GPUs"),
 )

@@ -1,4 +1,4 @@
-"""The matrices of `nvidia-smi topo`: links (-m), PCIe paths alone (-mp) and peer access (-p2p)."""
+"""Readers of `nvidia-smi topo`: links (-m), PCIe paths only (-mp) and peer access (-p2p)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from bisect import bisect
 from dataclasses import replace
 from typing import Final
 
-from linkwise.vendors import metax
 from linkwise.vendors.link_table.cells import split_row
 from linkwise.vendors.link_table.layout import MARKS, LinkTable, Names, chosen, leading, line_of, tables
 from linkwise.vendors.link_table.matrix import no_table, read_first
@@ -52,7 +51,7 @@ class _Options:
 
 def _kind(text: str) -> str:
     """Which matrix the text has; empty if none of them."""
-    if "GPU" in text and not metax.recognises(text):
+    if "GPU" in text:
         row = _GPUS.link_row.search(text)
         if row is None and _PEER_ROW.search(text):
             return _PEERS
@@ -91,7 +90,7 @@ def _peer_access(table: LinkTable) -> Reading:
 
 
 READERS: Final = (
-    Reader(_LINKS, lambda text: _kind(text) == _LINKS, _read),
-    Reader(_PATHS, lambda text: _kind(text) == _PATHS, _read),
-    Reader(_PEERS, lambda text: _kind(text) == _PEERS, _read),
+    Reader(_LINKS, lambda text: _kind(text) == _LINKS, _read, yields="matrix of GPUs"),
+    Reader(_PATHS, lambda text: _kind(text) == _PATHS, _read, yields="matrix of GPUs"),
+    Reader(_PEERS, lambda text: _kind(text) == _PEERS, _read, yields="matrix of GPUs"),
 )

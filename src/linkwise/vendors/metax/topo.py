@@ -1,4 +1,4 @@
-"""The matrix of `mx-smi topo`: as NVIDIA's, with MX for MetaXLink and Node Affinity before CPU Affinity."""
+"""Reader of `mx-smi topo`: NVIDIA's layout, with MX for MetaXLink and Node Affinity before CPU Affinity."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ERROR: Final = re.compile(r"mx-smi: .{0,40}not found|(?i:error|failed|no device
 
 
 def recognises(text: str) -> bool:
-    """Whether a table is MetaX's; its command alone does not tell where NVIDIA's stands beside it."""
+    """Whether the table is MetaX's; the command alone is no proof where the text names nvidia-smi too."""
     if _HEADER.search(text) or _ROW.search(text) or (_COMMAND.search(text) and "nvidia-smi" not in text):
         return True
     return _BANNER in text and _GPUS.link_row.search(text) is not None
@@ -36,4 +36,4 @@ def _read(text: str) -> Reading:
     return reading or no_table(_KIND, error, "there is no table of GPUs in the text")
 
 
-READERS: Final = (Reader(_KIND, recognises, _read),)
+READERS: Final = (Reader(_KIND, recognises, _read, claims="matrix of GPUs"),)

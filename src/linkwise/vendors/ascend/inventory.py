@@ -1,11 +1,8 @@
-"""Lists of Ascend devices: `npu-smi info`, `npu-smi info -m` and `npu-smi info -l`.
+"""Readers of Ascend device lists: `npu-smi info`, `npu-smi info -m` and `npu-smi info -l`.
 
-A card (NPU ID) holds one chip or several; a chip is a device. It is named by the id that stands in its row (Phy-ID,
-Device) and by its card where the tool prints no other.
-
-The matrix of `npu-smi info -t topo`, and the rings that direct links form.
+A card (NPU ID) holds one or more chips, and a chip is a device. A device is named by the id in its row (Phy-ID,
+Device), or by its card where the tool prints no other id.
 """
-# Joined from ascend_inventory, ascend_topo: one docstring for all.
 
 from __future__ import annotations
 
@@ -14,16 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.vendors.inventory_text import BUS_ID, believed, inventory, left_out, refusals, told, whole_lines
-from linkwise.vendors.link_table.layout import Names, leading, line_of, tables
-from linkwise.vendors.link_table.matrix import no_table, read_first
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.model.link import Link
-
-__all__ = ["INVENTORY_READERS", "TOPO_READERS", "rings_of"]
+__all__ = ["READERS"]
 
 _TABLE: Final = "npu-smi info"
 _MAP: Final = "npu-smi info -m"
@@ -237,50 +230,9 @@ def _read_refusal(text: str) -> Reading:
     return inventory("npu-smi", (), refused=refusals(text, _REFUSALS))
 
 
-INVENTORY_READERS: Final = (
-    Reader(_TABLE, lambda text: _TABLE_HEAD.search(text) is not None, _read_table),
-    Reader(_MAP, lambda text: _MAP_HEAD.search(text) is not None, _read_map),
-    Reader(_LIST, lambda text: _LIST_HEAD.search(text) is not None and "NPU ID" in text, _read_list),
-    Reader("npu-smi", lambda text: bool(refusals(text, _REFUSALS)), _read_refusal),
+READERS: Final = (
+    Reader(_TABLE, lambda text: _TABLE_HEAD.search(text) is not None, _read_table, "devices"),
+    Reader(_MAP, lambda text: _MAP_HEAD.search(text) is not None, _read_map, "devices"),
+    Reader(_LIST, lambda text: _LIST_HEAD.search(text) is not None and "NPU ID" in text, _read_list, "devices"),
+    Reader("npu-smi", lambda text: bool(refusals(text, _REFUSALS)), _read_refusal, "devices"),
 )
-
-
-_KIND: Final = "npu-smi info -t topo"
-_NPUS: Final = Names("(?:NPU|Phy-ID)[0-9]{1,3}")
-_COMMAND: Final = re.compile(r"npu-smi[ \t]+info[ \t]+(?:-[a-z][ \t]+[^ \t\n]+[ \t]+){0,4}-t[ \t]+topo")
-_REFUSAL: Final = re.compile(r"does not support querying topo")
-_ERROR: Final = re.compile(
-    r"does not support querying topo|npu-smi: .{0,40}not found|dcmi .{0,40}fail|(?i:error|failed)"
-)
-
-
-def _recognises(text: str) -> bool:
-    if ("NPU" in text or "Phy-ID" in text) and (_NPUS.link_row.search(text) or _NPUS.whole_header.search(text)):
-        return True
-    return "topo" in text and bool(_REFUSAL.search(text) or _COMMAND.search(text))
-
-
-def _read(text: str) -> Reading:
-    reading = read_first(list(leading(tables(text, _NPUS))), _KIND)
-    if reading is None:
-        return no_table(_KIND, line_of(text, _ERROR.search(text)), "there is no table of NPUs in the text")
-    return replace(reading, rings=rings_of(reading.links)) if reading.status == "ok" else reading
-
-
-def rings_of(links: tuple[tuple[Link, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Devices that reach each other over direct links, two or more; each by its position."""
-    left = set(range(len(links)))
-    rings = []
-    while left:
-        reached = [min(left)]
-        left.discard(reached[0])
-        for device in reached:
-            near = {other for other in left if links[device][other].direct or links[other][device].direct}
-            left -= near
-            reached += sorted(near)
-        if len(reached) > 1:
-            rings.append(tuple(sorted(reached)))
-    return tuple(rings)
-
-
-TOPO_READERS: Final = (Reader(_KIND, _recognises, _read),)

@@ -1,0 +1,1 @@
+"""AMD: GPUs joined by XGMI (Infinity Fabric)."""

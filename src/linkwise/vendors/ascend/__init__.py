@@ -1,0 +1,1 @@
+"""Huawei Ascend: NPUs joined by HCCS rings."""

@@ -1,0 +1,1 @@
+"""MetaX: GPUs joined by MetaXLink."""

@@ -1,0 +1,67 @@
+"""Vendor descriptor: everything Linkwise knows about one vendor's hardware, in one value.
+
+A vendor is a folder with a `VENDOR`, and one line in `registry.py` or an entry point of the group `linkwise.vendors`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from linkwise.vendors.machine import MachineProfile
+    from linkwise.vendors.reader import Reader
+
+__all__ = ["LinkCode", "NeedsRule", "Vendor"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCode:
+    """A code that the vendor's tools print for a direct link between two devices."""
+
+    code: str
+    """as printed, in capitals: `MX`"""
+    name: str
+    """as people call the link: `MetaXLink`"""
+    direct: int = 1
+    """its rank beside other links, as a number of NVLinks"""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsRule:
+    """What every container with devices of the vendor needs, and what each device adds."""
+
+    node: str
+    """the device's own node; `{number}` is its number"""
+    control: tuple[str, ...]
+    """nodes that every container needs once"""
+    cdi: str
+    """kind of the CDI names"""
+    optional: tuple[str, ...] = ()
+    visible: str = ""
+    """the variable that names the devices; empty: there is none"""
+    named_by: Literal["uuid", "number"] = "number"
+    """how the variable and the CDI names call a device"""
+    first: int | None = 0
+    """number of the device with index 0, where its minor is not known; None: the index does not determine it"""
+
+
+def _no_machines() -> tuple[MachineProfile, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """One vendor's hardware: tools, links, machines, and the needs of containers."""
+
+    name: str
+    readers: tuple[Reader, ...] = ()
+    """of the outputs of its tools"""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    """names of its tools, each with the command to try where a text names the tool and has no table"""
+    links: tuple[LinkCode, ...] = ()
+    machines: Callable[[], tuple[MachineProfile, ...]] = _no_machines
+    """its machine profiles; called once all link codes are registered"""
+    container_needs: NeedsRule | None = None
