@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from linkwise.config.scheduler_config import WEIGHT, SchedulerFile, scheduler_yaml
-from linkwise.dialects.registry import DIALECTS, NATIVE, RESOURCES
+from linkwise.dialects.registry import DIALECTS, managed_resources, native_resources
 
 
 def made(**wishes: Any) -> dict[str, Any]:  # noqa: ANN401 - any wish
@@ -64,7 +64,9 @@ def test_a_weight_that_ranks_can_outweigh_has_a_comment() -> None:
 def test_every_resource_is_managed_and_counted_in_tree() -> None:
     managed = extender()["managedResources"]
     names = [entry["name"] for entry in managed]
-    assert sorted([*names, *NATIVE]) == sorted(name for known in RESOURCES.values() for name in known)
+    assert sorted([*names, *native_resources()]) == sorted(
+        name for known in managed_resources().values() for name in known
+    )
     assert len(set(names)) == len(names)
     assert {entry["ignoredByScheduler"] for entry in managed} == {False}
 
@@ -73,23 +75,23 @@ def test_names_that_kube_scheduler_refuses_are_left_out_and_reported() -> None:
     text = scheduler_yaml(SchedulerFile())
     comments = " ".join(line.strip("# ") for line in text.splitlines() if line.lstrip().startswith("#"))
     assert not [entry for entry in extender()["managedResources"] if "kubernetes.io/" in entry["name"]]
-    assert {"alpha.kubernetes.io/nvidia-gpu", "kubernetes.io/gpu-core"} <= set(NATIVE)
-    assert all(name in comments for name in NATIVE)
+    assert {"alpha.kubernetes.io/nvidia-gpu", "kubernetes.io/gpu-core"} <= set(native_resources())
+    assert all(name in comments for name in native_resources())
 
 
-@pytest.mark.parametrize("dialect", RESOURCES)
+@pytest.mark.parametrize("dialect", managed_resources())
 def test_each_listed_resource_is_a_word_of_its_dialect(dialect: str) -> None:
     (found,) = [known for known in DIALECTS if known.name == dialect]
-    assert [name for name in RESOURCES[dialect] if not found.owns(name)] == []
+    assert [name for name in managed_resources()[dialect] if not found.owns(name)] == []
 
 
 def test_every_dialect_that_owns_resources_is_listed() -> None:
     owning = {
         dialect.name
         for dialect in DIALECTS
-        if any(dialect.owns(name) for names in RESOURCES.values() for name in names)
+        if any(dialect.owns(name) for names in managed_resources().values() for name in names)
     }
-    assert owning == set(RESOURCES)
+    assert owning == set(managed_resources())
     assert {dialect.name for dialect in DIALECTS} - owning == {"linkwise"}
 
 

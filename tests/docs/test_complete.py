@@ -13,11 +13,11 @@ import yaml
 
 import linkwise
 from linkwise import errors
-from linkwise.broker.cluster.pod_request import _BY_DIALECT, _COUNTS_ONLY
 from linkwise.cli.inputs.manifests import NODE_KINDS, TEMPLATES
 from linkwise.cli.reports.manifests import read_file
+from linkwise.dialects.dialect import DefaultPolicies
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
-from linkwise.dialects.registry import DIALECTS
+from linkwise.dialects.registry import BY_NAME, DIALECTS
 from linkwise.engine.reasons.catalog import REFUSALS
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.device import HardwareProfile
@@ -258,11 +258,11 @@ def test_every_convention_and_rank_of_groups_is_in_the_reference_in_its_order() 
     assert [key for key in JOB_RANKS if key.rpartition("/")[2] not in told] == []
 
 
-@pytest.mark.parametrize("dialect", _BY_DIALECT)
+@pytest.mark.parametrize("dialect", [name for name, found in BY_NAME.items() if found.resources])
 def test_which_policy_a_dialects_asks_get_is_in_the_reference(dialect: str) -> None:
     told = section("docs/reference/policies.md", "## Default policies")
-    assert f"| `{dialect}` | {' | '.join(f'`{policy}`' for policy in _BY_DIALECT[dialect])} |" in told
-    assert f"| any other | {' | '.join(f'`{policy}`' for policy in _COUNTS_ONLY)} |" in told
+    assert f"| `{dialect}` | {' | '.join(f'`{policy}`' for policy in BY_NAME[dialect].policies)} |" in told
+    assert f"| any other | {' | '.join(f'`{policy}`' for policy in DefaultPolicies())} |" in told
 
 
 def test_every_annotation_of_ours_has_a_section() -> None:

@@ -16,7 +16,7 @@ from linkwise.config.loading import load
 from linkwise.config.rbac import FEATURES
 from linkwise.config.scheduler_config import WEIGHT
 from linkwise.config.schema import SCHEMA, Setting
-from linkwise.dialects.registry import NATIVE
+from linkwise.dialects.registry import native_resources
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 REFERENCE: Final = (ROOT / "docs/reference/configuration.md").read_text("utf-8")
@@ -71,7 +71,7 @@ def test_every_flag_is_on_the_page() -> None:
 
 def test_weight_and_refused_names_are_on_the_page() -> None:
     assert f"`weight: {WEIGHT}`" in HOW_TO
-    assert [name for name in NATIVE if name.rpartition("/")[2] not in HOW_TO] == []
+    assert [name for name in native_resources() if name.rpartition("/")[2] not in HOW_TO] == []
 
 
 def test_manifests_of_the_page_are_yaml() -> None:

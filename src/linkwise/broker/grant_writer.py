@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.groups.membership import NAME as GROUP_NAME
 from linkwise.dialects.koordinator.allocation import seed_text
 from linkwise.dialects.linkwise.dialect import Linkwise
-from linkwise.dialects.registry import DIALECTS
+from linkwise.dialects.registry import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["GrantWriter"]
 
 LATEST: Final = 9e9  # seconds since the epoch; in nanoseconds 64 bits hold little more
-_BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
 
 
 class GrantWriter:
@@ -32,7 +31,7 @@ class GrantWriter:
         node = writing.grant.offer.node
         time = self._last[node] = max(int(1e9 * min(LATEST, max(0.0, now))), self._last.get(node, 0) + 1)
         writing = replace(writing, now=time)
-        keys = {**_BY_NAME[dialect].write(writing), **_BY_NAME[Linkwise.name].write(writing)}
+        keys = {**BY_NAME[dialect].write(writing), **BY_NAME[Linkwise.name].write(writing)}
         # rule 001.record: a pod with the labels of the seed's groups is told in its words, whatever it asks in.
         return {**(seed_text(writing) if GROUP_NAME in writing.pod.labels else {}), **keys}
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.aliyun import COUNT, MEMORY
-from linkwise.dialects.amd import RESOURCE as AMD
-from linkwise.dialects.ascend.node import TYPE_LABEL
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA, TOPOLOGY, matrix_annotation
+from linkwise.dialects.registry import whole_device_dialect
+from linkwise.errors import InputError
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import Topology
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from linkwise.broker.watch_events import WatchEvent
+    from linkwise.dialects.dialect import Advertised
     from linkwise.model.node import Mode
     from linkwise.vendors.machines import MachineProfile
 
 __all__ = ["fleet_node", "machine_devices"]
 
-ASCEND: Final = {"ascend-910": "huawei.com/Ascend910", "ascend-910b": "huawei.com/Ascend910B3"}
-WHOLE: Final = {"nvidia": NVIDIA, "amd": AMD}
 PERCENT: Final = "koordinator.sh/gpu"
 PODS: Final = "110"
 GIB: Final = 1024  # MiB
@@ -102,17 +101,21 @@ def _offered(machine: MachineProfile, mode: Mode) -> _Offered:
         return _Offered("share", "GiB", each, {MEMORY: str(each * count), COUNT: str(count)})
     if mode == "percent":
         return _Offered("percent", "%", 100, {PERCENT: str(100 * count), NVIDIA: str(count)})
-    resource = ASCEND[machine.hardware] if machine.vendor == "ascend" else WHOLE[machine.vendor]
-    return _Offered("whole", "", machine.memory, {resource: str(count)})
+    return _Offered("whole", "", machine.memory, _advertised(machine).resources)
 
 
 def _labels(machine: MachineProfile, offered: _Offered) -> dict[str, str]:
     if offered.mode == "share":
         return {"gpushare": "true"}
-    if machine.vendor == "nvidia":
-        product = machine.model.removeprefix("NVIDIA ").replace(" ", "-")
-        return {"nvidia.com/gpu.product": product, "nvidia.com/gpu.count": str(machine.devices)}
-    return {TYPE_LABEL: "module"} if machine.hardware == "ascend-910" else {}
+    return dict(_advertised(machine).labels)
+
+
+def _advertised(machine: MachineProfile) -> Advertised:
+    """Resources and labels of a node that allocates whole devices."""
+    dialect = whole_device_dialect(machine.vendor)
+    if dialect is None:
+        raise InputError(f"machine {machine.name}: no dialect requests whole devices of the vendor {machine.vendor}")
+    return dialect.advertised(machine.devices, machine.model, machine.hardware)
 
 
 def _annotations(machine: MachineProfile) -> dict[str, str]:

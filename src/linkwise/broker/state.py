@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.cluster import Cluster
 from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.group_registry import GroupRegistry
-from linkwise.dialects.registry import DIALECTS
+from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
 from linkwise.engine.queue.offers import OfferBook
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 __all__ = ["Outbox", "State", "pod_name"]
-
-_BY_RESOURCE: Final = {dialect.name: dialect.by_resource for dialect in DIALECTS}
 
 
 def pod_name(pod: PodView) -> str:
@@ -107,7 +105,7 @@ class State:
         """The same for a caller that has the request already."""
         if request.ask is None:
             return None
-        word = request.ask.resource if _BY_RESOURCE[request.dialect] else request.dialect
+        word = request.ask.resource if BY_NAME[request.dialect].by_resource else request.dialect
         return Query(request.ask, word, self.policies[request.policy])
 
     def note_ask(self, pod: PodView, now: float) -> None:

@@ -18,7 +18,7 @@ from linkwise.config.schema import refusal
 from linkwise.config.validation import describe, hint
 from linkwise.config.yaml_comments import yaml_with_comments
 from linkwise.config.yaml_tree import content_of, duplicate_keys, is_null, pairs, place_of, plain, root_of
-from linkwise.dialects.registry import RESOURCES, is_native
+from linkwise.dialects.registry import is_native, managed_resources
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["OldExtender", "PolicyFile", "convert_policy", "read_policy"]
 
 GPUSHARE: Final = "/gpushare-scheduler"
-_OURS: Final = frozenset(name for names in RESOURCES.values() for name in names)
 _NANOSECONDS: Final = 10**9
 _HEAD: Final = """\
 Converted from a scheduler policy file, which kube-scheduler does not support since 1.23.
@@ -64,7 +63,7 @@ def convert_policy(policy: PolicyFile, wanted: SchedulerFile, *, url: str = "") 
     """
     # rule 004.policy-file: URL, timeout and resources are kept; settings that could lose devices are changed, with a note.
     ours = _find_replaced(policy)
-    resources = [name for name in ours.resources if name in _OURS and not is_native(name)]
+    resources = [name for name in ours.resources if name in _managed() and not is_native(name)]
     document = skeleton(wanted, resources or [entry["name"] for entry in every_resource()[0]])
     notes = {**profile_notes(wanted)}
     _keep_affinity(policy, document, notes)
@@ -84,7 +83,7 @@ def convert_policy(policy: PolicyFile, wanted: SchedulerFile, *, url: str = "") 
 def _find_replaced(policy: PolicyFile) -> OldExtender:
     """The extender that Linkwise replaces: gpushare's by path, the one with a managed resource of ours, or the only one."""
     by_route = [old for old in policy.extenders if _path(old).rstrip("/").endswith(GPUSHARE)]
-    by_resource = [old for old in policy.extenders if _OURS & set(old.resources)]
+    by_resource = [old for old in policy.extenders if _managed() & set(old.resources)]
     for candidates in (by_route, by_resource, policy.extenders):
         if len(candidates) == 1:
             return candidates[0]
@@ -186,7 +185,7 @@ def _resources(old: Mapping[str, bool]) -> tuple[list[dict[str, Any]], dict[str,
         )
     if native := [name for name in old if is_native(name)]:
         lines.append(f"Left out: {', '.join(native)}, which kube-scheduler rejects.")
-    if unknown := [name for name in old if name not in _OURS]:
+    if unknown := [name for name in old if name not in _managed()]:
         lines.append(f"Linkwise does not schedule {', '.join(unknown)}: only kube-scheduler accounts for these.")
     return managed, notes | {"managedResources": "\n".join(lines)}
 
@@ -379,3 +378,8 @@ def _items(node: yaml.Node, key: str) -> list[yaml.Node]:
 
 def _describe_node(node: yaml.Node) -> str:
     return "a list" if isinstance(node, yaml.SequenceNode) else describe(node.value)
+
+
+def _managed() -> frozenset[str]:
+    """Return every resource that Linkwise schedules."""
+    return frozenset(name for names in managed_resources().values() for name in names)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from linkwise.config.settings import HttpSettings
 from linkwise.config.yaml_comments import yaml_with_comments
-from linkwise.dialects.registry import NATIVE, RESOURCES, is_native
+from linkwise.dialects.registry import BY_NAME, is_native, managed_resources, native_resources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,21 +78,9 @@ _MANAGED_NOTE: Final = (
     "Only pods that request one of these are sent to Linkwise. ignoredByScheduler stays false: kube-scheduler accounts "
     "for the total per node and preempts by it; Linkwise selects the devices."
 )
-_NATIVE_NOTE: Final = (
-    f"kube-scheduler rejects names that look like native resources, so these are not listed: {', '.join(NATIVE)}. Pods "
-    "that request only these are not sent to Linkwise."
-)
 _EVERY_POD_NOTE: Final = (
     "No managedResources: every pod of this scheduler is sent to Linkwise, including gang members without devices."
 )
-_DIALECT_NOTES: Final[Mapping[str, str]] = {
-    "koordinator": (
-        "Koordinator. If your nodes do not report gpu.shared, set ignoredByScheduler to true for it only, or pods that "
-        "request it stay pending forever."
-    ),
-    "ascend": "Huawei Ascend. The names of vNPU slices are too many to list; Huawei's device plugin accounts for them.",
-    "aliyun": "GPU sharing. Pods can't request gpu-count; those that do are refused with a reason.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +143,20 @@ def skeleton(wanted: SchedulerFile, resources: Sequence[str]) -> dict[str, Any]:
 def every_resource() -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Every resource that Linkwise schedules, as managedResources, with comments by path."""
     managed: list[dict[str, Any]] = []
-    notes = {"managedResources": f"{_MANAGED_NOTE}\n{_NATIVE_NOTE}"}
-    for dialect, names in RESOURCES.items():
-        if dialect in _DIALECT_NOTES:
-            notes[f"managedResources[{len(managed)}]"] = _DIALECT_NOTES[dialect]
+    notes = {"managedResources": f"{_MANAGED_NOTE}\n{_native_note()}"}
+    for dialect, names in managed_resources().items():
+        if BY_NAME[dialect].scheduler_note:
+            notes[f"managedResources[{len(managed)}]"] = BY_NAME[dialect].scheduler_note
         # rule 002.limits: ordinary extended resources, so that quotas and limit ranges apply to them.
         managed += [{"name": name, "ignoredByScheduler": False} for name in names if not is_native(name)]
     return managed, notes
+
+
+def _native_note() -> str:
+    return (
+        "kube-scheduler rejects names that look like native resources, so these are not listed: "
+        f"{', '.join(native_resources())}. Pods that request only these are not sent to Linkwise."
+    )
 
 
 def _fit_config(resources: Sequence[str]) -> dict[str, Any]:

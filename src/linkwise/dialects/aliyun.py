@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.dialect import Dialect, Held, where_node, where_pod
+from linkwise.dialects.dialect import DefaultPolicies, Dialect, Held, SourcePriority, where_node, where_pod
 from linkwise.dialects.pod_resources import amount, by_container, resources_of, whole_quantity
 from linkwise.errors import InputError
 from linkwise.model.ask import Ask, ContainerAsk
@@ -55,12 +55,13 @@ class Aliyun(Dialect):
     """Parts of one device's memory, in the unit that the node's plugin counts in."""
 
     name = "aliyun"
+    vendor = "nvidia"
+    # rule 004.manifests: pods of its own manifests request the memory; a request for the count is refused.
+    resources = (MEMORY, COUNT)
     domains = frozenset({"aliyun.com", *LABELS})
-
-    def owns(self, resource: str) -> bool:
-        """The memory, and the count that nobody may ask for."""
-        # rule 004.manifests: pods of its own manifests ask for these.
-        return resource in {MEMORY, COUNT}
+    priority = SourcePriority.SHARED
+    policies = DefaultPolicies("memory-share", "memory-share")
+    scheduler_note = "GPU sharing. Pods can't request gpu-count; those that do are refused with a reason."
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """Memory of one device, by container."""
@@ -209,7 +210,7 @@ def _capacity(view: NodeView, resource: str, problems: list[Problem]) -> int:
     try:
         return whole_quantity(view.capacity.get(resource, "0"))
     except InputError as error:
-        problems.append(Problem(where_node(view), resource, f"{error}; look at the device plugin of this node"))
+        problems.append(Problem(where_node(view), resource, f"{error}; check the device plugin of this node"))
         return 0
 
 
@@ -217,12 +218,12 @@ def _each(view: NodeView, total: int, count: int, problems: list[Problem]) -> in
     """Memory of one device; 0 if it can't be told."""
     if not total:
         if view.labels.get("gpushare") == "true":
-            sentence = f"the label asks for sharing but the node reports no {MEMORY}; look at the device plugin"
+            sentence = f"the label asks for sharing but the node reports no {MEMORY}; check the device plugin"
             problems.append(Problem(where_node(view), "gpushare", sentence))
         return 0
     if not 0 < count <= MAX_DEVICES:
         sentence = (
-            f"{MEMORY} needs a count of 1 to {MAX_DEVICES} beside it: the devices are not known; look at the plugin"
+            f"{MEMORY} needs a count of 1 to {MAX_DEVICES} beside it: the devices are not known; check the plugin"
         )
         problems.append(Problem(where_node(view), COUNT, sentence))
         return 0

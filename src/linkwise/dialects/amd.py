@@ -1,6 +1,6 @@
-"""AMD's words: whole devices by count, and what AMD's node labeller tells of a node.
+"""AMD dialect: whole devices by count, and the labels of AMD's node labeller.
 
-AMD's system writes nothing on pods: which devices one was given is not told in these words.
+AMD's device plugin writes nothing on pods, so these keys do not record which devices a pod has.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.counted_devices import ByCount, counted, unhealthy
-from linkwise.dialects.dialect import where_node
+from linkwise.dialects.dialect import DefaultPolicies, where_node
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.verdict import Problem
@@ -40,9 +40,10 @@ class Amd(ByCount):
     """Whole devices."""
 
     name = "amd"
-    domains = frozenset({"amd.com", "beta.amd.com"})
-
+    vendor = "amd"
     resource = RESOURCE
+    domains = frozenset({"amd.com", "beta.amd.com"})
+    policies = DefaultPolicies("link-affinity", "bandwidth")
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Counted devices and the labels of AMD's node labeller."""
@@ -61,31 +62,30 @@ class Amd(ByCount):
 
 
 def _labels(view: NodeView, problems: list[Problem]) -> dict[str, str]:
-    """One value a word; where a node has unlike devices, which has which is not told, and the word is left out."""
+    """One value per fact; on a node with unlike devices the labels do not map to devices, and the fact is left out."""
     labels = {}
     for kind, word in FACTS.items():
         values = _values(view, kind)
         if len(values) == 1:
             labels[word] = values[0]
         elif values:
-            found = ", ".join(values)
-            sentence = f"the labels say {found}, and not which device is which: none of it is used"
+            sentence = f"the labels list {', '.join(values)} but not which device is which; they are ignored"
             problems.append(Problem(where_node(view), f"{STEMS[0]}{kind}", sentence))
     return labels
 
 
 def _values(view: NodeView, kind: str) -> list[str]:
-    """What `gpu.vram=64G` and the counted form `gpu.vram.64G=8` say, each value once."""
-    found = {view.labels.get(f"{stem}{kind}", "") for stem in STEMS}
+    """Distinct values of `gpu.vram=64G` and of the counted form `gpu.vram.64G=8`."""
+    values = {view.labels.get(f"{stem}{kind}", "") for stem in STEMS}
     counted = [f"{stem}{kind}." for stem in STEMS]
-    found |= {key.removeprefix(start) for start in counted for key in view.labels if key.startswith(start)}
-    return sorted(found - {""})
+    values |= {key.removeprefix(start) for start in counted for key in view.labels if key.startswith(start)}
+    return sorted(values - {""})
 
 
 def _memory(view: NodeView, labels: Mapping[str, str], problems: list[Problem]) -> int:
     text = labels.get("memory", "")
     size = _GIB.fullmatch(text)
     if text and size is None:
-        sentence = f"{text!r} is no size such as 64G and is not read; look at the node labeller"
+        sentence = f"{text!r} is not a size such as 64G and is ignored; check the node labeller"
         problems.append(Problem(where_node(view), f"{STEMS[0]}vram", sentence))
     return int(size[1]) if size else 0

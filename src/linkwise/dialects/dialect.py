@@ -1,10 +1,15 @@
-"""What a dialect answers: what does this pod want, what was it given, what does this node have, how is a grant written."""
+"""Dialect: the resource names, annotations and objects of one system, and how a grant is written for its users.
+
+A dialect is a class in its own file or folder, and one line in `registry.py` or an entry point of the group
+`linkwise.dialects`. Its class attributes hold what other layers need to know about it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,21 +20,21 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Grant, Problem
     from linkwise.model.views import NodeView, PodView
 
-__all__ = ["Dialect", "Held", "Writing", "where_node", "where_pod"]
+__all__ = ["Advertised", "DefaultPolicies", "Dialect", "Held", "SourcePriority", "Writing", "where_node", "where_pod"]
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a pod's annotations say that it was given."""
+    """Devices that a pod has by its annotations."""
 
     grant: Grant | None
-    """None if they say nothing, or nothing that can be believed"""
+    """None if there is no record, or none that can be trusted"""
     problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What a dialect needs to know to write a grant down."""
+    """A grant to be written, with what its annotations need."""
 
     pod: PodView
     grant: Grant
@@ -40,42 +45,89 @@ class Writing:
     """devices of the pod's group on this node, its own included"""
 
 
+class DefaultPolicies(NamedTuple):
+    """Policies by name, for requests in the dialect where nothing else is chosen."""
+
+    whole: str = "whole-device"
+    member: str = "whole-device"
+    """for whole devices of a member of a group"""
+    part: str = "memory-share"
+    """for a part of one device"""
+
+
+class SourcePriority(IntEnum):
+    """Which source of inventory wins where several describe the devices of one node: the highest."""
+
+    COUNTED = 10
+    """the number of devices, and facts that all of them share"""
+    SHARED = 20
+    """equal shares of a node's total"""
+    LISTED = 30
+    """lists of healthy and unhealthy devices"""
+    OBJECT = 40
+    """an object with an entry per device"""
+    INVENTORY = 50
+    """Linkwise's own DeviceInventory"""
+
+
+class Advertised(NamedTuple):
+    """Resources and labels that a vendor's device plugin and labeller put on a node."""
+
+    resources: Mapping[str, str]
+    labels: Mapping[str, str]
+
+
 class Dialect(ABC):
-    """One system's words. It knows no policy and no other dialect."""
+    """One system's API. It imports no policy and no other dialect."""
 
     name: ClassVar[str]
-    by_resource: ClassVar[bool] = True
-    """whether a node must have the very resource that is asked for; if not, any of the dialect's will do"""
+    vendor: ClassVar[str] = ""
+    """whose devices its resources are: the name of a vendor; dialects of one vendor describe the same devices"""
+    resources: ClassVar[tuple[str, ...]] = ()
+    """resources that pods request in it: kube-scheduler sends pods with one of them to the extender"""
+    whole_devices: ClassVar[frozenset[str]] = frozenset()
+    """those of them that count whole devices"""
     domains: ClassVar[frozenset[str]]
-    """what stands before the slash in keys and kinds that tell this dialect of a node: without one of them it has nothing
-    to tell"""
+    """prefixes (before the slash) of keys, and kinds of objects, by which it describes nodes; without one of them on a
+    node, `node` is not called"""
+    priority: ClassVar[SourcePriority] = SourcePriority.COUNTED
+    policies: ClassVar[DefaultPolicies] = DefaultPolicies()
+    by_resource: ClassVar[bool] = True
+    """whether a node must have the very resource that is requested; if not, any of the dialect's will do"""
+    scheduler_note: ClassVar[str] = ""
+    """a comment on its resources in the file that `linkwise config scheduler` prints"""
 
-    @abstractmethod
     def owns(self, resource: str) -> bool:
-        """Whether asking for this resource is saying it in this dialect."""
+        """Whether a request for this resource is a request in this dialect."""
+        return resource in self.resources
 
     @abstractmethod
     def ask(self, pod: PodView) -> Ask | Problem | None:
-        """What the pod wants in this dialect's words; a problem if that makes no sense; None if it wants nothing."""
+        """The pod's request in this dialect; a problem if it is invalid; None if there is none."""
 
     @abstractmethod
     def held(self, pod: PodView) -> Held:
-        """What this dialect's annotations on the pod say that it was given."""
+        """The devices that this dialect's annotations on the pod record."""
 
     @abstractmethod
     def write(self, writing: Writing) -> dict[str, str]:
-        """The annotations that tell this dialect's users and tools about a grant."""
+        """The annotations that show a grant to this dialect's users and tools."""
 
     @abstractmethod
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
-        """What this dialect's labels, annotations and objects tell of a node; None if they tell nothing."""
+        """The node by this dialect's labels, annotations and objects; None if it has none of them."""
+
+    def advertised(self, count: int, model: str, hardware: str) -> Advertised:
+        """What a node with that number of devices would advertise, for sample nodes; `hardware` as of MachineProfile."""
+        del model, hardware
+        return Advertised({min(self.whole_devices): str(count)}, {})
 
 
 def where_pod(pod: PodView) -> str:
-    """A pod in the words of a problem."""
+    """A pod as problems name it."""
     return f"pod {pod.namespace}/{pod.name}"
 
 
 def where_node(view: NodeView) -> str:
-    """A node in the words of a problem."""
+    """A node as problems name it."""
     return f"node {view.name}"

@@ -1,54 +1,144 @@
-"""All dialects, and what a pod says in any of them.
+"""Registered dialects, and a pod's request in whichever of them it is written.
 
-The names of all resources that a pod can ask for, by the dialect whose word it is.
+The built-in dialects are registered here; the process adds others at start. A dialect that is not usable is refused,
+so that a mistake stops the start and not a pod. Everything that depends on all dialects is cached here, and the caches
+are dropped when the dialects change.
 """
-# Joined from registry, resources: one docstring for all.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects import aliyun, amd
 from linkwise.dialects.aliyun import Aliyun
 from linkwise.dialects.amd import Amd
-from linkwise.dialects.ascend import node as ascend_node
 from linkwise.dialects.ascend.dialect import Ascend
-from linkwise.dialects.dialect import Held, where_pod
+from linkwise.dialects.dialect import DefaultPolicies, Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.groups.membership import group_of, may_have_group
-from linkwise.dialects.koordinator import quantities as koordinator_quantities
 from linkwise.dialects.koordinator.dialect import Koordinator
 from linkwise.dialects.linkwise.dialect import Linkwise
-from linkwise.dialects.nvidia import dialect as nvidia
 from linkwise.dialects.nvidia.dialect import Nvidia
 from linkwise.dialects.pod_resources import amount, resources_of
-from linkwise.errors import InputError
+from linkwise.errors import InputError, PluginError
+from linkwise.model.ask import Ask
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.verdict import Problem
+from linkwise.model.views import ContainerView, NodeView, PodView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-    from linkwise.dialects.dialect import Dialect
-    from linkwise.model.ask import Ask, Group
-    from linkwise.model.views import ContainerView, PodView
+    from linkwise.model.ask import Group
 
-__all__ = ["DIALECTS", "NATIVE", "RESOURCES", "Understood", "held_by", "is_native", "owners", "understand"]
+__all__ = [
+    "BY_NAME",
+    "DIALECTS",
+    "Understood",
+    "by_priority",
+    "counts_whole_devices",
+    "dialects_of_node",
+    "held_by",
+    "is_native",
+    "managed_resources",
+    "native_resources",
+    "owner_name",
+    "owners",
+    "register",
+    "set_dialects",
+    "understand",
+    "vendor_group",
+    "whole_device_dialect",
+]
 
-# One line a dialect. Our own record is read first: it is the only one that holds everything.
-DIALECTS: Final[tuple[Dialect, ...]] = (
-    Linkwise(),
-    Nvidia(),
-    Koordinator(),
-    Ascend(),
-    Aliyun(),
-    Amd(),
+# One line per dialect. Our own record is read first: it is the only one that holds everything.
+_BUILT_IN: Final[tuple[type[Dialect], ...]] = (
+    Linkwise,
+    Nvidia,
+    Koordinator,
+    Ascend,
+    Aliyun,
+    Amd,
 )
+
+DIALECTS: Final[list[Dialect]] = []
+"""in the order in which their records count; change it with `register` only"""
+BY_NAME: Final[dict[str, Dialect]] = {}
+
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+def register(dialect: object) -> None:
+    """Add a dialect, or an instance of its class, before any pod or node is read.
+
+    Raises:
+        PluginError: it is not a dialect, lacks something, owns a resource of another one, or fails a simple request.
+    """
+    try:
+        added = dialect() if isinstance(dialect, type) else dialect
+    except Exception as error:  # whatever the author's code raises
+        raise PluginError(f"{type(error).__name__}: {error}") from error
+    if not isinstance(added, Dialect):
+        raise PluginError(f"expected a linkwise.dialects.dialect.Dialect, got a value of type {type(added).__name__}")
+    _check_attributes(added)
+    _check_answers(added)
+    set_dialects((*DIALECTS, added))
+
+
+def set_dialects(dialects: Iterable[Dialect]) -> None:
+    """Make these, and no others, the registered dialects."""
+    DIALECTS[:] = dialects
+    BY_NAME.clear()
+    BY_NAME.update({dialect.name: dialect for dialect in DIALECTS})
+    for cached in (owners, owner_name, by_priority, dialects_of_node, vendor_group, counts_whole_devices):
+        cached.cache_clear()
+
+
+def _check_attributes(dialect: Dialect) -> None:
+    name: object = getattr(dialect, "name", None)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise PluginError(f"dialect name {name!r}: use lower-case letters, digits and dashes")
+    if name in BY_NAME:
+        raise PluginError(f"dialect {name!r} is already registered")
+    for resource in (*dialect.resources, *dialect.whole_devices):
+        if taken := owners(resource):
+            raise PluginError(f"dialect {name!r}: resource {resource} belongs to the dialect {taken[0].name!r}")
+        if not dialect.owns(resource):
+            raise PluginError(f"dialect {name!r} lists the resource {resource!r} and does not own it")
+    expected = {"domains": frozenset, "policies": DefaultPolicies, "priority": SourcePriority}
+    for attribute, kind in expected.items():
+        if not isinstance(getattr(dialect, attribute, None), kind):
+            raise PluginError(f"dialect {name!r}: {attribute} must be of type {kind.__name__}")
+
+
+def _check_answers(dialect: Dialect) -> None:
+    """Read a pod that requests one of each resource, and a node that has two of each."""
+    try:
+        wrong = _wrong_answer(dialect)
+    except Exception as error:  # noqa: BLE001 - whatever the author's code raises
+        wrong = f"{type(error).__name__}: {error}"
+    if wrong:
+        raise PluginError(f"dialect {dialect.name!r}: {wrong}")
+
+
+def _wrong_answer(dialect: Dialect) -> str:
+    for resource in dialect.resources:
+        pod = PodView("default", "probe", "uid", (ContainerView("main", limits={resource: "1"}),))
+        request: object = dialect.ask(pod)
+        if not isinstance(request, Ask | Problem):
+            return f"ask returns {request!r} for a pod that requests 1 {resource}"
+    amounts = dict.fromkeys(dialect.resources, "2")
+    facts: object = dialect.node(NodeView("probe", capacity=amounts, allocatable=amounts), {})
+    if facts is not None and not (isinstance(facts, NodeFacts) and facts.source == dialect.name):
+        return f"node returns {facts!r}; expected NodeFacts with the dialect's name as source, or None"
+    held: object = dialect.held(PodView("default", "probe", "uid"))
+    return "" if isinstance(held, Held) else f"held returns {held!r}; expected a Held"
 
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What a pod says: at most one ask, in one dialect's words; group words go with any of them."""
+    """A pod's request: at most one, in one dialect; group annotations go with any of them."""
 
     dialect: str = ""
     ask: Ask | None = None
@@ -57,35 +147,29 @@ class Understood:
 
 
 def understand(pod: PodView) -> Understood:
-    """What the pod wants and which group it belongs to; what makes no sense is a problem, never a guess."""
+    """The pod's request and its group; what is invalid is a problem, never a guess."""
     group, problems = group_of(pod) if may_have_group(pod) else (None, ())
     owned = [name for name in resources_of(pod) if owners(name)]
-    wanted = [name for name in owned if any(_asks_for(container, name) for container in pod.containers)]
-    if not wanted:
+    requested = [name for name in owned if any(_requests(container, name) for container in pod.containers)]
+    if not requested:
         return Understood("", None, group, problems)
-    speaking = {dialect for name in wanted for dialect in owners(name)}
-    if len(speaking) > 1 and not pod.claims:
-        names = [dialect.name for dialect in DIALECTS if dialect in speaking]
-        last = next(name for name in reversed(owned) if not speaking.isdisjoint(owners(name)))
+    used = {dialect for name in requested for dialect in owners(name)}
+    if len(used) > 1 and not pod.claims:
+        names = [dialect.name for dialect in DIALECTS if dialect in used]
+        last = next(name for name in reversed(owned) if not used.isdisjoint(owners(name)))
         mixed = Problem(
-            where_pod(pod), last, f"devices are asked for in the words of {' and '.join(names)}; use one of them"
+            where_pod(pod), last, f"devices are requested by the resources of {' and '.join(names)}; use one of them"
         )
         return Understood("", None, group, (*problems, mixed))
-    dialect = next(dialect for dialect in DIALECTS if dialect in speaking)
+    dialect = next(dialect for dialect in DIALECTS if dialect in used)
     ask = dialect.ask(pod)
     if isinstance(ask, Problem):
         return Understood(dialect.name, None, group, (*problems, ask))
     return Understood(dialect.name, ask, group, problems)
 
 
-@lru_cache(maxsize=4096)
-def owners(resource: str) -> tuple[Dialect, ...]:
-    """The dialects that the name of a resource belongs to."""
-    return tuple(dialect for dialect in DIALECTS if dialect.owns(resource))
-
-
-def _asks_for(container: ContainerView, resource: str) -> bool:
-    """Whether more than nothing of it is named; what is no number at all is for the dialect to report."""
+def _requests(container: ContainerView, resource: str) -> bool:
+    """Whether the container requests more than zero; an invalid amount is for the dialect to report."""
     try:
         return amount(container, resource) > 0
     except InputError:
@@ -93,7 +177,7 @@ def _asks_for(container: ContainerView, resource: str) -> bool:
 
 
 def held_by(pod: PodView) -> Held:
-    """What the pod was given: by our own record if it has one, else by the words of the system it speaks."""
+    """The devices a pod has: by our own record if there is one, else by the first dialect that has one."""
     problems: list[Problem] = []
     for dialect in DIALECTS:
         held = dialect.held(pod)
@@ -103,14 +187,52 @@ def held_by(pod: PodView) -> Held:
     return Held(None, tuple(problems))
 
 
-# One line a dialect. Parts of Ascend chips are patterns, not names: no list can hold them.
-RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "nvidia": (nvidia.RESOURCE, nvidia.OLD_RESOURCE),
-    "koordinator": tuple(sorted(koordinator_quantities.OWNED)),
-    "ascend": tuple(ascend_node.PROFILES),
-    "aliyun": (aliyun.MEMORY, aliyun.COUNT),
-    "amd": (amd.RESOURCE,),
-}
+@lru_cache(maxsize=4096)
+def owners(resource: str) -> tuple[Dialect, ...]:
+    """The dialects that own a resource."""
+    return tuple(dialect for dialect in DIALECTS if dialect.owns(resource))
+
+
+@lru_cache(maxsize=4096)
+def owner_name(resource: str) -> str:
+    """The dialect that owns a resource; empty if none does."""
+    return next((dialect.name for dialect in owners(resource)), "")
+
+
+@lru_cache(maxsize=1)
+def by_priority() -> tuple[Dialect, ...]:
+    """The dialects as sources of inventory: the first that lists devices wins."""
+    return tuple(sorted(DIALECTS, key=lambda dialect: -dialect.priority))
+
+
+@lru_cache(maxsize=1024)
+def dialects_of_node(keys: tuple[str, ...]) -> tuple[Dialect, ...]:
+    """The dialects that describe a node with these keys and objects, by priority; nodes of one kind have equal keys."""
+    domains = {key.partition("/")[0] for key in keys}
+    return tuple(dialect for dialect in by_priority() if not domains.isdisjoint(dialect.domains))
+
+
+@lru_cache(maxsize=256)
+def vendor_group(name: str) -> frozenset[str]:
+    """The dialects that describe devices of the same vendor as the dialect of that name."""
+    vendor = BY_NAME[name].vendor
+    return frozenset(dialect.name for dialect in DIALECTS if dialect.vendor == vendor) if vendor else frozenset({name})
+
+
+@lru_cache(maxsize=4096)
+def counts_whole_devices(resource: str) -> bool:
+    """Whether an amount of the resource is a number of whole devices."""
+    return any(resource in dialect.whole_devices for dialect in owners(resource))
+
+
+def whole_device_dialect(vendor: str) -> Dialect | None:
+    """The dialect in which whole devices of a vendor are requested."""
+    return next((dialect for dialect in DIALECTS if dialect.vendor == vendor and dialect.whole_devices), None)
+
+
+def managed_resources() -> dict[str, tuple[str, ...]]:
+    """The resources that pods can request, by dialect; parts of Ascend chips are patterns, which no list can hold."""
+    return {dialect.name: dialect.resources for dialect in DIALECTS if dialect.resources}
 
 
 def is_native(name: str) -> bool:
@@ -118,5 +240,9 @@ def is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
-NATIVE: Final = tuple(name for names in RESOURCES.values() for name in names if is_native(name))
-"""names that managedResources can't have"""
+def native_resources() -> tuple[str, ...]:
+    """The managed resources that managedResources can't list."""
+    return tuple(name for names in managed_resources().values() for name in names if is_native(name))
+
+
+set_dialects(dialect() for dialect in _BUILT_IN)

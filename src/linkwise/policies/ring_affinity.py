@@ -32,6 +32,7 @@ class RingAffinity(Policy):
     name = "ring-affinity"
     terms = ("health", "group", "packing")
     leading = 3  # the vendor's table is a total order: no two different states are equally good
+    for_hardware = True
 
     def admit(self, ask: Ask) -> Reason | None:
         """A count that the pod's hardware profile allows; without a profile, the counts of the Ascend 910."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from linkwise.broker.cluster.inventory import ORDER, VENDORS, merge_inventory
-from linkwise.dialects.registry import DIALECTS
+from linkwise.broker.cluster.inventory import merge_inventory
+from linkwise.dialects.registry import by_priority, vendor_group
 from support.builders.inventory_facts import (
     AMD,
     ASCEND,
@@ -30,9 +30,13 @@ GIB = 2**30
 
 
 def test_every_dialect_has_its_place_in_the_order_and_its_vendor() -> None:
-    names = {dialect.name for dialect in DIALECTS}
-    assert set(ORDER) == names
-    assert sorted(name for vendor in VENDORS for name in vendor) == sorted(names - {"linkwise"})
+    names = [dialect.name for dialect in by_priority()]
+    assert names == ["linkwise", "koordinator", "ascend", "aliyun", "nvidia", "amd"]
+    assert {vendor_group(name) for name in names if name != "linkwise"} == {
+        frozenset({"koordinator", "aliyun", "nvidia"}),
+        frozenset({"ascend"}),
+        frozenset({"amd"}),
+    }
 
 
 def test_a_node_without_any_report_has_no_devices() -> None:

@@ -34,7 +34,7 @@ def test_a_pods_own_wish_is_followed_where_it_can_be() -> None:
 
 @pytest.mark.parametrize(
     ("wish", "text"),
-    [("luck", "'luck' is not known"), ("memory-share", "can't serve"), ("ring-affinity", "can't serve")],
+    [("luck", "'luck' is not registered"), ("memory-share", "can't serve"), ("ring-affinity", "can't serve")],
 )
 def test_a_wish_that_can_not_be_met_is_a_problem_and_not_followed(wish: str, text: str) -> None:
     asking = PodView("default", "p", "u", annotations={POLICY: wish})

@@ -29,7 +29,7 @@ def test_a_wish_that_can_not_be_followed_is_a_warning() -> None:
     pod = replace(device_pod("a"), annotations={"linkwise.dev/policy": "magic"})
     admitted = broker_of().admit(pod)
     assert admitted.refusal == ""
-    assert "'magic' is not known" in admitted.warnings[0].sentence
+    assert "'magic' is not registered" in admitted.warnings[0].sentence
 
 
 def test_a_dry_run_ranks_the_nodes_that_fit_and_says_why_the_others_do_not() -> None:

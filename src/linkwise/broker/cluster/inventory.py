@@ -7,18 +7,14 @@ disagrees is a problem and never a guess.
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.inventory_devices import in_percent, joined, matched, measured
 from linkwise.broker.cluster.inventory_topology import topology_of
-from linkwise.dialects.amd import RESOURCE as AMD
-from linkwise.dialects.ascend.node import PROFILES
 from linkwise.dialects.dialect import where_node
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced
-from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA
 from linkwise.dialects.pod_resources import quantity
-from linkwise.dialects.registry import DIALECTS, owners
+from linkwise.dialects.registry import by_priority, counts_whole_devices, dialects_of_node, owner_name, vendor_group
 from linkwise.errors import InputError
 from linkwise.model.inventory import NodeFacts, NodeInventory
 from linkwise.model.verdict import Problem
@@ -27,20 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from linkwise.broker.cluster.inventory_devices import Source
-    from linkwise.dialects.dialect import Dialect
     from linkwise.model.device import Device
     from linkwise.model.node import Mode
     from linkwise.model.views import NodeView
 
 __all__ = ["kind_of", "merge_inventory", "merge_or_report"]
 
-_BY_NAME: Final = {dialect.name: dialect for dialect in DIALECTS}
-ORDER: Final = (SOURCE, "koordinator", "ascend", "aliyun", "nvidia", "amd")
-"""whose devices are believed, the first that lists any"""
-VENDORS: Final = (frozenset({"koordinator", "aliyun", "nvidia"}), frozenset({"ascend"}), frozenset({"amd"}))
-"""dialects that speak of the same devices"""
-WHOLE: Final = frozenset({NVIDIA, AMD, *PROFILES})
-"""resources that count devices"""
 BY_DEVICE: Final = frozenset({SOURCE, "koordinator"})
 """sources that tell the health of every device"""
 SHARING: Final = frozenset({SOURCE, "aliyun"})
@@ -93,38 +81,25 @@ def kind_of(stock: NodeInventory) -> tuple[object, ...]:
 def _told(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:
     """What each dialect tells, in the order of truth."""
     keys = (*view.capacity, *view.allocatable, *view.labels, *view.annotations, *objects)
-    facts = [dialect.node(view, objects) for dialect in _named_by(keys)]
+    facts = [dialect.node(view, objects) for dialect in dialects_of_node(keys)]
     return {told.source: told for told in facts if told is not None}
-
-
-@lru_cache(maxsize=1024)
-def _named_by(keys: tuple[str, ...]) -> tuple[Dialect, ...]:
-    """The dialects that any of these belongs to, in the order of truth; nodes of one kind have the same keys."""
-    domains = {key.partition("/")[0] for key in keys}
-    return tuple(_BY_NAME[name] for name in ORDER if not domains.isdisjoint(_BY_NAME[name].domains))
 
 
 def _spoken(view: NodeView, told: Mapping[str, NodeFacts], problems: list[Problem]) -> dict[str, str]:
     """The dialects in whose words something can be asked for, and what says so: labels alone do not."""
     found: dict[str, str] = {}
     for resource in view.allocatable or view.capacity:
-        owner = _owner(resource)
+        owner = owner_name(resource)
         if owner and owner not in found and _amount(view, resource, problems) > 0:
             found[owner] = resource
     if "koordinator" in told and told["koordinator"].devices:
         found.setdefault("koordinator", "Device")
-    return {name: found[name] for name in ORDER if name in found}
-
-
-@lru_cache(maxsize=4096)
-def _owner(resource: str) -> str:
-    """The dialect that a resource belongs to; empty if it is nobody's."""
-    return next((dialect.name for dialect in owners(resource)), "")
+    return {dialect.name: found[dialect.name] for dialect in by_priority() if dialect.name in found}
 
 
 def _words(view: NodeView, spoken: frozenset[str]) -> frozenset[str]:
     """The dialects, and the names of the resources that the node has in their words."""
-    owned = [name for name in view.allocatable or view.capacity if _owner(name) in spoken]
+    owned = [name for name in view.allocatable or view.capacity if owner_name(name) in spoken]
     return spoken | {name for name in owned if _amount(view, name, []) > 0}
 
 
@@ -132,7 +107,7 @@ def _amount(view: NodeView, resource: str, problems: list[Problem]) -> Decimal:
     try:
         return quantity((view.allocatable or view.capacity).get(resource, "0"))
     except InputError as error:
-        problems.append(Problem(where_node(view), resource, f"{error}; look at the device plugin of this node"))
+        problems.append(Problem(where_node(view), resource, f"{error}; check the device plugin of this node"))
         return Decimal(0)
 
 
@@ -142,7 +117,7 @@ def _vendor(
     """The dialects of the one vendor that is served, and our own; all of them while there are no devices."""
     listing = (name for name, facts in told.items() if facts.devices and name != SOURCE)
     first = next(iter((*spoken, *listing)), None)
-    vendor = next((names for names in VENDORS if first in names), frozenset(ORDER))
+    vendor = vendor_group(first) if first else frozenset(dialect.name for dialect in by_priority())
     for name, resource in spoken.items():
         if name not in vendor and first is not None:
             sentence = (
@@ -188,7 +163,7 @@ def _compare(view: NodeView, listed: Sequence[Device], problems: list[Problem]) 
     """What the inventory lists beside what kubelet counts; devices that do not work may be counted or not."""
     healthy = sum(device.healthy for device in listed)
     for resource in (view.allocatable or view.capacity) if listed else ():
-        if resource not in WHOLE:
+        if not counts_whole_devices(resource):
             continue
         count = _amount(view, resource, problems)
         if count > 0 and not healthy <= count <= len(listed):

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.dialect import where_pod
+from linkwise.dialects.dialect import DefaultPolicies, where_pod
 from linkwise.dialects.groups.membership import group_of, may_have_group, owner_group
 from linkwise.dialects.linkwise.dialect import POLICY, policy_of as annotated_policy
-from linkwise.dialects.registry import owners, understand
+from linkwise.dialects.registry import BY_NAME, DIALECTS, owners, understand
+from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.verdict import Problem
 from linkwise.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.model.ask import Ask, Group
+    from linkwise.model.ask import Group
     from linkwise.model.node import Mode
     from linkwise.model.views import PodView
 
@@ -128,44 +129,41 @@ class RequestCache:
         return wish
 
 
-# By the dialect that the ask is said in: for whole devices, for members of a group, and for a part of one device.
-_BY_DIALECT: Final = {
-    "nvidia": ("link-affinity", "bandwidth", "memory-share"),
-    "amd": ("link-affinity", "bandwidth", "memory-share"),
-    "koordinator": ("bandwidth", "bandwidth", "memory-share"),
-    "ascend": ("ring-affinity", "ring-affinity", "memory-share"),
-    "aliyun": ("memory-share", "memory-share", "memory-share"),
-}
-_FOR_DEVICES: Final = ("link-affinity", "bandwidth", "whole-device")
 _NONE: Final[Mapping[str, str]] = {}
-_COUNTS_ONLY: Final = ("whole-device", "whole-device", "memory-share")
+_ONE_DEVICE: Final = Ask("", (ContainerAsk("", devices=1),))
 
 
 def policy_for_devices(words: frozenset[str], mode: Mode, by_resource: Mapping[str, str]) -> str:
-    """The policy by which a node's whole devices are handed out, where no pod is known that says otherwise."""
-    spoken = [name for name in _BY_DIALECT if name in words and name != "aliyun"]
-    percents = "koordinator" in spoken and (mode == "percent" or spoken == ["koordinator"])
-    dialect = "koordinator" if percents else next((name for name in spoken if name != "koordinator"), "")
-    set_for = next((by_resource[word] for word in sorted(words) if word in by_resource), "")
-    if set_for in _FOR_DEVICES and dialect != "ascend":
-        return set_for
-    return _BY_DIALECT.get(dialect, _COUNTS_ONLY)[0]
+    """The policy that allocates a node's whole devices, where no pod is known that specifies another."""
+    counting = [dialect for dialect in DIALECTS if dialect.name in words and dialect.whole_devices]
+    percents = "koordinator" in words and (mode == "percent" or not counting)
+    dialect = BY_NAME["koordinator"] if percents else next(iter(counting), None)
+    usual = (dialect.policies if dialect else DefaultPolicies()).whole
+    configured = next((by_resource[word] for word in sorted(words) if word in by_resource), "")
+    return configured if configured in _choices(usual, _ONE_DEVICE) else usual
 
 
 def policy_of(
     pod: PodView, dialect: str, ask: Ask, *, in_group: bool, by_resource: Mapping[str, str] = _NONE
 ) -> tuple[str, Problem | None]:
-    """The policy's name, and what is wrong with the pod's own wish for one; a wish that can't be met is not followed.
+    """The policy's name, and a problem if the pod names one that can't be used; then the dialect's default applies.
 
-    `by_resource` is what an administrator set; the pod's own wish goes before it.
+    `by_resource` is the administrator's choice; the pod's annotation takes precedence.
     """
-    whole, member, part = _BY_DIALECT.get(dialect, _COUNTS_ONLY)
-    usual = part if not ask.devices else member if in_group else whole
-    wish = annotated_policy(pod) or by_resource.get(ask.resource, "")
-    if wish in {"", usual}:
+    defaults = BY_NAME[dialect].policies if dialect in BY_NAME else DefaultPolicies()
+    usual = defaults.part if not ask.devices else defaults.member if in_group else defaults.whole
+    name = annotated_policy(pod) or by_resource.get(ask.resource, "")
+    if name in {"", usual}:
         return usual, None
-    if wish not in POLICIES:
-        return usual, Problem(where_pod(pod), POLICY, f"policy {wish!r} is not known; choose of {', '.join(POLICIES)}")
-    if wish not in (_FOR_DEVICES if ask.devices and dialect != "ascend" else (usual,)):
-        return usual, Problem(where_pod(pod), POLICY, f"policy {wish!r} can't serve what the pod asks for")
-    return wish, None
+    choices = _choices(usual, ask)
+    if name in choices:
+        return name, None
+    wrong = "can't serve this request" if name in POLICIES else "is not registered"
+    return usual, Problem(where_pod(pod), POLICY, f"policy {name!r} {wrong}; use one of {', '.join(choices)}")
+
+
+def _choices(usual: str, ask: Ask) -> list[str]:
+    """The registered policies that can serve a request: all that admit it, unless the hardware requires the default."""
+    if POLICIES[usual].for_hardware:
+        return [usual]
+    return [name for name, policy in POLICIES.items() if not policy.for_hardware and policy.admit(ask) is None]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.ascend.node import PROFILES, TYPE_LABEL, node_facts
 from linkwise.dialects.ascend.rank_table import chip_names, chip_number, chip_numbers, shown
-from linkwise.dialects.dialect import Dialect, Held, where_pod
+from linkwise.dialects.dialect import Advertised, DefaultPolicies, Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.pod_resources import by_container, resources_of
 from linkwise.errors import InputError
 from linkwise.model.ask import Ask, ContainerAsk
@@ -43,6 +43,7 @@ _PARTS: Final = re.compile(
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _NUMBERED: Final = re.compile(r"#(0|[1-9][0-9]{0,3})")
 _TIME: Final = re.compile(r"[0-9]{1,20}")
+_RESOURCES: Final = {"ascend-910": "huawei.com/Ascend910", "ascend-910b": "huawei.com/Ascend910B3"}
 _ASTRAY: Final = "the list names chips that no container asks for; it is not believed: remove it"
 
 
@@ -50,10 +51,18 @@ class Ascend(Dialect):
     """Huawei's chips, as its scheduler plug-in and device plugin speak of them."""
 
     name = "ascend"
+    vendor = "ascend"
+    resources = tuple(PROFILES)
+    whole_devices = frozenset(PROFILES)
     domains = frozenset({"huawei.com", TYPE_LABEL, "accelerator", "ConfigMap"})
+    priority = SourcePriority.LISTED
+    policies = DefaultPolicies("ring-affinity", "ring-affinity")
+    scheduler_note = (
+        "Huawei Ascend. The names of vNPU slices are too many to list; Huawei's device plugin accounts for them."
+    )
 
     def owns(self, resource: str) -> bool:
-        """Whole chips; parts of chips are known, so that asking for one is answered."""
+        """Whole chips, and parts of chips, so that a request for a part is refused with a reason."""
         return resource in PROFILES or _PARTS.fullmatch(resource) is not None
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
@@ -102,8 +111,14 @@ class Ascend(Dialect):
         return {**written, REAL: chips} if whole and resource in _OWN_PLUGIN else written
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
-        """What the device plugin tells of the node's chips."""
+        """The node's chips as the device plugin reports them."""
         return node_facts(view, objects)
+
+    def advertised(self, count: int, model: str, hardware: str) -> Advertised:
+        """The resource of the hardware profile, and the label by which 910 nodes of modules are known."""
+        del model
+        labels = {TYPE_LABEL: "module"} if hardware == "ascend-910" else {}
+        return Advertised({_RESOURCES.get(hardware, "huawei.com/Ascend910"): str(count)}, labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from linkwise.dialects.dialect import Dialect, Held, where_pod
+from linkwise.dialects.dialect import DefaultPolicies, Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.koordinator.allocation import ALLOCATED, TOPOLOGY, read, texts
 from linkwise.dialects.koordinator.device_object import node_facts
 from linkwise.dialects.koordinator.quantities import OWNED, wanted
@@ -38,12 +38,16 @@ class Koordinator(Dialect):
     """Reads Koordinator's own names and those of seed 001; writes the annotations of both."""
 
     name: ClassVar[str] = "koordinator"
+    vendor = "nvidia"
+    resources = tuple(sorted(OWNED))
     by_resource: ClassVar[bool] = False  # percents are one thing under several names
     domains = frozenset({"node.koordinator.sh", "Device"})
-
-    def owns(self, resource: str) -> bool:
-        """The words for percents of cards, with either prefix."""
-        return resource in OWNED
+    priority = SourcePriority.OBJECT
+    policies = DefaultPolicies("bandwidth", "bandwidth")
+    scheduler_note = (
+        "Koordinator. If your nodes do not report gpu.shared, set ignoredByScheduler to true for it only, or pods that "
+        "request it stay pending forever."
+    )
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """A part of one card, or whole cards; its resource tells the unit of shares."""

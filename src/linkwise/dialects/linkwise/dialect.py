@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from linkwise.dialects.dialect import Dialect, Held, where_pod
+from linkwise.dialects.dialect import Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.json_fields import Fields, Report, json_value, shown
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
 from linkwise.errors import InputError
@@ -86,10 +86,7 @@ class Linkwise(Dialect):
 
     name: ClassVar[str] = SOURCE
     domains = frozenset({KIND})
-
-    def owns(self, resource: str) -> bool:  # noqa: ARG002 - the seam has it
-        """Nothing."""
-        return False
+    priority = SourcePriority.INVENTORY
 
     def ask(self, pod: PodView) -> Ask | Problem | None:  # noqa: ARG002 - the seam has it
         """Nothing."""

@@ -1,6 +1,6 @@
-"""NVIDIA's words: whole devices by count, and what GPU Feature Discovery tells of a node.
+"""NVIDIA dialect: whole devices by count, the labels of GPU Feature Discovery, and a published link matrix.
 
-NVIDIA's system writes nothing on pods: which devices one was given is not told in these words.
+NVIDIA's device plugin writes nothing on pods, so these keys do not record which devices a pod has.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.dialects.counted_devices import ByCount, counted, unhealthy
-from linkwise.dialects.dialect import where_node, where_pod
+from linkwise.dialects.dialect import Advertised, DefaultPolicies, where_node, where_pod
 from linkwise.dialects.nvidia.topology_annotation import TOPOLOGY, matrix_annotation, read_matrix
 from linkwise.dialects.pod_resources import resources_of
 from linkwise.errors import TopologyError
@@ -58,19 +58,17 @@ VERSIONS: Final = {
 
 
 class Nvidia(ByCount):
-    """Whole devices; parts made by NVIDIA's own plugin are left to it."""
+    """Whole devices; MIG slices and time slices are left to NVIDIA's plugin, which makes them."""
 
     name = "nvidia"
-    domains = frozenset({"nvidia.com", TOPOLOGY.split("/")[0], OLD_RESOURCE.split("/")[0]})
-
+    vendor = "nvidia"
     resource = RESOURCE
-
-    def owns(self, resource: str) -> bool:
-        """The resource of today and that of seed 002."""
-        return resource in {RESOURCE, OLD_RESOURCE}
+    resources = (RESOURCE, OLD_RESOURCE)
+    domains = frozenset({"nvidia.com", TOPOLOGY.split("/")[0], OLD_RESOURCE.split("/")[0]})
+    policies = DefaultPolicies("link-affinity", "bandwidth")
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
-        """Whole devices, by container; the name of 2016 is answered with that of today."""
+        """Whole devices, by container; a request for the resource of 2016 is refused with today's name."""
         if not pod.claims and RESOURCE not in pod.hosted_by_claims and OLD_RESOURCE in resources_of(pod):
             return Problem(where_pod(pod), OLD_RESOURCE, OLD_NAME)
         return super().ask(pod)
@@ -78,8 +76,14 @@ class Nvidia(ByCount):
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Counted devices, the link matrix where one is published, and the labels of GPU Feature Discovery."""
         del objects
-        found = _of_a_kind(*_kind(view))
-        return _read(view) if isinstance(found, str) else found
+        facts = _of_a_kind(*_kind(view))
+        return _read(view) if isinstance(facts, str) else facts
+
+    def advertised(self, count: int, model: str, hardware: str) -> Advertised:
+        """The resource, and the labels of GPU Feature Discovery."""
+        del hardware
+        product = model.removeprefix("NVIDIA ").replace(" ", "-")
+        return Advertised({RESOURCE: str(count)}, {"nvidia.com/gpu.product": product, COUNT: str(count)})
 
 
 def _kind(view: NodeView) -> tuple[str | None, str | None, str | None, tuple[tuple[str, str], ...]]:
@@ -186,6 +190,8 @@ def _divided(view: NodeView, capacity: int, problems: list[Problem]) -> bool:
         problems.append(Problem(where, STRATEGY, sentence))
     # With `mixed`, devices cut into slices are counted by the label and not by the resource.
     if count and strategy != "mixed" and count * max(1, replicas) != capacity:
-        sentence = f"{count} devices do not make the {capacity} {RESOURCE} reported, which are used; look at the plugin"
+        sentence = (
+            f"{count} devices do not make the {capacity} {RESOURCE} reported, which are used; check the device plugin"
+        )
         problems.append(Problem(where, COUNT, sentence))
     return replicas > 1 or sliced
