@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 import click
 
 from linkwise import __version__
+from linkwise.assembly.plugins import load_plugins
 from linkwise.errors import ClusterError, LinkwiseError
 
 # One line per command: its name, its module and its summary in `linkwise --help`.
@@ -37,6 +38,9 @@ COMMANDS: Final = {
     "completion": ("linkwise.cli.commands.completion", "Print a shell completion script."),
 }
 
+WITHOUT_PLUGINS: Final = frozenset({"completion", "example", "manifests", "rules"})
+"""commands that know no vendor, dialect or policy, and start faster without looking for more of them"""
+
 EXIT_OUTPUT: Final = 1
 EXIT_CLUSTER: Final = 1
 EXIT_INPUT: Final = 2
@@ -58,6 +62,8 @@ class Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name not in WITHOUT_PLUGINS:
+            load_plugins()
         module = import_module(COMMANDS[cmd_name][0])
         command: click.Command = module.command
         return command

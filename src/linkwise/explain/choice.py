@@ -41,7 +41,7 @@ def why_chosen(wanted: Query, node: Node, devices: Sequence[str]) -> Choice | No
 def _by_count(wanted: Query, node: Node, devices: Sequence[str]) -> Choice:
     best = wanted.policy.pick(wanted.ask, node)
     now = best.devices if isinstance(best, Offer) and set(best.devices) != set(devices) else ()
-    because = "" if now else "the lowest free devices: only their number counts"
+    because = "" if now else wanted.policy.summary or f"by the policy {wanted.policy.name}"
     return Choice(indices_of(node, devices), because=because, now=indices_of(node, now))
 
 

@@ -24,6 +24,8 @@ class Policy(ABC):
     """the names of the score's terms, in order"""
     leading: ClassVar[int]
     """the number of leading terms that define a class: nodes that agree in them are equally good"""
+    summary: ClassVar[str] = ""
+    """which devices it takes, for explanations: `the lowest free devices`"""
     for_hardware: ClassVar[bool] = False
     """whether it enforces rules of some hardware: requests for that hardware have no other policy, and others not it"""
 

@@ -1,4 +1,7 @@
-"""Policy registry: all policies by name, validated at registration so that an invalid one fails the start, not a pod."""
+"""Registered policies by name: the built-in ones, and those that the process adds at start.
+
+Each is checked when it is registered, so that a mistake stops the start and not a pod.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,14 @@ from linkwise.model.verdict import Offer
 from linkwise.policies.bandwidth import Bandwidth
 from linkwise.policies.link_affinity import LinkAffinity
 from linkwise.policies.memory_share import MemoryShare
+from linkwise.policies.policy import Policy
 from linkwise.policies.ring_affinity import RingAffinity
 from linkwise.policies.whole_device import WholeDevice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from linkwise.policies.policy import Policy
-
-__all__ = ["POLICIES", "policies_with", "registered"]
+__all__ = ["POLICIES", "added_policies", "policies_with", "register", "registered", "set_added_policies"]
 
 QUESTIONS: Final = ("admit", "pick", "score")
 
@@ -32,16 +34,53 @@ def registered(policies: Iterable[Policy]) -> dict[str, Policy]:
     """The policies by name.
 
     Raises:
-        PolicyError: one lacks a name, a method or its terms, two share a name, or a score is not a tuple of integers.
+        PolicyError: one lacks a name, a method or its terms, two have one name, or a score is not a tuple of integers.
     """
     by_name: dict[str, Policy] = {}
     for policy in policies:
-        _check_shape(policy)
-        if policy.name in by_name:
-            raise PolicyError(f"two policies are called {policy.name!r}")
-        _check_answers(policy)
+        _check(policy, by_name)
         by_name[policy.name] = policy
     return by_name
+
+
+def register(policy: object) -> None:
+    """Add a policy, or an instance of its class, before any pod is placed.
+
+    Raises:
+        PolicyError: as `registered`, or it is not a policy at all.
+    """
+    try:
+        added = policy() if isinstance(policy, type) else policy
+    except Exception as error:  # whatever the author's code raises
+        raise PolicyError(f"{type(error).__name__}: {error}") from error
+    if not isinstance(added, Policy):
+        raise PolicyError(f"expected a linkwise.policies.policy.Policy, got a value of type {type(added).__name__}")
+    _check(added, POLICIES)
+    set_added_policies((*_added, added))
+
+
+def set_added_policies(policies: Iterable[Policy]) -> None:
+    """Make these, and no others, the policies beside the built-in ones."""
+    _added[:] = policies
+    POLICIES.clear()
+    POLICIES.update(policies_with(PlacingSettings()))
+
+
+def added_policies() -> tuple[Policy, ...]:
+    """The policies beside the built-in ones."""
+    return tuple(_added)
+
+
+def _check(policy: Policy, others: Mapping[str, Policy]) -> None:
+    _check_shape(policy)
+    if policy.name in others:
+        raise PolicyError(f"two policies are called {policy.name!r}")
+    try:
+        _check_answers(policy)
+    except PolicyError:
+        raise
+    except Exception as error:  # whatever the author's code raises
+        raise PolicyError(f"policy {policy.name!r}: {type(error).__name__}: {error}") from error
 
 
 def _check_shape(policy: Policy) -> None:
@@ -59,7 +98,7 @@ def _check_shape(policy: Policy) -> None:
 
 
 def _check_answers(policy: Policy) -> None:
-    """Probe the policy with a free machine of eight linked devices: it must offer, and score one integer per term."""
+    """Probe it with a machine of eight linked devices: it must offer some, with a score of one integer per term."""
     ask = next((ask for ask in (_WHOLE, _PART) if policy.admit(ask) is None), None)
     if ask is None:
         raise PolicyError(f"policy {policy.name!r} admits neither one device nor a share of one")
@@ -84,18 +123,20 @@ _MACHINE: Final = Node(
 )
 
 
+_added: Final[list[Policy]] = []
+
+
 def policies_with(settings: PlacingSettings) -> dict[str, Policy]:
-    """All policies by name, configured by the administrator's settings."""
+    """All policies by name, with the administrator's settings."""
     # One line per policy.
-    return registered(
-        (
-            LinkAffinity(),
-            Bandwidth(settings.bandwidth),
-            WholeDevice(),
-            RingAffinity(),
-            MemoryShare(settings.share),
-        )
+    built_in = (
+        LinkAffinity(),
+        Bandwidth(settings.bandwidth),
+        WholeDevice(),
+        RingAffinity(),
+        MemoryShare(settings.share),
     )
+    return registered((*built_in, *_added))
 
 
 POLICIES: Final = policies_with(PlacingSettings())

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final, get_args
 
 import click
 
+from linkwise.assembly.plugins import POLICIES as PLUGIN_POLICIES, load_plugins
 from linkwise.cli.inputs.topology import load_topology
 from linkwise.cli.options.devices import read_devices, read_free_memory, read_generation
 from linkwise.cli.options.output import json_flag
@@ -50,6 +51,15 @@ A batch file has one request per line; its fields depend on the policy:
 Exit codes: 0 devices chosen, 1 request refused, 2 invalid input. A batch exits with 1 if a line is invalid;
 a refusal is a valid answer there.
 """
+
+
+def _policies() -> tuple[str, ...]:
+    """The policies by name; the registry is imported only if a plug-in adds to them."""
+    if not any(plugin.group == PLUGIN_POLICIES for plugin in load_plugins()):
+        return POLICIES
+    from linkwise.policies.registry import added_policies  # noqa: PLC0415 - brings all policies
+
+    return (*POLICIES, *(policy.name for policy in added_policies()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +107,7 @@ class Options:
 @click.option("--faulty", metavar="LIST", help="Unhealthy devices (ring-affinity).")
 @click.option("--room", metavar="0=N,1=N", help="Free memory of each device (memory-share).")
 @click.option("--share", type=int, help="Requested memory on one device (memory-share).")
-@click.option("--policy", type=click.Choice(POLICIES), help="Policy. [default: depends on the other options]")
+@click.option("--policy", type=click.Choice(_policies()), help="Policy. [default: depends on the other options]")
 @click.option(
     "--objective",
     type=click.Choice(get_args(Objective)),
@@ -119,7 +129,7 @@ def command(batch: str | None, **values: Any) -> None:  # noqa: ANN401 - typed b
         options.allow_only(context="with --batch")
         chosen = _run_batch(batch)
     else:
-        chosen = _PICKERS[_policy(options)](options)
+        chosen = _PICKERS.get(_policy(options), _by_plugin)(options)
     if not chosen:
         sys.exit(EXIT_REFUSED)
 
@@ -216,6 +226,21 @@ def _by_count(options: Options) -> bool:
         for text, option in ((options.available, "--available"), (options.required, "--required"))
     )
     return pick_by_count(_size(options), free, required, as_json=options.as_json)
+
+
+def _by_plugin(options: Options) -> bool:
+    from linkwise.cli.pick.by_policy import pick_by_policy  # noqa: PLC0415 - imports rich and all policies
+
+    options.allow_only("file", "profile", "size", "available", "required", context=f"with {options.policy}")
+    topology = load_topology(options.file, options.profile)
+    return pick_by_policy(
+        _policy(options),
+        topology,
+        _size(options),
+        available=read_devices(options.available, topology.devices, "--available"),
+        required=read_devices(options.required, topology.devices, "--required") or [],
+        as_json=options.as_json,
+    )
 
 
 def _size(options: Options) -> int:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from linkwise.vendors.machines import PROFILES
 
 if TYPE_CHECKING:
     from linkwise.config.settings import LogSettings, ServeSettings
@@ -44,9 +47,7 @@ Ctrl-C stops the cluster; a second one exits immediately.
 Exit codes: 0 stopped by Ctrl-C or SIGTERM; 1 a component failed; 2 invalid arguments or file, port in
 use, or file not writable; 130 stopped by a second Ctrl-C.
 """
-_PROFILES: Final = """\
-dgx1-v100, dgx1-v100-measured, v100-pcie, a100-bridged, dgx-a100,
-  hgx-h100, dgx2-v100, p40-share, atlas-800, atlas-a2, mi300"""
+_PROFILES: Final = fill(", ".join(PROFILES), 68, subsequent_indent="  ")
 
 _PORT: Final = click.IntRange(0, 65535)
 

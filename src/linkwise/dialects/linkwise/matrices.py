@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.topology import Matrix
 
-__all__ = ["FIELDS", "topology_fields", "topology_of"]
+__all__ = ["FIELDS", "forget_links", "topology_fields", "topology_of"]
 
 FIELDS: Final = frozenset({"rows", "links", "bandwidth", "rings", "problems", "warnings"})
 
@@ -89,6 +89,12 @@ def _link(cell: object, i: int, j: int) -> Link:
 
 _read: Final = lru_cache(maxsize=1024)(Link)
 """thousands of machines are of a few builds, and print the same few kinds"""
+
+
+def forget_links() -> None:
+    """Drop cached links: a code means something else once vendors have changed."""
+    _linked.cache_clear()
+    _read.cache_clear()
 
 
 def _bandwidth(value: object) -> Matrix:

@@ -38,18 +38,27 @@ _NODES: Final = "node(s)"
 
 def refusal(reason: Reason) -> str:
     """The long form: one sentence for the person whose pod is pending."""
-    long = REFUSALS[reason.rule, reason.kind].long
-    return long if isinstance(long, str) else long(reason)
+    known = REFUSALS.get((reason.rule, reason.kind))
+    if known is None:
+        return _own_text(reason)
+    return known.long if isinstance(known.long, str) else known.long(reason)
 
 
 def short_refusal(reason: Reason) -> str:
     """The short form: equal on all nodes that refuse for the same reason."""
-    return REFUSALS[reason.rule, reason.kind].short
+    known = REFUSALS.get((reason.rule, reason.kind))
+    return known.short if known else _own_text(reason)
+
+
+def _own_text(reason: Reason) -> str:
+    """The text of a reason that is not in the catalog, from a plug-in's policy: its kind is the sentence."""
+    return reason.kind or reason.rule
 
 
 def has_details(rule: str, kind: str) -> bool:
     """Whether the long form differs from node to node."""
-    return not isinstance(REFUSALS[rule, kind].long, str)
+    known = REFUSALS.get((rule, kind))
+    return known is not None and not isinstance(known.long, str)
 
 
 def counted_nodes(count: int, short: str) -> str:
