@@ -15,7 +15,7 @@ import linkwise
 from linkwise import errors
 from linkwise.cli.inputs.manifests import NODE_KINDS, TEMPLATES
 from linkwise.cli.reports.manifests import read_file
-from linkwise.dialects.dialect import DefaultPolicies
+from linkwise.dialects.dialect import DefaultPolicies, Dialect
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.registry import BY_NAME, DIALECTS
 from linkwise.engine.reasons.catalog import REFUSALS
@@ -25,6 +25,7 @@ from linkwise.model.inventory import NodeFacts, NodeInventory
 from linkwise.model.link import Pcie
 from linkwise.model.settings import BandwidthSettings, JobShape, ShareSettings
 from linkwise.model.verdict import Problem
+from linkwise.policies.policy import Policy
 from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
 from linkwise.policies.ring_spans import SPANS
@@ -33,16 +34,16 @@ from linkwise.vendors.container_needs import ContainerNeeds, needs_rules
 from linkwise.vendors.machines import PROFILES, MachineProfile
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 from linkwise.vendors.readers import all_readers
+from linkwise.vendors.vendor import Vendor
 from linkwise.wire.pick_batch import Answer, Line
 from linkwise.wire.topology_json import TopologyView, _TopologyFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from linkwise.dialects.dialect import Dialect
-    from linkwise.policies.policy import Policy
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+SUPPORT: Final = "docs/how-to/support-a-new-accelerator.md"
 TARGET: Final = re.compile(r"^([a-z0-9-]+):.*?##", re.MULTILINE)
 QUESTIONS: Final = get_args(Line)
 LINES: Final = (*QUESTIONS, *get_args(Answer))
@@ -135,9 +136,19 @@ def test_kinds_of_tool_output_stand_in_the_order_in_which_they_count() -> None:
     assert rows == [reader.kind for reader in all_readers()]
 
 
-@pytest.mark.parametrize("value", [Reader, Reading])
-def test_every_field_of_a_reader_is_on_the_page(value: type[Reader | Reading]) -> None:
-    assert {field.name for field in fields(value)} - in_code("docs/how-to/add-a-vendor.md") == set()
+@pytest.mark.parametrize("value", [Reader, Reading, Vendor])
+def test_every_field_of_a_vendor_and_its_readers_is_on_the_page_for_their_authors(
+    value: type[Reader | Reading | Vendor],
+) -> None:
+    assert {field.name for field in fields(value)} - in_code(SUPPORT) == set()
+
+
+@pytest.mark.parametrize("base", [Dialect, Policy])
+def test_every_attribute_and_method_of_a_dialect_and_a_policy_is_on_the_page_for_their_authors(
+    base: type[Dialect | Policy],
+) -> None:
+    public = {name for name in (*base.__annotations__, *vars(base)) if not name.startswith("_")}
+    assert public - in_code(SUPPORT) == set()
 
 
 def test_every_field_of_a_shown_machine_is_in_the_reference() -> None:

@@ -69,7 +69,9 @@ class Shell:
     def place(self, block: Block) -> None:
         """Write the block as a file, if it is one."""
         if block.file:
-            (self.folder / block.file).write_text(block.text, "utf-8")
+            file = self.folder / block.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text, "utf-8")
 
     def run_python(self, source: str) -> str:
         """What a piece of Python prints."""

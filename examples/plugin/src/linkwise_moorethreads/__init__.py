@@ -1,0 +1,1 @@
+"""Moore Threads GPUs for Linkwise: a vendor, a dialect and a policy."""
