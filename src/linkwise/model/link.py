@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
@@ -50,6 +51,7 @@ def set_vendor_links(codes: Mapping[str, int]) -> None:
     """Make these the codes of direct links, each with its rank as a number of NVLinks."""
     _direct.clear()
     _direct.update(codes)
+    _meaning.cache_clear()
 
 
 def vendor_links() -> tuple[str, ...]:
@@ -154,6 +156,7 @@ def _speed(link: str) -> tuple[int, int, str]:
     return (link if isinstance(link, Link) else Link(link))._speed()  # noqa: SLF001 - the same class
 
 
+@lru_cache(maxsize=1024)
 def _meaning(code: str) -> tuple[int, Pcie]:
     direct, pcie = 0, Pcie.UNKNOWN
     for part in code.split("+"):
