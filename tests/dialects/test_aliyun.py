@@ -80,7 +80,7 @@ def test_a_pod_that_asks_for_nothing_or_is_served_by_a_claim_is_left_alone() -> 
 def test_the_count_of_devices_is_never_asked_for() -> None:
     found = problem(pod(ContainerView("a", limits={COUNT: "1", MEMORY: "4"})))
     assert (found.where, found.key) == ("pod team/p", COUNT)
-    assert "ask for aliyun.com/gpu-mem instead" in found.sentence
+    assert "request aliyun.com/gpu-mem instead" in found.sentence
 
 
 @pytest.mark.parametrize("text", ["half", "-1", "500m", ""])

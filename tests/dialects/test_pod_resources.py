@@ -70,7 +70,7 @@ def test_a_limit_stands_for_a_missing_request_and_the_request_counts() -> None:
 
 
 def test_a_broken_amount_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="'two' is no quantity"):
+    with pytest.raises(InputError, match="'two' is not a quantity"):
         effective(pod(main("a", "two")), GPU)
 
 

@@ -36,13 +36,13 @@ def test_a_quantity_means_what_kubernetes_means(text: str, value: str) -> None:
     "text", ["", "x", "1ki", "1 G", "1,5", "--1", "1e", "Gi", "1GiB", "0x10", "NaN", "inf", "1e9999"]
 )
 def test_what_is_no_quantity_is_an_error_with_the_text(text: str) -> None:
-    with pytest.raises(InputError, match="is no quantity"):
+    with pytest.raises(InputError, match="is not a quantity"):
         quantity(text)
 
 
 @pytest.mark.parametrize("text", ["-1", "0.5", "500m"])
 def test_a_count_is_whole_and_not_negative(text: str) -> None:
-    with pytest.raises(InputError, match="is no count"):
+    with pytest.raises(InputError, match="is not a count"):
         whole_quantity(text)
     assert whole_quantity("2k") == 2000
 

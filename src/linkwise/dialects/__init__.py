@@ -1,1 +1,1 @@
-"""Words: how the users of five systems say what they want, and how answers are written down for them."""
+"""APIs of the supported systems: pods and nodes to values, grants to annotations."""

@@ -1,4 +1,4 @@
-"""GPU sharing's words: memory of one device, with the device's index written on the pod.
+"""GPU share dialect: memory of one device, with the device's index written on the pod.
 
 Source: seed 004. The keys hold one index and amounts, not the device's UUID, nor a grant's policy, score, plan and
 generation; what each container holds is in the pod's spec.
@@ -68,16 +68,16 @@ class Aliyun(Dialect):
         if pod.claims or MEMORY in pod.hosted_by_claims:
             return None
         if COUNT in resources_of(pod):
-            return Problem(where_pod(pod), COUNT, f"it only tells what a node has: ask for {MEMORY} instead")
+            return Problem(where_pod(pod), COUNT, f"nodes report it, pods can't request it: request {MEMORY} instead")
         try:
             shares = _shares(pod)
         except ValueError as error:
-            return Problem(where_pod(pod), MEMORY, f"{error}; ask for memory in the unit of the nodes, such as 4")
+            return Problem(where_pod(pod), MEMORY, f"{error}; request memory in the unit of the nodes, such as 4")
         wanted = tuple(ContainerAsk(name, share=share) for name, share in shares.items())
         return Ask(MEMORY, wanted, pod.namespace, mode="share") if wanted else None
 
     def held(self, pod: PodView) -> Held:
-        """The device by its index. Annotations left on a pod that is not bound mean nothing: its binding failed."""
+        """The device by its index. Annotations on a pod that is not bound are ignored: its binding failed."""
         if not pod.annotations.keys() & {*EXPECTED, ALLOCATION} or pod.phase in FINISHED or not pod.node:
             return Held(None)
         problems = _malformed(pod)
@@ -108,18 +108,19 @@ class Aliyun(Dialect):
         if not (total or labels or problems):
             return None
         each = _each(view, total, count, problems)
-        sick = _unhealthy(view, objects, count, problems) if each else ()
+        unhealthy = _unhealthy(view, objects, count, problems) if each else ()
         devices = tuple(
-            Device(f"#{index}", index, memory=each, healthy=index not in sick) for index in range(count if each else 0)
+            Device(f"#{index}", index, memory=each, healthy=index not in unhealthy)
+            for index in range(count if each else 0)
         )
-        # rule 004.units: a node does not say its unit; the size of one device does.
+        # rule 004.units: a node does not report its unit; the size of one device determines it.
         unit = ("MiB" if each > LARGEST_GIB else "GiB") if each else ""
         mode: Mode = "share" if total else "any"
         return NodeFacts(self.name, devices, None, "", mode, unit, labels, problems=tuple(problems))
 
 
 def environment(grant: Grant, ids: int, devices: Mapping[str, Device], *, isolated: bool = True) -> dict[str, str]:
-    """What a container of `ids` units sees of the grant; `isolated` is false where the node's label disables cGPU."""
+    """Environment of a container of `ids` units; `isolated` is false where the node's label disables cGPU."""
     device = devices[grant.offer.devices[0]]
     pod = sum(part.share for part in grant.offer.parts)
     amounts = {INDEX: device.index, POD: pod, CONTAINER: ids, DEVICE: device.memory}
@@ -127,7 +128,7 @@ def environment(grant: Grant, ids: int, devices: Mapping[str, Device], *, isolat
 
 
 def _shares(pod: PodView) -> dict[str, int]:
-    """What each container holds, in the order of the pod."""
+    """Memory of each container, in the order of the pod."""
     shares = by_container(pod, MEMORY)
     return {found.name: shares[found.name] for found in pod.containers if found.name in shares}
 
@@ -152,13 +153,13 @@ def _allocation(pod: PodView, problems: list[Problem]) -> tuple[Part, ...]:
     try:
         parts = _allocated(pod, json.loads(pod.annotations.get(ALLOCATION, "{}")))
     except (ValueError, RecursionError) as error:
-        cause = str(error) if isinstance(error, InputError) else "it is no JSON"
+        cause = str(error) if isinstance(error, InputError) else "it is not valid JSON"
         sentence = f"{cause}; {{container index: {{device index: memory}}}} is expected, {INDEX} is used instead"
         problems.append(Problem(where_pod(pod), ALLOCATION, sentence))
         return ()
     index = pod.annotations.get(INDEX, "")
     if parts and _fits(INDEX, index) and {part.devices for part in parts} != {(f"#{int(index)}",)}:
-        problems.append(Problem(where_pod(pod), INDEX, f"{ALLOCATION} names other devices and is believed"))
+        problems.append(Problem(where_pod(pod), INDEX, f"{ALLOCATION} names other devices and is used"))
     return parts
 
 
@@ -182,7 +183,7 @@ def _mapping(document: object) -> dict[str, object]:
 
 
 def _indexed(pod: PodView, problems: list[Problem]) -> tuple[Part, ...]:
-    """All that the containers ask for, on the one device that is named."""
+    """The memory that the containers request, on the one device that is named."""
     index = pod.annotations.get(INDEX, "")
     if not _fits(INDEX, index):
         return ()
@@ -192,7 +193,7 @@ def _indexed(pod: PodView, problems: list[Problem]) -> tuple[Part, ...]:
         problems.append(Problem(where_pod(pod), MEMORY, f"{error}; what the pod holds is not known"))
         return ()
     if not shares:
-        problems.append(Problem(where_pod(pod), INDEX, f"no container asks for {MEMORY}: remove the annotation"))
+        problems.append(Problem(where_pod(pod), INDEX, f"no container requests {MEMORY}: remove the annotation"))
     _compare(pod, sum(shares.values()), problems)
     return tuple(Part(name, (f"#{int(index)}",), share) for name, share in shares.items())
 
@@ -202,7 +203,7 @@ def _compare(pod: PodView, total: int, problems: list[Problem]) -> None:
     written = pod.annotations.get(POD, "")
     running = sum(amount(found, MEMORY) for found in pod.containers if not found.init)
     if _fits(POD, written) and int(written) not in {total, running}:
-        sentence = f"it says {int(written)} but the containers ask for {total}, which is counted"
+        sentence = f"it is {int(written)} but the containers request {total}, which is used"
         problems.append(Problem(where_pod(pod), POD, sentence))
 
 
@@ -215,10 +216,10 @@ def _capacity(view: NodeView, resource: str, problems: list[Problem]) -> int:
 
 
 def _each(view: NodeView, total: int, count: int, problems: list[Problem]) -> int:
-    """Memory of one device; 0 if it can't be told."""
+    """Memory of one device; 0 if it can't be determined."""
     if not total:
         if view.labels.get("gpushare") == "true":
-            sentence = f"the label asks for sharing but the node reports no {MEMORY}; check the device plugin"
+            sentence = f"the label enables sharing but the node reports no {MEMORY}; check the device plugin"
             problems.append(Problem(where_node(view), "gpushare", sentence))
         return 0
     if not 0 < count <= MAX_DEVICES:
@@ -230,7 +231,7 @@ def _each(view: NodeView, total: int, count: int, problems: list[Problem]) -> in
     # rule 004.units: a node's total is the sum of its devices, which are taken to be equal.
     each, rest = divmod(total, count)
     if rest:
-        sentence = f"{total} is not {count} equal devices: {each} is counted for each, and unlike devices can't be told"
+        sentence = f"{total} is not {count} equal devices: {each} is counted for each, and unlike devices can't be distinguished"
         problems.append(Problem(where_node(view), MEMORY, sentence))
     return each
 

@@ -1,4 +1,4 @@
-"""Fields of JSON that anybody may have written: what is broken becomes a problem and is not believed."""
+"""Fields of JSON from annotations and objects: invalid values become problems and are ignored."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ __all__ = ["Fields", "Report", "json_value", "shown"]
 
 @dataclass(slots=True)
 class Report:
-    """What is wrong with one annotation or one object."""
+    """Problems of one annotation or one object."""
 
     where: str
     key: str
     problems: list[Problem] = field(default_factory=list)
     broken: bool = False
-    """whether something that is needed can't be believed"""
+    """whether something that is needed is invalid"""
 
     def refuse(self, sentence: str) -> None:
-        """Say what can't be believed."""
+        """Report an invalid value that makes the record unusable."""
         self.broken = True
         self.note(sentence)
 
     def note(self, sentence: str) -> None:
-        """Say what is odd, and believe the rest."""
+        """Report an oddity; the rest is used."""
         self.problems.append(Problem(self.where, self.key, sentence))
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """One JSON object, read field by field; a field that is absent and has no default is a problem too."""
+    """One JSON object, read field by field; a missing field without a default is a problem, too."""
 
     raw: Mapping[object, object]
     path: str
@@ -47,7 +47,7 @@ class Fields:
 
     @classmethod
     def of(cls, value: object, path: str, report: Report) -> Fields | None:
-        """The value as an object; None, and a problem, if it is none."""
+        """The value as an object; None, and a problem, if it is not one."""
         if isinstance(value, Mapping):
             return cls(value, path and f"{path}.", report)
         report.refuse(f"{path or 'the value'} is {shown(value)}; an object is expected")
@@ -83,58 +83,58 @@ class Fields:
         if not isinstance(value, list | tuple):
             self._refuse(name, "a list of texts is expected")
             return None
-        wrong = [found for found in value if not isinstance(found, str) or not found.isprintable() or not found]
+        wrong = [item for item in value if not isinstance(item, str) or not item.isprintable() or not item]
         if wrong:
             self.report.refuse(f"{self.path}{name} lists {shown(wrong[0])}; printable texts are expected")
             return None
         return tuple(value)
 
     def objects(self, name: str) -> Iterator[Fields]:
-        """The objects that a field lists; what is none is a problem."""
+        """The objects that a field lists; other items are problems."""
         value = self.raw.get(name, ())
         if not isinstance(value, list | tuple):
             self._refuse(name, "a list is expected")
             return
-        for number, found in enumerate(value):
-            if entry := Fields.of(found, f"{self.path}{name}[{number}]", self.report):
+        for number, item in enumerate(value):
+            if entry := Fields.of(item, f"{self.path}{name}[{number}]", self.report):
                 yield entry
 
     def named(self, name: str) -> Iterator[tuple[str, Fields]]:
         """The objects that a field holds by name."""
         holder = Fields.of(self.raw.get(name), f"{self.path}{name}", self.report)
-        for found, value in holder.raw.items() if holder else ():
-            if not isinstance(found, str) or not found.isprintable() or not found:
-                self.report.refuse(f"{self.path}{name} has an entry named {shown(found)}; printable text is expected")
-            elif entry := Fields.of(value, f"{self.path}{name}.{found}", self.report):
-                yield found, entry
+        for key, value in holder.raw.items() if holder else ():
+            if not isinstance(key, str) or not key.isprintable() or not key:
+                self.report.refuse(f"{self.path}{name} has an entry named {shown(key)}; printable text is expected")
+            elif entry := Fields.of(value, f"{self.path}{name}.{key}", self.report):
+                yield key, entry
 
     def unknown(self, known: Collection[str]) -> None:
-        """Say which fields are not known; the rest is believed."""
+        """Report unknown fields; the others are used."""
         for name in self.raw:
             if name not in known:
-                self.report.note(f"{self.path}{_plain(name)} is no field we know; it is not read")
+                self.report.note(f"{self.path}{_plain(name)} is not a known field; it is ignored")
 
-    def _refuse(self, name: str, wanted: str) -> None:
-        found = f"is {shown(self.raw[name])}" if name in self.raw else "is missing"
-        self.report.refuse(f"{self.path}{name} {found}; {wanted}")
+    def _refuse(self, name: str, expected: str) -> None:
+        value = f"is {shown(self.raw[name])}" if name in self.raw else "is missing"
+        self.report.refuse(f"{self.path}{name} {value}; {expected}")
 
 
 def json_value(text: str) -> object:
-    """What a JSON text holds; InputError says why it can't be read."""
+    """The value of a JSON text; InputError if it is invalid."""
     try:
         return json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number)
     except InputError:
         raise
     except json.JSONDecodeError as error:
-        raise InputError(f"it is no JSON: {error}") from error
+        raise InputError(f"it is not valid JSON: {error}") from error
     except RecursionError as error:
-        raise InputError("it is no JSON of ours: it is nested too deep") from error
+        raise InputError("it is nested too deeply") from error
     except ValueError as error:
-        raise InputError("it is no JSON of ours: a number has too many digits") from error
+        raise InputError("a number has too many digits") from error
 
 
 def shown(value: object) -> str:
-    """A value as a sentence shows it: short, printable, whatever it is."""
+    """A value for a sentence: short and printable, whatever it is."""
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else f"{value[:57]}...")
     if value is None or isinstance(value, bool):
@@ -153,12 +153,12 @@ def _plain(name: object) -> str:
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for name in found if sum(name == other for other, _ in pairs) > 1)
-        raise InputError(f"the field {shown(twice)} stands twice")
-    return found
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        twice = next(name for name in fields if sum(name == other for other, _ in pairs) > 1)
+        raise InputError(f"the field {shown(twice)} appears twice")
+    return fields
 
 
 def _no_number(name: str) -> NoReturn:
-    raise InputError(f"it is no JSON: {name} is no number")
+    raise InputError(f"it is not valid JSON: {name} is not a number")

@@ -1,1 +1,1 @@
-"""Hardware: what machines look like and what a container on them needs."""
+"""Hardware by vendor: tool outputs, links, machines and container needs."""

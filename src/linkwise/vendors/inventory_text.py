@@ -1,4 +1,4 @@
-"""What the readers of inventory texts share: values that a cut can't have changed, and one way to a Reading."""
+"""Shared by readers of device lists: values that a cut text can't have changed, and the Reading of a list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "left_out",
     "prompt",
     "refusals",
-    "told",
+    "value_or_empty",
     "whole_lines",
 ]
 
@@ -34,7 +34,7 @@ _GAPS: Final = {"...", "[...]", "…", "......"}
 
 
 def whole_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines, each with whether it is ended; only the last may not be, and a cut may have shortened it."""
+    """The lines, each with whether it ends with a newline; a last line without one may be cut."""
     lines = text.split("\n")
     for line in lines[:-1]:
         yield line, True
@@ -43,25 +43,25 @@ def whole_lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def believed(value: str, *, ended: bool) -> str | None:
-    """The value, or None where it stands at the end of a cut text and a longer one may have been meant."""
+    """The value, or None at the end of a cut text, where it may be the beginning of a longer one."""
     return value if ended or _CLOSED.fullmatch(value) else None
 
 
-def told(value: str) -> str:
-    """The value, or an empty string for the words by which tools say that there is none."""
+def value_or_empty(value: str) -> str:
+    """The value, or an empty string for the words that tools print instead of one."""
     return "" if value in _NOTHING or value.startswith("[") else value
 
 
 def amount(value: str) -> int | None:
     """Memory in MiB; a number without a unit is MiB."""
-    found = _AMOUNT.fullmatch(value)
-    if found is None:
+    match = _AMOUNT.fullmatch(value)
+    if match is None:
         return None
-    return int(found[1]) * (1024 if (found[2] or "M").startswith("G") else 1)
+    return int(match[1]) * (1024 if (match[2] or "M").startswith("G") else 1)
 
 
 def left_out(line: str) -> bool:
-    """Whether the line stands for lines that a writer left out: `...`."""
+    """Whether the line replaces lines that were left out: `...`."""
     return line.strip(" \t|>#") in _GAPS
 
 
@@ -71,7 +71,7 @@ def prompt(line: str) -> bool:
 
 
 def refusals(text: str, signs: Sequence[str]) -> tuple[str, ...]:
-    """The lines, each once, in which the tool says why it can't answer; signs are in lower case."""
+    """The tool's error messages, each line once; signs are in lower case."""
     small = text.lower()
     present = [sign for sign in signs if sign in small]
     if not present:
@@ -81,8 +81,8 @@ def refusals(text: str, signs: Sequence[str]) -> tuple[str, ...]:
 
 
 def free_numbers(lost: Iterable[str]) -> Iterator[int]:
-    """Numbers for devices listed without one, in order, past those that the tool says it has lost."""
-    gone = {int(found[1]) for line in lost if (found := _LOST.search(line))}
+    """Numbers for devices listed without one, in order, without those that the tool reports as lost."""
+    gone = {int(match[1]) for line in lost if (match := _LOST.search(line))}
     return (number for number in count() if number not in gone)
 
 
@@ -93,7 +93,7 @@ def inventory(
     warnings: Sequence[str] = (),
     refused: Sequence[str] = (),
 ) -> Reading:
-    """The reading of a list of devices; a refusal is an error where it stands alone, a problem beside devices."""
+    """Reading of a list of devices; a message of the tool is an error if it is all there is, else a problem."""
     if refused and not facts:
         return Reading(kind, "error", problems=tuple(refused), warnings=tuple(warnings))
     faults = (*problems, *refused) if facts else (*problems, "no device is listed")

@@ -266,7 +266,7 @@ def test_an_invalid_job_is_reported_with_file_line_and_column(linkwise: Linkwise
     (tmp_path / "job.yaml").write_text(documents(pod("one", 1), pod("two", "two")))
     shown = linkwise("plan", "-f", "job.yaml", "--fleet", "dgx1-v100")
     assert shown.returncode == 2
-    assert shown.stderr.startswith("linkwise: job.yaml:7:55: nvidia.com/gpu: 'two' is no quantity")
+    assert shown.stderr.startswith("linkwise: job.yaml:7:55: nvidia.com/gpu: 'two' is not a quantity")
     (tmp_path / "twice.yaml").write_text(documents(pod("one", 1), pod("one", 2)))
     twice = linkwise("plan", "-f", "twice.yaml", "--fleet", "dgx1-v100")
     assert (twice.returncode, twice.stderr) == (2, "linkwise: twice.yaml: more than one pod is named default/one\n")

@@ -80,7 +80,7 @@ def test_parts_of_chips_are_known_and_not_served_yet(name: str) -> None:
     resource = f"huawei.com/{name}"
     assert ASCEND.owns(resource)
     assert refusal(pod(wants("1", resource))).key == resource
-    assert "not served yet" in refusal(pod(wants("1", resource))).sentence
+    assert "not supported" in refusal(pod(wants("1", resource))).sentence
     assert ASCEND.ask(pod(wants("0", resource))) is None
 
 
@@ -157,7 +157,7 @@ def test_nothing_is_written_for_a_pod_that_asks_for_nothing() -> None:
 
 
 def test_a_device_that_the_node_does_not_have_is_a_bug() -> None:
-    with pytest.raises(InputError, match="'uuid-x' is no device of node npu-1"):
+    with pytest.raises(InputError, match="'uuid-x' is not a device of node npu-1"):
         ASCEND.write(Writing(pod(), grant(Part("main", ("uuid-x",))), EIGHT, now=1))
 
 

@@ -89,8 +89,8 @@ def test_hundreds_are_whole_cards(words: dict[str, str], devices: int) -> None:
     [
         ({"gpu_core": "50"}, "compute without memory"),
         ({"gpu_memory": "1Gi", "gpu_memory_ratio": "50"}, "in bytes and in percent"),
-        ({"gpu": "50", "gpu_memory_ratio": "50"}, "gpu stands for compute and memory"),
-        ({"gpu": "50", "gpu_core": "50"}, "gpu stands for compute and memory"),
+        ({"gpu": "50", "gpu_memory_ratio": "50"}, "gpu includes compute and memory"),
+        ({"gpu": "50", "gpu_core": "50"}, "gpu includes compute and memory"),
         ({"gpu": "150"}, "gpu is 150, above 100 only whole cards"),
         ({"gpu_memory_ratio": "101"}, "above 100 only whole cards"),
         ({"gpu_memory_ratio": "50", "gpu_core": "150"}, "gpu-core is 150"),
@@ -102,8 +102,8 @@ def test_hundreds_are_whole_cards(words: dict[str, str], devices: int) -> None:
         ({"gpu__shared": "1", "gpu_memory_ratio": "200"}, "gpu.shared says 1"),
         ({"gpu": "6500"}, "no machine has more than 64"),
         ({"gpu": "0.5"}, "50 is half of one"),
-        ({"gpu": "-1"}, "is no count"),
-        ({"gpu_memory": "lots"}, "is no quantity"),
+        ({"gpu": "-1"}, "is not a count"),
+        ({"gpu_memory": "lots"}, "is not a quantity"),
         ({"gpu_memory": "1e300"}, "larger than Kubernetes can count"),
     ],
 )
@@ -135,12 +135,12 @@ def test_each_container_has_its_own_entry() -> None:
     "other", [{"gpu": "50"}, {"gpu_memory_ratio": "100"}, {"gpu_memory": "1Gi"}], ids=["part", "ratio", "bytes"]
 )
 def test_containers_that_ask_in_different_ways_are_refused(other: dict[str, str]) -> None:
-    assert "let all containers ask alike" in refused(box("a", gpu="100"), box("b", **other))
+    assert "let all containers request the same kind" in refused(box("a", gpu="100"), box("b", **other))
 
 
 def test_parts_of_all_containers_lie_on_one_card() -> None:
     assert asked(box("a", gpu="50"), box("b", gpu="50")).share == 100
-    assert "parts of 110 % of a card together" in refused(box("a", gpu="50"), box("b", gpu="60"))
+    assert "parts of 110% of a card together" in refused(box("a", gpu="50"), box("b", gpu="60"))
     each = {"gpu__shared": "1", "gpu_memory_ratio": "40"}
     assert "parts of 2 cards together" in refused(box("a", **each), box("b", **each))
 

@@ -1,4 +1,4 @@
-"""Our own record on pods: what is written is what is read, and nothing broken is believed."""
+"""Our own record on pods: what is written is what is read, and nothing broken is used."""
 
 from __future__ import annotations
 
@@ -152,12 +152,12 @@ def test_a_broken_record_is_not_believed(path: str, value: object, said: str) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "it is no JSON"),
+        ("", "it is not valid JSON"),
         ("[]", "the value is a list; an object is expected"),
         ("[" * 100_000, "nested too deep"),
         ("1" * 5000, "a number has too many digits"),
-        ('{"version": NaN}', "NaN is no number"),
-        ('{"version":1,"version":2}', "the field 'version' stands twice"),
+        ('{"version": NaN}', "NaN is not a number"),
+        ('{"version":1,"version":2}', "the field 'version' appears twice"),
         ("{}", "version is missing"),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_text_that_is_no_record_is_not_believed(text: str, said: str) -> None:
 def test_an_unknown_field_is_reported_and_the_rest_believed(path: str) -> None:
     held = DIALECT.held(pod(grant=with_field(path, "red")))
     assert held.grant is not None
-    assert [problem.sentence for problem in held.problems] == [f"{path} is no field we know; it is not read"]
+    assert [problem.sentence for problem in held.problems] == [f"{path} is not a known field; it is ignored"]
 
 
 def test_a_record_for_another_node_is_not_believed() -> None:

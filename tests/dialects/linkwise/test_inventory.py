@@ -127,7 +127,7 @@ def test_without_rows_the_devices_stand_as_they_are_listed() -> None:
         ("bandwidth", [[0.0] * 7] * 7, "bandwidth has 7 rows for 8 devices"),
         ("links", [["X", 5], [5, "X"]], "links row 0 column 1 is 5"),
         ("links", [["X", {}], [5, "X"]], "links row 0 column 1 is an object"),
-        ("links", "NV2", "links is no list of lists"),
+        ("links", "NV2", "links is not a list of lists"),
         ("rings", [[0, 0]], "device 0 is in two rings"),
         ("rings", [[True]], "rings hold something else"),
         ("rows", ["GPU-0", "GPU-0"], "device 'GPU-0' is listed twice"),
@@ -149,7 +149,7 @@ def test_a_broken_matrix_leaves_the_devices_known(name: str, value: object, said
         ({"uuid": "a", "healthy": True}, 0, "spec.devices[0].index is missing"),
         ({"uuid": "a", "index": 0}, 1, "spec.devices[0].healthy is missing; true or false"),
         ({"uuid": "a", "index": 0, "healthy": True, "numa": -1}, 1, "spec.devices[0].numa is -1"),
-        ({"uuid": "a", "index": 0, "healthy": True, "colour": 1}, 1, "spec.devices[0].colour is no field we know"),
+        ({"uuid": "a", "index": 0, "healthy": True, "colour": 1}, 1, "spec.devices[0].colour is not a known field"),
         (7, 0, "spec.devices[0] is 7; an object is expected"),
     ],
 )
@@ -193,9 +193,9 @@ def test_another_object_is_not_believed(raw: object, said: str) -> None:
     [
         ("mode", "both", "spec.mode is 'both'; one of any, whole, share, percent"),
         ("unit", 5, "spec.unit is 5"),
-        ("deviceCount", 7, "spec.deviceCount is 7; the list has 8, which is believed"),
+        ("deviceCount", 7, "spec.deviceCount is 7; the list has 8, which is used"),
         ("facts", {"driver": 550}, "spec.facts.driver is 550"),
-        ("colour", "red", "spec.colour is no field we know"),
+        ("colour", "red", "spec.colour is not a known field"),
     ],
 )
 def test_a_broken_field_is_named(name: str, value: object, said: str) -> None:

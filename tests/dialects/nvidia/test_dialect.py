@@ -109,7 +109,7 @@ def test_the_name_of_seed_002_is_explained(shared: Path) -> None:
     assert isinstance(found, Problem)
     assert found.key == OLD_RESOURCE
     assert "refuse this name" in found.sentence
-    assert "ask for nvidia.com/gpu" in found.sentence
+    assert "request nvidia.com/gpu" in found.sentence
 
 
 def test_the_resource_of_seed_000_is_this_dialects(shared: Path) -> None:
@@ -228,10 +228,10 @@ def test_a_kind_that_is_not_known_stays_and_is_reported() -> None:
 @pytest.mark.parametrize(
     ("matrix", "text"),
     [
-        ("", "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
-        ("{}", "it is no list of rows"),
-        ([1, 2], "it is no list of rows"),
+        ("", "it is not valid JSON"),
+        ("[" * 100_000, "it is not valid JSON"),
+        ("{}", "it is not a list of rows"),
+        ([1, 2], "it is not a list of rows"),
         ([["X", "SYS"]], "has 1 rows for 2 devices"),
         ([["X"], ["X"]], "row 0 has 1 values"),
         ([["X", "X"], ["SYS", "X"]], "row 0 column 1 is X"),

@@ -68,7 +68,7 @@ def test_a_cut_list_names_the_device_and_what_is_missing() -> None:
 def test_a_device_listed_twice_is_said() -> None:
     found = read("GPU 0: A (UUID: GPU-aa)\nGPU 0: B (UUID: GPU-bb)\n")
     assert (found.devices, found.facts[0].model) == (("GPU0",), "A")
-    assert found.warnings == ("GPU0 is listed twice with different UUIDs; the first is kept",)
+    assert found.warnings == ("GPU0 is listed twice with different UUIDs; the first is used",)
 
 
 def test_nvlinks_are_counted_with_their_rates() -> None:
@@ -79,7 +79,7 @@ def test_nvlinks_are_counted_with_their_rates() -> None:
         "GPU0: 2 of 3 NVLinks are active, 14.062 GB/s each",
         "GPU1: there is no NVLink",
         "GPU2: all NVLinks are inactive",
-        "GPU3: NVLinks are not told in MIG mode",
+        "GPU3: NVLinks are not listed in MIG mode",
     )
     first = nvlinks(LINKS)[0]
     assert (first.active, first.rates) == (2, (14.062, None, 14.062))

@@ -115,7 +115,7 @@ def test_text_behind_a_table_is_not_a_row() -> None:
 def test_a_table_that_repeats_keeps_the_first_row_of_each_device() -> None:
     found = read(CSV + CSV.partition("\n")[2])
     assert found.devices == ("GPU0", "GPU2")
-    assert "GPU0 is listed more than once; the first row is kept" in found.warnings
+    assert "GPU0 is listed more than once; the first row is used" in found.warnings
 
 
 def test_a_number_at_a_cut_is_not_believed() -> None:

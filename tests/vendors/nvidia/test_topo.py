@@ -147,7 +147,7 @@ def test_the_first_of_two_tables_counts() -> None:
     for between in ("\nLegend:\n\n", "\n", "  X    = Self\n"):
         reading = read(FOUR + between + other)
         assert (reading.status, reading.links) == ("ok", FOUR_LINKS)
-        assert reading.warnings == ("more tables stand in the text: the first counts",)
+        assert reading.warnings == ("the text has more tables: the first is used",)
 
 
 def test_a_peer_table_behind_the_links_is_left_alone() -> None:
@@ -247,7 +247,7 @@ def test_an_error_instead_of_a_table_is_an_error(text: str) -> None:
 
 def test_a_command_without_its_output_is_no_matrix() -> None:
     reading = read("$ nvidia-smi topo -m\n")
-    assert (reading.status, reading.problems) == ("no matrix", ("there is no table of GPUs in the text",))
+    assert (reading.status, reading.problems) == ("no matrix", ("the text has no table of GPUs",))
 
 
 def test_a_header_without_rows_is_incomplete() -> None:

@@ -168,5 +168,5 @@ def _compare(view: NodeView, listed: Sequence[Device], problems: list[Problem]) 
         count = _amount(view, resource, problems)
         if count > 0 and not healthy <= count <= len(listed):
             told = f"{count:g} are allocatable and the {KIND} lists {len(listed)}, {healthy} of them healthy"
-            sentence = f"{told}, which is believed; look at the agent and the device plugin"
+            sentence = f"{told}, which is used; check the agent and the device plugin"
             problems.append(Problem(where_node(view), resource, sentence))

@@ -1,4 +1,4 @@
-"""Ascend's words: whole NPU chips by Huawei's resource names, and lists of chips on pods.
+"""Ascend dialect: whole NPU chips by Huawei's resource names, and lists of chips on pods.
 
 Source: seed 003, steps 3 and 4 of the algorithm; contract ascend, sections 1 to 5 and 8. A list names the chips of a
 pod, not those of each container: read again, containers get theirs in the order of the pod, ascending, as `#index`.
@@ -44,11 +44,11 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _NUMBERED: Final = re.compile(r"#(0|[1-9][0-9]{0,3})")
 _TIME: Final = re.compile(r"[0-9]{1,20}")
 _RESOURCES: Final = {"ascend-910": "huawei.com/Ascend910", "ascend-910b": "huawei.com/Ascend910B3"}
-_ASTRAY: Final = "the list names chips that no container asks for; it is not believed: remove it"
+_ASTRAY: Final = "the list names chips that no container requests; it is ignored: remove it"
 
 
 class Ascend(Dialect):
-    """Huawei's chips, as its scheduler plug-in and device plugin speak of them."""
+    """Huawei's chips, in the API of its scheduler plug-in and device plugin."""
 
     name = "ascend"
     vendor = "ascend"
@@ -66,7 +66,7 @@ class Ascend(Dialect):
         return resource in PROFILES or _PARTS.fullmatch(resource) is not None
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
-        """How many chips each container wants, and of which hardware."""
+        """Number of chips of each container, and the hardware profile."""
         if pod.annotations.get(SKIP) == "enabled" or pod.claims:
             return None
         wanted = _wanted(pod, pod.hosted_by_claims)
@@ -76,15 +76,15 @@ class Ascend(Dialect):
         return Ask(wanted.resource, containers, pod.namespace, _profile(pod, wanted.resource))
 
     def held(self, pod: PodView) -> Held:
-        """What the device plugin mounted, or else what the scheduler chose."""
-        told = [key for key in (REAL, *PROFILES) if pod.annotations.get(key, "").strip()]
-        if pod.phase in _FINISHED or not told:
+        """The chips that the device plugin mounted, or else those that the scheduler chose."""
+        listed = [key for key in (REAL, *PROFILES) if pod.annotations.get(key, "").strip()]
+        if pod.phase in _FINISHED or not listed:
             return Held(None)
         wanted = _wanted(pod)
         if isinstance(wanted, Problem):
             return Held(None, (wanted,))
         asked = {REAL, wanted.resource} if wanted else set()
-        astray = [_problem(pod, key, _ASTRAY) for key in told if key not in asked]
+        astray = [_problem(pod, key, _ASTRAY) for key in listed if key not in asked]
         if wanted is None:
             return Held(None, tuple(astray))
         chips, problems = _believed(pod, wanted)
@@ -133,7 +133,7 @@ def _problem(pod: PodView, key: str, sentence: str) -> Problem:
 
 
 def _wanted(pod: PodView, elsewhere: tuple[str, ...] = ()) -> _Wanted | Problem | None:
-    """The one kind of chip that the pod asks for, whatever other allocators serve."""
+    """The one kind of chip that the pod requests, without what other allocators serve."""
     kinds: list[_Wanted] = []
     for resource in resources_of(pod):
         try:
@@ -141,16 +141,16 @@ def _wanted(pod: PodView, elsewhere: tuple[str, ...] = ()) -> _Wanted | Problem 
         except InputError as error:
             return _problem(pod, resource, str(error))
         except ValueError:
-            odd = "the amounts of the containers do not add up; name each container once, and ask for no overhead"
+            odd = "the amounts of the containers do not add up; name each container once, and remove the overhead"
             return _problem(pod, resource, odd)
         if amounts:
             kinds.append(_Wanted(resource, amounts))
     if any(kind.resource not in PROFILES for kind in kinds):
         part = next(kind.resource for kind in kinds if kind.resource not in PROFILES)
-        return _problem(pod, part, "parts of a chip (vNPU) are not served yet; ask for whole chips")
+        return _problem(pod, part, "parts of a chip (vNPU) are not supported; request whole chips")
     if len(kinds) > 1:
         names = " and ".join(kind.resource for kind in kinds)
-        return _problem(pod, kinds[1].resource, f"the pod asks for {names}; ask for one kind of chip")
+        return _problem(pod, kinds[1].resource, f"the pod asks for {names}; request one kind of chip")
     return kinds[0] if kinds else None
 
 
@@ -166,7 +166,7 @@ def _profile(pod: PodView, resource: str) -> str:
 
 
 def _believed(pod: PodView, wanted: _Wanted) -> tuple[tuple[int, ...], tuple[Problem, ...]]:
-    """The chips the pod has: what is mounted counts whatever was asked, what was chosen only if it fits."""
+    """The chips the pod has: mounted ones in any case, chosen ones only if their number is right."""
     resource, count = wanted.resource, sum(wanted.amounts.values())
     problems: list[Problem] = []
     lists: dict[str, tuple[int, ...]] = {}
@@ -174,10 +174,10 @@ def _believed(pod: PodView, wanted: _Wanted) -> tuple[tuple[int, ...], tuple[Pro
         try:
             lists[key] = chip_numbers(pod.annotations.get(key, ""), resource)
         except InputError as error:
-            problems.append(_problem(pod, key, f"{error}; the list is not believed"))
+            problems.append(_problem(pod, key, f"{error}; the list is ignored"))
             continue
         if lists[key] and len(lists[key]) != count:
-            other = f"{len(lists[key])} chips are listed and {count} are asked for; see what wrote the list"
+            other = f"{len(lists[key])} chips are listed and {count} are requested; check what wrote the list"
             problems.append(_problem(pod, key, other))
     real, chosen = lists.get(REAL), lists.get(resource)
     if real and chosen and real != chosen:
@@ -202,11 +202,13 @@ def _time_problem(pod: PodView) -> list[Problem]:
     text = pod.annotations.get(PREDICATE_TIME, "0")
     if _TIME.fullmatch(text):
         return []
-    return [_problem(pod, PREDICATE_TIME, f"{shown(text)} is no time in nanoseconds; the device plugin skips the pod")]
+    return [
+        _problem(pod, PREDICATE_TIME, f"{shown(text)} is not a time in nanoseconds; the device plugin skips the pod")
+    ]
 
 
 def _number(device: str, resource: str, writing: Writing) -> int:
-    """A device's chip: by what the node tells of it, or by a name that holds the number."""
+    """The number of a device's chip: by its index on the node, or by a name that holds the number."""
     if device in writing.devices:
         return writing.devices[device].index
     if found := _NUMBERED.fullmatch(device):
@@ -214,4 +216,4 @@ def _number(device: str, resource: str, writing: Writing) -> int:
     try:
         return chip_number(device, resource)
     except InputError as error:
-        raise InputError(f"{shown(device)} is no device of node {writing.grant.offer.node}") from error
+        raise InputError(f"{shown(device)} is not a device of node {writing.grant.offer.node}") from error

@@ -1,4 +1,4 @@
-"""Chips by name and address: lists of chips, what a node tells of each, and what rank tables are made of.
+"""Ascend chips by name and address: lists of chips, details on nodes, and entries of rank tables.
 
 Source: contract ascend, sections 1, 3 and 5. In the annotation for rank tables ids of chips are texts; `super_pod_id`
 is a number, as the operator's own type has it, and is read in both forms.
@@ -49,7 +49,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class ChipDetails:
-    """How other chips reach a chip."""
+    """Addresses of a chip."""
 
     ip: str
     super_device: int | None = None
@@ -74,7 +74,7 @@ class Ranks:
 
 
 def chip_names(numbers: Iterable[int], resource: str) -> str:
-    """A list of chips as Huawei's tools write it: ascending, with commas and no blanks."""
+    """List of chips in the format of Huawei's tools: ascending, with commas and no blanks."""
     return ",".join(f"{resource.removeprefix(VENDOR)}-{number}" for number in sorted(numbers))
 
 
@@ -82,12 +82,12 @@ def chip_numbers(text: object, resource: str) -> tuple[int, ...]:
     """The ascending numbers of a list of chips; InputError if a single item is wrong, as upstream has it."""
     word = resource.removeprefix(VENDOR)
     if not isinstance(text, str):
-        raise InputError(f"{shown(text)} is no list of chips: write {word}-0,{word}-1")
+        raise InputError(f"{shown(text)} is not a list of chips: write {word}-0,{word}-1")
     numbers: set[int] = set()
     for item in text.split(",") if text.strip() else ():
         found = _NAME.fullmatch(item.strip())
         if found is None or found[1] != word:
-            raise InputError(f"{shown(item)} is no chip of {resource}: write {word}-0,{word}-1")
+            raise InputError(f"{shown(item)} is not a chip of {resource}: write {word}-0,{word}-1")
         if int(found[2]) in numbers:
             raise InputError(f"{item.strip()} is listed twice; list each chip once")
         numbers.add(int(found[2]))
@@ -103,11 +103,11 @@ def chip_number(name: object, resource: str) -> int:
 
 
 def chip_details(view: NodeView, resource: str) -> dict[int, ChipDetails] | Problem:
-    """The addresses of a node's chips by number, empty where the node does not tell them."""
+    """Details of a node's chips by number; empty if the node has none."""
     key = next((name for name in DETAILS if view.annotations.get(name)), "")
     try:
-        told = json_object(view.annotations[key]) if key else {}
-        return {chip_number(name, resource): _details(name, details) for name, details in told.items()}
+        chips = json_object(view.annotations[key]) if key else {}
+        return {chip_number(name, resource): _details(name, details) for name, details in chips.items()}
     except InputError as error:
         return Problem(where_node(view), key, str(error))
 
@@ -118,28 +118,28 @@ def rank_key(resource: str) -> str:
 
 
 def ranks(pod: PodView, view: NodeView, resource: str, numbers: Collection[int], server: Server) -> Ranks | Problem:
-    """The entry of a pod that has these chips of the node; a problem if the node tells no address of one."""
-    told = chip_details(view, resource)
-    if isinstance(told, Problem):
-        return told
-    lost = [str(number) for number in sorted(numbers) if number not in told]
+    """Rank table entry of a pod with these chips of the node; a problem if the node lacks an address."""
+    details = chip_details(view, resource)
+    if isinstance(details, Problem):
+        return details
+    lost = [str(number) for number in sorted(numbers) if number not in details]
     if lost:
-        missing = f"no address of chip {', '.join(lost)} is told; let the device plugin write it"
+        missing = f"no address of chip {', '.join(lost)} is known; let the device plugin write it"
         return Problem(where_node(view), DETAILS[-1], missing)
-    return Ranks(pod.name, server, {number: told[number] for number in sorted(numbers)})
+    return Ranks(pod.name, server, {number: details[number] for number in sorted(numbers)})
 
 
-def rank_text(found: Ranks) -> str:
+def rank_text(ranks: Ranks) -> str:
     """The entry as the annotation holds it."""
-    entry: dict[str, object] = {"pod_name": found.pod, "server_id": found.server.id}
-    if found.server.super_pod is not None:
-        entry["super_pod_id"] = found.server.super_pod
-    entry["devices"] = [_device(number, details) for number, details in sorted(found.chips.items())]
+    entry: dict[str, object] = {"pod_name": ranks.pod, "server_id": ranks.server.id}
+    if ranks.server.super_pod is not None:
+        entry["super_pod_id"] = ranks.server.super_pod
+    entry["devices"] = [_device(number, details) for number, details in sorted(ranks.chips.items())]
     return json.dumps(entry, separators=(",", ":"))
 
 
 def read_ranks(pod: PodView, resource: str) -> Ranks | Problem | None:
-    """What the pod's annotation says; None if it has none."""
+    """The entry in the pod's annotation; None if there is none."""
     key = rank_key(resource)
     text = pod.annotations.get(key)
     if not text:
@@ -155,28 +155,28 @@ def read_ranks(pod: PodView, resource: str) -> Ranks | Problem | None:
 def _chips(devices: list[object]) -> dict[int, ChipDetails]:
     chips = dict(_chip(json_object(device)) for device in devices)
     if len(chips) != len(devices):
-        raise InputError("a device_id stands there twice; each chip has one entry")
+        raise InputError("a device_id is listed twice; each chip has one entry")
     return chips
 
 
 def json_object(text: object) -> Mapping[str, object]:
     """The JSON object in a text; InputError if there is none."""
-    found = _json(text)
-    if not isinstance(found, Mapping):
-        raise InputError(f"{shown(text)} is no JSON object; let the device plugin write it again")
-    return found
+    value = _json(text)
+    if not isinstance(value, Mapping):
+        raise InputError(f"{shown(text)} is not a JSON object; let the device plugin write it again")
+    return value
 
 
 def json_list(text: object) -> list[object]:
     """The JSON list in a text; InputError if there is none."""
-    found = _json(text)
-    if not isinstance(found, list):
-        raise InputError(f"{shown(text)} is no JSON list; let the device plugin write it again")
-    return found
+    value = _json(text)
+    if not isinstance(value, list):
+        raise InputError(f"{shown(text)} is not a JSON list; let the device plugin write it again")
+    return value
 
 
 def shown(value: object) -> str:
-    """What stands in the place of a value, short enough for a sentence."""
+    """A value for a sentence: short, and only text verbatim."""
     if not isinstance(value, str):
         return f"a value of type {type(value).__name__}"
     return repr(value if len(value) <= 60 else f"{value[:57]}...")
@@ -186,13 +186,13 @@ def _json(text: object) -> object:
     try:
         return json.loads(text) if isinstance(text, str) else text
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{shown(text)} is no JSON; let the device plugin write it again") from error
+        raise InputError(f"{shown(text)} is not valid JSON; let the device plugin write it again") from error
 
 
 def _details(name: str, value: object) -> ChipDetails:
-    told = json_object(value)
+    entry = json_object(value)
     try:
-        return ChipDetails(_text(told, "IP"), _number(told.get("SuperDeviceID"), "SuperDeviceID"))
+        return ChipDetails(_text(entry, "IP"), _number(entry.get("SuperDeviceID"), "SuperDeviceID"))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 

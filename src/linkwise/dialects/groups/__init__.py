@@ -1,1 +1,1 @@
-"""Groups of pods: conventions of other systems, and the network they ask for."""
+"""Groups of pods: conventions of other systems, and the network topology they request."""

@@ -1,6 +1,6 @@
-"""How other systems say that pods belong together: Kubernetes, scheduler-plugins, Volcano, KAI and Kueue.
+"""Group conventions of Kubernetes, scheduler-plugins, Volcano, KAI and Kueue.
 
-Where a PodGroup object holds the minimum, the group read from the pod has none: whoever sees those objects adds it.
+If a PodGroup object holds the minimum, the group read from the pod has none; `pod_group_objects` adds it.
 """
 
 from __future__ import annotations
@@ -65,21 +65,21 @@ class Words:
         self.problems.append(Problem(where_pod(self.pod), key, sentence))
 
     def key(self, *parts: str) -> str:
-        """What tells a group apart: the namespace and its parts, none of which holds a slash."""
+        """Key of a group: the namespace and its parts, none of which has a slash."""
         return "/".join((self.pod.namespace, *parts))
 
     def name(self, key: str, text: str) -> str | None:
         """A group's name."""
         if _NAME.fullmatch(text):
             return text
-        self.say(key, f"{shown(text)} is no name of a group; use letters, digits, '-', '_' and '.'")
+        self.say(key, f"{shown(text)} is not a valid group name; use letters, digits, '-', '_' and '.'")
         return None
 
     def count(self, key: str, text: str, least: int = 1) -> int | None:
         """A number of pods, or a place among them."""
         if _COUNT.fullmatch(text) and int(text) >= least:
             return int(text)
-        self.say(key, f"{shown(text)} is no number; write a whole number of {least} or more")
+        self.say(key, f"{shown(text)} is not a number; write a whole number of {least} or more")
         return None
 
     def wishes(self, keys: dict[str, bool]) -> tuple[NetworkWish, ...]:
@@ -90,7 +90,7 @@ class Words:
     def _level(self, key: str, text: str) -> bool:
         if _LEVEL.fullmatch(text):
             return True
-        self.say(key, f"{shown(text)} is no level of a network; name a node label such as topology.kubernetes.io/zone")
+        self.say(key, f"{shown(text)} is not a network level; name a node label such as topology.kubernetes.io/zone")
         return False
 
 
@@ -138,13 +138,13 @@ def kueue(words: Words) -> Group | None:
     """Kueue's group of plain pods: all of them start together, so that the number is needed."""
     name = words.name(KUEUE, words.labels[KUEUE])
     if KUEUE_TOTAL not in words.annotations:
-        words.say(KUEUE_TOTAL, f"it is missing beside {KUEUE}; say how many pods the group has")
+        words.say(KUEUE_TOTAL, f"it is missing beside {KUEUE}; set the number of pods of the group")
         return None
     total = words.count(KUEUE_TOTAL, words.annotations[KUEUE_TOTAL])
     if name is None or total is None:
         return None
     if KUEUE_SLICE in words.annotations:
-        words.say(KUEUE_SLICE, "slices of a group are not placed together yet; the group as a whole is")
+        words.say(KUEUE_SLICE, "slices of a group are not placed together; the complete group is")
     role = words.annotations.get(KUEUE_ROLE, "")
     return Group(words.key(name), "kueue", total=total, minimum=total, role=role, network=words.wishes(KUEUE_NETWORK))
 
@@ -157,7 +157,7 @@ def _volcano_network(words: Words) -> tuple[NetworkWish, ...]:
         words.say(VOLCANO_NETWORK, f"it is {shown(mode)} beside {VOLCANO_TIER}; write hard or soft")
         return ()
     if tier is None:
-        words.say(VOLCANO_TIER, f"it is missing beside {VOLCANO_NETWORK}; say which tier members shall share")
+        words.say(VOLCANO_TIER, f"it is missing beside {VOLCANO_NETWORK}; set the tier that members share")
         return ()
     number = words.count(VOLCANO_TIER, tier)
     return () if number is None else (NetworkWish(f"{TIER}{number}", required=mode == "hard"),)

@@ -1,4 +1,4 @@
-"""Volcano's HyperNode objects: which nodes lie under which switch, tier by tier, where a lower tier is closer.
+"""Volcano's HyperNode objects: the nodes under each switch, tier by tier; a lower tier is closer.
 
 Source: contract koordinator, section 8.
 """
@@ -53,7 +53,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """What lies under one switch."""
+    """Members of one switch."""
 
     name: str
     tier: int
@@ -99,7 +99,7 @@ def hyper_node_of(name: str, document: Mapping[str, object]) -> tuple[HyperNode 
 
 
 def tiers_of(found: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> Tiers:
-    """Where the nodes, with their labels by name, lie."""
+    """The tiers of the nodes, which are passed with their labels by name."""
     hypers = {hyper.name: hyper for hyper in sorted(found, key=lambda hyper: hyper.name)}
     numbers = tuple(sorted({hyper.tier for hyper in hypers.values()}, reverse=True))
     parents = _parents(hypers)

@@ -1,4 +1,4 @@
-"""Koordinator's gang words: name, minimum, total, waiting time, mode, bundle, network.
+"""Koordinator's gang annotations: name, minimum, total, waiting time, mode, bundle, network.
 
 Source: contract koordinator, section 7.
 """
@@ -66,7 +66,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """What a pod says about its gang; None where it says nothing that can be believed."""
+    """Gang annotations of a pod; None for those that are missing or invalid."""
 
     name: str | None
     named_by: str
@@ -110,7 +110,7 @@ def gang_words(words: Words) -> Gang:
     """All gang words of a pod."""
     for key in words.annotations:
         if key.startswith(_PREFIX) and key not in {*WORDS, *_WRITTEN_BY_KOORDINATOR, INDEX}:
-            words.say(key, "it is no gang annotation we know; it is not read")
+            words.say(key, "it is not a known gang annotation; it is ignored")
     name, named_by = _name(words)
     total = words.annotations.get(TOTAL)
     policy = POLICY if POLICY in words.annotations else POLICY_ALIAS
@@ -130,10 +130,10 @@ def gang_words(words: Words) -> Gang:
 def duration(text: str) -> float:
     """Seconds of a duration as Go writes it: 90s, 1h30m; InputError if it is none or not above 0."""
     if not _DURATION.fullmatch(text):
-        raise InputError(f"{shown(text)} is no duration; write 90s, 10m or 1h30m")
+        raise InputError(f"{shown(text)} is not a duration; write 90s, 10m or 1h30m")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _STEP.findall(text))
     if not 0 < seconds < 2**63 / 1e9:
-        raise InputError(f"{shown(text)} is no time to wait; write 90s, 10m or 1h30m")
+        raise InputError(f"{shown(text)} is not a valid waiting time; write 90s, 10m or 1h30m")
     return seconds
 
 
@@ -157,7 +157,7 @@ def _minimum(words: Words, *, needed: bool) -> int | None:
     if MINIMUM_LABEL in words.labels:
         return words.count(MINIMUM_LABEL, words.labels[MINIMUM_LABEL])
     if needed:
-        words.say(MINIMUM, f"it is missing beside {NAME}; say how many pods must start together")
+        words.say(MINIMUM, f"it is missing beside {NAME}; set how many pods must start together")
     return None
 
 
@@ -212,7 +212,7 @@ def _wish(rule: Fields) -> NetworkWish | None:
 
 
 def _json(words: Words, key: str) -> tuple[object, ...]:
-    """What the annotation holds; empty if it is absent or no JSON."""
+    """Value of the annotation; empty if it is absent or invalid."""
     try:
         return (json_value(words.annotations[key]),) if key in words.annotations else ()
     except InputError as error:

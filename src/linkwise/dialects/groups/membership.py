@@ -1,7 +1,6 @@
-"""Which group a pod belongs to, in whatever system's words it says so.
+"""Group of a pod, by the first convention that it uses.
 
-The first system that is spoken decides, also when what it says is broken: then the pod is placed alone and the problem
-is reported. Source: seed 001, "How to identify pods are in the same group"; contract koordinator, sections 7 and 8.
+That convention decides even if it is used wrongly: then the pod is placed alone and the problem is reported. Source: seed 001, "How to identify pods are in the same group"; contract koordinator, sections 7 and 8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects that say how nodes lie in the network by their labels: Topology of Kueue and of KAI, Koordinator's layers.
+"""Network topology by node labels: Topology objects of Kueue and KAI, and Koordinator's layers.
 
 Each orders node labels from the broadest level to the narrowest. Source: contract koordinator, section 8.
 """

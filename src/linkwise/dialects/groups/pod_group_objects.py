@@ -1,4 +1,4 @@
-"""PodGroup objects of five systems: what they add to a group where its pods' own words say nothing.
+"""PodGroup objects of five systems: what they add to groups whose pods leave it out.
 
 Source: contract koordinator, sections 7 and 8.
 """
@@ -37,7 +37,7 @@ _USUAL: Final = Group("", "")
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """What an object says of a group; None where it says nothing."""
+    """A group by its object; None for what the object leaves out."""
 
     minimum: int | None = None
     total: int | None = None
@@ -49,7 +49,7 @@ class PodGroup:
 
 
 def pod_group_of(kind: str, name: str, document: Mapping[str, object]) -> tuple[PodGroup | None, tuple[Problem, ...]]:
-    """What a PodGroup says, and what is wrong with it; the name has the namespace before it."""
+    """A PodGroup and its problems; the name includes the namespace."""
     report = Report(f"PodGroup {name}", "spec")
     spec = Fields.of(document.get("spec"), "spec", report)
     if spec is None:
@@ -62,7 +62,7 @@ def pod_group_of(kind: str, name: str, document: Mapping[str, object]) -> tuple[
 
 
 def gang_name(pod: PodView, group: Group) -> str:
-    """What PodGroups and other gangs call the group, with the namespace before it; empty if it is no gang to them."""
+    """Name of the group for PodGroups and other gangs, with the namespace; empty if it is not a gang."""
     if group.source != "koordinator":
         return group.key
     told = (pod.labels.get(LABEL), pod.labels.get(NAME_LABEL), pod.annotations.get(NAME))

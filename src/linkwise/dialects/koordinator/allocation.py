@@ -1,6 +1,6 @@
-"""What two annotations say that a pod was given: the seed's by numbers per container, Koordinator's by cards.
+"""Allocation records on pods: the proposal's by numbers per container, Koordinator's by cards.
 
-The seed's record has the containers, Koordinator's has ids and amounts; both list cards in the same order. A card's
+The proposal's record has the containers, Koordinator's has ids and amounts; both list cards in the same order. A card's
 number is not always its minor, so that order, and not the number, joins them.
 
 Source: seed 001, "Record the allocation information to the pod annotation"; Koordinator's device sharing.
@@ -76,11 +76,11 @@ def read(pod: PodView, problems: list[Problem]) -> Record:
     try:
         cards = _cards(pod)
     except InputError as error:
-        problems.append(Problem(where_pod(pod), ALLOCATED, f"{error}: it is not believed, correct or remove it"))
+        problems.append(Problem(where_pod(pod), ALLOCATED, f"{error}: it is ignored, correct or remove it"))
     try:
         lists = _lists(pod, len(cards))
     except InputError as error:
-        problems.append(Problem(where_pod(pod), TOPOLOGY, f"{error}: it is not believed, correct or remove it"))
+        problems.append(Problem(where_pod(pod), TOPOLOGY, f"{error}: it is ignored, correct or remove it"))
     numbers = list(dict.fromkeys(number for own in lists.values() for number in own))
     key = ALLOCATED if cards else TOPOLOGY
     cards = cards or tuple(Card(f"#{number}") for number in numbers)
@@ -164,10 +164,10 @@ def _cards(pod: PodView) -> tuple[Card, ...]:
     """The cards in the order of `device-allocated`; InputError if it is broken."""
     entries = _object(_loads(pod.annotations.get(ALLOCATED, "{}")), "the value").get(_TYPE, [])
     if not isinstance(entries, list):
-        raise InputError("gpu is no list")
+        raise InputError("gpu is not a list")
     cards = tuple(_card(_object(entry, f"gpu[{at}]"), f"gpu[{at}]") for at, entry in enumerate(entries))
     if len({card.device for card in cards}) < len(cards):
-        raise InputError("a card stands there twice")
+        raise InputError("a card is listed twice")
     return cards
 
 
@@ -188,12 +188,12 @@ def _amount(resources: Mapping[str, object], word: str, what: str) -> int:
     told = {count(resources[prefix + word]) for prefix in PREFIXES if prefix + word in resources} or {0}
     number = told.pop()
     if number is None or told:
-        raise InputError(f"{what} has a {word} that is no quantity")
+        raise InputError(f"{what} has a {word} that is not a quantity")
     return number
 
 
 def _entry(device: str, writing: Writing, memory: int) -> dict[str, object]:
-    """A card and what all containers have of it together: percents as granted, and bytes as asked."""
+    """A card and the total of all containers on it: percents as granted, and bytes as requested."""
     parts = [part for part in writing.grant.offer.parts if device in part.devices]
     if any(_whole(part) for part in parts):
         amounts = {CORE: WHOLE, RATIO: WHOLE}
@@ -222,7 +222,7 @@ def _index(device: str, writing: Writing) -> int:
 
 
 def _told(pod: PodView) -> dict[str, object]:
-    """What the pod's record already tells of network cards and the like: it stays."""
+    """Other kinds of devices in the pod's record, such as network cards: they are kept."""
     try:
         return _object(_loads(pod.annotations.get(ALLOCATED, "{}")), "the value")
     except InputError:
@@ -231,7 +231,7 @@ def _told(pod: PodView) -> dict[str, object]:
 
 def _object(value: object, what: str) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise InputError(f"{what} is no JSON object")
+        raise InputError(f"{what} is not a JSON object")
     return value
 
 
@@ -244,7 +244,7 @@ def _loads(text: str) -> object:
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(dict(pairs)) < len(pairs):
-        raise InputError("a field stands there twice")
+        raise InputError("a field appears twice")
     return dict(pairs)
 
 

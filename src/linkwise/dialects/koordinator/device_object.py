@@ -1,7 +1,6 @@
-"""What Koordinator's Device object, and its labels on a node, tell about the node's cards.
+"""Koordinator's Device object, and its labels on a node.
 
-Memory is counted in percent, 100 a card, as its resources are asked for; the bytes of each card stand beside it for asks
-by `gpu-memory`.
+Memory is in percent, 100 per card, as in requests; the bytes of each card are kept for requests by `gpu-memory`.
 
 Source: seed 001, "GPU topology resource reporting"; Koordinator's Device, version v1alpha1.
 """
@@ -103,7 +102,7 @@ def _labels(view: NodeView, whole: Raw, notes: _Notes) -> dict[str, str]:
         told = notes.typed(labels.get(key), str, f"Device metadata.labels {key}")
         other = view.labels.get(key, "")
         if told and other and told != other:
-            notes.say(key, f"the node says {other!r}, its Device object {told!r}, which is believed: correct the label")
+            notes.say(key, f"the node says {other!r}, its Device object {told!r}, which is used: correct the label")
         if told or other:
             found[word] = told or other
     return found
@@ -121,7 +120,7 @@ def _cards(spec: Raw, model: str, notes: _Notes) -> list[_Card]:
         if not is_minor(minor):
             notes.say(f"{key}.minor", "a whole number of 0 or more is expected: the card is left out")
         elif minor in cards:
-            notes.say(f"{key}.minor", f"{minor} stands there twice: the second card is left out")
+            notes.say(f"{key}.minor", f"{minor} is listed twice: the second card is ignored")
         else:
             cards[minor] = _card(item, minor, model, key, notes)
     return _with_own_ids([cards[minor] for minor in sorted(cards)], notes)
@@ -152,7 +151,7 @@ def _id(value: object, minor: int, key: str, notes: _Notes) -> str:
     """The id as told, a cut one too; `#minor` where there is none."""
     text = notes.typed(value, str, f"{key}.id")
     if text.startswith("#") or not text.isprintable():
-        notes.say(f"{key}.id", f"{text!r} is no id: the card is known as #{minor}")
+        notes.say(f"{key}.id", f"{text!r} is not an id: the card is known as #{minor}")
         return f"#{minor}"
     return text or f"#{minor}"
 

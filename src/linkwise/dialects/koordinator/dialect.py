@@ -1,9 +1,9 @@
-"""Koordinator's words: percents of cards, the record of seed 001 on a pod, and Device objects.
+"""Koordinator dialect: percents of cards, the allocation record of bandwidth groups on a pod, and Device objects.
 
-The annotations hold no policy, plan, score or note. Cards of init containers and sidecars have no place in
-`allocatedGPUs`: they stand in `device-allocated`, and the pod's own amounts tell whose they are, and how containers
-divide a card that they share. What can't be told apart by container is held under the container "". A part of a card is
-held in percents, which are told beside the bytes where a pod asks for bytes.
+The annotations have no policy, plan, score or note. Cards of init containers and sidecars have no place in
+`allocatedGPUs`: they are in `device-allocated`, and the amounts that the containers request determine whose they are, and
+how containers divide a card that they share. What can't be assigned to a container is recorded under the container "".
+A part of a card is recorded in percents, with the bytes beside it if the pod requests bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Koordinator(Dialect):
     )
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
-        """A part of one card, or whole cards; its resource tells the unit of shares."""
+        """A part of one card, or whole cards; the resource determines the unit of shares."""
         return None if pod.claims or OWNED & set(pod.hosted_by_claims) else wanted(pod)
 
     def held(self, pod: PodView) -> Held:
@@ -59,14 +59,14 @@ class Koordinator(Dialect):
             return Held(None)
         problems: list[Problem] = []
         if pod.annotations.get(VISIBLE_SIBLINGS, "true") not in {"true", "false"}:
-            told = "it is neither true nor false and counts as false: correct it"
-            problems.append(Problem(where_pod(pod), VISIBLE_SIBLINGS, told))
+            sentence = "it is neither true nor false and counts as false: correct it"
+            problems.append(Problem(where_pod(pod), VISIBLE_SIBLINGS, sentence))
         record, ask = read(pod, problems), self.ask(pod)
         ask = _in_percent(ask, record) if isinstance(ask, Ask) else ask
         parts = _divided(ask, record) if isinstance(ask, Ask) else _as_recorded(record)
         if parts and isinstance(ask, Ask) and not _equal(ask, parts):
-            told = "it is not what the containers ask for: it counts as it stands, recreate the pod"
-            problems.append(Problem(where_pod(pod), record.key, told))
+            sentence = "it differs from what the containers request: it is used as it is, recreate the pod"
+            problems.append(Problem(where_pod(pod), record.key, sentence))
         return Held(Grant(pod.uid, "", Offer(pod.node, parts), mode="percent") if parts else None, tuple(problems))
 
     def write(self, writing: Writing) -> dict[str, str]:
@@ -75,17 +75,17 @@ class Koordinator(Dialect):
         return texts(writing, ask.share if isinstance(ask, Ask) and ask.in_bytes else 0)
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
-        """The Device object of the node, and Koordinator's labels on it."""
+        """Facts of the Device object, and of Koordinator's labels on the node."""
         return node_facts(view, objects.get("Device"), self.name)
 
 
 def wants_siblings(pod: PodView) -> bool:
-    """Whether the pod asks to see the cards of its group; anything but `true` is a no, and `held` reports it."""
+    """Whether the pod requests to see the cards of its group: only if the value is `true`; `held` reports others."""
     return pod.annotations.get(VISIBLE_SIBLINGS) == "true"
 
 
 def _in_percent(ask: Ask, record: Record) -> Ask:
-    """An ask by bytes in the percents that the record tells; as it is where the record tells of something else."""
+    """A request in bytes, converted to the percents of the record; unchanged if the record is about something else."""
     card = record.cards[0] if len(record.cards) == 1 else None
     if card is None or not ask.in_bytes or not card.ratio or card.memory not in {0, ask.share}:
         return ask
@@ -97,32 +97,32 @@ def _in_percent(ask: Ask, record: Record) -> Ask:
 
 
 def _percents(shares: Sequence[int], total: int) -> list[int] | None:
-    """The percents of each share of bytes, rounded up, that make the total; None if no card's size gives them.
+    """Percents of each share of bytes, rounded up, that add up to the total; None if there are none for any card size.
 
     Each of them only grows as the card gets smaller, so that equal totals are equal percents. They change where one of
     the shares is a whole percent: these sizes are all that must be tried.
     """
     for share in filter(None, shares):
         for percent in range(1, total + 1):
-            found = [-(-other * percent // share) for other in shares]
-            if sum(found) == total:
-                return found
+            percents = [-(-other * percent // share) for other in shares]
+            if sum(percents) == total:
+                return percents
     return None
 
 
 def _divided(ask: Ask, record: Record) -> tuple[Part, ...]:
-    """What each container has, by its amounts where the record has only the sum, or no place for the container."""
+    """Devices of each container, by its request where the record has only the sum, or no place for the container."""
     cards = record.cards
     if ask.share and not ask.in_bytes and len(cards) == 1 and _fits(ask, cards[0]):
         return tuple(Part(own.container, (cards[0].device,), own.share, own.core) for own in ask.containers)
     if ask.share or not all(card.whole for card in cards):
         return _as_recorded(record)
-    given, rest = dict(record.listed), record.rest
+    listed, rest = dict(record.listed), record.rest
     for own in ask.containers:
-        if own.container not in given:
-            given[own.container], rest = rest[: own.devices], rest[own.devices :]
-    order = dict.fromkeys((*(own.container for own in ask.containers), *given))
-    return (*_whole_cards({name: given[name] for name in order}), *_whole_cards({"": rest}))
+        if own.container not in listed:
+            listed[own.container], rest = rest[: own.devices], rest[own.devices :]
+    order = dict.fromkeys((*(own.container for own in ask.containers), *listed))
+    return (*_whole_cards({name: listed[name] for name in order}), *_whole_cards({"": rest}))
 
 
 def _fits(ask: Ask, card: Card) -> bool:
@@ -130,22 +130,22 @@ def _fits(ask: Ask, card: Card) -> bool:
 
 
 def _as_recorded(record: Record) -> tuple[Part, ...]:
-    """What the record alone tells: whole cards by container, parts of cards for the pod as one."""
+    """Devices by the record alone: whole cards by container, parts of cards for the pod."""
     if all(card.whole for card in record.cards):
         return _whole_cards({**record.listed, "": record.rest})
-    # A card told in bytes alone is held whole: better too much than sold twice.
+    # A card recorded in bytes alone counts as a whole card: better too much than allocated twice.
     return tuple(
         Part("", (card.device,), card.ratio, card.core) if card.ratio and not card.whole else Part("", (card.device,))
         for card in record.cards
     )
 
 
-def _whole_cards(given: Mapping[str, tuple[Card, ...]]) -> tuple[Part, ...]:
-    return tuple(Part(name, tuple(card.device for card in cards)) for name, cards in given.items() if cards)
+def _whole_cards(by_container: Mapping[str, tuple[Card, ...]]) -> tuple[Part, ...]:
+    return tuple(Part(name, tuple(card.device for card in cards)) for name, cards in by_container.items() if cards)
 
 
 def _equal(ask: Ask, parts: tuple[Part, ...]) -> bool:
-    told = {
+    recorded = {
         (part.container, 0 if part.share or part.core else len(part.devices), part.share, part.core) for part in parts
     }
-    return told == {(own.container, own.devices, own.share, own.core) for own in ask.containers}
+    return recorded == {(own.container, own.devices, own.share, own.core) for own in ask.containers}

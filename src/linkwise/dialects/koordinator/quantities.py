@@ -1,7 +1,7 @@
-"""What a pod may ask for in Koordinator's words: a part of one card, or whole cards; the rest is refused.
+"""Koordinator requests: a part of one card, or whole cards; other combinations are refused.
 
-`gpu` and `gpu-memory-ratio` count percent of a card, `gpu-memory` counts bytes. Bytes stay bytes in the ask, because a
-pod does not know the cards that it may get: how many percent they are is counted card by card.
+`gpu` and `gpu-memory-ratio` count percent of a card, `gpu-memory` counts bytes. Bytes stay bytes in the ask, because
+the card is not known yet: the percents are computed for each card.
 
 Source: seed 001, the resources of its Device; Koordinator's device sharing.
 """
@@ -70,16 +70,16 @@ _VALID: Final = frozenset(
     )
 )
 _REFUSED: Final = (
-    ({MEMORY, RATIO}, "memory is asked for in bytes and in percent: keep gpu-memory or gpu-memory-ratio"),
-    ({GPU}, "gpu stands for compute and memory: remove what is beside it, or ask for gpu-core and gpu-memory-ratio"),
-    ({SHARED}, "gpu.shared only tells how many cards: add gpu-memory or gpu-memory-ratio"),
+    ({MEMORY, RATIO}, "memory is requested in bytes and in percent: keep gpu-memory or gpu-memory-ratio"),
+    ({GPU}, "gpu includes compute and memory: remove the others, or request gpu-core and gpu-memory-ratio"),
+    ({SHARED}, "gpu.shared is only a number of cards: add gpu-memory or gpu-memory-ratio"),
     ({CORE}, "compute without memory can't be placed: add gpu-memory or gpu-memory-ratio"),
 )
-"""the first whose words are all there tells what is wrong"""
+"""the first whose words are all present is the problem"""
 
 
 class _Kind(NamedTuple):
-    """What one container asks for; all containers of a pod must ask for the same."""
+    """Kind of a container's request; all containers of a pod must have the same."""
 
     unit: str
     whole: bool
@@ -94,7 +94,7 @@ def is_minor(value: object) -> TypeGuard[int]:
 
 
 def count(value: object) -> int | None:
-    """A quantity that counts, as a text or as a number; None if it is none."""
+    """A quantity that counts, as a text or as a number; None if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, str | float | int):
         return None
     try:
@@ -105,7 +105,7 @@ def count(value: object) -> int | None:
 
 
 def wanted(pod: PodView) -> Ask | Problem | None:
-    """What the pod asks for; a problem names the container and what to write instead; None if it asks for nothing."""
+    """The pod's request; a problem names the container and what to write instead; None if there is none."""
     names = [name for name in (*resources_of(pod), *pod.overhead) if name in OWNED]
     if not names:
         return None
@@ -119,7 +119,7 @@ def wanted(pod: PodView) -> Ask | Problem | None:
 
 
 def _uncountable(pod: PodView, key: str) -> Problem | None:
-    """What keeps amounts from being told apart by container."""
+    """The problem with a pod whose amounts can't be assigned to containers."""
     if OWNED & set(pod.overhead):
         return Problem(where_pod(pod), key, "a runtime class can't add cards: remove it from the overhead")
     name, times = Counter(container.name for container in pod.containers).most_common(1)[0]
@@ -131,24 +131,26 @@ def _uncountable(pod: PodView, key: str) -> Problem | None:
 def _by_kind(pod: PodView, prefix: str) -> Ask | Problem | None:
     kinds: dict[_Kind, str] = {}
     for container in pod.containers:
-        found = _read(container, prefix)
-        if isinstance(found, Problem):
-            return Problem(where_pod(pod), found.key, f"container {container.name}: {found.sentence}")
-        if found:
+        amounts = _read(container, prefix)
+        if isinstance(amounts, Problem):
+            return Problem(where_pod(pod), amounts.key, f"container {container.name}: {amounts.sentence}")
+        if amounts:
             # rule 001.percent: the valid combinations, container by container; the rest is refused with a sentence.
-            kind = _kind_of(found)
+            kind = _kind_of(amounts)
             if isinstance(kind, str):
-                return Problem(where_pod(pod), f"{prefix}{next(iter(found))}", f"container {container.name}: {kind}")
+                return Problem(where_pod(pod), f"{prefix}{next(iter(amounts))}", f"container {container.name}: {kind}")
             kinds.setdefault(kind, container.name)
     if len(kinds) > 1:
-        told = " and ".join(f"{name} asks for {kind}" for kind, name in kinds.items())
-        return Problem(where_pod(pod), f"{prefix}{next(iter(kinds)).unit}", f"{told}: let all containers ask alike")
+        mixed = " and ".join(f"{name} requests {kind}" for kind, name in kinds.items())
+        return Problem(
+            where_pod(pod), f"{prefix}{next(iter(kinds)).unit}", f"{mixed}: let all containers request the same kind"
+        )
     return next((_ask(pod, prefix, kind) for kind in kinds), None)
 
 
 def _read(container: ContainerView, prefix: str) -> dict[str, int] | Problem:
     """The amounts by word, without those that are zero."""
-    found = {}
+    amounts = {}
     for word in _WORDS:
         key = f"{prefix}{word}"
         try:
@@ -159,8 +161,8 @@ def _read(container: ContainerView, prefix: str) -> dict[str, int] | Problem:
         if count > LARGEST:
             return Problem("", key, f"the amount is larger than Kubernetes can count: {LARGEST} at most")
         if count and key in OWNED:
-            found[word] = count
-    return found
+            amounts[word] = count
+    return amounts
 
 
 def _kind_of(amounts: Mapping[str, int]) -> _Kind | str:
@@ -169,7 +171,7 @@ def _kind_of(amounts: Mapping[str, int]) -> _Kind | str:
         return next(sentence for bad, sentence in _REFUSED if bad <= words)
     unit = next(word for word in (GPU, RATIO, MEMORY) if word in words)
     if amounts.get(SHARED, 1) > 1 and (unit == MEMORY or amounts[unit] < WHOLE * amounts[SHARED]):
-        return "parts of several cards are not handed out: ask for a part of one card, or for whole cards"
+        return "parts of several cards can't be allocated: request a part of one card, or whole cards"
     return _part(amounts, unit) if unit == MEMORY else _percent(amounts, unit)
 
 
@@ -179,8 +181,8 @@ def _percent(amounts: Mapping[str, int], unit: str) -> _Kind | str:
     if percent < WHOLE:
         return _part(amounts, unit)
     if percent != cards * WHOLE:
-        limit = f"{SHARED} says {cards}" if SHARED in amounts else "above 100 only whole cards can be had"
-        return f"{unit} is {percent}, {limit}: ask for 1 to 99, or for 100 a card"
+        limit = f"{SHARED} says {cards}" if SHARED in amounts else "above 100 only whole cards can be allocated"
+        return f"{unit} is {percent}, {limit}: request 1 to 99, or 100 per card"
     if cards > MAX_DEVICES:
         return f"{unit} is {percent}, that is {cards} cards: no machine has more than {MAX_DEVICES}"
     if core in {0, percent}:
@@ -193,7 +195,7 @@ def _percent(amounts: Mapping[str, int], unit: str) -> _Kind | str:
 def _part(amounts: Mapping[str, int], unit: str) -> _Kind | str:
     core = amounts.get(CORE, 0)
     if core > WHOLE:
-        return f"gpu-core is {core} beside a part of one card: ask for 100 at most"
+        return f"gpu-core is {core} with a part of one card: request 100 at most"
     return _Kind(unit, whole=False)
 
 
@@ -214,13 +216,11 @@ def _ask(pod: PodView, prefix: str, kind: _Kind) -> Ask | Problem:
 
 
 def _on_one_card(pod: PodView, prefix: str, ask: Ask) -> Ask | Problem:
-    """Parts that a pod's containers ask for lie on one card, so that their sum must fit there."""
+    """The parts of all containers are on one card, so their sum must fit there."""
     cards = sum(by_container(pod, f"{prefix}{SHARED}").values())
     share = 0 if ask.in_bytes else ask.share
     if max(share, ask.core) > WHOLE or cards > 1:
-        found = f"{cards} cards" if cards > 1 else f"{max(share, ask.core)} % of a card"
-        told = (
-            f"the containers ask for parts of {found} together: ask for 100 % of one card at most, or for whole cards"
-        )
-        return Problem(where_pod(pod), ask.resource, told)
+        total = f"{cards} cards" if cards > 1 else f"{max(share, ask.core)}% of a card"
+        sentence = f"the containers request parts of {total} together: request 100% of one card at most, or whole cards"
+        return Problem(where_pod(pod), ask.resource, sentence)
     return ask

@@ -1,6 +1,6 @@
-"""Our own words: the grant and the plan on a pod, the policy it asks for, and the inventory of a node.
+"""Linkwise's own annotations: the grant and the plan on a pod, and the policy it names.
 
-The grant is what a rebuild reads. It holds all that a promise is: score and notes of the offer are gone once it is made.
+A restart reads the grant, which has everything that the ledger needs; score and notes of the offer are not kept.
 Source: DESIGN, state of record.
 """
 
@@ -49,7 +49,7 @@ MODELS: Final = "linkwise.dev/models"
 POLICY: Final = "linkwise.dev/policy"
 
 VERSION: Final = 1
-"""of the texts below; a text of another version is not believed"""
+"""of the formats below; other versions are ignored"""
 
 _GRANT_FIELDS: Final = frozenset({"version", "policy", "mode", "node", "pod", "containers", "plan", "generation"})
 _PLAN_FIELDS: Final = frozenset({"version", "id", "generation", "node", "containers"})
@@ -71,18 +71,18 @@ _FINISHED: Final = {"Succeeded", "Failed"}
 
 @dataclass(frozen=True, slots=True)
 class MemberPlan:
-    """What a group's plan holds for one pod, until it is bound."""
+    """Devices that a group's plan reserves for one pod, until it is bound."""
 
     id: str
     generation: int
-    """counts how often the group was planned anew"""
+    """number of times that the group was planned again"""
     node: str
     parts: tuple[Part, ...] = ()
-    """empty for a member that wants no device"""
+    """empty for a member that requests no device"""
 
 
 class Linkwise(Dialect):
-    """It owns no resource: users ask in the words of the five systems."""
+    """It owns no resource: pods request devices by the resources of other systems."""
 
     name: ClassVar[str] = SOURCE
     domains = frozenset({KIND})
@@ -93,7 +93,7 @@ class Linkwise(Dialect):
         return None
 
     def held(self, pod: PodView) -> Held:
-        """The grant, if it is whole and of the pod's node."""
+        """The grant, if it is complete and for the pod's node."""
         text = pod.annotations.get(GRANT)
         if text is None or pod.phase in _FINISHED:
             return Held(None)
@@ -109,7 +109,7 @@ class Linkwise(Dialect):
         return {GRANT: grant_text(writing.grant)}
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
-        """What the node's DeviceInventory tells; the agent names it after the node."""
+        """Facts of the node's DeviceInventory, which has the name of the node."""
         raw = objects.get(KIND)
         return None if raw is None else inventory_facts(raw, view.name)
 
@@ -129,16 +129,16 @@ def grant_text(grant: Grant) -> str:
 
 
 def _as_written(text: str, pod: PodView) -> Grant | None:
-    """The grant if its text is exactly what we write for it: nearly every one, and a start reads many thousands.
+    """Fast path: the grant if its text is exactly as Linkwise writes it. A start reads many thousands.
 
-    Whatever differs in the least is read again with care, so that it can be reported.
+    Any other text takes the slow path, which reports problems.
     """
-    found = _GRANT.fullmatch(text)
-    if found is None:
+    match = _GRANT.fullmatch(text)
+    if match is None:
         return None
-    generation, said, node, plan, owner, policy = found.groups()[-6:]
-    mode = _MODE_OF.get(said[1:-1])
-    parts = tuple([_written_part(*part) for part in _EACH_PART.findall(found[1])])
+    generation, mode_text, node, plan, owner, policy = match.groups()[-6:]
+    mode = _MODE_OF.get(mode_text[1:-1])
+    parts = tuple([_written_part(*part) for part in _EACH_PART.findall(match[1])])
     if mode is None or owner[1:-1] != pod.uid or pod.node not in ("", node[1:-1]):
         return None
     amounts = any(part.share or part.core for part in parts)
@@ -155,7 +155,7 @@ def _written_part(container: str, core: str, devices: str, share: str) -> Part:
 
 
 def plan_of(pod: PodView) -> tuple[MemberPlan | None, tuple[Problem, ...]]:
-    """The plan on the pod, if it is whole."""
+    """The plan on the pod, if it is complete."""
     text = pod.annotations.get(PLAN)
     if text is None or pod.phase in _FINISHED:
         return None, ()
@@ -172,12 +172,12 @@ def plan_words(plan: MemberPlan) -> dict[str, str]:
 
 
 def policy_of(pod: PodView) -> str:
-    """The policy that the pod names, or nothing; whoever knows the policies judges the word."""
+    """The policy that the pod names, or an empty string; it may be unknown."""
     return pod.annotations.get(POLICY, "").strip()
 
 
 def any_model(pod: PodView) -> bool:
-    """Whether members of its group may get devices of different models; anything but `any` is a no."""
+    """Whether members of its group may get devices of different models: only if the value is `any`."""
     return pod.annotations.get(MODELS) == "any"
 
 
@@ -191,7 +191,7 @@ def _versioned(text: str, report: Report) -> Fields | None:
         return None
     version = fields.number("version")
     if version is not None and version != VERSION:
-        report.refuse(f"version is {version}; we know version {VERSION} only, so nothing of it is believed")
+        report.refuse(f"version is {version}; we know version {VERSION} only, so it is ignored")
     return None if report.broken else fields
 
 
@@ -205,9 +205,9 @@ def _grant(fields: Fields, pod: PodView) -> Grant | None:
         return None
     _check_mode(mode, parts, fields.report)
     if owner != pod.uid:
-        fields.report.refuse(f"it was made for the pod with UID {shown(owner)}, not for this one; not believed")
+        fields.report.refuse(f"it was made for the pod with UID {shown(owner)}, not for this one; it is ignored")
     if pod.node and node != pod.node:
-        fields.report.refuse(f"it was made for node {shown(node)} and the pod is on {shown(pod.node)}; not believed")
+        fields.report.refuse(f"it was made for node {shown(node)} and the pod is on {shown(pod.node)}; it is ignored")
     return Grant(pod.uid, policy, Offer(node, parts), plan, generation, mode)
 
 
@@ -249,7 +249,7 @@ def _check_mode(mode: AskMode, parts: tuple[Part, ...], report: Report) -> None:
     """Whole devices have no amounts and shares do: anything else contradicts itself; percents may be whole cards."""
     amounts = any(part.share or part.core for part in parts)
     if (mode == "whole" and amounts) or (mode == "share" and not amounts):
-        report.refuse(f"mode is {mode} and {'amounts are' if amounts else 'no amount is'} given; not believed")
+        report.refuse(f"mode is {mode} and {'amounts are' if amounts else 'no amount is'} given; it is ignored")
 
 
 def _containers(parts: tuple[Part, ...]) -> dict[str, dict[str, object]]:

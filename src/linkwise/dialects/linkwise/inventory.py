@@ -1,6 +1,6 @@
-"""DeviceInventory objects: what our agent tells of a node, and what it saw in use there.
+"""DeviceInventory objects: the devices of a node and their allocations, as the agent reports them.
 
-One object a node, named after it: deploy/crds/deviceinventories.linkwise.dev.yaml holds the schema.
+One object per node, with its name: deploy/crds/deviceinventories.linkwise.dev.yaml holds the schema.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
 
 
 def inventory_facts(raw: object, node: str = "") -> NodeFacts:
-    """What an inventory tells; of what is broken only the problem. `node` is whose inventory it should be."""
+    """Facts of an inventory, and problems for what is invalid. `node` is the name that it must have."""
     report = Report(f"node {node or _name(raw) or '(an inventory without a name)'}", KIND)
     root = _ours(raw, node, report)
     spec = root and Fields.of(root.raw.get("spec"), "spec", report)
@@ -54,7 +54,7 @@ def inventory_facts(raw: object, node: str = "") -> NodeFacts:
 
 
 def inventory_enforced(raw: object) -> bool:
-    """Whether our own agent hands out the node's devices, so that a pick is more than expected."""
+    """Whether our own agent allocates the node's devices, so that a pick is binding."""
     spec = raw.get("spec") if isinstance(raw, Mapping) else None
     return isinstance(spec, Mapping) and spec.get("enforced") is True
 
@@ -62,7 +62,7 @@ def inventory_enforced(raw: object) -> bool:
 def inventory_object(
     name: str, facts: NodeFacts, *, enforced: bool, pods: Mapping[str, tuple[str, str]] | None = None
 ) -> dict[str, object]:
-    """The object to write; `pods` gives namespace and name by UID, for people."""
+    """The object to write; `pods` has namespace and name by UID, for readers."""
     spec: dict[str, object] = {
         "mode": facts.mode,
         "unit": facts.unit,
@@ -98,14 +98,14 @@ def _ours(raw: object, node: str, report: Report) -> Fields | None:
         return None
     for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if root.raw.get(field, expected) != expected:
-            report.refuse(f"{field} is {shown(root.raw[field])}; we know {expected} only, so nothing of it is believed")
+            report.refuse(f"{field} is {shown(root.raw[field])}; we know {expected} only, so it is ignored")
     if node and _name(raw) != node:
         report.refuse(f"metadata.name is {shown(_name(raw))}; an inventory is named after its node")
     return None if report.broken else root
 
 
 def _devices(spec: Fields) -> tuple[Device, ...]:
-    """Those that can be told apart: a device that shares its id or index with an earlier one is left out."""
+    """The devices; one with the id or index of an earlier one is ignored."""
     found = _plain_devices(spec.raw.get("devices"))
     if found is None:
         found = _read_devices(spec)
@@ -114,7 +114,7 @@ def _devices(spec: Fields) -> tuple[Device, ...]:
         ("healthyCount", sum(device.healthy for device in found.values())),
     ):
         if field in spec.raw and spec.number(field) not in {count, None}:
-            spec.report.note(f"spec.{field} is {shown(spec.raw[field])}; the list has {count}, which is believed")
+            spec.report.note(f"spec.{field} is {shown(spec.raw[field])}; the list has {count}, which is used")
     return tuple(found.values())
 
 
@@ -134,9 +134,9 @@ def _read_devices(spec: Fields) -> dict[str, Device]:
 
 
 def _plain_devices(raw: object) -> dict[str, Device] | None:
-    """The devices if every field of them is there and of its kind, as our agent writes them; else None.
+    """Fast path: the devices if every field is present and of its type, as the agent writes them; else None.
 
-    A start reads many thousands of these; whatever differs in the least is read with care, so that it can be reported.
+    A start reads many thousands. Any other list takes the slow path, which reports problems.
     """
     if not isinstance(raw, list):
         return None
@@ -173,11 +173,11 @@ def _device(entry: Fields) -> Device | None:
 
 
 def _mode(spec: Fields) -> Mode:
-    said = spec.text("mode", "any")
-    found = next((mode for mode in _MODES if mode == said), None)
-    if found is None and said is not None:
-        spec.report.refuse(f"spec.mode is {shown(said)}; one of {', '.join(_MODES)} is expected")
-    return found or "any"
+    text = spec.text("mode", "any")
+    known = next((mode for mode in _MODES if mode == text), None)
+    if known is None and text is not None:
+        spec.report.refuse(f"spec.mode is {shown(text)}; one of {', '.join(_MODES)} is expected")
+    return known or "any"
 
 
 def _labels(spec: Fields) -> dict[str, str]:
@@ -189,7 +189,7 @@ def _labels(spec: Fields) -> dict[str, str]:
 
 
 def _allocations(root: Fields) -> dict[str, tuple[str, ...]]:
-    """Devices by pod; a pod that is listed twice has all that it is listed with."""
+    """Devices by pod; a pod that is listed twice has the devices of both entries."""
     found: dict[str, tuple[str, ...]] = {}
     status = Fields.of(root.raw.get("status", {}), "status", root.report)
     for entry in status.objects("allocations") if status else ():
@@ -204,7 +204,7 @@ def _allocations(root: Fields) -> dict[str, tuple[str, ...]]:
 
 
 def _device_object(device: Device) -> dict[str, object]:
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "uuid": device.id,
         "index": device.index,
         "minor": device.minor,
@@ -214,7 +214,7 @@ def _device_object(device: Device) -> dict[str, object]:
         "memory": device.memory,
         "healthy": device.healthy,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _allocation_object(uid: str, devices: tuple[str, ...], pod: tuple[str, str] | None) -> dict[str, object]:

@@ -1,6 +1,7 @@
-"""The matrices of a DeviceInventory: rows and columns belong to the devices that `rows` names.
+"""Matrices of a DeviceInventory: rows and columns belong to the devices that `rows` names.
 
-So a device that is gone or renumbered takes no other's row. Without `rows` the devices stand as they are listed.
+A device that is gone or renumbered therefore can't take the row of another. Without `rows` the order is that of the
+devices.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FIELDS: Final = frozenset({"rows", "links", "bandwidth", "rings", "problems", "w
 
 
 def topology_of(spec: Fields, devices: tuple[Device, ...]) -> Topology | None:
-    """The topology that an inventory tells; None, and a problem, if it makes no sense."""
+    """Topology of an inventory; None, and a problem, if it is invalid."""
     if not FIELDS & spec.raw.keys():
         return None
     rows = spec.texts("rows", tuple(device.id for device in devices))
@@ -47,20 +48,20 @@ def topology_of(spec: Fields, devices: tuple[Device, ...]) -> Topology | None:
 
 
 def topology_fields(topology: Topology) -> dict[str, object]:
-    """The same as fields of an inventory: only what is known."""
-    told: dict[str, object] = {
+    """The topology as fields of an inventory: only what is known."""
+    fields: dict[str, object] = {
         "links": [[_link_text(link) for link in row] for row in topology.links],
         "bandwidth": _bandwidth_rows(topology.bandwidth),
         "rings": [list(ring) for ring in topology.rings],
         "problems": list(topology.problems),
         "warnings": list(topology.warnings),
     }
-    return {"rows": list(topology.devices)} | {name: value for name, value in told.items() if value}
+    return {"rows": list(topology.devices)} | {name: value for name, value in fields.items() if value}
 
 
 def _matrix(value: object, what: str) -> list[list[object]]:
     if not isinstance(value, list | tuple) or not all(isinstance(row, list | tuple) for row in value):
-        raise TopologyError(f"{what} is no list of lists")
+        raise TopologyError(f"{what} is not a list of lists")
     return [list(row) for row in value]
 
 
@@ -75,7 +76,7 @@ def _links(value: object) -> tuple[tuple[Link, ...], ...]:
 
 @lru_cache(maxsize=1024)
 def _linked(rows: tuple[tuple[object, ...], ...]) -> tuple[tuple[Link, ...], ...]:
-    """Machines of one build get one matrix, so that what is worked out of it is worked out once."""
+    """Machines of one build share one matrix, so that everything computed from it is computed once."""
     return tuple(tuple(_link(cell, i, j) for j, cell in enumerate(row)) for i, row in enumerate(rows))
 
 
@@ -128,7 +129,7 @@ def _rings(value: object) -> tuple[tuple[int, ...], ...]:
 
 
 def _link_text(link: Link) -> str:
-    """As printed, with the PCIe path where the tool told it elsewhere."""
+    """As printed, with the PCIe path if the tool printed it elsewhere."""
     hidden = link.pcie is not Pcie.UNKNOWN and Link(link).pcie is not link.pcie
     return f"{link}+{link.pcie.name}" if hidden else str(link)
 

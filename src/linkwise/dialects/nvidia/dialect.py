@@ -29,7 +29,7 @@ __all__ = ["OLD_RESOURCE", "RESOURCE", "TOPOLOGY", "Nvidia", "matrix_annotation"
 
 RESOURCE: Final = "nvidia.com/gpu"
 OLD_RESOURCE: Final = "alpha.kubernetes.io/nvidia-gpu"
-OLD_NAME: Final = f"kube-scheduler and kubelet refuse this name today: ask for {RESOURCE} instead"
+OLD_NAME: Final = f"kube-scheduler and kubelet refuse this name today: request {RESOURCE} instead"
 OPAQUE: Final = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
 """parts of devices that NVIDIA's plugin makes and counts by itself"""
 
@@ -87,7 +87,7 @@ class Nvidia(ByCount):
 
 
 def _kind(view: NodeView) -> tuple[str | None, str | None, str | None, tuple[tuple[str, str], ...]]:
-    """All of a node that these words are about, but for its name."""
+    """Everything of a node that this dialect reads, except its name."""
     labels = tuple([pair for pair in view.labels.items() if pair[0].startswith("nvidia.com/")])
     return view.capacity.get(RESOURCE), view.allocatable.get(RESOURCE), view.annotations.get(TOPOLOGY), labels
 
@@ -96,11 +96,11 @@ def _kind(view: NodeView) -> tuple[str | None, str | None, str | None, tuple[tup
 def _of_a_kind(
     capacity: str | None, allocatable: str | None, matrix: str | None, labels: tuple[tuple[str, str], ...]
 ) -> NodeFacts | Literal["odd"] | None:
-    """What nodes of one kind tell; odd if something is wrong, which is told of each of them by its name."""
+    """Facts of nodes of one kind; `odd` if there are problems, which name the node and are made for each."""
     amounts = [{} if amount is None else {RESOURCE: amount} for amount in (capacity, allocatable)]
     words = {} if matrix is None else {TOPOLOGY: matrix}
-    found = _read(NodeView("", dict(labels), words, amounts[0], amounts[1]))
-    return "odd" if found and found.problems else found
+    facts = _read(NodeView("", dict(labels), words, amounts[0], amounts[1]))
+    return "odd" if facts and facts.problems else facts
 
 
 def _read(view: NodeView) -> NodeFacts | None:
@@ -127,7 +127,7 @@ def opaque(pod: PodView) -> tuple[str, ...]:
 
 
 def _labels(view: NodeView) -> dict[str, str]:
-    """By our words."""
+    """The labels, by the names that Linkwise uses."""
     labels = {key: value for key, value in view.labels.items() if key.startswith("nvidia.com/")}
     found = {word: labels.get(key, "") for key, word in FACTS.items()}
     # Where devices are shared GPU Feature Discovery adds this to the name; `replicas` says it already.
@@ -153,7 +153,7 @@ def _number(view: NodeView, label: str, problems: list[Problem]) -> int:
     text = view.labels.get(label, "")
     if not text or (text.isascii() and text.isdigit() and len(text) < 10):
         return int(text or 0)
-    sentence = f"{text!r} is no whole number and is not read; look at GPU Feature Discovery on this node"
+    sentence = f"{text!r} is not a whole number and is ignored; check GPU Feature Discovery on this node"
     problems.append(Problem(where_node(view), label, sentence))
     return 0
 

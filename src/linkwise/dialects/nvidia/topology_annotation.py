@@ -1,7 +1,7 @@
-"""The links of a node as an annotation: what joins every pair of devices, or its points.
+"""Topology annotation of a node: the link kind, or the score, of every pair of devices.
 
 Source: seed 000, "Architecture", which leaves the form open; the points are those proposed in
-NVIDIA/k8s-device-plugin#465. Positions are indices: a node that lost a device in the middle can't be told this way.
+NVIDIA/k8s-device-plugin#465. Positions are indices: a node that lost a device in the middle can't be described this way.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def _rows(text: str) -> list[list[object]]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TopologyError("it is no JSON") from error
+        raise TopologyError("it is not valid JSON") from error
     if not isinstance(document, list) or not all(isinstance(row, list) for row in document):
-        raise TopologyError("it is no list of rows")
+        raise TopologyError("it is not a list of rows")
     return document
 
 
@@ -84,7 +84,7 @@ def _named(cell: object, where: str) -> Link:
     if not text or not text.isprintable() or len(text) > LONGEST:
         raise TopologyError(f"{where} holds no link kind")
     if text == SELF:
-        raise TopologyError(f"{where} is X, which only stands for a device with itself")
+        raise TopologyError(f"{where} is X, which is only for a device with itself")
     try:
         return Link.parse(text)
     except TopologyError:

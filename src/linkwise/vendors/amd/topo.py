@@ -1,7 +1,7 @@
-"""What AMD's rocm-smi and amd-smi tell of the links between devices.
+"""Readers of rocm-smi and amd-smi: the links between AMD devices.
 
 Both print a table each for weight, hops and link type, with `0`, `SELF`, `N/A` or `ENABLED` on the diagonal.
-A PCIe link is called PCIE however long its path is; weight, then hops, tell near from far:
+A PCIe link is printed as PCIE, however long its path is; weight, then hops, distinguish near from far:
 
     the lightest of the machine's PCIE pairs    PHB
     the heaviest                                SYS
@@ -43,7 +43,7 @@ _SPELLED: Final = re.compile(r"GPU ?\[?([0-9]{1,4})\]?")
 _NUMA: Final = re.compile(r"(GPU[0-9]{1,4})\s*: \(Topology\) Numa Node: (\S{1,20})")
 _FAILURE: Final = re.compile(r"error|cannot|not supported|failed", re.IGNORECASE)
 _COMPLAINT: Final = re.compile(r"\W*ERROR|\W*GPU[0-9]{1,4}\s*:(?! \(Topology\) Numa)")
-"""a line between the rows that is none of them"""
+"""a line between the rows that is not a row"""
 _UNKNOWN: Final = {"XXXX", "N/A", "UNKNOWN", "0"}
 _SURELY_WHOLE: Final = {"XGMI", "PCIE", "XXXX", "SELF", "N/A", "0", "ENABLED", "DISABLED"}
 _SHOWN: Final = 4
@@ -60,7 +60,7 @@ class Table:
 
     @property
     def whole(self) -> bool:
-        """Whether it has a cell for every pair."""
+        """Whether every pair has a cell."""
         return bool(self.columns) and not self.gaps()
 
     @property
@@ -76,25 +76,25 @@ class Table:
     def gaps(self) -> tuple[str, ...]:
         """A sentence for each row that is cut, and one for those that are missing."""
         size = len(self.columns)
-        told = [
+        cut = [
             f"row {name} of '{self.title}' ends after {len(row)} of {size} values"
             for name, row in self.rows.items()
             if len(row) != size
         ]
         missing = [name for name in self.columns if name not in self.rows]
-        return (*told, *[f"'{self.title}' has no row {', '.join(missing)}"] * bool(missing))
+        return (*cut, *[f"'{self.title}' has no row {', '.join(missing)}"] * bool(missing))
 
 
 def tables(lines: Sequence[str]) -> dict[str, Table]:
     """The tables by title in small letters: weight, hops, link type, ...; of several with one title the first."""
-    found: list[Table] = []
+    every: list[Table] = []
     for number, line in enumerate(lines, 1):
         if match := _TITLE.match(line):
-            found.append(Table(match[1]))
-        elif found and found[-1].reading and not _COMPLAINT.match(line):
-            _take(found[-1], line.lstrip("#>| \t").split(), ended=number < len(lines))
+            every.append(Table(match[1]))
+        elif every and every[-1].reading and not _COMPLAINT.match(line):
+            _take(every[-1], line.lstrip("#>| \t").split(), ended=number < len(lines))
     by_title: dict[str, Table] = {}
-    for table in found:
+    for table in every:
         if table.rows:
             by_title.setdefault(table.title.lower(), table)
     return by_title
@@ -141,21 +141,21 @@ def _take(table: Table, words: list[str], *, ended: bool) -> None:
 
 
 def _reading(kind: str, lines: Sequence[str], numa: dict[str, str]) -> Reading:
-    found = tables(lines)
+    by_title = tables(lines)
     warnings = []
-    if "link type" not in found and "weight" in found and found["weight"].in_words:
-        found["link type"] = found.pop("weight")
+    if "link type" not in by_title and "weight" in by_title and by_title["weight"].in_words:
+        by_title["link type"] = by_title.pop("weight")
         warnings.append("the table titled 'Weight' holds link types")
-    devices = next((found[title].columns for title in ("link type", *found) if title in found), tuple(numa))
+    devices = next((by_title[title].columns for title in ("link type", *by_title) if title in by_title), tuple(numa))
     facts = tuple(DeviceFacts(name, bus_id=name if ":" in name else "", numa=numa.get(name)) for name in devices)
-    if not found:
-        said = tuple(line.strip()[:200] for line in lines if _FAILURE.search(line))[:_SHOWN]
-        return Reading(kind, "error" if said else "no matrix", facts=facts, problems=said)
-    said = tuple(dict.fromkeys(line.strip()[:200] for line in lines if _COMPLAINT.match(line)))[:_SHOWN]
-    types = found.get("link type", Table("Link Type", devices))
-    problems = [gap for title in ("weight", "hops") if title in found for gap in found[title].gaps()]
+    if not by_title:
+        errors = tuple(line.strip()[:200] for line in lines if _FAILURE.search(line))[:_SHOWN]
+        return Reading(kind, "error" if errors else "no matrix", facts=facts, problems=errors)
+    complaints = tuple(dict.fromkeys(line.strip()[:200] for line in lines if _COMPLAINT.match(line)))[:_SHOWN]
+    types = by_title.get("link type", Table("Link Type", devices))
+    problems = [gap for title in ("weight", "hops") if title in by_title for gap in by_title[title].gaps()]
     problems += types.gaps() if types.rows else ["the text has no table of link types"]
-    paths = {} if problems else _paths(types, found.get("weight"), found.get("hops"))
+    paths = {} if problems else _paths(types, by_title.get("weight"), by_title.get("hops"))
     links = _links(devices, types, paths)
     return Reading(
         kind,
@@ -164,7 +164,7 @@ def _reading(kind: str, lines: Sequence[str], numa: dict[str, str]) -> Reading:
         links=links,
         facts=facts,
         problems=tuple(problems),
-        warnings=(*warnings, *said, *_remarks(devices, links, found.get("access"), numa)),
+        warnings=(*warnings, *complaints, *_remarks(devices, links, by_title.get("access"), numa)),
     )
 
 
@@ -205,7 +205,7 @@ def _remarks(
     if shut := [f"{a}-{b}" for a, b in combinations(devices, 2) if closed & {(a, b), (b, a)}]:
         yield f"no peer access between {_few(shut)}"
     if numa and (lost := [name for name in devices if name not in numa]):
-        yield f"the NUMA node is not told for {_few(lost)}"
+        yield f"the NUMA node is unknown for {_few(lost)}"
 
 
 def _few(words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.vendors.inventory_text import BUS_ID, believed, inventory, left_out, refusals, told, whole_lines
+from linkwise.vendors.inventory_text import BUS_ID, believed, inventory, left_out, refusals, value_or_empty, whole_lines
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _NO_CHIPS: Final = {"Mcu", "MCU", "3559"}
 
 @dataclass(frozen=True, slots=True)
 class _Card:
-    """The first line of a device: its second tells the id, the bus id and the memory."""
+    """The first line of a device; the second has the id, the bus id and the memory."""
 
     number: int
     model: str
@@ -53,14 +53,14 @@ def _read_table(text: str) -> Reading:
     devices: dict[str, DeviceFacts] = {}
     problems: list[str] = []
     warnings: list[str] = []
-    for found in _table(text):
-        if isinstance(found, str):
-            problems.append(found)
-        elif found.name in devices:
-            warnings.append(f"{found.name} is listed twice; the first is kept")
+    for row in _table(text):
+        if isinstance(row, str):
+            problems.append(row)
+        elif row.name in devices:
+            warnings.append(f"{row.name} is listed twice; the first is used")
         else:
-            devices[found.name] = found
-    warnings += [f"{device.name}: health is {device.health}" for device in devices.values() if _sick(device)]
+            devices[row.name] = row
+    warnings += [f"{device.name}: health is {device.health}" for device in devices.values() if _unhealthy(device)]
     return inventory(_TABLE, list(devices.values()), problems, warnings, refusals(text, _REFUSALS))
 
 
@@ -114,15 +114,15 @@ def _is_second(cells: list[str]) -> bool:
     """Whether it is the second line of a device: ids, then a bus id or none."""
     if not all(map(_NUMBER.fullmatch, cells[0].split())):
         return False
-    return len(cells) == 1 or not told(cells[1]) or BUS_ID.fullmatch(cells[1]) is not None
+    return len(cells) == 1 or not value_or_empty(cells[1]) or BUS_ID.fullmatch(cells[1]) is not None
 
 
 def _device(card: _Card, cells: list[str], driver: str) -> Iterator[DeviceFacts | str]:
     ids = [int(number) for number in cells[0].split()]
     name = _name(card.number, ids[0] if ids else 0, ids[1] if len(ids) > 1 else None)
-    facts = DeviceFacts(name, model=card.model, health=told(card.health or ""), driver=driver)
+    facts = DeviceFacts(name, model=card.model, health=value_or_empty(card.health or ""), driver=driver)
     if len(cells) > 1:
-        facts = replace(facts, bus_id=told(cells[1]))
+        facts = replace(facts, bus_id=value_or_empty(cells[1]))
     else:
         yield f"{name}: the bus id is cut off"
     usages = _USAGE.findall(cells[2]) if len(cells) > 2 else []
@@ -135,7 +135,7 @@ def _device(card: _Card, cells: list[str], driver: str) -> Iterator[DeviceFacts 
     yield facts
 
 
-def _sick(device: DeviceFacts) -> bool:
+def _unhealthy(device: DeviceFacts) -> bool:
     return device.health not in {"", "OK"}
 
 
@@ -214,7 +214,7 @@ def _read_list(text: str) -> Reading:
     ]
     if count is not None and count > len(blocks):
         problems.append(f"{len(blocks)} of {count} cards are in the text")
-    facts = [DeviceFacts(name, model=told(block.get("Product Name", ""))) for name, block in blocks.items()]
+    facts = [DeviceFacts(name, model=value_or_empty(block.get("Product Name", ""))) for name, block in blocks.items()]
     return inventory(_LIST, facts, problems, _several(blocks.items()), refusals(text, _REFUSALS))
 
 

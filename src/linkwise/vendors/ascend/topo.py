@@ -34,7 +34,7 @@ def _recognises(text: str) -> bool:
 def _read(text: str) -> Reading:
     reading = read_first(list(leading(tables(text, _NPUS))), _KIND)
     if reading is None:
-        return no_table(_KIND, line_of(text, _ERROR.search(text)), "there is no table of NPUs in the text")
+        return no_table(_KIND, line_of(text, _ERROR.search(text)), "the text has no table of NPUs")
     return replace(reading, rings=rings_of(reading.links)) if reading.status == "ok" else reading
 
 

@@ -1,10 +1,8 @@
-"""What a table of links tells: columns found by name, cells checked, and all that is missing said.
+"""Link matrix of a table: columns by name, cells checked, everything missing reported.
 
-Every row has its X under its own name. That tells a shifted row, and the columns of a table that lost its header.
-
-What looks odd in a whole link matrix: directions that differ, and a device unlike all the others.
+Every row has its X under its own name. That reveals shifted rows, and the columns of a table that lost its header. A
+complete matrix is checked for directions that differ and for a device unlike all others.
 """
-# Joined from link_reading, fabric_check: one docstring for all.
 
 from __future__ import annotations
 
@@ -31,20 +29,20 @@ Cell = tuple[str, str]
 
 
 def no_table(kind: str, error: str, nothing: str) -> Reading:
-    """The reading of a text without a table: the tool's own error, or that there is nothing."""
+    """Reading of a text without a table: the tool's own error, or a sentence that there is none."""
     if error:
         return Reading(kind, "error", problems=(error,))
     return Reading(kind, "no matrix", problems=(nothing,))
 
 
-def read_first(found: Sequence[LinkTable], kind: str) -> Reading | None:
-    """What the first table tells, with a warning if there are more; None if there is none."""
-    table = chosen(found)
+def read_first(every: Sequence[LinkTable], kind: str) -> Reading | None:
+    """Reading of the first table, with a warning if there are more; None if there is none."""
+    table = chosen(every)
     if table is None:
         return None
     reading = read_table(table, kind)
-    if sum(bool(other.rows) for other in found) > 1:
-        reading = replace(reading, warnings=(*reading.warnings, "more tables stand in the text: the first counts"))
+    if sum(bool(other.rows) for other in every) > 1:
+        reading = replace(reading, warnings=(*reading.warnings, "the text has more tables: the first is used"))
     return reading
 
 
@@ -107,7 +105,7 @@ class _Draft:
 
     @property
     def width(self) -> int | None:
-        """How many link columns there are, NICs included; None if the header does not tell."""
+        """Number of link columns, NICs included; None if the header does not determine it."""
         header = self.table.header
         if header is None or not self.fits or not self.table.rows.keys() <= set(header.devices):
             return None
@@ -115,11 +113,11 @@ class _Draft:
 
     @property
     def span(self) -> int:
-        """How many columns the devices take."""
+        """Number of columns of devices."""
         return max(self.columns, default=-1) + 1
 
     def take(self, row: Row) -> None:
-        """Note the cells of a row, unless they don't stand under their names."""
+        """Add the cells of a row, unless they are not under their names."""
         cells = split_row(row.text, self.width)
         codes = cells.codes[: self.span]
         if self._is_shifted(row.name, cells):
@@ -135,7 +133,7 @@ class _Draft:
             self.loose[row.name, self.columns[len(codes) - 1]] = len(codes) - 1
 
     def drop_cut_cells(self) -> None:
-        """Forget the last cell of a line where it may be the beginning of a longer code."""
+        """Drop the last cell of a line where it may be the beginning of a longer code."""
         cut = [place for place in self.loose if self._may_be_cut(*place)]
         for row, column in cut:
             del self.cells[row, column]
@@ -173,7 +171,7 @@ class _Draft:
             elif name in self.ends:
                 problems.append(f"row {name} ends after {self.ends[name]} of {self.span} cells")
             problems += [
-                f"row {name} does not tell its link to {other}"
+                f"row {name} has no link code for {other}"
                 for other in self.devices
                 if self.cells.get((name, other)) == "?"
             ]
@@ -199,7 +197,7 @@ class _Draft:
 
     @staticmethod
     def _up_to_unknown(codes: tuple[str, ...]) -> tuple[str, ...]:
-        """An unknown code in a short row may be two codes: what follows it has no certain place."""
+        """An unknown code in a short row may be two codes: the column of what follows is uncertain."""
         unknown = (at for at, code in enumerate(codes[:-1]) if not is_known(code))
         return codes[: next(unknown, len(codes))]
 
@@ -215,8 +213,8 @@ def _without_cut_name(table: LinkTable) -> Header | None:
 
 
 def _columns_by_x(table: LinkTable) -> dict[int, str]:
-    found = {row.name: split_row(row.text).codes for row in table.rows.values()}
-    places = [(codes.index("X"), name) for name, codes in found.items() if codes.count("X") == 1]
+    rows = {row.name: split_row(row.text).codes for row in table.rows.values()}
+    places = [(codes.index("X"), name) for name, codes in rows.items() if codes.count("X") == 1]
     taken = Counter(position for position, _ in places)
     return {position: name for position, name in places if taken[position] == 1}
 
@@ -227,32 +225,33 @@ def _number(name: str) -> tuple[int, str]:
 
 
 def _facts(draft: _Draft) -> tuple[tuple[DeviceFacts, ...], list[str]]:
-    """The affinities of the devices, and a sentence where the text has them but not under which title."""
+    """Affinities of the devices, and a sentence if the text has some but not in which column."""
     table = draft.table
     titles = table.header.titles if table.header and draft.fits else ()
-    told: dict[str, dict[str, str | None]] = {}
+    affinities: dict[str, dict[str, str | None]] = {}
     unsure = []
     for row in table.rows.values():
         cells = split_row(row.text, draft.width)
         whole = draft.width is not None and len(cells.codes) == draft.width
         values = affinity_of(cells, titles, cut=row.last) if whole else (None,) * len(titles)
-        told[row.name] = dict(zip(titles, values, strict=True))
+        affinities[row.name] = dict(zip(titles, values, strict=True))
         if whole and any(cells.after) and titles and not any(value is not None for value in values):
             unsure.append(row.name)
     for row in table.rows.values():
         if row.last:
-            _forget_cut(told, row.name)
-    facts = (DeviceFacts(n, numa=told.get(n, {}).get("numa"), cpus=told.get(n, {}).get("cpus")) for n in draft.devices)
-    said = [f"the affinity of {', '.join(unsure)} is not certain: a cell is empty or odd"] if unsure else []
-    return tuple(facts), said
+            _forget_cut(affinities, row.name)
+    by_device = {name: affinities.get(name, {}) for name in draft.devices}
+    facts = (DeviceFacts(name, numa=own.get("numa"), cpus=own.get("cpus")) for name, own in by_device.items())
+    warnings = [f"the affinity of {', '.join(unsure)} is not certain: a cell is empty or odd"] if unsure else []
+    return tuple(facts), warnings
 
 
-def _forget_cut(told: dict[str, dict[str, str | None]], name: str) -> None:
-    """Forget a value at the end of the text that another row has a longer form of: 0-23,4 beside 0-23,48-71."""
-    for title, value in told[name].items():
-        others = (values.get(title) or "" for values in told.values())
+def _forget_cut(affinities: dict[str, dict[str, str | None]], name: str) -> None:
+    """Drop a value at the end of the text if another row has a longer form of it: 0-23,4 and 0-23,48-71."""
+    for title, value in affinities[name].items():
+        others = (values.get(title) or "" for values in affinities.values())
         if value and any(other != value and other.startswith(value) for other in others):
-            told[name][title] = None
+            affinities[name][title] = None
 
 
 _MOST_NAMED: Final = 8
@@ -263,7 +262,7 @@ Pair = tuple[int, int]
 
 
 def fabric_warnings(devices: Sequence[str], links: Sequence[Sequence[Link]]) -> tuple[str, ...]:
-    """A sentence for each pair whose directions differ, and one for a device or pair the fabric has half lost."""
+    """A sentence for each pair whose directions differ, and one for a device or pair with degraded links."""
     pairs = list(combinations(range(len(devices)), 2))
     uneven = [
         f"{devices[i]} to {devices[j]} is {links[i][j]}, but {devices[j]} to {devices[i]} is {links[j][i]}"
@@ -277,7 +276,7 @@ def fabric_warnings(devices: Sequence[str], links: Sequence[Sequence[Link]]) -> 
 
 
 def _degraded(devices: Sequence[str], links: dict[Pair, Link]) -> list[str]:
-    """Where all pairs share one direct link but those of one device, which have less."""
+    """The device or pair with less than the direct link that all other pairs share."""
     if len(devices) < _FEWEST_DEVICES or UNKNOWN_LINK in links.values():
         return []
     usual = max(links.values())

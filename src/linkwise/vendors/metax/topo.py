@@ -33,7 +33,7 @@ def recognises(text: str) -> bool:
 def _read(text: str) -> Reading:
     reading = read_first(list(leading(tables(text, _GPUS))), _KIND)
     error = line_of(text, _ERROR.search(text))
-    return reading or no_table(_KIND, error, "there is no table of GPUs in the text")
+    return reading or no_table(_KIND, error, "the text has no table of GPUs")
 
 
 READERS: Final = (Reader(_KIND, recognises, _read, claims="matrix of GPUs"),)

@@ -1,1 +1,1 @@
-"""What NVIDIA's tools print: topology, inventory and bandwidth."""
+"""NVIDIA: GPUs joined by NVLink, with readers of topology, inventory and bandwidth."""

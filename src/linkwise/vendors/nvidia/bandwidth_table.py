@@ -1,6 +1,6 @@
-"""Tables of numbers as NVIDIA's bandwidth tests print them: a title, device numbers across, a row a device.
+"""Tables of NVIDIA's bandwidth tests: a title, a header of device numbers, a row per device.
 
-A number that ends the text is believed with two decimals, as the tools print it; with fewer it may be cut.
+A number at the end of the text counts if it has two decimals, as the tools print it; with fewer it may be cut.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.topology import Matrix
 
-__all__ = ["Section", "Title", "failure", "names", "pairs_told", "scan"]
+__all__ = ["Section", "Title", "failure", "names", "scan", "some_pairs"]
 
 _MARKS: Final = " \t#>|`*"
 """quotes, comments and bullets before a line"""
@@ -32,10 +32,10 @@ _SHOWN: Final = 4
 
 
 class Title(NamedTuple):
-    """What stands over a table."""
+    """Title of a table."""
 
     key: str
-    """the part that tells it from other tables"""
+    """the part that distinguishes it from other tables"""
     printed: str
 
 
@@ -76,19 +76,19 @@ class Section:
         """A sentence for each row that is not whole, and one for those that are missing."""
         if not self.begun:
             return (f"'{self.key}' has no rows",)
-        size, told, missing = len(self.columns), [], []
+        size, gaps, missing = len(self.columns), [], []
         for number, row, stray in zip(self.columns, self.rows, self.strays, strict=True):
             if len(row) > size:
-                told.append(f"row {number} of '{self.key}' has more than {size} values")
+                gaps.append(f"row {number} of '{self.key}' has more than {size} values")
             elif row or stray:
                 cut = f": {stray!r} is not a whole number" if stray else ""
-                told += [f"row {number} of '{self.key}' ends after {len(row)} of {size} values{cut}"] * (
+                gaps += [f"row {number} of '{self.key}' ends after {len(row)} of {size} values{cut}"] * (
                     len(row) < size
                 )
             else:
                 missing.append(str(number))
-        told += [f"'{self.key}' has no row {', '.join(missing)}"] * bool(missing)
-        return tuple(told)
+        gaps += [f"'{self.key}' has no row {', '.join(missing)}"] * bool(missing)
+        return tuple(gaps)
 
     def pairs_without_value(self) -> list[tuple[int, int]]:
         """Pairs of different devices for which nothing, or 0, is printed."""
@@ -108,12 +108,12 @@ def scan(lines: Sequence[str], title_of: Callable[[str], Title | None]) -> dict[
             tables.append(_Table(title))
         elif tables and tables[-1].reading:
             _take(tables, line.lstrip(_MARKS).split(), ended=number < len(lines))
-    found, times = {}, Counter[str]()
+    by_key, times = {}, Counter[str]()
     for table in tables:
         key = table.title.key
         times[key] += 1
-        found[key if times[key] == 1 else f"{key} #{times[key]}"] = table.section()
-    return found
+        by_key[key if times[key] == 1 else f"{key} #{times[key]}"] = table.section()
+    return by_key
 
 
 def names(section: Section) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ def names(section: Section) -> tuple[str, ...]:
     return tuple(f"GPU{number}" for number in section.columns)
 
 
-def pairs_told(pairs: Iterable[tuple[int, int]]) -> str:
+def some_pairs(pairs: Iterable[tuple[int, int]]) -> str:
     """A few of the pairs, and how many more there are: `0-1, 0-2 and 3 more`."""
     joined = sorted({(min(pair), max(pair)) for pair in pairs})
     shown = ", ".join(f"{low}-{high}" for low, high in joined[:_SHOWN])
@@ -129,7 +129,7 @@ def pairs_told(pairs: Iterable[tuple[int, int]]) -> str:
 
 
 def failure(lines: Iterable[str]) -> str:
-    """The first line that tells of an error; empty if none does."""
+    """The first line with an error; empty if there is none."""
     return next((line.strip()[:200] for line in lines if _FAILURE.search(line)), "")
 
 

@@ -25,27 +25,27 @@ _LINK: Final = re.compile(
 )
 _CUT_LIST: Final = re.compile(r"[ \t>#|]*(?:GPU?$|GPU [0-9]*$|MIG)")
 _CUT_LINK: Final = re.compile(r"[ \t>#|]*(?:GPU?$|GPU [0-9]*$|Link)")
-# What the tool says of a device instead of its links, by driver; in lower case.
+# Messages instead of links, by driver, in lower case.
 _ANSWERS: Final = {
     "information as all links are inactive": "all NVLinks are inactive",
-    "supported for devices in mig mode": "NVLinks are not told in MIG mode",
+    "supported for devices in mig mode": "NVLinks are not listed in MIG mode",
     "does not have or support nvlink": "there is no NVLink",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class NvLinks:
-    """What `nvlink -s` tells of one device's NVLinks."""
+    """NVLinks of one device, as `nvlink -s` lists them."""
 
     device: str
     rates: tuple[float | None, ...]
     """GB/s of each link listed, by its number; None: inactive"""
     answer: str = ""
-    """what is said instead of a list"""
+    """the message printed instead of a list"""
 
     @property
     def active(self) -> int:
-        """How many of the listed links carry data."""
+        """Number of listed links that are active."""
         return sum(rate is not None for rate in self.rates)
 
     def __str__(self) -> str:
@@ -87,8 +87,10 @@ def _read_nvlinks(text: str) -> Reading:
         # Driver 580 prints nothing at all for devices without NVLink.
         return Reading(kind, "no matrix", warnings=("nothing is printed: there may be no NVLink",))
     listed, problems, warnings = _linked(text)
-    told = [str(_links(device)) for device in listed if device.links or device.answer]
-    return inventory(kind, _facts(listed), problems, [*warnings, *told], refusals(text, (*REFUSALS, *_unnamed(listed))))
+    links = [str(_links(device)) for device in listed if device.links or device.answer]
+    return inventory(
+        kind, _facts(listed), problems, [*warnings, *links], refusals(text, (*REFUSALS, *_unnamed(listed)))
+    )
 
 
 def _read_refusal(text: str) -> Reading:
@@ -104,7 +106,7 @@ def _walk(text: str, cut: re.Pattern[str]) -> tuple[list[_Listed], list[str], li
         if device := _head(line, ended=ended):
             current = listed.setdefault(device.name, device)
             if current.uuid != device.uuid:
-                warnings.append(f"{device.name} is listed twice with different UUIDs; the first is kept")
+                warnings.append(f"{device.name} is listed twice with different UUIDs; the first is used")
                 current = None
             line = device.rest  # noqa: PLW2901 - some drivers answer on the line of the device
         if current and not _add(current, line) and (left_out(line) or (not ended and cut.match(line))):
@@ -123,7 +125,7 @@ def _head(line: str, *, ended: bool) -> _Listed | None:
 
 
 def _add(device: _Listed, line: str) -> bool:
-    """Whether the line tells something of the device."""
+    """Add a line to its device; False if it has nothing about it."""
     if part := _PART.match(line):
         device.parts.setdefault(int(part[2]), (part[1], part[3]))
     elif link := _LINK.match(line):
@@ -142,7 +144,7 @@ def _linked(text: str) -> tuple[list[_Listed], list[str], list[str]]:
         most[device.model] = max(most[device.model], len(device.links))
     for device in listed:
         if not device.links and not device.answer:
-            problems.append(f"{device.name}: nothing is told of its NVLinks")
+            problems.append(f"{device.name}: its NVLinks are not listed")
         elif device.links and len(device.links) < most[device.model]:
             problems.append(f"{device.name}: {len(device.links)} NVLinks are listed, {most[device.model]} elsewhere")
     return listed, problems, warnings

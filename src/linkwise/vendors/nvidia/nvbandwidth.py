@@ -1,6 +1,6 @@
-"""What NVIDIA's nvbandwidth tells: GB/s between devices, in tables whose title says which side is the source.
+"""Reader of NVIDIA's nvbandwidth: GB/s between devices, in tables whose title names the source.
 
-`GPU(row) <- GPU(column)` has the destination in the row; such a table is turned round.
+`GPU(row) <- GPU(column)` has the destination in the row; such a table is transposed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, pairs_told, scan
+from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan, some_pairs
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _PREFERRED: Final = (
     "device_to_device_memcpy_read_sm",
 )
 _HALF_DIGIT: Final = 0.005
-"""by so much a printed value may differ from the measured one"""
+"""the most by which a printed value differs from the measured one"""
 
 
 def recognises(text: str) -> bool:
@@ -114,10 +114,10 @@ def _rank(section: Section) -> tuple[bool, bool, bool, int]:
 def _without_matrix(blank: Reading, found: Iterable[Section], lines: Sequence[str]) -> Reading:
     pairs = [section for section in found if _of_pairs(section) and "GB/s" in section.title.printed]
     if ranks := [section.key for section in pairs if _of_ranks(section)]:
-        said = f"{ranks[0]} numbers the processes of several nodes, not the devices of one"
-        return replace(blank, status="error", problems=(said,))
-    if said := failure(lines):
-        return replace(blank, status="error", problems=(said,))
+        wrong = f"{ranks[0]} numbers the processes of several nodes, not the devices of one"
+        return replace(blank, status="error", problems=(wrong,))
+    if error := failure(lines):
+        return replace(blank, status="error", problems=(error,))
     if pairs:
         gaps = tuple(gap for section in pairs for gap in section.gaps())
         return replace(blank, status="incomplete", problems=gaps)
@@ -132,9 +132,9 @@ def _remarks(found: Mapping[str, Section], chosen: Section, lines: Iterable[str]
     if _arrow(chosen) == "<->":
         yield "measured in both directions at once"
     if pairs := chosen.pairs_without_value():
-        yield f"no value between {pairs_told(pairs)}: no peer access"
+        yield f"no value between {some_pairs(pairs)}: no peer access"
     if f"{chosen.key} #2" in found:
-        yield f"'{chosen.key}' stands in the text more than once: the first whole one is read"
+        yield f"'{chosen.key}' is in the text more than once: the first complete one is read"
     if any(_of_ranks(section) for section in found.values()):
         yield "tables of several nodes are left out"
     total = sum(map(sum, chosen.matrix()))

@@ -1,7 +1,7 @@
-"""What CUDA's p2pBandwidthLatencyTest tells: GB/s and latency between devices, with and without peer access.
+"""Reader of CUDA's p2pBandwidthLatencyTest: GB/s and latency between devices, with and without peer access.
 
-Of its matrices one is taken, the first of `_PREFERRED` that is whole; numbers of different matrices are never mixed.
-Copies without peer access stand for the links only where none with peer access were printed.
+One matrix is used, the first of `_PREFERRED` that is complete; numbers of different matrices are never mixed. A
+matrix without peer access is used only if none with peer access was printed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, pairs_told, scan
+from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan, some_pairs
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def _announced(found: Mapping[str, Section], chosen: Section) -> list[str]:
 
 
 def _without_matrix(blank: Reading, found: Mapping[str, Section], lines: Sequence[str]) -> Reading:
-    if said := failure(lines):
-        return replace(blank, status="error", problems=(said,))
+    if error := failure(lines):
+        return replace(blank, status="error", problems=(error,))
     if gaps := [gap for key in _PREFERRED if key in found for gap in found[key].gaps()]:
         return replace(blank, status="incomplete", problems=tuple(gaps))
     return replace(blank, problems=("the text has no bandwidth matrix",))
@@ -127,15 +127,15 @@ def _latency(found: Mapping[str, Section], chosen: Section) -> tuple[Matrix, lis
 
 
 def _remarks(found: Mapping[str, Section], chosen: Section) -> list[str]:
-    told = []
+    remarks = []
     if "Disabled" in chosen.key:
-        told.append("measured without peer access: copies go through the host's memory")
+        remarks.append("measured without peer access: copies go through the host's memory")
     if "Bidirectional" in chosen.key:
-        told.append("measured in both directions at once: the numbers are sums of both")
+        remarks.append("measured in both directions at once: the numbers are sums of both")
     if f"{chosen.key} #2" in found:
-        told.append(f"'{chosen.key}' stands in the text more than once: the first whole one is read")
+        remarks.append(f"'{chosen.key}' is in the text more than once: the first complete one is read")
     cut = [key for key in _PREFERRED if key in found and key != chosen.key and not found[key].whole]
-    return told + [f"'{key}' is cut and left out" for key in cut]
+    return remarks + [f"'{key}' is cut and left out" for key in cut]
 
 
 def _peerless(found: Mapping[str, Section], chosen: Section, lines: Sequence[str]) -> list[str]:
@@ -147,7 +147,7 @@ def _peerless(found: Mapping[str, Section], chosen: Section, lines: Sequence[str
         pairs.update(found[_CONNECTIVITY].pairs_without_value())
     if not pairs:
         return []
-    return [f"no peer access between {pairs_told(pairs)}: their numbers are of copies through the host's memory"]
+    return [f"no peer access between {some_pairs(pairs)}: their numbers are of copies through the host's memory"]
 
 
 def _facts(lines: Sequence[str]) -> tuple[DeviceFacts, ...]:

@@ -1,4 +1,4 @@
-"""Records of NVIDIA devices: the log of `nvidia-smi -q` and the table of `nvidia-smi --query-gpu --format=csv`."""
+"""Readers of NVIDIA device records: the log of `nvidia-smi -q` and the table of `nvidia-smi --query-gpu --format=csv`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from linkwise.vendors.inventory_text import (
     inventory,
     prompt,
     refusals,
-    told,
+    value_or_empty,
     whole_lines,
 )
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
@@ -33,7 +33,7 @@ REFUSALS: Final = (
     "nvidia-smi: command not found",
     "nvidia-smi: not found",
 )
-"""what the tool, or the shell, says where it can't answer; in lower case"""
+"""error messages of the tool, or of the shell, in lower case"""
 
 _LOG: Final = "nvidia-smi -q"
 _CSV: Final = "nvidia-smi --query-gpu"
@@ -43,7 +43,7 @@ _MARK: Final = re.compile(r"[>#|] ?")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 _CELL: Final = re.compile(r"[a-z][\w.]*(?: \[[^\[\]]*\])?")
 
-# Where the log tells a fact. MIG devices have sections of the same names one level below.
+# Where the log has a fact. MIG devices have sections of the same names one level below.
 _PATHS: Final = {
     ("Product Name",): "model",
     ("GPU UUID",): "uuid",
@@ -55,7 +55,7 @@ _PATHS: Final = {
 }
 _OTHER: Final = "other"
 _ALWAYS: Final = {"uuid", "memory", "memory_used"}
-"""what a log with names of products tells of every device"""
+"""facts of every device in a log that has product names"""
 
 _COLUMNS: Final = {
     "index": "index",
@@ -79,7 +79,7 @@ _FORMS: Final = {
 }
 """a line with another form is not a row"""
 
-Told = dict[str, str]
+Facts = dict[str, str]
 
 
 def _read_log(text: str) -> Reading:
@@ -101,10 +101,10 @@ def _read_log(text: str) -> Reading:
     return inventory(_LOG, facts, problems, _mig(facts, blocks), lost)
 
 
-def _walk(text: str) -> tuple[list[Told], Told, list[str]]:
+def _walk(text: str) -> tuple[list[Facts], Facts, list[str]]:
     """The blocks of devices, the values above them, and what is cut."""
-    blocks: list[Told] = []
-    top: Told = {}
+    blocks: list[Facts] = []
+    top: Facts = {}
     titles: list[tuple[int, str]] = []
     for raw, ended in whole_lines(text):
         line = _MARK.sub("", raw, count=1) if raw.startswith((">", "#", "|")) else raw
@@ -125,13 +125,13 @@ def _walk(text: str) -> tuple[list[Told], Told, list[str]]:
             continue
         fact = _PATHS.get((*(title for _, title in titles), key), _OTHER) if blocks else key
         if (known := believed(value, ended=ended)) is not None:
-            _tell(blocks[-1] if blocks else top, fact, known)
+            _add(blocks[-1] if blocks else top, fact, known)
         elif fact != _OTHER:
             return blocks, top, [f"the text ends inside {key!r}"]
     return blocks, top, []
 
 
-def _tell(block: Told, fact: str, value: str) -> None:
+def _add(block: Facts, fact: str, value: str) -> None:
     if fact == "part":
         block["parts"] = f"{block.get('parts', '')} {block.get('instance', '?')}/{value}"
     elif fact == "instance":
@@ -145,7 +145,7 @@ def _read_csv(text: str) -> Reading:
     lines = list(whole_lines(text))
     start, columns = next(((at, names) for at, (line, _) in enumerate(lines) if (names := _header(line))), (0, []))
     numbers = free_numbers(lost)
-    rows: dict[str, tuple[str, Told]] = {}
+    rows: dict[str, tuple[str, Facts]] = {}
     problems: list[str] = []
     warnings: dict[str, None] = {}
     for line, ended in islice(lines, start + 1, None) if columns else ():
@@ -159,7 +159,7 @@ def _read_csv(text: str) -> Reading:
             break
         identity = next((row[key] for key in ("index", "bus_id", "uuid") if row.get(key)), f"row {len(rows)}")
         if identity in rows:
-            warnings[f"{rows[identity][0]} is listed more than once; the first row is kept"] = None
+            warnings[f"{rows[identity][0]} is listed more than once; the first row is used"] = None
             continue
         name = f"GPU{int(row['index']) if 'index' in columns else next(numbers)}"
         rows[identity] = (name, row)
@@ -170,7 +170,7 @@ def _read_csv(text: str) -> Reading:
 
 
 def _header(line: str) -> list[str]:
-    """The fact each column tells, empty for those we do not use; nothing unless the line is a header."""
+    """The fact in each column, empty for those we do not use; nothing unless the line is a header."""
     cells = _cells(line)
     if not all(map(_CELL.fullmatch, cells)):
         return []
@@ -181,14 +181,14 @@ def _header(line: str) -> list[str]:
     return [_COLUMNS.get(name, "") for name in names]
 
 
-def _row(line: str, columns: list[str], *, ended: bool) -> Told | None:
+def _row(line: str, columns: list[str], *, ended: bool) -> Facts | None:
     """The facts of a row, without the last cell of a text that may be cut there; None behind the table."""
     cells: list[str] = _cells(line)
     if len(cells) > len(columns) or (len(cells) < len(columns) and (ended or prompt(line))):
         return None
     if believed(cells[-1], ended=ended) is None:
         cells.pop()
-    row = {fact: told(cell) for fact, cell in zip(columns, cells, strict=False) if fact}
+    row = {fact: value_or_empty(cell) for fact, cell in zip(columns, cells, strict=False) if fact}
     wrong = (fact for fact, value in row.items() if value and fact in _FORMS and not _FORMS[fact].fullmatch(value))
     return row if next(wrong, None) is None else None
 
@@ -197,20 +197,20 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.lstrip(" \t>#|").split(",")]
 
 
-def _facts(name: str, row: Told) -> DeviceFacts:
+def _facts(name: str, row: Facts) -> DeviceFacts:
     return DeviceFacts(
         name,
-        uuid=told(row.get("uuid", "")),
-        model=told(row.get("model", "")),
+        uuid=value_or_empty(row.get("uuid", "")),
+        model=value_or_empty(row.get("model", "")),
         bus_id=row.get("bus_id", ""),
         memory=amount(row.get("memory", "")),
         memory_used=amount(row.get("memory_used", "")),
-        driver=told(row.get("driver", "")),
+        driver=value_or_empty(row.get("driver", "")),
         parts=tuple(row.get("parts", "").split()),
     )
 
 
-def _mig(facts: Iterable[DeviceFacts], rows: Iterable[Told]) -> list[str]:
+def _mig(facts: Iterable[DeviceFacts], rows: Iterable[Facts]) -> list[str]:
     pairs = zip(facts, rows, strict=True)
     return [f"{device.name} is in MIG mode" for device, row in pairs if row.get("mig") == "Enabled"]
 

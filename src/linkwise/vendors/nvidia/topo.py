@@ -30,19 +30,19 @@ _ERROR: Final = re.compile(
     r"ERROR: Option -m|NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found"
     r"|nvidia-smi: .{0,40}not found|'nvidia-smi' is not recognized|Unable to determine the device handle"
 )
-_HIDDEN: Final = "NVLink is not shown by -mp: devices may be linked better than this tells"
+_HIDDEN: Final = "NVLink is not shown by -mp: devices may have better links than shown"
 
 
 class _Options:
-    """The options of the commands that stand in a text."""
+    """Options of the commands in a text."""
 
     def __init__(self, text: str) -> None:
-        found = list(_OPTION.finditer(text))
-        self._starts = [match.start() for match in found]
-        self._names = [match[1] for match in found]
+        options = list(_OPTION.finditer(text))
+        self._starts = [match.start() for match in options]
+        self._names = [match[1] for match in options]
 
     def at(self, start: int) -> str:
-        """The last one before a place; without one, -mp if the text speaks of nothing else."""
+        """The last option before a position; without one, -mp if the text has no other."""
         before = bisect(self._starts, start)
         if before:
             return self._names[before - 1]
@@ -50,7 +50,7 @@ class _Options:
 
 
 def _kind(text: str) -> str:
-    """Which matrix the text has; empty if none of them."""
+    """The kind of matrix in the text; empty if there is none."""
     if "GPU" in text:
         row = _GPUS.link_row.search(text)
         if row is None and _PEER_ROW.search(text):
@@ -73,7 +73,7 @@ def _read(text: str) -> Reading:
     hidden = first is not None and options.at(first.start) == "-mp"
     reading = read_first(links, _PATHS if hidden else _LINKS)
     if reading is None:
-        return no_table(_LINKS, line_of(text, _ERROR.search(text)), "there is no table of GPUs in the text")
+        return no_table(_LINKS, line_of(text, _ERROR.search(text)), "the text has no table of GPUs")
     return replace(reading, warnings=(_HIDDEN, *reading.warnings)) if hidden else reading
 
 
@@ -83,10 +83,10 @@ def _is_peer_access(table: LinkTable, options: _Options) -> bool:
 
 
 def _peer_access(table: LinkTable) -> Reading:
-    """Status words tell whether devices reach each other's memory, not how they are linked."""
-    said = tuple(f"peer access of {row.name}: {' '.join(split_row(row.text).codes)}" for row in table.rows.values())
+    """Status words are about access to memory, not about links."""
+    status = tuple(f"peer access of {row.name}: {' '.join(split_row(row.text).codes)}" for row in table.rows.values())
     devices = tuple(table.rows)
-    return Reading(_PEERS, "no matrix", devices, facts=tuple(map(DeviceFacts, devices)), warnings=said)
+    return Reading(_PEERS, "no matrix", devices, facts=tuple(map(DeviceFacts, devices)), warnings=status)
 
 
 READERS: Final = (
