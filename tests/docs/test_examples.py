@@ -38,6 +38,8 @@ def test_a_console_block_begins_with_a_command(page: str) -> None:
 def test_python_on_the_page_runs_and_answers_as_shown(page: str, tmp_path: Path) -> None:
     shell, parser, said = Shell(tmp_path), DocTestParser(), list[str]()
     for number, block in enumerate(found for found in blocks(PAGES[page]) if found.language == "python"):
+        if block.file.startswith("tests/"):  # runs where the plug-in is installed: support/plugin_page.py
+            continue
         if ">>> " in block.text:
             example = parser.get_doctest(block.text, {}, f"{page} block {number}", page, 0)
             DocTestRunner(verbose=False).run(example, out=said.append)

@@ -213,7 +213,7 @@ def test_a_pod_that_makes_no_sense_reads_what_is_wrong_with_it() -> None:
     runner.show(pod("half", GPU, "1.5"))
     (said,) = lines(runner, "half")
     assert said.startswith(
-        "pod team/half can't be placed, and waiting does not help: nvidia.com/gpu: '1.5' is no count"
+        "pod team/half can't be placed, and waiting does not help: nvidia.com/gpu: '1.5' is not a count"
     )
     assert refused(runner, pod("three", NPU, 3)) == [
         (
