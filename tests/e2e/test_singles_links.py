@@ -235,7 +235,7 @@ def test_a_pod_with_a_former_resource_name_is_refused_with_the_current_one(placi
     placing.nodes(*machine("a", "nvlink"))
     placing.create(namespace, "old", {old: 1})
     assert f"Insufficient {old}" in placing.refused(namespace, "old")
-    assert "ask for nvidia.com/gpu instead" in placing.explain(namespace, "old")
+    assert "request nvidia.com/gpu instead" in placing.explain(namespace, "old")
 
 
 @pytest.mark.rule("000.vendor-plugin")
