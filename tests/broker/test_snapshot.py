@@ -91,17 +91,17 @@ def test_without_kept_state_the_records_of_pods_determine_their_devices() -> Non
     "kept", [BrokerState(refused=("u-1",)), BrokerState(asked=(replace(pod("a"), containers=()),), refused=("u-a",))]
 )
 def test_a_pod_that_waits_must_have_asked(kept: BrokerState) -> None:
-    with pytest.raises(InputError, match="was offered nodes or refused, and no pod that asked has this UID"):
+    with pytest.raises(InputError, match="was offered nodes or refused, but is not a pod that a scheduler asked about"):
         Broker.restore(Snapshot(kept=kept))
 
 
 def test_a_pod_that_was_not_seen_must_have_asked() -> None:
-    with pytest.raises(InputError, match="pod u-1 was not seen, and no pod that asked has this UID"):
+    with pytest.raises(InputError, match="pod u-1 is neither an observed pod nor one that a scheduler asked about"):
         Broker.restore(Snapshot(kept=BrokerState(unseen={"u-1": 1.0})))
 
 
 def test_an_unknown_effect_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="effect 'Wave' with uid is not known"):
+    with pytest.raises(InputError, match="effect 'Wave' with uid is unknown"):
         Broker.restore(Snapshot(kept=BrokerState(late=(EffectKept("Wave", {"uid": "u"}),))))
 
 

@@ -106,7 +106,7 @@ def test_a_member_that_has_begun_to_run_stays(allowed: Placing) -> None:
     running = {"name": "main", "state": {"running": {}}, "ready": False, "restartCount": 0, "image": "", "imageID": ""}
     allowed.cluster.api.patch(path, {"status": {"containerStatuses": [running]}})
     said = allowed.told(namespace, first["name"], "GangHalfBound", LONG)
-    assert "has begun to run, so that none is evicted" in said
+    assert "has started, so none is evicted" in said
     assert [one["metadata"]["uid"] for one in members(allowed, namespace)] == [first["uid"]]
 
 

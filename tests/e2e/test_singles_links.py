@@ -202,7 +202,9 @@ def test_kubectl_describe_shows_devices_and_reasons(placing: Placing) -> None:
     placing.told(namespace, "given", "DevicesChosen")
     placing.refused(namespace, "waiting")
     cluster = placing.cluster
-    assert "devices 0, 3 of node a by link-affinity" in cluster.kubectl("describe", "pod", "given", "-n", namespace)
+    assert "devices 0, 3 on node a, chosen by link-affinity" in cluster.kubectl(
+        "describe", "pod", "given", "-n", namespace
+    )
     assert "Insufficient nvidia.com/gpu" in cluster.kubectl("describe", "pod", "waiting", "-n", namespace)
     shown = cluster.kubectl("describe", "node", "a").split("Allocated resources:")[1].split()
     assert shown[shown.index(GPU) + 1] == "2"

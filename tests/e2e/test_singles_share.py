@@ -133,7 +133,7 @@ def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(placing: 
 
 def bind(placing: Placing, call: dict[str, str]) -> Raw | None:
     answer: Raw = placing.serve.http.call("POST", "/gpushare-scheduler/bind", call)
-    return None if "not seen yet" in answer["Error"] else answer
+    return None if "not been observed yet" in answer["Error"] else answer
 
 
 @pytest.mark.rule("004.manifests", "004.record")

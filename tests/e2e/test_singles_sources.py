@@ -31,7 +31,7 @@ def test_links_are_read_from_an_inventory_and_from_an_annotation(
     placing.nodes(*machine("a", "nvlink", told=told), *machine("b", "pcie", told="labels"))
     granted = placing.place(namespace, "train", {GPU: size})
     assert (granted.node, granted.positions(names)) == ("a", by_links(profile("dgx1-v100"), size, range(8))[1])
-    decides = "(expected: the node's device plugin decides)"
+    decides = "(expected; the node's device plugin makes the final choice)"
     assert (decides in placing.told(namespace, "train", "DevicesChosen")) == (told == "annotation")
 
 

@@ -126,7 +126,7 @@ async def test_kubectl_describe_shows_devices_and_reasons(bed: Bed) -> None:
     }
     on_node = await asyncio.to_thread(api.list, "/api/v1/pods?fieldSelector=spec.nodeName%3Ddgx1-v100-0")
     api.close()
-    assert any("devices 0, 3 of node dgx1-v100-0 by link-affinity" in one["message"] for one in about["given"])
+    assert any("devices 0, 3 on node dgx1-v100-0, chosen by link-affinity" in one["message"] for one in about["given"])
     assert any(f"Insufficient {GPU}" in one["message"] for one in about["waiting"])
     assert [pod["spec"]["containers"][0]["resources"]["requests"][GPU] for pod in on_node] == ["2"]
 
@@ -138,8 +138,8 @@ async def test_idle_devices_behind_full_cpus_are_explained(bed: Bed) -> None:
     bed.create("train", {GPU: 2, "cpu": 4})
     assert await bed.refused("train") == "0/1 nodes are available: 1 Insufficient cpu."
     told = await bed.explained("train")
-    assert "node dgx1-v100-0 has the devices and lacks 3 cpu" in told
-    assert f"it fits on node dgx1-v100-0 when pod default/web ({cpus - 1} cpu) ends" in told
+    assert "node dgx1-v100-0 has enough free devices, but lacks 3 cpu" in told
+    assert f"it fits on node dgx1-v100-0 once pod default/web ({cpus - 1} cpu) finishes" in told
 
 
 @embedded({"dgx1-v100": 2})

@@ -119,5 +119,5 @@ async def test_a_bad_sample_is_reported_at_its_node_and_the_kind_of_the_link_cou
     assert granted.positions(device_ids("a", "dgx1-v100")) == (0, 3)
     told = explain_node(bed.service.broker, "a", bed.service.now())
     assert told is not None
-    sentence = "between devices 0 and 3: 5 GB/s one way and 400 the other; a bad sample, 96.25 is counted"
+    sentence = "devices 0 and 3: 5 GB/s in one direction and 400 GB/s in the other; bad sample, 96.25 GB/s is used"
     assert sentence in explanation_lines(told)

@@ -71,8 +71,8 @@ async def test_a_running_member_is_notified_why_it_is_not_evicted(bed: Bed) -> N
     uid = first(bed)[0]["metadata"]["uid"]
     await bed.until(lambda: bed.service.broker.pods[uid].begun, "the service knows that it runs")
     bed.service.ahead += LONG
-    assert "has begun to run, so that none is evicted" in await bed.told(name, "GangHalfBound")
-    assert "has begun to run" in await bed.explained(name)
+    assert "has started, so none is evicted" in await bed.told(name, "GangHalfBound")
+    assert "has started" in await bed.explained(name)
     assert first(bed)[0]["metadata"]["uid"] == uid
 
 

@@ -76,15 +76,15 @@ def test_the_second_best_of_very_many_sets_is_not_looked_for() -> None:
 
 def test_a_ring_is_reported_with_its_idle_devices_and_the_order_of_groups() -> None:
     found = why("ring-affinity", ask(2), node(free=(0, 1, 4, 5, 6), profile="ascend-910"))
-    assert (found.devices, found.worth) == ((0, 1), "in ring 0, which has 2 idle")
-    assert found.because == "for 2 a ring with 2 idle is best, then with 4, 3; this is group A"
+    assert (found.devices, found.worth) == ((0, 1), "in ring 0 (2 idle before)")
+    assert found.because == "for 2, a ring with 2 idle is best, then 4, 3; this is group A"
     assert (found.other, found.lost) == ((4, 5), "ring 1 has 3 idle, which is group C")
 
 
 def test_complete_rings_and_single_devices_have_their_own_explanations() -> None:
     whole = why("ring-affinity", ask(8), node(profile="ascend-910"))
-    assert whole.worth == "in ring 0, which has 4 idle and ring 1, which has 4 idle"
-    assert whole.because == "so many must lie where nothing else is taken"
+    assert whole.worth == "in ring 0 (4 idle before) and ring 1 (4 idle before)"
+    assert whole.because == "this number requires fully idle rings"
     assert why("ring-affinity", ask(3), node(profile="atlas-350-8")).because.startswith("any free devices")
 
 
@@ -94,13 +94,13 @@ def test_a_ring_that_would_not_be_taken_now_says_which_would() -> None:
 
 def test_the_tightest_device_is_reported_with_its_room() -> None:
     found = why("memory-share", share_ask(8138), share_node(16276, (12207, 8138, 4069, 16276)))
-    assert (found.devices, found.worth) == ((1,), "8138 left before it, 0 after it")
-    assert found.because == "of the devices that fit the one with the least room"
-    assert (found.other, found.lost) == ((0,), "it has more room, 12207")
+    assert (found.devices, found.worth) == ((1,), "8138 free before, 0 after")
+    assert found.because == "the feasible device with the least free memory"
+    assert (found.other, found.lost) == ((0,), "it has 12207 free, more")
 
 
 def test_by_count_alone_the_lowest_are_taken() -> None:
-    assert why("whole-device", ask(2), node()).because == "the lowest free devices: only their number counts"
+    assert why("whole-device", ask(2), node()).because == "the lowest free devices; only their number counts"
     assert why("whole-device", ask(2), node(), ("d4", "d5")).now == (0, 1)
 
 

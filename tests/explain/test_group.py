@@ -78,8 +78,8 @@ def test_a_group_that_is_not_complete_says_how_many_it_waits_for() -> None:
     broker = cluster(a="dgx1-v100")
     broker.observe(group("g", 2, 3, total=4), 0.0)
     assert lines(broker, "g-0") == [
-        "group team/g/4 waits for 1 member more; 10 s after its first try it is planned without them",
-        "3 of 4 members are there: 3 waiting, 1 missing (koordinator)",
+        "group team/g/4 is pending: 1 member not created yet; it is planned without them 10 s after its first attempt",
+        "3 of 4 members exist: 3 pending, 1 missing (koordinator)",
     ]
 
 
@@ -87,8 +87,8 @@ def test_a_gang_waits_for_its_members_however_long_it_takes() -> None:
     broker = cluster(a="dgx1-v100")
     tried(broker, group("g", 2, 2, total=4, minimum=4))
     assert lines(broker, "team/g/4", 100.0) == [
-        "group team/g/4 waits for 2 members more",
-        "2 of 4 members are there: 2 waiting, 2 missing; 4 must start together (koordinator)",
+        "group team/g/4 is pending: 2 members not created yet",
+        "2 of 4 members exist: 2 pending, 2 missing; 4 must start together (koordinator)",
     ]
 
 
@@ -97,8 +97,8 @@ def test_members_behind_gates_are_counted() -> None:
     first, second = group("g", 2, 2)
     broker.observe([first, replace(second, gates=("quota",))], 0.0)
     assert lines(broker, "g-0") == [
-        "group team/g/2 waits: scheduling gates hold 1 member back",
-        "2 of 2 members are there: 1 gated, 1 waiting (koordinator)",
+        "group team/g/2 is pending: 1 member has scheduling gates",
+        "2 of 2 members exist: 1 gated, 1 pending (koordinator)",
     ]
 
 
@@ -108,16 +108,16 @@ def test_a_plan_is_printed_by_node_and_level_with_the_runner_up() -> None:
         bound(broker, pod(name, 4), node)
     tried(broker, group("g", 4, 2))
     assert lines(broker, "g-1", 1.5) == [
-        "group team/g/2 is planned: 2 members on 1 node; held for 58.5 s more",
-        "2 of 2 members are there: 2 planned (koordinator)",
-        "node a: g-0 {0,1,2,3} 48.33 GB/s, g-1 {4,5,6,7} 48.33 GB/s; slowest pair of all 14.62 GB/s; 0 left idle",
+        "group team/g/2 is planned: 2 members on 1 node; devices are reserved for another 58.5 s",
+        "2 of 2 members exist: 2 planned (koordinator)",
+        "node a: g-0 {0,1,2,3} 48.33 GB/s, g-1 {4,5,6,7} 48.33 GB/s; slowest pair overall 14.62 GB/s; 0 devices left free",
         "placed: 2 members",
         "nodes: 1 node",
         "bottleneck: slowest pair on a node about 14.7 GB/s",
         "per pod: slowest pair of a member about 46.4 GB/s",
-        "residual: others lose good sets: 1 of 8, 2 of 4, 4 of 2",
-        "left-over: 0 devices left idle on its nodes",
-        "runner-up on nodes b, c: takes 2 nodes instead of 1",
+        "residual: good sets lost: 1 set of 8, 2 sets of 4, 4 sets of 2",
+        "left-over: 0 devices left free on its nodes",
+        "runner-up on nodes b, c: uses 2 nodes instead of 1",
     ]
 
 
@@ -125,7 +125,7 @@ def test_the_second_best_loses_by_its_links() -> None:
     broker = cluster(fast="dgx1-v100", slow="v100-pcie")
     broker.observe(group("g", 2, 2), 0.0)
     told = explained(broker, "g-0")
-    assert told.stage == "fits"
+    assert told.stage == "schedulable"
     assert explanation_lines(told)[-1] == "runner-up on node slow: its slowest pair has 20 GB/s instead of 48 GB/s"
 
 
@@ -133,7 +133,7 @@ def test_a_plan_without_another_says_so() -> None:
     broker = cluster(a="dgx1-v100", b="dgx1-v100")
     broker.observe(group("g", 8, 2, minimum=2), 0.0)
     broker.observe(group("h", 8, 2), 0.0)
-    assert lines(broker, "g-0")[-1] == "no other nodes could take the group"
+    assert lines(broker, "g-0")[-1] == "no other set of nodes fits the group"
     assert lines(broker, "h-0")[-1] == "runner-up on node a: places 1 member instead of 2"
 
 
@@ -142,15 +142,15 @@ def test_a_gang_that_does_not_fit_reads_what_is_short_and_what_would_help() -> N
     bound(broker, pod("solo", 1), "a")
     tried(broker, group("g", 8, 3, minimum=3))
     assert lines(broker, "g-0") == [
-        "group team/g/3 does not fit now, and nothing is held for it",
-        "3 of 3 members are there: 3 waiting; 3 must start together (koordinator)",
-        "it needs 3 nodes with 8 free, 2 have them",
-        "best now: b 8 free, c 8 free, a 7 free",
+        "group team/g/3 does not fit now; no devices are reserved for it",
+        "3 of 3 members exist: 3 pending; 3 must start together (koordinator)",
+        "it needs 3 nodes with 8 free devices; 2 have them",
+        "nodes with the most free devices: b 8, c 8, a 7",
         "2 of 3 nodes can take a member now",
         "node a: 8 devices requested, but only 7 of 8 are free",
-        "it fits when pod team/solo (1 device) on node a ends",
+        "it fits once pod team/solo (1 device) on node a finishes",
         "a group of 2 members would fit now, on b, c",
-        "members of 7 devices each would fit now, on a, b, c",
+        "7 devices per member would fit now, on a, b, c",
     ]
 
 
@@ -160,9 +160,9 @@ def test_pods_that_have_to_end_together_are_all_named() -> None:
         bound(broker, pod(name, 1 if name == "small" else 4), node)
     broker.observe(group("g", 4, 4, minimum=4), 0.0)
     told = lines(broker, "g-0")
-    assert "it needs room for 4 members of 4 devices; there is room for 1" in told
-    ends = "team/small (1 device) on node b, team/x (4 devices) on node a, team/y (4 devices) on node b end"
-    assert f"it fits when pods {ends}" in told
+    assert "it needs 4 devices for each of 4 members; only 1 fits" in told
+    ends = "team/small (1 device) on node b, team/x (4 devices) on node a, team/y (4 devices) on node b finish"
+    assert f"it fits once pods {ends}" in told
 
 
 def test_a_group_that_can_never_fit_is_refused_at_once() -> None:
@@ -172,29 +172,29 @@ def test_a_group_that_can_never_fit_is_refused_at_once() -> None:
     told = explained(broker, "g-0")
     assert told.never
     assert [remedy.kind for remedy in told.remedies] == ["fewer members", "fewer devices"]
-    assert explanation_lines(told)[-1] == "it would not fit if all other pods were gone either"
+    assert explanation_lines(told)[-1] == "it would not fit even if all other pods finished"
 
 
 def test_members_that_find_no_room_are_left_out_where_no_gang_forbids_it() -> None:
     broker = cluster(a="dgx1-v100")
     tried(broker, group("g", 4, 3))
     assert lines(broker, "g-0") == [
-        "group team/g/3 is planned: 2 members on 1 node, 1 left out; held for 60 s more",
-        "3 of 3 members are there: 2 planned, 1 left out (koordinator)",
-        "node a: g-0 {0,1,2,3} 48 GB/s, g-1 {4,5,6,7} 48 GB/s; slowest pair of all 16 GB/s; 0 left idle",
+        "group team/g/3 is planned: 2 members on 1 node, 1 left out; devices are reserved for another 60 s",
+        "3 of 3 members exist: 2 planned, 1 left out (koordinator)",
+        "node a: g-0 {0,1,2,3} 48 GB/s, g-1 {4,5,6,7} 48 GB/s; slowest pair overall 16 GB/s; 0 devices left free",
         "placed: 2 members",
         "nodes: 1 node",
         "bottleneck: slowest pair on a node about 16 GB/s",
         "per pod: slowest pair of a member about 48 GB/s",
-        "residual: others lose good sets: 1 of 8, 2 of 4, 4 of 2",
-        "left-over: 0 devices left idle on its nodes",
-        "no other nodes could take the group",
-        "it needs room for 3 members of 4 devices; there is room for 2",
-        "best without it: a 8 free",
+        "residual: good sets lost: 1 set of 8, 2 sets of 4, 4 sets of 2",
+        "left-over: 0 devices left free on its nodes",
+        "no other set of nodes fits the group",
+        "it needs 4 devices for each of 3 members; only 2 fit",
+        "nodes with the most free devices without its plan: a 8",
         "0 of 1 node can take a member now",
         "node a: 4 devices requested, but none of 8 is free",
-        "members of 2 devices each would fit now, on a",
-        "it would not fit if all other pods were gone either",
+        "2 devices per member would fit now, on a",
+        "it would not fit even if all other pods finished",
     ]
 
 
@@ -202,8 +202,8 @@ def test_devices_of_one_model_are_what_is_short() -> None:
     broker = cluster(a="dgx1-v100", b="dgx-a100")
     broker.observe(group("g", 8, 2, minimum=2), 0.0)
     told = lines(broker, "g-0")
-    assert "it needs 2 nodes of one model with 8 free, 1 has them" in told
-    assert "it would fit on devices of different models, on a, b" in told
+    assert "it needs 2 nodes of one model with 8 free devices; 1 has them" in told
+    assert "it would fit on devices of different models (annotation linkwise.dev/models: any), on a, b" in told
 
 
 def test_one_domain_of_the_network_is_what_is_short() -> None:
@@ -215,8 +215,8 @@ def test_one_domain_of_the_network_is_what_is_short() -> None:
     keys = {**pods[0].annotations, f"{GANG}/network-topology-spec": spec}
     broker.observe([replace(view, annotations=keys) for view in pods], 0.0)
     told = lines(broker, "g-0")
-    assert f"it needs 2 nodes in one domain of {ZONE} with 8 free, 1 has them" in told
-    assert f"it would fit if it need not be in one domain of {ZONE}, on a, b" in told
+    assert f"it needs 2 nodes in one domain of {ZONE} with 8 free devices; 1 has them" in told
+    assert f"it would fit if one domain of {ZONE} were not required, on a, b" in told
 
 
 def test_domains_of_the_network_are_named() -> None:
@@ -226,7 +226,7 @@ def test_domains_of_the_network_are_named() -> None:
     broker.observe(group("g", 8, 2), 0.0)
     told = lines(broker, "g-0")
     assert f"network: 1 domain of {ZONE} (east)" in told
-    assert told[-1] == f"runner-up on nodes a, c: lies in 2 domains of {ZONE} instead of 1"
+    assert told[-1] == f"runner-up on nodes a, c: spans 2 domains of {ZONE} instead of 1"
 
 
 def test_a_group_of_which_all_are_bound_is_placed() -> None:
@@ -237,21 +237,25 @@ def test_a_group_of_which_all_are_bound_is_placed() -> None:
         bound(broker, view, "a")
     assert lines(broker, "g-0") == [
         "group team/g/2 is placed: 2 members on 1 node",
-        "2 of 2 members are there: 2 bound (koordinator)",
-        "node a: g-0 {0,3} 96 GB/s, g-1 {1,2} 96 GB/s; slowest pair of all 48 GB/s; 4 left idle",
+        "2 of 2 members exist: 2 bound (koordinator)",
+        "node a: g-0 {0,3} 96 GB/s, g-1 {1,2} 96 GB/s; slowest pair overall 48 GB/s; 4 devices left free",
     ]
 
 
 def test_pods_beyond_the_number_of_members_are_placed_alone() -> None:
     broker = cluster(a="dgx1-v100")
     broker.observe(group("g", 2, 3, total=2), 0.0)
-    assert lines(broker, "g-0")[1] == "2 of 2 members are there: 2 waiting; 1 pod more is placed alone (koordinator)"
+    assert (
+        lines(broker, "g-0")[1] == "2 of 2 members exist: 2 pending; 1 extra pod is scheduled separately (koordinator)"
+    )
 
 
 def test_a_plan_that_takes_longer_is_being_made() -> None:
     broker = cluster(PlacingSettings(group=GroupSettings(steps=1)), a="dgx1-v100")
     tried(broker, group("g", 2, 2))
-    assert lines(broker, "g-0")[0] == ("group team/g/2 is being planned; its members are tried again when that is done")
+    assert lines(broker, "g-0")[0] == (
+        "group team/g/2 is being planned; its members are retried when the plan is ready"
+    )
 
 
 def test_a_member_without_devices_has_a_place_beside_the_others() -> None:
@@ -260,7 +264,10 @@ def test_a_member_without_devices_has_a_place_beside_the_others() -> None:
     broker.observe([replace(launcher, containers=(ContainerView("main"),)), *workers], 0.0)
     told = lines(broker, "g-0")
     assert told[0] == "group team/g/3 fits now: 3 members on 1 node"
-    assert told[2] == "node a: g-0, g-1 {0,3} 96 GB/s, g-2 {1,2} 96 GB/s; slowest pair of all 48 GB/s; 4 left idle"
+    assert (
+        told[2]
+        == "node a: g-0, g-1 {0,3} 96 GB/s, g-2 {1,2} 96 GB/s; slowest pair overall 48 GB/s; 4 devices left free"
+    )
 
 
 def test_gangs_that_start_together_are_planned_as_one() -> None:
@@ -270,12 +277,12 @@ def test_gangs_that_start_together_are_planned_as_one() -> None:
     bundle = [replace(view, annotations={**view.annotations, **keys}) for view in pods]
     broker.observe(bundle[:1], 0.0)
     assert lines(broker, "g-0")[0] == (
-        "group team/g/1 waits: gang team/h must start together with the pod's gang, and it is incomplete"
+        "group team/g/1 is pending: gang team/h must start together with the pod's gang, and it is incomplete"
     )
     broker.observe(bundle[1:], 0.0)
     told = lines(broker, "g-0")
     assert told[0] == "group team/g/1 fits now: 1 member on 1 node"
-    assert told[2] == "it starts together with team/h/1"
+    assert told[2] == "it must start together with team/h/1"
     assert "placed: 2 members" in told
 
 
@@ -294,9 +301,9 @@ def test_a_member_refers_to_its_group() -> None:
     assert told is not None
     assert (told.state, told.group) == ("grouped", "team/g/2")
     assert explanation_lines(told) == [
-        "pod team/g-0 waits with its group for 2 devices (nvidia.com/gpu)",
+        "pod team/g-0 is pending with its group: it requests 2 devices (nvidia.com/gpu)",
         "only 1 of 2 members of the pod's group have been created",
-        "more of its group: linkwise explain group/team/g/2",
+        "for its group, run: linkwise explain group/team/g/2",
     ]
 
 
@@ -307,20 +314,20 @@ def test_a_member_that_is_planned_or_left_out_says_so() -> None:
     assert planned is not None
     assert left is not None
     assert explanation_lines(planned) == [
-        "pod team/g-0 has devices 0, 1, 2, 3 of node a kept for it by the plan of its group",
-        "it asks for 4 devices (nvidia.com/gpu), placed by bandwidth",
+        "pod team/g-0 has devices 0, 1, 2, 3 on node a reserved by the plan of its group",
+        "it requests 4 devices (nvidia.com/gpu); placed by bandwidth",
         "{0,1,2,3}: slowest pair 48 GB/s (typical for its link kind)",
-        "the node's agent hands out exactly these devices",
+        "the node agent allocates exactly these devices",
         "its group is planned",
-        "more of its group: linkwise explain group/team/g/3",
+        "for its group, run: linkwise explain group/team/g/3",
     ]
     assert explanation_lines(left) == [
-        "pod team/g-2 waits with its group for 4 devices (nvidia.com/gpu)",
-        "its group is planned, and left no room for this pod",
-        "its group needs room for 3 members of 4 devices; there is room for 2",
-        "members of 2 devices each would fit now, on a",
-        "its group would not fit if all other pods were gone either",
-        "more of its group: linkwise explain group/team/g/3",
+        "pod team/g-2 is pending with its group: it requests 4 devices (nvidia.com/gpu)",
+        "its group is planned, and this pod is left out",
+        "its group needs 4 devices for each of 3 members; only 2 fit",
+        "2 devices per member would fit now, on a",
+        "its group would not fit even if all other pods finished",
+        "for its group, run: linkwise explain group/team/g/3",
     ]
 
 

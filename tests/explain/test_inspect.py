@@ -65,7 +65,7 @@ def test_a_pod_that_was_promised_and_not_seen_bound_is_marked() -> None:
     (device, *_) = inspected(runner).devices
     assert [(held.name, held.state, held.seen) for held in device.pods] == [
         ("seen", "bound", True),
-        ("unseen", "promised", False),
+        ("unseen", "binding", False),
     ]
 
 

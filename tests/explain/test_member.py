@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 NODES = ["n0", "n1"]
 """two devices each"""
 TOLD = [
-    "pod default/a waits with its group for 2 devices (nvidia.com/gpu)",
-    "its group does not fit now, and nothing is held for it",
-    "its group needs 2 nodes with 2 free, 1 has them",
-    "its group fits when pod default/solo (1 device) on node n0 ends",
-    "more of its group: linkwise explain group/default/g",
+    "pod default/a is pending with its group: it requests 2 devices (nvidia.com/gpu)",
+    "its group does not fit now; no devices are reserved for it",
+    "its group needs 2 nodes with 2 free devices; 1 has them",
+    "its group fits once pod default/solo (1 device) on node n0 finishes",
+    "for its group, run: linkwise explain group/default/g",
 ]
 
 
@@ -57,7 +57,7 @@ def test_the_explanation_of_an_unobserved_member_says_so() -> None:
     pods = pair()
     broker = cluster()
     assert broker.filter(pods[0], NODES, 0.0).nodes == []
-    seen = "it asked before the cluster showed it; it is tried again when it is seen"
+    seen = "the scheduler asked about it before it was observed; it is retried once it is"
     assert lines(broker, "uid-a") == [TOLD[0], seen]
 
 
@@ -73,8 +73,8 @@ def test_what_a_member_reads_is_what_its_group_says() -> None:
 
 def test_a_member_of_a_group_that_fits_reads_so() -> None:
     assert lines(cluster(*pair()), "uid-a")[1:] == [
-        "its group fits now: 2 members on 2 nodes, and is planned when one of its members is tried",
-        "more of its group: linkwise explain group/default/g",
+        "its group fits now: 2 members on 2 nodes, and is planned when the scheduler tries one of its members",
+        "for its group, run: linkwise explain group/default/g",
     ]
 
 
@@ -82,10 +82,10 @@ def test_a_member_for_which_the_others_leave_no_room_reads_so() -> None:
     pods = in_group(*(device_pod(name, 2) for name in "abc"))
     broker = cluster(*pods)
     assert lines(broker, "uid-c")[1:3] == [
-        "its group fits in part: 2 members on 2 nodes, 1 left out, and leaves no room for this pod",
-        "its group needs 3 nodes with 2 free, 2 have them",
+        "its group fits in part: 2 members on 2 nodes, 1 left out, and leaves this pod out",
+        "its group needs 3 nodes with 2 free devices; 2 have them",
     ]
-    assert lines(broker, "uid-a")[1].endswith("1 left out, and is planned when one of its members is tried")
+    assert lines(broker, "uid-a")[1].endswith("1 left out, and is planned when the scheduler tries one of its members")
 
 
 def test_a_member_reads_of_another_that_asks_for_what_cannot_be() -> None:
@@ -96,7 +96,7 @@ def test_a_member_reads_of_another_that_asks_for_what_cannot_be() -> None:
 
 def test_a_member_that_is_not_to_be_planned_reads_no_more_than_is_known() -> None:
     assert lines(cluster(*pair(), solo="n0"), "uid-a", plan=False)[1] == (
-        "its group is complete, and is planned when one of its members is tried"
+        "its group is complete, and is planned when the scheduler tries one of its members"
     )
 
 

@@ -32,16 +32,16 @@ CHOSEN = levels()
     ("other", "level", "sentence"),
     [
         (levels(placed=(3.0,)), "placed", "places 3 members instead of 4"),
-        (levels(nodes=(3.0,)), "nodes", "takes 3 nodes instead of 2"),
-        (levels(network=(2.0,)), "network", "lies in 2 domains of zone instead of 1"),
-        (levels(network=(1.0, 3.0)), "network", "lies in 3 domains of rack instead of 2"),
+        (levels(nodes=(3.0,)), "nodes", "uses 3 nodes instead of 2"),
+        (levels(network=(2.0,)), "network", "spans 2 domains of zone instead of 1"),
+        (levels(network=(1.0, 3.0)), "network", "spans 3 domains of rack instead of 2"),
         (levels(bottleneck=(46.4,)), "bottleneck", "its slowest pair has 46.4 GB/s instead of 96 GB/s"),
-        (levels(bottleneck=(0.0,)), "bottleneck", "nothing is known of its links"),
+        (levels(bottleneck=(0.0,)), "bottleneck", "no link data"),
         (levels(per_pod=(46.4,)), "per pod", "the slowest pair of a member has 46.4 GB/s instead of 96 GB/s"),
-        (levels(residual=(0.0, 1.0, 4.0, 4.0)), "residual", "leaves 2 good sets of 4 less to others"),
-        (levels(residual=(1.0, 0.0, 0.0, 0.0)), "residual", "leaves 1 good set of 16 less to others"),
-        (levels(left_over=(5.0,)), "left-over", "leaves 5 devices idle on its nodes instead of 3"),
-        (levels(), "", "same in every level; names decide"),
+        (levels(residual=(0.0, 1.0, 4.0, 4.0)), "residual", "leaves 2 fewer good sets of 4 to other pods"),
+        (levels(residual=(1.0, 0.0, 0.0, 0.0)), "residual", "leaves 1 fewer good set of 16 to other pods"),
+        (levels(left_over=(5.0,)), "left-over", "leaves 5 devices free on its nodes instead of 3"),
+        (levels(), "", "equal in every level; tie broken by node name"),
     ],
 )
 def test_the_first_level_that_differs_says_why(other: list[Level], level: str, sentence: str) -> None:
@@ -54,21 +54,21 @@ def test_what_is_within_five_percent_counts_as_equal() -> None:
 
 def test_a_plan_that_is_better_later_was_too_slow_before() -> None:
     near = levels(bottleneck=(92.0,), residual=(0.0, 0.0, 0.0, 0.0))
-    sentence = "its slowest pair has less than 91.2 GB/s, more than 5 % below the best"
+    sentence = "its slowest pair has less than 91.2 GB/s, more than 5% below the best"
     assert compared(CHOSEN, near) == Compared("bottleneck", sentence)
     both = levels(bottleneck=(92.0,), per_pod=(92.0,), residual=(0.0, 0.0, 0.0, 0.0))
     assert compared(CHOSEN, both).sentence == (
-        "its slowest pair, or that of a member, is more than 5 % slower than the best"
+        "its slowest pair, or that of a member, is more than 5% slower than the best"
     )
 
 
 def test_a_plan_that_is_better_now_is_said_to_be() -> None:
-    assert compared(CHOSEN, levels(nodes=(1.0,))) == Compared("nodes", "takes 1 node instead of 2", better=True)
+    assert compared(CHOSEN, levels(nodes=(1.0,))) == Compared("nodes", "uses 1 node instead of 2", better=True)
 
 
 def test_devices_without_a_pair_have_no_bottleneck() -> None:
     alone = levels(bottleneck=(inf,), per_pod=(inf,))
-    assert compared(alone, levels(bottleneck=(48.0,))).sentence == "its slowest pair has 48 GB/s; the plan has no pair"
+    assert compared(alone, levels(bottleneck=(48.0,))).sentence == "its slowest pair has 48 GB/s; the plan has no pairs"
 
 
 def test_the_best_of_some_plans_is_the_best_level_by_level() -> None:

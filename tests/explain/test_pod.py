@@ -22,24 +22,24 @@ from support.state import state_of
 def test_a_pod_on_the_nvlink_node_reads_why_it_is_there() -> None:
     runner = placed(cluster(nvlink="dgx1-v100", pcie="v100-pcie"), pod("train", GPU, 2))
     assert lines(runner, "train") == [
-        "pod team/train has devices 0, 3 of node nvlink",
-        "it asks for 2 devices (nvidia.com/gpu), placed by link-affinity",
-        "node nvlink is the best of 2 nodes that fit now, this pod taken out: links 230 points, 6 free",
+        "pod team/train has devices 0, 3 on node nvlink",
+        "it requests 2 devices (nvidia.com/gpu); placed by link-affinity",
+        "node nvlink is the best of 2 feasible nodes (if rescheduled now): link score 230, 6 free devices",
         "{0,3}: NV2+PHB between them, link score 230 (92% of the best pair on this machine)",
         "chosen: the best set of the best partition (total 920): {0,3} {1,2} {4,7} {5,6}",
         (
             "runner-up {2,3}: the set alone scores higher, but its partition has the same total of 920; "
             "tie broken by lowest device index"
         ),
-        "next is node pcie: links 50 points instead of 230",
-        "the node's agent hands out exactly these devices",
+        "next best is node pcie: link score 50 instead of 230",
+        "the node agent allocates exactly these devices",
     ]
 
 
 def test_a_pod_without_devices_reads_that_it_is_no_concern_of_ours() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("web", cpu="1"))
-    assert lines(runner, "web") == ["pod team/web asks for no device: nothing here keeps it waiting"]
+    assert lines(runner, "web") == ["pod team/web requests no devices; Linkwise does not keep it pending"]
     assert explain_pod(runner.broker, "nobody", 0.0) is None
 
 
@@ -48,7 +48,7 @@ def test_a_pod_that_ended_holds_nothing() -> None:
     view = runner.pod("train")
     assert view is not None
     runner.show(replace(view, phase="Succeeded", version=9))
-    assert lines(runner, "train") == ["pod team/train has ended and holds nothing"]
+    assert lines(runner, "train") == ["pod team/train has finished and holds no devices"]
 
 
 def test_a_bind_of_unknown_outcome_says_so() -> None:
@@ -56,16 +56,16 @@ def test_a_bind_of_unknown_outcome_says_so() -> None:
     runner.show(*fleet_node(profile("dgx1-v100"), "a", inventory=False))
     runner.place(pod("train", GPU, 8), "unknown")
     assert lines(runner, "train") == [
-        "pod team/train was promised devices 0, 1, 2, 3, 4, 5, 6, 7 of node a",
-        "how its bind ended is not known: the devices stay promised until the pod is seen or read again",
-        "it asks for 8 devices (nvidia.com/gpu), placed by link-affinity",
-        "node a is the only one that fits now, this pod taken out: links 3000 points, 0 free",
+        "pod team/train is being bound to devices 0, 1, 2, 3, 4, 5, 6, 7 on node a",
+        "the result of its bind is unknown; the devices stay reserved until the pod is observed or read again",
+        "it requests 8 devices (nvidia.com/gpu); placed by link-affinity",
+        "node a is the only feasible node (if rescheduled now): link score 3000, 0 free devices",
         (
             "{0,1,2,3,4,5,6,7}: 2 pairs NV2+PIX, 4 pairs NV2+PHB, 2 pairs NV2+SYS, 2 pairs NV1+PIX, 4 pairs NV1+PHB, "
             "2 pairs NV1+SYS, 12 pairs SYS, link score 3000"
         ),
         "chosen: the best set of the best partition (total 3000): {0,1,2,3,4,5,6,7}",
-        "these devices are expected: the node's device plugin decides, and may take others",
+        "these devices are expected; the node's device plugin makes the final choice",
     ]
 
 
@@ -73,8 +73,8 @@ def test_the_explanation_of_a_pod_without_a_record_says_so() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("wild", GPU, 2, node="a", phase="Running"))
     assert lines(runner, "wild") == [
-        "pod team/wild has 2 devices (nvidia.com/gpu) of node a",
-        "nobody tells which devices it got: as many are kept free on its node",
+        "pod team/wild has 2 devices (nvidia.com/gpu) on node a",
+        "which devices it uses is not recorded; its request is counted as used on its node",
     ]
 
 
@@ -86,7 +86,7 @@ def test_devices_reserved_by_a_plan_are_shown_before_the_bind() -> None:
         [Entry(Grant("member", "bandwidth", offer, "p1"), "PLANNED", expires=99.0)]
     )
     told = lines(runner, "member")
-    assert told[0] == "pod team/member has devices 4, 5 of node a kept for it by the plan of its group"
+    assert told[0] == "pod team/member has devices 4, 5 on node a reserved by the plan of its group"
     assert "{4,5}: slowest pair 576 GB/s (typical for its link kind)" in told
 
 
@@ -106,8 +106,8 @@ def test_a_pod_that_is_not_where_it_would_go_now_reads_what_is_better() -> None:
     placed(runner, pod("train", GPU, 2))
     runner.show(*fleet_node(profile("dgx1-v100"), "nvlink"))
     told = lines(runner, "train")
-    assert "node pcie is number 2 of 2 nodes that fit now, this pod taken out: links 50 points, 6 free" in told
-    assert "node nvlink would be better now: links 230 points instead of 50" in told
+    assert "node pcie ranks 2 of 2 feasible nodes (if rescheduled now): link score 50, 6 free devices" in told
+    assert "node nvlink would be better now: link score 230 instead of 50" in told
 
 
 def test_a_term_that_only_orders_equals_is_not_called_better() -> None:
@@ -115,8 +115,8 @@ def test_a_term_that_only_orders_equals_is_not_called_better() -> None:
     runner.show(*fleet_node(profile("dgx-a100"), "b"))
     placed(runner, replace(pod("other", GPU, 4), node_selector={"kubernetes.io/hostname": "b"}))
     assert lines(runner, "train")[-2] == (
-        "node b would be better now: 2 free instead of 6, which only orders nodes of one class: "
-        "among these the scheduler's own preferences decide"
+        "node b would be better now: 2 free devices instead of 6, but such nodes get the same score, and "
+        "kube-scheduler's other plugins decide between them"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
     told = explained(runner, "second").choice
     assert told is not None
     assert (told.devices, told.now) == ((1, 2), (0, 3))
-    assert "now {0,3} would be chosen; of {1,2}: its partition has the same total of 920; " in " ".join(
+    assert "if rescheduled now, {0,3} would be chosen; {1,2}: its partition has the same total of 920; " in " ".join(
         lines(runner, "second")
     )
 
@@ -135,7 +135,7 @@ def test_devices_are_reported_by_container() -> None:
     containers = tuple(ContainerView(name, limits={GPU: "1"}) for name in ("left", "right"))
     runner = placed(cluster(a="dgx-a100"), replace(pod("pair"), containers=containers))
     assert lines(runner, "pair")[0] == (
-        "pod team/pair has device 0 for container left and device 1 for container right, of node a"
+        "pod team/pair has device 0 for container left and device 1 for container right, on node a"
     )
     assert [part.indices for part in explained(runner, "pair").devices] == [(0,), (1,)]
 
@@ -154,5 +154,5 @@ def test_a_pod_whose_device_failed_is_explained_with_the_devices_that_fit_now() 
     told = explain_pod(broker, "uid-p", 1.0)
     assert told is not None
     said = explanation_lines(told)
-    assert "1 other node could take it now" in said
+    assert "1 other node is feasible now" in said
     assert not any("no other node" in line for line in said)

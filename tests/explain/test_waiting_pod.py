@@ -58,11 +58,11 @@ def two_rings_with_one_idle_each() -> Runner:
 def test_two_rings_with_one_idle_device_each_are_named_with_the_pods_that_must_finish() -> None:
     runner = two_rings_with_one_idle_each()
     assert refused(runner, pod("train", NPU, 2)) == [
-        "pod team/train waits for 2 devices (huawei.com/Ascend910)",
-        "0 of 1 nodes can take it",
+        "pod team/train is pending: it requests 2 devices (huawei.com/Ascend910)",
+        "0 of 1 nodes are feasible",
         "node npu: ring 0 has 1 idle, ring 1 has 1 idle; 2 are needed in one ring",
-        "it fits on node npu when pod team/a (1 device) ends",
-        "1 device would fit now on node npu",
+        "it fits on node npu once pod team/a (1 device) finishes",
+        "a request for 1 device would fit now on node npu",
     ]
 
 
@@ -72,9 +72,9 @@ def test_a_leaving_pod_is_what_others_wait_for_first() -> None:
     assert leaving is not None
     runner.show(replace(leaving, deleting=True, version=9))
     told = refused(runner, pod("train", NPU, 2))
-    assert "it fits on node npu when pod team/f (1 device), being deleted, has stopped" in told
+    assert "it fits on node npu once terminating pod team/f (1 device) has stopped" in told
     assert lines(runner, "f") == [
-        "pod team/f is being deleted; it keeps device 6 of node npu until its containers have stopped"
+        "pod team/f is terminating; it keeps device 6 on node npu until its containers have stopped"
     ]
 
 
@@ -83,22 +83,22 @@ def test_figure_2_is_reported_card_by_card() -> None:
     view = pod("serve", MEMORY, 8138)
     runner.show(view)
     assert lines(runner, "serve")[:3] == [
-        "pod team/serve waits for 8138 MiB of one device (aliyun.com/gpu-mem)",
-        "1 of 3 nodes can take it now; it would get 8138 MiB of device 0 of node n3, by memory-share",
-        "node n3 is the only one that fits now: 0 left on the device, 0 free",
+        "pod team/serve is pending: it requests 8138 MiB of one device (aliyun.com/gpu-mem)",
+        "1 of 3 nodes is feasible; it would get 8138 MiB of device 0 on node n3 (policy memory-share)",
+        "node n3 is the only feasible node: 0 left free on the device, 0 free devices",
     ]
     placed(runner, view)
     assert refused(runner, pod("next", MEMORY, 8138)) == [
-        "pod team/next waits for 8138 MiB of one device (aliyun.com/gpu-mem)",
-        "0 of 3 nodes can take it",
+        "pod team/next is pending: it requests 8138 MiB of one device (aliyun.com/gpu-mem)",
+        "0 of 3 nodes are feasible",
         (
             "3 nodes had no device with enough free memory; nearest is n1: "
             "device 0 has 0 MiB free, device 1 has 4069 MiB free; 8138 MiB is needed on one device"
         ),
-        "it fits on node n1 when pod team/n1-0 (16276 MiB) ends",
-        "it fits on node n2 when pod team/n2-0 (12207 MiB) ends",
-        "it fits on node n3 when pod team/n3-0 (8138 MiB) ends",
-        "the largest room it may have on one device is 4069 MiB now, on device 1 of node n1",
+        "it fits on node n1 once pod team/n1-0 (16276 MiB) finishes",
+        "it fits on node n2 once pod team/n2-0 (12207 MiB) finishes",
+        "it fits on node n3 once pod team/n3-0 (8138 MiB) finishes",
+        "the largest request that fits on one device now is 4069 MiB, on device 1 of node n1",
     ]
 
 
@@ -107,11 +107,11 @@ def test_idle_devices_behind_full_cpus_are_explained() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("web", cpu="253", node="a", phase="Running"))
     assert refused(runner, pod("train", GPU, 2, cpu="6")) == [
-        "pod team/train waits for 2 devices (nvidia.com/gpu)",
-        "0 of 1 nodes can take it",
+        "pod team/train is pending: it requests 2 devices (nvidia.com/gpu)",
+        "0 of 1 nodes are feasible",
         "node a: 6 cpu requested, but only 3 of 256 are free",
-        "it fits on node a when pod team/web (253 cpu) ends",
-        "node a has the devices and lacks 3 cpu",
+        "it fits on node a once pod team/web (253 cpu) finishes",
+        "node a has enough free devices, but lacks 3 cpu",
     ]
 
 
@@ -121,13 +121,14 @@ def test_a_cordoned_node_is_distinguished_from_transient_refusals() -> None:
     view = runner.broker.nodes["idle"]
     runner.show(replace(view, unschedulable=True))
     assert refused(runner, pod("train", GPU, 8)) == [
-        "pod team/train waits for 8 devices (nvidia.com/gpu)",
-        "0 of 3 nodes can take it; on 1 that may change when pods end",
+        "pod team/train is pending: it requests 8 devices (nvidia.com/gpu)",
+        "0 of 3 nodes are feasible; 1 may become feasible when other pods finish",
         "node busy: 8 devices requested, but none of 8 is free",
-        "node idle: the node is cordoned; no pod's end changes that",
-        "node other: nvidia.com/gpu requested, but the node does not provide it; no pod's end changes that",
-        "it fits on node busy when pod team/old (8 devices) ends",
-        "node idle has the devices and is cordoned",
+        "not resolved by other pods finishing:",
+        "node idle: the node is cordoned",
+        "node other: nvidia.com/gpu requested, but the node does not provide it",
+        "it fits on node busy once pod team/old (8 devices) finishes",
+        "node idle has enough free devices, but is cordoned",
     ]
 
 
@@ -135,8 +136,8 @@ def test_a_full_node_that_is_tainted_is_not_said_to_free_up() -> None:
     runner = placed(cluster(a="dgx-a100"), pod("old", GPU, 8))
     runner.show(replace(runner.broker.nodes["a"], taints=(Taint("dedicated", "infra"),)))
     assert refused(runner, pod("train", GPU, 1)) == [
-        "pod team/train waits for 1 device (nvidia.com/gpu)",
-        "0 of 1 nodes can take it, and no pod's end changes that",
+        "pod team/train is pending: it requests 1 device (nvidia.com/gpu)",
+        "0 of 1 nodes are feasible (not resolved by other pods finishing)",
         "node a: the pod does not tolerate taint dedicated=infra:NoSchedule",
     ]
 
@@ -151,7 +152,7 @@ def test_of_pods_that_could_end_the_lowest_priority_and_then_the_oldest_is_named
 def test_several_pods_are_named_where_one_is_not_enough() -> None:
     runner = cluster(a="dgx-a100")
     placed(runner, pod("first", GPU, 4), pod("second", GPU, 2), pod("third", GPU, 2))
-    assert "it fits on node a when pods team/first (4 devices) and team/second (2 devices) end" in refused(
+    assert "it fits on node a once pods team/first (4 devices) and team/second (2 devices) finish" in refused(
         runner, pod("train", GPU, 6)
     )
 
@@ -159,21 +160,21 @@ def test_several_pods_are_named_where_one_is_not_enough() -> None:
 def test_more_than_three_pods_in_the_way_are_not_guessed_at() -> None:
     runner = placed(cluster(a="dgx-a100"), *(pod(name, GPU) for name in "abcdefgh"))
     assert refused(runner, pod("train", GPU, 8)) == [
-        "pod team/train waits for 8 devices (nvidia.com/gpu)",
-        "0 of 1 nodes can take it",
+        "pod team/train is pending: it requests 8 devices (nvidia.com/gpu)",
+        "0 of 1 nodes are feasible",
         "node a: 8 devices requested, but none of 8 is free",
-        "no pods, up to 3 on one node, were found whose end would make room",
+        "no node was found where it would fit after up to 3 pods finish",
     ]
 
 
 def test_an_ask_larger_than_any_node_reads_that_waiting_is_in_vain_and_what_would_fit() -> None:
     runner = cluster(a="dgx-a100", b="dgx-a100", c="mi300")
     assert refused(runner, pod("huge", GPU, 20)) == [
-        "pod team/huge waits for 20 devices (nvidia.com/gpu)",
-        "0 of 3 nodes can take it, and no pod's end changes that",
+        "pod team/huge is pending: it requests 20 devices (nvidia.com/gpu)",
+        "0 of 3 nodes are feasible (not resolved by other pods finishing)",
         "2 nodes had too few free devices; nearest is a: 20 devices requested, but only 8 of 8 are free",
         "node c: nvidia.com/gpu requested, but the node does not provide it",
-        "8 devices would fit now on node a",
+        "a request for 8 devices would fit now on node a",
     ]
 
 
@@ -182,18 +183,18 @@ def test_a_device_that_does_not_work_is_not_waited_for() -> None:
     runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(3,)))
     told = explained_waiting(runner, pod("train", GPU, 8))
     assert [group.final for group in told.against] == [True]
-    assert "7 devices would fit now on node a" in explanation_lines(told)
+    assert "a request for 7 devices would fit now on node a" in explanation_lines(told)
 
 
 def test_idle_devices_that_are_handed_out_in_another_way_are_named() -> None:
     runner = Runner(Broker())
     runner.show(*fleet_node(profile("dgx-a100"), "a", mode="percent"))
     assert refused(runner, pod("train", GPU, 2)) == [
-        "pod team/train waits for 2 devices (nvidia.com/gpu)",
-        "0 of 1 nodes can take it, and no pod's end changes that",
+        "pod team/train is pending: it requests 2 devices (nvidia.com/gpu)",
+        "0 of 1 nodes are feasible (not resolved by other pods finishing)",
         "node a: the pod requests whole devices, but the node allocates percentages of devices",
         (
-            "8 devices are idle on 1 node and can't serve it: "
+            "8 devices are idle on 1 node, but can't be used: "
             "the pod requests whole devices, but the node allocates percentages of devices"
         ),
     ]
@@ -205,22 +206,20 @@ def test_the_most_compute_left_is_reported_where_compute_is_short() -> None:
     limits = {"koordinator.sh/gpu-core": "90", "koordinator.sh/gpu-memory-ratio": "10"}
     views = [replace(pod(f"p{n}"), containers=(ContainerView("main", limits=limits),)) for n in range(9)]
     placed(runner, *views[:8])
-    assert "the most compute left of one device is 10 % now, on device 0 of node a" in refused(runner, views[8])
+    assert "the most free compute on one device is 10%, on device 0 of node a" in refused(runner, views[8])
 
 
 def test_a_pod_that_makes_no_sense_reads_what_is_wrong_with_it() -> None:
     runner = cluster(npu="atlas-800")
     runner.show(pod("half", GPU, "1.5"))
     (said,) = lines(runner, "half")
-    assert said.startswith(
-        "pod team/half can't be placed, and waiting does not help: nvidia.com/gpu: '1.5' is not a count"
-    )
+    assert said.startswith("pod team/half can't be scheduled as requested: nvidia.com/gpu: '1.5' is not a count")
     assert refused(runner, pod("three", NPU, 3)) == [
         (
-            "pod team/three can't be placed, and waiting does not help: "
+            "pod team/three can't be scheduled as requested: "
             "3 devices can't be allocated on ascend-910; request 1, 2, 4 or 8"
         ),
-        "2 devices would fit now on node npu",
+        "a request for 2 devices would fit now on node npu",
     ]
 
 
@@ -228,15 +227,15 @@ def test_the_explanation_of_a_feasible_pod_has_its_node_and_that_no_scheduler_ca
     runner = cluster(b="v100-pcie", a="dgx1-v100")
     runner.show(pod("train", GPU, 1, gates=("example.com/quota",)))
     assert lines(runner, "train") == [
-        "pod team/train waits for 1 device (nvidia.com/gpu)",
-        "2 of 2 nodes can take it now; it would get device 0 of node a, by link-affinity",
-        "node a is the best of 2 nodes that fit now: 7 free",
+        "pod team/train is pending: it requests 1 device (nvidia.com/gpu)",
+        "2 of 2 nodes are feasible; it would get device 0 on node a (policy link-affinity)",
+        "node a is the best of 2 feasible nodes: 7 free devices",
         "{0}: link score to the other free devices 750",
         "chosen: the device whose links the other free devices need least",
         "runner-up {1}: the other free devices would lose as much; tie broken by lowest device index",
-        "node b is as good in every term",
-        "no scheduler has asked about it yet: look at its schedulerName, its gates, and the scheduler",
-        "no scheduler tries it before its scheduling gates are gone: example.com/quota",
+        "tied with node b",
+        "no scheduler has asked about it yet; check its schedulerName, its scheduling gates and the scheduler",
+        "it has scheduling gates: example.com/quota",
     ]
 
 
@@ -247,7 +246,7 @@ def test_offers_that_led_to_no_bind_are_counted() -> None:
         runner.broker.filter(view, ["a", "b"], runner.now)
         runner.now += 10
     assert lines(runner, "train")[-1] == (
-        "it was offered 3 times without a bind: a, b; look at volumes, quota or other filters"
+        "it was offered a, b 3 times without being bound; check volumes, quotas and other scheduler filters"
     )
 
 
@@ -256,9 +255,9 @@ def test_an_offer_of_a_moment_ago_is_awaited_and_keeps_others_off() -> None:
     first, second = pod("first", GPU, 8), pod("second", GPU, 8)
     runner.broker.filter(first, ["a"], runner.now)
     runner.broker.filter(second, ["a"], runner.now)
-    assert lines(runner, "first")[-1] == "it was offered a a moment ago, and its bind is awaited"
+    assert lines(runner, "first")[-1] == "it was just offered a, and its bind is expected"
     assert lines(runner, "second")[-1] == (
-        "its devices were offered to other pods a moment ago; it is tried again when these are bound"
+        "its devices were just offered to other pods; it is retried when those are bound"
     )
 
 
@@ -268,15 +267,16 @@ def test_a_pod_passes_by_nodes_that_others_were_just_offered() -> None:
         runner.show(*fleet_node(profile("dgx-a100"), name))
     runner.broker.filter(pod("first", GPU, 8), ["a"], runner.now)
     runner.show(pod("second", GPU, 8))
-    assert "2 of 2 nodes can take it now; it would get devices 0, 1, 2, 3, 4, 5, 6, 7 of node b, by link-affinity" in (
-        lines(runner, "second")
+    assert (
+        "2 of 2 nodes are feasible; it would get devices 0, 1, 2, 3, 4, 5, 6, 7 on node b (policy link-affinity)"
+        in (lines(runner, "second"))
     )
 
 
 def test_a_cluster_without_nodes_is_said_to_be_one() -> None:
     assert refused(Runner(Broker()), pod("train", GPU, 2)) == [
-        "pod team/train waits for 2 devices (nvidia.com/gpu)",
-        "no node was seen yet",
+        "pod team/train is pending: it requests 2 devices (nvidia.com/gpu)",
+        "no nodes have been observed yet",
     ]
 
 
@@ -285,7 +285,7 @@ def test_an_explanation_is_data_that_json_can_hold_and_the_same_each_time() -> N
     told = explained_waiting(runner, pod("train", NPU, 2))
     assert told == explained(runner, "train")
     data = json.loads(json.dumps(asdict(told)))
-    assert (data["state"], data["asked"]["devices"], data["policy"]) == ("waiting", 2, "ring-affinity")
+    assert (data["state"], data["asked"]["devices"], data["policy"]) == ("unschedulable", 2, "ring-affinity")
     (group,) = data["against"]
     assert (group["rule"], group["kind"], group["nodes"], group["final"]) == ("003.predicate", "one group", 1, False)
     assert [remedy["kind"] for remedy in data["remedies"]] == ["pods end", "fewer devices"]
@@ -295,10 +295,12 @@ def test_a_resource_that_no_node_has_is_named_with_the_nearest_there_is() -> Non
     runner = cluster(a="dgx1-v100")
     runner.show(pod("typo", "nvidia.com/gpus", 1))
     (line,) = lines(runner, "typo")
-    assert line.endswith("waiting does not help: no node has nvidia.com/gpus; did you mean nvidia.com/gpu?")
+    assert line.endswith(
+        "can't be scheduled as requested: no node provides nvidia.com/gpus; did you mean nvidia.com/gpu?"
+    )
 
 
 def test_a_pod_that_asks_for_nothing_but_what_nodes_have_is_not_kept_waiting_here() -> None:
     runner = cluster(a="dgx1-v100")
     runner.show(pod("plain", cpu="1"))
-    assert lines(runner, "plain") == ["pod team/plain asks for no device: nothing here keeps it waiting"]
+    assert lines(runner, "plain") == ["pod team/plain requests no devices; Linkwise does not keep it pending"]

@@ -80,7 +80,7 @@ def test_what_is_said_to_help_does(machines: list[str], pods: list[tuple[tuple[s
     for view in runner.waiting():
         told = explain_pod(runner.broker, view.uid, runner.now)
         assert told is not None
-        assert (told.state == "fits") == bool(runner.broker.dry_run(view, runner.now).ranking)
+        assert (told.state == "schedulable") == bool(runner.broker.dry_run(view, runner.now).ranking)
         assert [remedy for remedy in told.remedies if not would_help(runner, told, remedy)] == []
 
 

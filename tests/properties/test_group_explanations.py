@@ -100,7 +100,7 @@ def helps(world: World, remedy: GroupRemedy) -> bool:
 @given(WORLDS)
 def test_what_is_said_to_help_a_group_does(world: World) -> None:
     told = explained(world)
-    assert told.whole == (told.stage == "fits")
+    assert told.whole == (told.stage == "schedulable")
     assert [remedy for remedy in told.remedies if not helps(world, remedy)] == []
     if told.never:
         assert not explained(world._replace(running=[])).whole
@@ -115,7 +115,10 @@ def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
     held = explain_group(broker, "g-0", 0.0)
     assert told is not None
     assert held is not None
-    assert (told.stage == "fits", held.stage) == (bool(answer.nodes), "held" if answer.nodes else "short")
+    assert (told.stage == "schedulable", held.stage) == (
+        bool(answer.nodes),
+        "reserved" if answer.nodes else "unschedulable",
+    )
     assert (held.hosts, held.levels, held.runner_up) == (told.hosts, told.levels, told.runner_up)
 
 

@@ -193,5 +193,5 @@ def test_a_bind_of_a_pod_or_node_that_is_not_known_says_so() -> None:
         nobody = served.post("/bind", GOOD["bind"]).json["Error"]
         served.post("/filter", GOOD["filter"])
         nowhere = served.post("/bind", {**GOOD["bind"], "Node": "moon"}).json["Error"]
-    assert nobody == "pod uid-p was not seen yet; it is bound as soon as it is"
+    assert nobody == "pod uid-p has not been observed yet; retry once it is"
     assert nowhere == "node moon is not known"

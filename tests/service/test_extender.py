@@ -124,7 +124,7 @@ def test_a_repeated_bind_conflicts_if_another_scheduler_allocated_the_devices() 
         served.on_loop(show(served, place(broker_of(FakeNode("a", count=1)), device_pod("q", 1), "a")))
         error = served.post("/bind", bind_call("p", "a")).json["Error"]
         counted = served.get("/metrics").text
-    assert error == "pod default/p was promised devices that node a no longer has for it"
+    assert error == "the devices assumed for pod default/p are no longer available on node a"
     assert 'linkwise_binds_total{outcome="conflict"} 1.0' in counted
 
 

@@ -53,7 +53,7 @@ def test_a_step_that_fails_is_reported_and_tried_again() -> None:
 def test_a_bind_of_an_unobserved_pod_is_counted_separately() -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         body = {"PodName": "p", "PodNamespace": "default", "PodUID": "made-up", "Node": "a"}
-        assert "not seen yet" in served.post("/bind", body).json["Error"]
+        assert "not been observed yet" in served.post("/bind", body).json["Error"]
         counted = served.get("/metrics").text
     assert 'linkwise_binds_total{outcome="unseen"} 1.0' in counted
     assert 'linkwise_binds_total{outcome="conflict"} 0.0' in counted

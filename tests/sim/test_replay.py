@@ -88,7 +88,7 @@ def test_the_same_snapshot_gives_the_same_decisions() -> None:
 def test_a_decision_is_explained_in_sentences() -> None:
     runner = Runner(Broker.restore(snapshot(pod("a"))), 1.0)
     found = explained(runner, runner.place(runner.waiting()[0]))
-    assert found.why[0] == "pod default/a has devices 0, 3 of node n1"
+    assert found.why[0] == "pod default/a has devices 0, 3 on node n1"
 
 
 def test_decisions_differ_by_node_and_devices_alone() -> None:

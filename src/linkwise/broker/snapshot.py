@@ -148,7 +148,7 @@ def _kept(state: State, now: float) -> BrokerState:
 def _restore_unseen(state: State, now: float, times: Mapping[str, float]) -> None:
     """Who was seen after it asked, and who was not; of these all asked when the snapshot was taken, if it does not tell."""
     if unknown := sorted(times.keys() - state.asked.keys()):
-        raise InputError(f"pod {unknown[0]} was not seen, and no pod that asked has this UID")
+        raise InputError(f"pod {unknown[0]} is neither an observed pod nor one that a scheduler asked about")
     seen = state.cluster.pods
     state.unobserved.asked = dict(times) | {uid: now for uid in state.asked if uid not in seen and uid not in times}
     state.unobserved.shown = {uid: None for uid in times if uid in seen}
@@ -158,7 +158,7 @@ def _effect(kept: EffectKept) -> Effect:
     try:
         return _EFFECTS[kept.effect](**kept.fields)
     except (LookupError, TypeError) as error:
-        raise InputError(f"effect {kept.effect!r} with {', '.join(kept.fields)} is not known") from error
+        raise InputError(f"effect {kept.effect!r} with {', '.join(kept.fields)} is unknown") from error
 
 
 def _wanted(state: State, uid: str) -> Query:
@@ -166,7 +166,7 @@ def _wanted(state: State, uid: str) -> Query:
     wanted = state.query(pod) if pod else None
     if wanted is None:
         raise InputError(
-            f"pod {uid} was offered nodes or refused, and no pod that asked has this UID and wants devices"
+            f"pod {uid} was offered nodes or refused, but is not a pod that a scheduler asked about and that requests devices"
         )
     return wanted
 

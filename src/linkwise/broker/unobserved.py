@@ -88,7 +88,7 @@ def wake_shown(state: State, shown: Iterable[Shown], told: Iterable[Effect]) -> 
     kinds = {refused.query.table_key(): refused.query for _, refused in late if refused}
     fitting = {kind for kind, wanted in kinds.items() if _fits(state, wanted)}
     return [
-        Wake(pod.namespace, pod.name, pod.uid, "it asked before it was seen")
+        Wake(pod.namespace, pod.name, pod.uid, "the scheduler asked about it before it was observed")
         for pod, refused in late
         if _in_a_group(state, pod)
         or (refused and (refused.query.table_key() in fitting or _outranks_a_plan(state, pod)))
@@ -121,7 +121,7 @@ def unanswered(state: State) -> tuple[Wake, ...]:
     """Such pods are worth another try, the most important and oldest first."""
     found = [pod for pod in state.cluster.pods.values() if _waits(pod) and pod.uid not in state.asked]
     found.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
-    sentence = "it may have been refused by a service that is no more"
+    sentence = "it may have been refused by a previous instance of the service"
     return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence) for pod in found)
 
 

@@ -48,18 +48,20 @@ def _by_count(wanted: Query, node: Node, devices: Sequence[str]) -> Choice:
 def _by_room(wanted: Query, node: Node, device: str) -> Choice:
     rooms, sizes = node.room(), {found.id: shares_on(wanted.ask, found.memory, found.bytes) for found in node.devices}
     left = rooms.get(device, 0)
-    worth = f"{left} left before it, {max(0, left - sum(sizes[device] or ()))} after it"
+    worth = f"{left} free before, {max(0, left - sum(sizes[device] or ()))} after"
     best, second = _picked(wanted, node), _picked(wanted, _lacking(node, device))
     chosen, other = indices_of(node, (device,)), indices_of(node, second)
     if best and best[0] != device:
         return Choice(chosen, worth, now=indices_of(node, best))
     if not second:
-        return Choice(chosen, worth, "the only device with enough room")
+        return Choice(chosen, worth, "the only device with enough free memory")
     there = rooms[second[0]]
     order = "least" if there >= left else "most"
-    lost = f"it has {'as much' if there == left else 'more' if there > left else 'less'} room, {there}"
-    because = f"of the devices that fit the one with the {order} room"
-    return Choice(chosen, worth, because, other, f"{lost}; the lower is taken" if there == left else lost)
+    lost = f"it has {there} free, {'the same' if there == left else 'more' if there > left else 'less'}"
+    because = f"the feasible device with the {order} free memory"
+    return Choice(
+        chosen, worth, because, other, f"{lost}; tie broken by lowest device index" if there == left else lost
+    )
 
 
 def _picked(wanted: Query, node: Node) -> tuple[str, ...]:

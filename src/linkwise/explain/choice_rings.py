@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["by_rings"]
 
 _WAYS: Final[dict[Span, str]] = {
-    "count": "any free devices of the node will do, and the lowest are taken",
-    "whole groups": "so many must lie where nothing else is taken",
-    "even split": "half of them lie in each of two, at matching positions",
-    "whole groups first": "what is whole is given whole, the odd one where something is taken already",
+    "count": "any free devices qualify; the lowest are taken",
+    "whole groups": "this number requires fully idle {groups}",
+    "even split": "half in each of two {groups}, at matching positions",
+    "whole groups first": "fully idle {groups} first, the remaining device from one in use",
 }
 
 
@@ -37,7 +37,7 @@ def by_rings(node: Node, devices: Sequence[str]) -> Choice:
         return replace(chosen, now=tuple(sorted(lying.devices)))
     span = profile.span(len(indices)) or "count"
     if span != "one group":
-        return replace(chosen, because=_WAYS[span])
+        return replace(chosen, because=_WAYS[span].format(groups=_plural(profile.noun)))
     because = f"{_preference(profile, len(indices))}; this is group {group_letter(lying)}"
     return _second(profile, idle, replace(chosen, because=because))
 
@@ -52,14 +52,14 @@ def _worth(profile: HardwareProfile, idle: list[tuple[int, ...]], indices: tuple
     if profile.group == 1:
         return ""
     touched = [number for number, _ in enumerate(idle) if any(index // profile.group == number for index in indices)]
-    return "in " + " and ".join(f"{profile.noun} {number}, which has {len(idle[number])} idle" for number in touched)
+    return "in " + " and ".join(f"{profile.noun} {number} ({len(idle[number])} idle before)" for number in touched)
 
 
 def _preference(profile: HardwareProfile, count: int) -> str:
     best, *others = _order(profile, count)
     if not others:
-        return f"only a {profile.noun} with {best} idle will do"
-    return f"for {count} a {profile.noun} with {best} idle is best, then with {', '.join(map(str, others))}"
+        return f"only a {profile.noun} with {best} idle qualifies"
+    return f"for {count}, a {profile.noun} with {best} idle is best, then {', '.join(map(str, others))}"
 
 
 def _second(profile: HardwareProfile, idle: list[tuple[int, ...]], chosen: Choice) -> Choice:
@@ -73,8 +73,12 @@ def _second(profile: HardwareProfile, idle: list[tuple[int, ...]], chosen: Choic
     rank, number = others[0]
     there = f"{profile.noun} {number} has {len(idle[number])} idle"
     same = len(idle[number]) == len(idle[home])
-    lost = f"{there} as well; the lower is taken" if same else f"{there}, which is group {LETTERS[rank]}"
+    lost = f"{there} too; tie broken by lowest index" if same else f"{there}, which is group {LETTERS[rank]}"
     return replace(chosen, other=idle[number][:count], lost=lost)
+
+
+def _plural(noun: str) -> str:
+    return f"{noun}es" if noun.endswith("sh") else f"{noun}s"
 
 
 def _order(profile: HardwareProfile, count: int) -> tuple[int, ...]:

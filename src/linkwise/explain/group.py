@@ -43,7 +43,7 @@ __all__ = ["explain_group", "group_explanation", "group_stage", "hosts_of", "tol
 
 TRIED: Final = 8
 """nodes of a plan that are left out, one at a time, to find the second best"""
-TOO_LONG: Final = "to look at every other way would take too long"
+TOO_LONG: Final = "not all alternatives were searched, as there are too many"
 
 
 def explain_group(broker: Broker, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
@@ -67,7 +67,7 @@ def group_explanation(state: State, key: str, now: float, *, most: int | None = 
         told = _waiting(state, told, reason)
     if held:
         told = replace(told, held=max(0.0, held.expires - now))
-    if stage not in {"fits", "held", "short"}:
+    if stage not in {"schedulable", "reserved", "unschedulable"}:
         return _with_members(state, found, told, None)
     return _planned(state, found, told, held.plan if held else None, most)
 
@@ -76,18 +76,18 @@ def group_stage(state: State, found: GroupView, now: float) -> tuple[GroupStage,
     """How far the group has come, as far as that is known without planning it, and what it waits for."""
     key = found.group.key
     if key in state.groups.plans:
-        return "held", None
+        return "reserved", None
     if not found.waiting:
         return "placed", None
     reason = unready(state, found, now)
     if reason:
-        return "gated" if reason.kind == "gated" else "waiting", reason
+        return "gated" if reason.kind == "gated" else "pending", reason
     first = mates_of(state, key)[0]
     if now < state.groups.rests.get(first, (0, now))[1]:
-        return "waiting", Reason("001.hold", kind="resting")
+        return "pending", Reason("001.hold", kind="resting")
     if first in state.runs:
         return "planning", None
-    return "short" if first in state.groups.short else "fits", None
+    return "unschedulable" if first in state.groups.short else "schedulable", None
 
 
 def _begun(state: State, found: GroupView, stage: GroupStage, now: float) -> GroupExplanation:
@@ -126,7 +126,7 @@ def _planned(
     trying = WhatIf(state, whole)
     if plan is None:
         plan = trying.plan() or _of_fewer(state, found)
-        told = replace(told, stage="fits" if plan else "short")
+        told = replace(told, stage="schedulable" if plan else "unschedulable")
     told = _with_members(state, found, replace(told, network=trying.network), plan)
     if plan:
         told = _with_plan(told, trying, plan, alone=most is not None or bool(whole.bound))
@@ -166,7 +166,7 @@ def _named(names: list[str]) -> str:
 
 
 def _with_members(state: State, found: GroupView, told: GroupExplanation, plan: Plan | None) -> GroupExplanation:
-    members = told_members(state, found, plan, held=told.stage == "held")
+    members = told_members(state, found, plan, held=told.stage == "reserved")
     return replace(told, members=members, hosts=hosts_of(state, members))
 
 
@@ -238,7 +238,7 @@ def _bound(state: State, pod: PodView) -> ToldMember:
     parts = parts_held(stock, entry) if stock and entry else entry.grant.offer.parts if entry else ()
     told = _placed(state, _nowhere(state, pod), pod.node, parts)
     under_way = entry is not None and entry.state == "ASSUMED"
-    return replace(told, state="leaving" if pod.deleting else "promised" if under_way else "bound")
+    return replace(told, state="terminating" if pod.deleting else "binding" if under_way else "bound")
 
 
 def _waiting_member(state: State, pod: PodView, plan: Plan | None, *, held: bool) -> ToldMember:
@@ -251,7 +251,7 @@ def _waiting_member(state: State, pod: PodView, plan: Plan | None, *, held: bool
     if placement is None:
         return replace(told, state="left out") if told.asks else told
     told = _placed(state, told, placement.node, placement.offer.parts if placement.offer else ())
-    return replace(told, state="planned" if held else "fits")
+    return replace(told, state="planned" if held else "schedulable")
 
 
 def _placed(state: State, told: ToldMember, name: str, parts: tuple[Part, ...]) -> ToldMember:
@@ -267,4 +267,4 @@ def _placed(state: State, told: ToldMember, name: str, parts: tuple[Part, ...]) 
 
 def _nowhere(state: State, pod: PodView) -> ToldMember:
     ask = state.request(pod).ask
-    return ToldMember(pod.uid, pod_name(pod), "waiting", ask.devices if ask else 0)
+    return ToldMember(pod.uid, pod_name(pod), "pending", ask.devices if ask else 0)

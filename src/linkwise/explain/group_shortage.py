@@ -58,7 +58,7 @@ def explain_short(
         return replace(told, never=True)
     if most == 0:
         return told
-    fewer = tolerant if told.stage == "short" else None  # else these members are planned already
+    fewer = tolerant if told.stage == "unschedulable" else None  # else these members are planned already
     remedies, never = _helped(RoomForAll(state, trying, nodes), trying, fewer, most)
     return replace(told, remedies=remedies, never=never)
 
@@ -202,13 +202,15 @@ class RoomForAll:
 
     def _leaver(self, uid: str) -> Leaver:
         entry, pod = self._state.cluster.ledger.get(uid), self._state.pod(uid)
-        leaving = bool(pod and pod.deleting)
+        terminating = bool(pod and pod.deleting)
         if entry is None:
             cpu = demand_of(pod)[0].cpu if pod else 0
-            return Leaver(uid, self._state.name_of(uid), cpu=cpu, leaving=leaving)
+            return Leaver(uid, self._state.name_of(uid), cpu=cpu, terminating=terminating)
         share = sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
         unit = self._state.cluster.inventories[entry.node].unit if share else ""
-        return Leaver(uid, self._state.name_of(uid), 0 if share else _devices(entry), share, unit, leaving=leaving)
+        return Leaver(
+            uid, self._state.name_of(uid), 0 if share else _devices(entry), share, unit, terminating=terminating
+        )
 
     def _home(self, uid: str) -> str:
         entry, pod = self._state.cluster.ledger.get(uid), self._state.pod(uid)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect_nodes", "inspections"]
 
-HolderState = Literal["planned", "promised", "bound", "leaving", "unknown"]
-"""`promised` and `planned` pods are not seen on the node; `unknown` ones are seen by its agent and by nobody else"""
+HolderState = Literal["planned", "binding", "bound", "terminating", "unknown"]
+"""`binding` and `planned` pods are not seen on the node; `unknown` ones are seen by its agent and by nobody else"""
 
 _STATES: Final[Mapping[LedgerState, HolderState]] = {
     "PLANNED": "planned",
-    "ASSUMED": "promised",
+    "ASSUMED": "binding",
     "ASSIGNED": "bound",
-    "RELEASING": "leaving",
+    "RELEASING": "terminating",
 }
 
 
@@ -48,7 +48,7 @@ class Holder:
     @property
     def seen(self) -> bool:
         """Whether it was seen on the node, and not only promised to it."""
-        return self.state not in {"planned", "promised"}
+        return self.state not in {"planned", "binding"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,9 @@ __all__ = ["explain_placed", "given", "other_node", "rank_of", "scored", "terms_
 
 _STATES: Final[Mapping[LedgerState, PodState]] = {
     "PLANNED": "planned",
-    "ASSUMED": "promised",
+    "ASSUMED": "binding",
     "ASSIGNED": "bound",
-    "RELEASING": "leaving",
+    "RELEASING": "terminating",
 }
 
 
@@ -47,7 +47,7 @@ def explain_placed(state: State, pod: PodView, wish: PodRequest, entry: Entry, t
     stock = state.cluster.inventories.get(entry.node)
     parts = parts_held(stock, entry) if stock else entry.grant.offer.parts
     drift = [found for found in state.cluster.drift.get(entry.node, ()) if entry.pod in found.pods]
-    gone = () if stock else (f"node {entry.node} is not known any more",)
+    gone = () if stock else (f"node {entry.node} no longer exists",)
     told = replace(
         told,
         state=_STATES[entry.state],
@@ -90,13 +90,13 @@ def _wanted(state: State, wish: PodRequest, policy: str) -> Query | None:
     return wanted._replace(policy=state.policies.get(policy, wanted.policy)) if wanted else None
 
 
-def _record(entry: Entry, stock: NodeInventory | None) -> Literal["", "seen", "enforced", "expected", "untold"]:
+def _record(entry: Entry, stock: NodeInventory | None) -> Literal["", "seen", "enforced", "expected", "unrecorded"]:
     if stock is None:
         return ""
     if entry.pod in stock.allocations:
         return "seen"
     if entry.unrecorded_ask is not None:
-        return "untold"
+        return "unrecorded"
     return "enforced" if stock.enforced else "expected"
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Compared", "best_of", "compared"]
 
-SAME: Final = "same in every level; names decide"
+SAME: Final = "equal in every level; tie broken by node name"
 SPEEDS: Final = ("bottleneck", "per pod")
 
 
@@ -84,16 +84,16 @@ def _network(here: tuple[float, ...], there: tuple[float, ...], network: Sequenc
     place = next(number for number, (own, its) in enumerate(pairs) if own != its)
     own, its = pairs[place]
     level = f" of {network[place]}" if place < len(network) else ""
-    return f"lies in {its:g} domain{'' if its == 1 else 's'}{level} instead of {own:g}"
+    return f"spans {its:g} domain{'' if its == 1 else 's'}{level} instead of {own:g}"
 
 
 def _speed(whose: str, here: float, there: float) -> str:
     if not there:
-        return "nothing is known of its links"
+        return "no link data"
     if not isfinite(there):
-        return f"{whose} would be no bottleneck"
+        return "no pair of devices would be a bottleneck"
     return f"{whose} has {there:g} GB/s" + (
-        f" instead of {here:g} GB/s" if isfinite(here) else "; the plan has no pair"
+        f" instead of {here:g} GB/s" if isfinite(here) else "; the plan has no pairs"
     )
 
 
@@ -101,14 +101,16 @@ def _residual(here: tuple[float, ...], there: tuple[float, ...], network: Sequen
     del network
     size, own, its = next((size, *pair) for size, *pair in zip(SIZES, here, there, strict=True) if pair[0] != pair[1])
     sets = abs(its - own)
-    return f"leaves {sets:g} good set{'' if sets == 1 else 's'} of {size} {'less' if its > own else 'more'} to others"
+    return (
+        f"leaves {sets:g} {'fewer' if its > own else 'more'} good set{'' if sets == 1 else 's'} of {size} to other pods"
+    )
 
 
 def _too_slow(faster: Sequence[Level]) -> str:
     if len(faster) > 1:
-        return "its slowest pair, or that of a member, is more than 5 % slower than the best"
+        return "its slowest pair, or that of a member, is more than 5% slower than the best"
     whose = "its slowest pair" if faster[0].name == "bottleneck" else "the slowest pair of a member"
-    return f"{whose} has less than {NEAR * faster[0].value[0]:g} GB/s, more than 5 % below the best"
+    return f"{whose} has less than {NEAR * faster[0].value[0]:g} GB/s, more than 5% below the best"
 
 
 def _counted(verb: str, noun: str, after: str = "") -> Callable[..., str]:
@@ -122,10 +124,10 @@ def _counted(verb: str, noun: str, after: str = "") -> Callable[..., str]:
 
 _WORDS: Final[dict[str, Callable[..., str]]] = {
     "placed": _counted("places", "member"),
-    "nodes": _counted("takes", "node"),
+    "nodes": _counted("uses", "node"),
     "network": _network,
     "bottleneck": lambda here, there, _: _speed("its slowest pair", here[0], there[0]),
     "per pod": lambda here, there, _: _speed("the slowest pair of a member", here[0], there[0]),
     "residual": _residual,
-    "left-over": _counted("leaves", "device", " idle on its nodes"),
+    "left-over": _counted("leaves", "device", " free on its nodes"),
 }

@@ -73,9 +73,9 @@ def _alone(state: State, pod: PodView) -> Explanation:
 def _without_ask(wish: PodRequest, told: Explanation, unknown: str) -> Explanation:
     broken = wish.broken
     if broken is None:
-        return replace(told, state="broken", sentence=unknown) if unknown else told
+        return replace(told, state="invalid", sentence=unknown) if unknown else told
     others = [problem for problem in wish.problems if problem is not broken]
-    return replace(told, state="broken", sentence=f"{broken.key}: {broken.sentence}", notes=_sentences(others))
+    return replace(told, state="invalid", sentence=f"{broken.key}: {broken.sentence}", notes=_sentences(others))
 
 
 def _unplaced(state: State, pod: PodView, wish: PodRequest, told: Explanation) -> Explanation:
@@ -86,14 +86,14 @@ def _unplaced(state: State, pod: PodView, wish: PodRequest, told: Explanation) -
     refused = wanted.policy.admit(wanted.ask)
     if refused:
         less = fewer_devices(state, pod, wanted, demand_of(pod)[0])
-        return replace(told, state="broken", sentence=refusal(refused), remedies=less)
+        return replace(told, state="invalid", sentence=refusal(refused), remedies=less)
     found = survey(state, pod, wanted)
     offered = _offered(state, pod)
     if found.fitting:
         return _fits(state, wanted, found, replace(told, offered=offered))
     return replace(
         told,
-        state="waiting",
+        state="unschedulable",
         offered=offered,
         against=against_all(state, wanted, found),
         remedies=remedies(state, pod, wanted, found),
@@ -112,7 +112,7 @@ def _fits(state: State, wanted: Query, found: Survey, told: Explanation) -> Expl
         return told
     return replace(
         told,
-        state="fits",
+        state="schedulable",
         fitting=len(found.fitting),
         node=best,
         devices=given(offer.parts, nodes[best].devices),
@@ -157,16 +157,19 @@ def _unit(state: State, ask: Ask, node: str) -> str:
 
 
 def _holding_back(pod: PodView) -> list[str]:
-    gates = [f"no scheduler tries it before its scheduling gates are gone: {', '.join(pod.gates)}"] if pod.gates else []
-    return [*gates, *([f"room is being made for it on node {pod.nominated}"] if pod.nominated else [])]
+    gates = [f"it has scheduling gates: {', '.join(pod.gates)}"] if pod.gates else []
+    return [
+        *gates,
+        *([f"preemption is in progress on node {pod.nominated}, nominated for it"] if pod.nominated else []),
+    ]
 
 
 def _sentences(problems: Iterable[Problem]) -> tuple[str, ...]:
     return tuple(f"{problem.key}: {problem.sentence}" for problem in problems)
 
 
-PLANNED_WHEN: Final = "is planned when one of its members is tried"
-UNSEEN: Final = "it asked before the cluster showed it; it is tried again when it is seen"
+PLANNED_WHEN: Final = "is planned when the scheduler tries one of its members"
+UNSEEN: Final = "the scheduler asked about it before it was observed; it is retried once it is"
 
 
 def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Explanation:
@@ -174,7 +177,7 @@ def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Exp
 
     Whether a group fits that has no plan is known when it is planned, which takes a while if it is large: only if `plan`.
     """
-    waiting = told.state in {"waiting", "fits"} or (told.state == "no devices" and not told.node)
+    waiting = told.state in {"unschedulable", "schedulable"} or (told.state == "no devices" and not told.node)
     pod, key = state.pod(told.uid), state.groups.key_of(told.uid)
     if pod and waiting and unseen_member(state, pod):
         return replace(told, state="grouped", notes=(*told.notes, UNSEEN))
@@ -189,7 +192,9 @@ def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Exp
     if not waiting or _goes_alone(state, key, told):
         return told
     told = replace(told, state="grouped")
-    lacking = stage in {"fits", "short"} or (stage == "held" and not _has_place(state, key, told.uid))
+    lacking = stage in {"schedulable", "unschedulable"} or (
+        stage == "reserved" and not _has_place(state, key, told.uid)
+    )
     outlook = group_explanation(state, key, now, most=1) if plan and lacking else None
     return with_outlook(told, outlook) if outlook else told
 
@@ -198,12 +203,12 @@ def with_outlook(told: Explanation, group: GroupExplanation, *, helped: bool = T
     """The same of a member that waits, with what a plan of its group made now would come to, and what would help."""
     left_out = any(member.uid == told.uid and member.state == "left out" for member in group.members)
     match group.stage:
-        case "short":
+        case "unschedulable":
             told = replace(told, standing=f"its group {heading(group)}")
-        case "fits":
-            rest = "leaves no room for this pod" if left_out else PLANNED_WHEN
+        case "schedulable":
+            rest = "leaves this pod out" if left_out else PLANNED_WHEN
             told = replace(told, standing=f"its group {heading(group)}, and {rest}")
-    if group.stage != "short" and not left_out:
+    if group.stage != "unschedulable" and not left_out:
         return told
     return replace(told, lacks=tuple(line for line in brief_lines(group, helped=helped) if not _said(told, line)))
 
@@ -227,11 +232,11 @@ def _standing(state: State, stage: GroupStage, key: str, told: Explanation) -> s
     match stage:
         case "planning":
             return "its group is being planned"
-        case "held":
+        case "reserved":
             left_out = not _has_place(state, key, told.uid)
-            return f"its group is planned{', and left no room for this pod' if left_out else ''}"
-        case "short":
-            return "its group does not fit now, and nothing is held for it"
+            return f"its group is planned{', and this pod is left out' if left_out else ''}"
+        case "unschedulable":
+            return "its group does not fit now; no devices are reserved for it"
         case "placed":
             return "its group is placed"
         case _:
@@ -249,4 +254,4 @@ def unknown_resource(state: State, pod: PodView) -> str:
     if not unknown:
         return ""
     near = get_close_matches(unknown, sorted(name for name in there if "/" in name), 1)
-    return f"no node has {unknown}" + (f"; did you mean {near[0]}?" if near else "")
+    return f"no node provides {unknown}" + (f"; did you mean {near[0]}?" if near else "")

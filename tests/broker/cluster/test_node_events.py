@@ -27,9 +27,9 @@ def test_a_device_that_stops_working_is_reported_at_its_node_and_at_the_pod_that
     place(broker, device_pod("a", 4), "n")
     at_node, at_pod = told(broker, SICK)
     assert (at_node.reason, at_node.node) == ("DeviceFailed", "n")
-    assert at_node.sentence == "device 0 (n-d0) stopped working; 3 of 4 do"
+    assert at_node.sentence == "device 0 (n-d0) became unhealthy; 3 of 4 devices are healthy"
     assert (at_pod.reason, at_pod.name, at_pod.uid) == ("DeviceFailed", "a", "uid-a")
-    assert at_pod.sentence == "device 0 (n-d0) of node n, which this pod has, stopped working"
+    assert at_pod.sentence == "device 0 (n-d0) on node n, which this pod uses, became unhealthy"
 
 
 def test_pods_on_other_devices_of_the_node_hear_nothing() -> None:
@@ -43,7 +43,9 @@ def test_the_failure_and_the_recovery_of_a_device_are_each_reported_once() -> No
     broker = broker_of(BOX)
     assert len(told(broker, SICK)) == 1
     assert told(broker, SICK) == []
-    assert [event.sentence for event in told(broker, BOX)] == ["device 0 (n-d0) works again; 4 of 4 do"]
+    assert [event.sentence for event in told(broker, BOX)] == [
+        "device 0 (n-d0) is healthy again; 4 of 4 devices are healthy"
+    ]
 
 
 def test_a_node_that_is_first_seen_with_a_failed_device_is_no_news() -> None:

@@ -181,7 +181,7 @@ def test_a_gang_waits_for_one_that_it_names_and_is_planned_without_it_if_that_do
     assert list(state_of(broker).groups.plans) == ["team/a"]
     (told,) = [effect for effect in answer.effects if isinstance(effect, Event)]
     assert (told.reason, told.name) == ("GangsApart", "a0")
-    assert "names team/b, which does not name the same gangs" in told.sentence
+    assert "must start together with team/b, which does not list the same gangs" in told.sentence
 
 
 def test_gangs_of_which_one_names_more_are_planned_one_by_one_and_an_explanation_says_so() -> None:
@@ -191,7 +191,7 @@ def test_gangs_of_which_one_names_more_are_planned_one_by_one_and_an_explanation
     assert len(tried(broker, member("a", 0))) == 1
     told = explain_group(broker, "team/a", 1.0)
     assert told is not None
-    assert any("names team/b, which does not name the same gangs" in note for note in told.notes)
+    assert any("must start together with team/b, which does not list the same gangs" in note for note in told.notes)
 
 
 def test_gangs_that_name_each_other_get_no_notice() -> None:

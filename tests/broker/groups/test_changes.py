@@ -142,7 +142,7 @@ def test_pods_that_name_one_group_by_keys_of_two_systems_are_one_group_and_warne
     assert not broker.observe([gang], 0.0)
     told = [effect for effect in broker.observe([other], 1.0) if isinstance(effect, Event)]
     assert {(event.reason, event.name) for event in told} == {("SourcesDiffer", "a"), ("SourcesDiffer", "b")}
-    assert "default/bert in the words of koordinator and scheduler-plugins" in told[0].sentence
+    assert "default/bert is declared by both koordinator and scheduler-plugins" in told[0].sentence
 
 
 def test_a_pod_too_many_that_becomes_a_member_waits_no_longer_alone() -> None:

@@ -53,8 +53,8 @@ def cluster(settings: GroupSettings | None = None) -> Broker:
 
 def test_members_refused_as_incomplete_get_an_event_when_the_gang_does_not_fit() -> None:
     sentence = (
-        "its group was tried: the 3 pending members of the pod's gang would not fit together even on empty nodes; "
-        "what would help: linkwise explain group/default/g"
+        "its group does not fit: the 3 pending members of the pod's gang would not fit together even on empty nodes; "
+        "for remedies, run: linkwise explain group/default/g"
     )
     assert tried(cluster(), *gang(2)) == {"a": sentence, "b": sentence}
 

@@ -68,7 +68,7 @@ def test_a_bound_member_is_evicted_when_the_time_of_its_gang_is_over() -> None:
     assert evicted(broker.step(OVER - 1.0)) == []
     effects = broker.step(OVER)
     assert evicted(effects) == ["u0"]
-    assert told(effects, "GangHalfBound")[0].endswith("those that are bound are evicted now")
+    assert told(effects, "GangHalfBound")[0].endswith("the bound members are evicted now")
     assert len(told(effects, "GangEvicted")) == 1
 
 
@@ -76,7 +76,7 @@ def test_no_pod_is_evicted_unless_that_is_set() -> None:
     broker = half_bound(allowed=False)
     effects = broker.step(OVER)
     assert evicted(effects) == []
-    assert told(effects, "GangHalfBound")[0].endswith("make room, or delete the gang's pods")
+    assert told(effects, "GangHalfBound")[0].endswith("free devices for the others, or delete the gang's pods")
 
 
 def test_members_of_a_gang_that_may_start_in_parts_are_left_alone() -> None:
@@ -87,7 +87,7 @@ def test_members_of_a_gang_that_may_start_in_parts_are_left_alone() -> None:
 def test_a_pod_that_has_begun_to_run_is_not_evicted(sign: dict[str, Any]) -> None:
     effects = half_bound(**sign).step(OVER)
     assert evicted(effects) == []
-    assert "pod g0 has begun to run, so that none is evicted" in told(effects, "GangHalfBound")[0]
+    assert "pod g0 has started, so none is evicted" in told(effects, "GangHalfBound")[0]
 
 
 def test_no_pod_is_evicted_twice() -> None:
@@ -108,7 +108,7 @@ def test_a_pod_that_joins_another_gang_is_not_evicted_for_that_one_too() -> None
 def test_a_plan_that_breaks_leaves_the_gang_its_time() -> None:
     broker = half_bound()
     effects = broker.observe([PodDeleted("u1")], 10.0)
-    assert told(effects, "GangHalfBound")[0].endswith("unless the others find places or one begins to run before")
+    assert told(effects, "GangHalfBound")[0].endswith("unless the others are placed or one of them starts first")
     assert broker.next_deadline() == 610.0
     assert evicted(broker.step(609.0)) == []
     assert evicted(broker.step(610.0)) == ["u0"]
@@ -120,7 +120,7 @@ def test_a_gang_that_starts_before_its_deadline_gets_the_notice_that_nothing_is_
     broker.observe([first(broker, begun=True)], 20.0)
     effects = broker.step(610.0)
     assert evicted(effects) == []
-    assert "has begun to run" in told(effects, "GangHalfBound")[0]
+    assert "has started" in told(effects, "GangHalfBound")[0]
 
 
 def test_a_gang_that_is_whole_in_time_is_let_be() -> None:
@@ -228,11 +228,11 @@ def test_explanations_include_the_eviction_of_a_stale_gang() -> None:
     assert group is not None
     assert pod is not None
     for lines in (explanation_lines(group), explanation_lines(pod)):
-        assert any("those that are bound are evicted in 500 s" in line for line in lines)
+        assert any("the bound members are evicted in 500 s" in line for line in lines)
     broker.step(610.0)
     asked = explain_group(broker, "u0", 611.0)
     assert asked is not None
-    assert any("their eviction was asked for" in line for line in explanation_lines(asked))
+    assert any("their eviction was requested" in line for line in explanation_lines(asked))
 
 
 def test_a_snapshot_keeps_what_is_due_and_what_was_asked_for() -> None:

@@ -71,7 +71,7 @@ def test_a_pod_that_is_seen_without_the_group_that_it_named_is_woken() -> None:
 def test_a_made_up_member_is_not_bound() -> None:
     broker = broker_of(FakeNode("n", count=2))
     refuse(broker, member(0))
-    assert "in a group that has no plan now" in broker.bind("uid-g-0", "n", NOW).error
+    assert "belongs to a group without a plan" in broker.bind("uid-g-0", "n", NOW).error
     assert not list(broker.entries())
 
 

@@ -108,13 +108,13 @@ def test_a_node_that_is_not_there_or_not_ready_is_refused(node: str) -> None:
     broker = broker_of(FakeNode("n"), FakeNode("down", ready=False))
     broker.observe([device_pod("a")], NOW)
     answer = broker.bind("uid-a", node, NOW)
-    assert answer.error in {f"node {node} is not known", f"node {node} is not ready"}
+    assert answer.error in {f"node {node} is unknown", f"node {node} is not ready"}
     assert ledger_state(broker, device_pod("a")) == "nothing"
 
 
 def test_an_unobserved_pod_is_not_bound() -> None:
     broker = broker_of(FakeNode("n"))
-    assert broker.bind("uid-a", "n", NOW).error == "pod uid-a was not seen yet; it is bound as soon as it is"
+    assert broker.bind("uid-a", "n", NOW).error == "pod uid-a has not been observed yet; retry once it is"
     assert broker.bind("", "n", NOW).error
 
 
@@ -129,7 +129,7 @@ def test_a_pod_that_is_gone_is_not_bound_though_it_asked() -> None:
     broker.filter(device_pod("a"), ["n"], NOW)
     broker.observe([PodDeleted("uid-a")], NOW)
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]  # a scheduler that does not know it yet
-    assert broker.bind("uid-a", "n", NOW).error == "pod uid-a is gone"
+    assert broker.bind("uid-a", "n", NOW).error == "pod uid-a was deleted"
     assert broker.uids() == set()
 
 
@@ -147,9 +147,9 @@ def test_asked_again_the_promise_is_the_same() -> None:
 def test_a_pod_under_way_is_not_bound_to_another_node() -> None:
     broker = broker_of(FakeNode("n"), FakeNode("m"))
     bound(broker, device_pod("a"), "n")
-    assert broker.bind("uid-a", "m", NOW).error == "pod default/a is promised to node n already"
+    assert broker.bind("uid-a", "m", NOW).error == "pod default/a is already being bound to node n"
     seen = place(broker, device_pod("b"), "n")
-    assert broker.bind(seen.uid, "m", NOW).error == "pod default/b is bound to node n already"
+    assert broker.bind(seen.uid, "m", NOW).error == "pod default/b is already bound to node n"
     assert broker.bind(seen.uid, "n", NOW).effects == ()
 
 
@@ -214,7 +214,7 @@ def test_a_pod_with_devices_gets_one_event() -> None:
     broker = broker_of(FakeNode("n", count=4))
     effect = bound(broker, device_pod("a", 2), "n")
     told = [event for event in broker.outcome(effect, "written", NOW) if isinstance(event, Event)]
-    assert [event.sentence for event in told] == ["devices 0, 1 of node n by link-affinity"]
+    assert [event.sentence for event in told] == ["devices 0, 1 on node n, chosen by link-affinity"]
     assert broker.outcome(effect, "written", NOW) == ()
 
 
@@ -231,7 +231,10 @@ def test_a_pick_that_nothing_of_ours_enforces_is_said_to_be_expected() -> None:
     broker = broker_of(FakeNode("n", inventory=False))
     (event,) = broker.outcome(bound(broker, device_pod("a"), "n"), "written", NOW)
     assert isinstance(event, Event)
-    assert event.sentence == "device 0 of node n by link-affinity (expected: the node's device plugin decides)"
+    assert (
+        event.sentence
+        == "device 0 on node n, chosen by link-affinity (expected; the node's device plugin makes the final choice)"
+    )
 
 
 def test_the_ask_of_the_moment_is_bound_and_not_that_of_the_filter() -> None:
@@ -260,7 +263,7 @@ def test_a_promise_whose_devices_were_renamed_is_not_written_again(family: Famil
     effect = bound(broker, device_pod("a", amount, resource), "n")
     broker.observe(FakeNode("n", family, 8, ids=tuple(f"x{index}" for index in range(8))).events(), NOW)
     answer = broker.bind("uid-a", "n", NOW)
-    assert answer.error == "pod default/a was promised devices that node n no longer has for it"
+    assert answer.error == "the devices assumed for pod default/a are no longer available on node n"
     assert broker.filter(device_pod("a", amount, resource), ["n"], NOW).nodes == []
     broker.outcome(effect, "refused", NOW)
     assert bound(broker, device_pod("a", amount, resource), "n").grant is not None
@@ -270,7 +273,7 @@ def test_a_promise_on_a_node_that_is_gone_is_kept_and_not_written_again() -> Non
     broker = broker_of(FakeNode("n", count=1))
     bound(broker, device_pod("a"), "n")
     broker.observe([NodeGone("n")], NOW)
-    assert "no longer has" in broker.bind("uid-a", "n", NOW).error
+    assert "no longer available" in broker.bind("uid-a", "n", NOW).error
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == []
     broker.observe(FakeNode("n", count=1).events(), NOW)
     assert free(broker, "n") == []
@@ -281,7 +284,10 @@ def test_a_bind_whose_devices_another_scheduler_allocated_is_not_written_again()
     broker, other = broker_of(FakeNode("n", count=2)), broker_of(FakeNode("n", count=2))
     bound(broker, device_pod("a", 2), "n")
     broker.observe([seen_bound(device_pod("b", 2), bound(other, device_pod("b", 2), "n"))], NOW)
-    assert broker.bind("uid-a", "n", NOW).error == "pod default/a was promised devices that node n no longer has for it"
+    assert (
+        broker.bind("uid-a", "n", NOW).error
+        == "the devices assumed for pod default/a are no longer available on node n"
+    )
     assert broker.filter(device_pod("a", 2), ["n"], NOW).nodes == []
     broker.observe([PodDeleted("uid-b")], NOW)
     assert broker.bind("uid-a", "n", NOW).error == ""
@@ -291,7 +297,7 @@ def test_a_promise_that_the_pod_no_longer_asks_for_is_not_written_again() -> Non
     broker = broker_of(FakeNode("n", count=2))
     bound(broker, device_pod("a", 2), "n")
     broker.observe([replace(device_pod("a", 2), containers=(), version=2)], NOW)
-    assert broker.bind("uid-a", "n", NOW).error == "pod default/a was promised devices that it no longer asks for"
+    assert broker.bind("uid-a", "n", NOW).error == "pod default/a no longer requests the devices assumed for it"
 
 
 @pytest.mark.parametrize("now", [-1e9, 0.0, 1e300, float("inf"), float("-inf"), float("nan")])

@@ -60,7 +60,7 @@ def test_an_explanation_sees_the_same_plan() -> None:
     broker.observe(members, 1.0)
     told = explain_group(broker, "default/a", 1.0)
     assert told is not None
-    assert (told.stage, [member.state for member in told.members]) == ("fits", ["fits", "left out"])
+    assert (told.stage, [member.state for member in told.members]) == ("schedulable", ["schedulable", "left out"])
 
 
 def test_plans_of_a_lower_priority_give_way_and_stay() -> None:

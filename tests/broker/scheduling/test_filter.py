@@ -47,7 +47,7 @@ def test_a_pod_that_asks_for_no_device_may_go_anywhere_and_is_not_kept_in_mind()
     assert (answer.nodes, answer.failed, answer.effects) == (given, {}, ())
     assert state_of(broker).asked == {}
     assert broker.prioritize(plain, ["n"], NOW) == [("n", 0)]
-    assert broker.bind("u", "n", NOW).error == "pod u was not seen yet; it is bound as soon as it is"
+    assert broker.bind("u", "n", NOW).error == "pod u has not been observed yet; retry once it is"
     broker.observe([plain], NOW)
     assert broker.bind("u", "never-seen", NOW).effects == (Bind("default", "web", "u", "never-seen", None, 0),)
 

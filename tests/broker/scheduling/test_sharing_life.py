@@ -91,7 +91,7 @@ def test_freed_memory_is_available_at_once_and_waiting_pods_are_woken() -> None:
     broker.observe([pod("b")], NOW)
     assert broker.filter(pod("b"), ["n"], NOW).nodes == []
     effects = broker.observe([PodDeleted(seen.uid)], NOW)
-    assert effects == (Wake("default", "b", "uid-b", "node n has room for it now"),)
+    assert effects == (Wake("default", "b", "uid-b", "it may fit on node n now"),)
     assert broker.filter(pod("b"), ["n"], NOW).nodes == ["n"]
 
 
@@ -127,7 +127,7 @@ def test_what_was_promised_and_never_collected_is_shown_and_not_freed_by_the_clo
     assert broker.next_deadline() is None
     broker.step(NOW + 1e8)
     (found,) = inspect_nodes(broker, "n", NOW + 1e8)
-    assert [(holder.name, holder.state, holder.share) for holder in found.devices[0].pods] == [("a", "promised", 12)]
+    assert [(holder.name, holder.state, holder.share) for holder in found.devices[0].pods] == [("a", "binding", 12)]
     assert room(broker) == 4
 
 
@@ -157,7 +157,7 @@ def test_a_bind_for_a_pod_that_was_made_again_is_refused_and_the_new_one_keeps_i
     old, new = pod("a", uid="old"), pod("a", uid="new", created=50.0)
     broker.observe([old], NOW)
     broker.observe([new], NOW)
-    assert broker.bind("old", "n", NOW).error == "pod old is gone"
+    assert broker.bind("old", "n", NOW).error == "pod old was deleted"
     (bound,) = binds(broker.bind("new", "n", NOW).effects)
     assert (bound.name, bound.uid) == ("a", "new")
 

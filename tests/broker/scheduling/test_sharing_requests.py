@@ -55,7 +55,7 @@ def test_without_nodes_there_is_nothing_to_offer_and_unknown_ones_are_named() ->
     answer = broker.filter(pod("a"), ["x"], NOW)
     assert (answer.nodes, answer.failed) == ([], {"x": "node(s) were not observed yet"})
     broker.observe([pod("a")], NOW)
-    assert broker.bind("uid-a", "x", NOW).error == "node x is not known"
+    assert broker.bind("uid-a", "x", NOW).error == "node x is unknown"
     assert inspect_nodes(broker, "x", NOW) == ()
 
 

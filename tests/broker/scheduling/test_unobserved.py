@@ -118,7 +118,7 @@ def test_a_pod_that_is_forgotten_and_real_after_all_is_bound_when_it_is_seen() -
     broker, pod = broker_of(FakeNode("n", count=2)), device_pod("real")
     ask(broker, pod)
     broker.step(NOW + UNOBSERVED_TIME)
-    assert "not seen yet" in broker.bind(pod.uid, "n", NOW + UNOBSERVED_TIME).error
+    assert "not been observed yet" in broker.bind(pod.uid, "n", NOW + UNOBSERVED_TIME).error
     broker.observe([pod], NOW + UNOBSERVED_TIME)
     assert broker.bind(pod.uid, "n", NOW + UNOBSERVED_TIME).error == ""
 

@@ -50,7 +50,7 @@ def test_room_that_a_pod_leaves_wakes_those_that_fit(how: str) -> None:
     }
     effects = broker.observe([leaving[how]], NOW)
     assert woken(effects) == ["a", "b"]
-    assert [effect.sentence for effect in effects if isinstance(effect, Wake)] == ["node n has room for it now"] * 2
+    assert [effect.sentence for effect in effects if isinstance(effect, Wake)] == ["it may fit on node n now"] * 2
 
 
 def test_a_pod_that_is_only_leaving_wakes_no_pod() -> None:

@@ -27,14 +27,14 @@ def test_a_node_is_described_with_its_link_matrix_and_capacity(cluster: AskedClu
     shown = cluster.ask("describe", "node", "a", columns=80).stdout
     assert shown.startswith("node a: 8 devices (Tesla V100-SXM2-16GB), 8 idle;")
     assert " 0        X  NV1+PIX  NV1+PHB  NV2+PHB" in shown
-    assert "it can take an ask for 1 to 8 devices now" in shown
+    assert "a request for 1 to 8 devices fits now" in shown
     assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_a_node_that_shares_memory_shows_the_usage_of_each_device(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "node/s").stdout
     assert "1       -      6/22 GiB  #####...............  default/share 6 GiB" in shown
-    assert "the largest room is 22 GiB, on device 0" in shown
+    assert "the largest free share is 22 GiB, on device 0" in shown
 
 
 def test_rings_are_shown_with_their_idle_devices(cluster: AskedCluster) -> None:
@@ -42,7 +42,7 @@ def test_rings_are_shown_with_their_idle_devices(cluster: AskedCluster) -> None:
 
 
 def test_a_node_without_devices_is_described_as_such(cluster: AskedCluster) -> None:
-    assert cluster.ask("describe", "node", "bare").stdout == "node bare has no devices that are managed here\n"
+    assert cluster.ask("describe", "node", "bare").stdout == "node bare has no devices managed by Linkwise\n"
 
 
 def test_the_devices_of_a_pod_are_marked_in_the_link_matrix(cluster: AskedCluster) -> None:

@@ -35,15 +35,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
 
 def test_the_explanation_of_a_feasible_pod_has_its_node_and_the_reason(cluster: AskedCluster) -> None:
     lines = cluster.ask("explain", "pod/train").stdout.splitlines()
-    assert lines[0] == "pod default/train waits for 2 devices (nvidia.com/gpu)"
+    assert lines[0] == "pod default/train is pending: it requests 2 devices (nvidia.com/gpu)"
     assert "it would get devices 0, 3 of node a" in lines[1]
     assert "not bound by a scheduler" in lines[-2] + lines[-1]
 
 
 def test_the_explanation_of_an_unschedulable_pod_has_what_would_have_to_change(cluster: AskedCluster) -> None:
     shown = cluster.ask("explain", "pod", "huge")
-    assert "0 of 3 nodes can take it, and no pod's end changes that" in shown.stdout
-    assert "8 devices would fit now on node a" in shown.stdout
+    assert "0 of 3 nodes are feasible (not resolved by other pods finishing)" in shown.stdout
+    assert "a request for 8 devices would fit now on node a" in shown.stdout
     assert "has asked about it" not in shown.stdout  # only the service knows this
     assert shown.returncode == 0
 
@@ -65,19 +65,19 @@ def test_the_explanation_of_a_member_has_the_shortage_of_its_group_and_where_to_
 ) -> None:
     told = [line.strip() for line in cluster.ask("explain", "pod/m-0").stdout.splitlines()]
     assert told[:3] == [
-        "pod default/m-0 waits with its group for 8 devices (nvidia.com/gpu)",
-        "its group does not fit now, and nothing is held for it",
-        "its group needs 3 nodes of one model with 8 free, 1 has them",
+        "pod default/m-0 is pending with its group: it requests 8 devices (nvidia.com/gpu)",
+        "its group does not fit now; no devices are reserved for it",
+        "its group needs 3 nodes of one model with 8 free devices; 1 has them",
     ]
-    assert told[-1] == "more of its group: linkwise explain group/default/moe"
+    assert told[-1] == "for its group, run: linkwise explain group/default/moe"
     more = cluster.ask(*told[-1].partition("linkwise ")[2].split()).stdout
-    assert "it needs 3 nodes of one model with 8 free, 1 has them" in more
+    assert "it needs 3 nodes of one model with 8 free devices; 1 has them" in more
 
 
 def test_the_json_of_an_explanation_includes_its_sentences(cluster: AskedCluster) -> None:
     told = json.loads(cluster.ask("explain", "pod/huge", "-o", "json").stdout)
-    assert told["lines"][0] == "pod default/huge waits for 16 devices (nvidia.com/gpu)"
-    assert (told["data"]["state"], told["data"]["remedies"][0]["kind"]) == ("waiting", "fewer devices")
+    assert told["lines"][0] == "pod default/huge is pending: it requests 16 devices (nvidia.com/gpu)"
+    assert (told["data"]["state"], told["data"]["remedies"][0]["kind"]) == ("unschedulable", "fewer devices")
 
 
 @pytest.mark.parametrize(

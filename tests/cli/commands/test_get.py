@@ -57,7 +57,7 @@ def test_pods_that_request_devices_are_listed_with_the_reason_they_are_pending(c
 
 def test_members_are_listed_with_the_shortage_of_their_group(cluster: AskedCluster) -> None:
     found = rows(cluster, "pods", "-n", "kube-node-lease")
-    assert found["m-0"][-1] == found["m-1"][-1] == "its group needs 2 nodes with 8 free, 1 has them"
+    assert found["m-0"][-1] == found["m-1"][-1] == "its group needs 2 nodes with 8 free devices; 1 has them"
     assert rows(cluster, "pods")["w-0"][-1] == "its group fits now: 2 members on 1 node"
 
 
@@ -81,7 +81,7 @@ def test_devices_are_listed_with_their_pods(cluster: AskedCluster) -> None:
 
 
 def test_groups_report_how_many_are_bound(cluster: AskedCluster) -> None:
-    assert rows(cluster, "groups")["llm"] == ["0/2", "fits", "fits now: 2 members on 1 node"]
+    assert rows(cluster, "groups")["llm"] == ["0/2", "schedulable", "fits now: 2 members on 1 node"]
 
 
 def test_the_same_data_is_printed_as_json_and_yaml(cluster: AskedCluster) -> None:
@@ -89,7 +89,7 @@ def test_the_same_data_is_printed_as_json_and_yaml(cluster: AskedCluster) -> Non
     assert [node["name"] for node in nodes] == ["a", "m", "s", "x"]
     assert nodes[3]["rings"] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     one = yaml.safe_load(cluster.ask("get", "pod", "huge", "-o", "yaml").stdout)
-    assert (one["name"], one["state"], one["asked"]["devices"]) == ("default/huge", "waiting", 16)
+    assert (one["name"], one["state"], one["asked"]["devices"]) == ("default/huge", "unschedulable", 16)
 
 
 def test_the_json_flag_and_the_output_option_are_equivalent(cluster: AskedCluster) -> None:

@@ -91,33 +91,33 @@ def test_the_plan_of_a_job_shows_members_a_device_map_and_levels(linkwise: Linkw
         "bottleneck  slowest pair on a node about 16 GB/s           yes",
         "per pod     slowest pair of a member about 48 GB/s         yes",
         "residual    others lose good sets: 2 of 8, 3 of 4, 6 of 2  yes",
-        "left-over   4 devices left idle on its nodes               yes",
+        "left-over   4 devices left free on its nodes               yes",
     ]
 
 
 def test_the_reason_is_printed_with_the_runner_up(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", "--explain", stdin=JOB)
-    assert "\n  3 of 3 members are there: 3 waiting (file)\n" in shown.stdout
+    assert "\n  3 of 3 members exist: 3 pending (file)\n" in shown.stdout
     last = shown.stdout.splitlines()[-1].strip()
-    assert last == "runner-up on nodes dgx1-v100-0, dgx1-v100-2: same in every level; names decide"
+    assert last == "runner-up on nodes dgx1-v100-0, dgx1-v100-2: equal in every level; tie broken by node name"
 
 
 def test_a_group_that_does_not_fit_exits_with_code_one_and_the_reasons(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin=VOLCANO)
     assert (shown.returncode, shown.stderr) == (1, "")
     assert [line.strip() for line in shown.stdout.splitlines()] == [
-        "group team/bert does not fit now, and nothing is held for it",
+        "group team/bert does not fit now; no devices are reserved for it",
         "",
         "node        0 1 2 3 4 5 6 7",
         "dgx1-v100-0 . . . . . . . .",
         "",
-        "3 members are there: 3 waiting; 3 must start together (volcano)",
-        "it needs 2 nodes with 8 free, 1 has them",
-        "best now: dgx1-v100-0 8 free",
+        "3 members exist: 3 pending; 3 must start together (volcano)",
+        "it needs 2 nodes with 8 free devices; 1 has them",
+        "nodes with the most free devices: dgx1-v100-0 8",
         "1 of 1 node can take a member now",
         "a group of 1 member would fit now, on dgx1-v100-0",
-        "members of 4 devices each would fit now, on dgx1-v100-0",
-        "it would not fit if all other pods were gone either",
+        "4 devices per member would fit now, on dgx1-v100-0",
+        "it would not fit even if all other pods finished",
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_pod_group_in_the_file_sets_the_minimum_of_its_gang(linkwise: Linkwise
     text = documents(least, pod("one", 8, labels), pod("two", 8, labels))
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", "--json", stdin=text)
     (found,) = planned(shown)
-    assert (shown.returncode, found["stage"], found["minimum"]) == (1, "short", 2)
+    assert (shown.returncode, found["stage"], found["minimum"]) == (1, "unschedulable", 2)
 
 
 def test_a_group_of_unrelated_pods_is_named_after_the_file(linkwise: Linkwise, tmp_path: Path) -> None:
@@ -300,6 +300,6 @@ def test_gangs_of_one_bundle_are_planned_together(linkwise: Linkwise) -> None:
     job = documents(*(one.replace("NAME", name) for name in ("a", "b")))
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", "--json", stdin=job)
     assert [(found["key"], found["stage"]) for found in planned(shown)] == [
-        ("default/a", "fits"),
-        ("default/b", "fits"),
+        ("default/a", "schedulable"),
+        ("default/b", "schedulable"),
     ]

@@ -60,7 +60,7 @@ def test_a_cluster_without_pending_pods_is_reported_as_such(linkwise: Linkwise) 
 
 def test_reasons_are_printed_per_pod(linkwise: Linkwise) -> None:
     shown = linkwise("replay", "-", "--explain", stdin=cluster(node("n1", 2), pod("a", 3)))
-    assert "default/a\n  pod default/a waits for 3 devices (nvidia.com/gpu)\n" in shown.stdout
+    assert "default/a\n  pod default/a is pending: it requests 3 devices (nvidia.com/gpu)\n" in shown.stdout
 
 
 def test_json_has_one_object_per_pod(linkwise: Linkwise) -> None:

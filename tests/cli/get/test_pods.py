@@ -28,11 +28,11 @@ def test_a_group_is_planned_once_for_all_its_members() -> None:
     reasons = {explanation.lacks for explanation in [explainer.explain(first)] if explanation}
     (planned,) = explainer.groups.values()
     reasons |= {explanation.lacks for explanation in map(explainer.explain, others) if explanation}
-    assert reasons == {("its group needs 50 nodes with 2 free, 1 has them",)}
+    assert reasons == {("its group needs 50 nodes with 2 free devices; 1 has them",)}
     assert [group is planned for group in explainer.groups.values()] == [True]
 
 
 def test_only_the_first_groups_are_planned() -> None:
     told = whys(seen(MAX_PLANS + 5, 2))
-    assert told.count("its group needs 2 nodes with 2 free, 1 has them") == 2 * MAX_PLANS
+    assert told.count("its group needs 2 nodes with 2 free devices; 1 has them") == 2 * MAX_PLANS
     assert told.count("its group is complete") == 10

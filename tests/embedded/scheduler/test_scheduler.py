@@ -104,7 +104,7 @@ async def test_a_pod_that_is_refused_pauses_though_there_is_room_again(bed: Bed)
 async def test_a_bind_has_events_of_the_scheduler_and_of_the_service(bed: Bed) -> None:
     await bed.place("train", {GPU: 2})
     assert await bed.told("train", "Scheduled") == "Successfully assigned default/train to dgx1-v100-0"
-    assert "devices 0, 3 of node dgx1-v100-0 by link-affinity" in await bed.told("train", "DevicesChosen")
+    assert "devices 0, 3 on node dgx1-v100-0, chosen by link-affinity" in await bed.told("train", "DevicesChosen")
 
 
 @embedded({"dgx1-v100": 1})

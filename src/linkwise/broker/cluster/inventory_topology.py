@@ -43,7 +43,7 @@ def topology_of(
 def _as_many(facts: NodeFacts, devices: Sequence[Device], where: str, problems: list[Problem]) -> bool:
     rows = len(facts.topology.devices) if facts.topology else 0
     if rows != len(devices):
-        sentence = f"the links of {rows} devices are told and the node has {len(devices)}: they are not used"
+        sentence = f"link data covers {rows} devices, but the node has {len(devices)}; it is ignored"
         problems.append(Problem(where, KEYS.get(facts.source, facts.source), f"{sentence}; measure them again"))
     return rows == len(devices)
 

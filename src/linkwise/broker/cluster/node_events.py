@@ -37,14 +37,16 @@ def _health(cluster: Cluster, before: NodeInventory | None, after: NodeInventory
     changed = [device for device in after.devices if was.get(device.id, device.healthy) != device.healthy]
     working = sum(device.healthy for device in after.devices)
     for device in changed:
-        count = f"{working} of {len(after.devices)} do"
+        count = f"{working} of {len(after.devices)} devices are healthy"
         if device.healthy:
-            yield Event("Normal", "DeviceRecovered", f"device {_name(device)} works again; {count}", node=after.name)
+            yield Event(
+                "Normal", "DeviceRecovered", f"device {_name(device)} is healthy again; {count}", node=after.name
+            )
             continue
-        yield Event("Warning", "DeviceFailed", f"device {_name(device)} stopped working; {count}", node=after.name)
+        yield Event("Warning", "DeviceFailed", f"device {_name(device)} became unhealthy; {count}", node=after.name)
         for uid in _holders(cluster, after, device):
             pod = cluster.pods[uid]
-            sentence = f"device {_name(device)} of node {after.name}, which this pod has, stopped working"
+            sentence = f"device {_name(device)} on node {after.name}, which this pod uses, became unhealthy"
             yield Event("Warning", "DeviceFailed", sentence, pod.namespace, pod.name, uid)
 
 

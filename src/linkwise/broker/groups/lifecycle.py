@@ -60,7 +60,7 @@ def keep_plans_true(state: State, now: float) -> tuple[Effect, ...]:
             effects += _let_go(state, found, "PlanBroken", broken, now)
             effects += wakes(state, key)
         elif held.expires <= now:
-            effects += _let_go(state, found, "PlanExpired", "nobody carried it out in time", now)
+            effects += _let_go(state, found, "PlanExpired", "the plan expired before its members were bound", now)
             _rest(state, mates_of(state, key)[0], now)
     return (*effects, *evictions(state, now), *_due(state, now))
 
@@ -148,7 +148,7 @@ def _let_go(state: State, found: GroupView, word: str, sentence: str, now: float
     for each in (found, *mates):
         state.groups.first_seen.pop(each.group.key, None)
     told = [Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid) for pod in found.waiting]
-    sentence = f"the plan of group {found.group.key}, which starts together with it, can't be kept: {sentence}"
+    sentence = f"the plan of group {found.group.key}, which must start together with it, was dropped: {sentence}"
     told += [
         Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid) for mate in mates for pod in mate.waiting
     ]
@@ -189,7 +189,7 @@ def _too_few(state: State, found: GroupView, held: HeldPlan) -> str:
     group = found.group
     least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
     there = len(found.bound) + sum(1 for pod in found.waiting if _counts(state, pod, held))
-    return f"{there} members are left and {least} must start together" if there < least else ""
+    return f"only {there} members are left, but {least} must start together" if there < least else ""
 
 
 def _counts(state: State, pod: PodView, held: HeldPlan) -> bool:
@@ -203,11 +203,11 @@ def _broken(state: State, key: str, waiting: set[str], changed: set[str] | None)
     for name in homes if changed is None else sorted(changed & homes.keys()):
         members = [uid for uid in homes[name] if uid in waiting]
         if members and not _takes_pods(state, name):
-            return f"node {name} of the plan takes no pods any more"
+            return f"node {name} of the plan no longer accepts pods"
         for uid in members:
             entry = state.cluster.ledger.get(uid)
             if held.plan.placements[uid].offer is not None and (entry is None or not _to_be_had(state, entry)):
-                return f"devices of node {name} that were planned can't be had any more"
+                return f"planned devices on node {name} are no longer available"
     return ""
 
 

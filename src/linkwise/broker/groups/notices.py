@@ -70,7 +70,7 @@ def _events(state: State, key: str, reason: Reason) -> list[Event]:
         return []
     stale = [pod for pod in found.waiting if (pod.uid, WAITS) in told]
     asked_again(state, key)
-    sentence = f"its group was tried: {refusal(reason)}; what would help: linkwise explain group/{key}"
+    sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{key}"
     return [Event("Warning", "GroupDoesNotFit", sentence, pod.namespace, pod.name, pod.uid) for pod in stale]
 
 
@@ -112,8 +112,8 @@ def apart_text(names: Sequence[str]) -> str:
         return ""
     do = "does" if len(names) == 1 else "do"
     return (
-        f"its gang names {' and '.join(names)}, which {do} not name the same gangs: it waits until "
-        "they are complete, and they are planned one by one; let all of them name each other"
+        f"its gang must start together with {' and '.join(names)}, which {do} not list the same gangs: it waits until "
+        "they are complete, and they are planned one by one; list the same gangs on all of them"
     )
 
 
@@ -123,7 +123,7 @@ def _odd(state: State, key: str, found: GroupView) -> Iterator[tuple[tuple[str, 
     schedulers, sources = schedulers_of(found), state.groups.sources(key)
     for pod in found.waiting:
         if len(schedulers) > 1:
-            yield (pod.uid, "SchedulersDiffer"), f"members of its group wait for {' and '.join(schedulers)}; name one"
+            yield (pod.uid, "SchedulersDiffer"), _several_schedulers(schedulers)
         if len(sources) > 1:
             yield (pod.uid, "SourcesDiffer"), _several_sources(key, sources)
         if others:
@@ -133,7 +133,7 @@ def _odd(state: State, key: str, found: GroupView) -> Iterator[tuple[tuple[str, 
         if state.cluster.shared.problems and (wrong := state.cluster.shared.wrong_for(pod, found.group)):
             yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
     for uid in found.extra:
-        yield (uid, "TooManyMembers"), f"its group has {found.group.total} members without it; it is placed alone"
+        yield (uid, "TooManyMembers"), f"its group already has {found.group.total} members; it is scheduled separately"
 
 
 def _wrong_words(state: State, pod: PodView) -> str:
@@ -152,11 +152,17 @@ def _twins(one: str, other: str) -> bool:
     return len(mine) == len(its) > 2 and mine[:2] == its[:2] and mine[3:] == its[3:]
 
 
+def _several_schedulers(names: Sequence[str]) -> str:
+    return f"members of its group use different schedulers, {' and '.join(names)}; set the same schedulerName on all"
+
+
 def _several_sources(key: str, sources: list[str]) -> str:
     named = " and ".join(sources)
-    return f"pods name group {key} in the words of {named}: they are one group; rename one if they are two"
+    return f"group {key} is declared by both {named} and treated as one; rename one if they are two"
 
 
 def _other_replica(found: GroupView, others: list[str]) -> str:
     counts = " and ".join(other.split("/")[2] for other in others)
-    return f"its group has {found.group.total} members; other pods of that name say {counts}: make them equal"
+    return (
+        f"its group has {found.group.total} members, but other pods with its name declare {counts}; set the same number"
+    )

@@ -66,9 +66,7 @@ def wakes(state: State, key: str) -> list[Wake]:
         asked_again(state, mate)
     groups = [found for mate in mates_of(state, key) if (found := state.groups.gather(mate))]
     return [
-        Wake(pod.namespace, pod.name, pod.uid, "its group can be tried again")
-        for found in groups
-        for pod in found.waiting
+        Wake(pod.namespace, pod.name, pod.uid, "its group can be retried") for found in groups for pod in found.waiting
     ]
 
 

@@ -148,13 +148,13 @@ def _let_go(state: State, keys: Iterable[str], winners: Sequence[PodView], now: 
         for each in (key, *(state.groups.plans[key].bundle if key in state.groups.plans else ())):
             found = gathered(state, each)
             losers = found.waiting if found else ()
-            sentence = f"its plan was let go for pod {winner}, which has a higher priority and no room otherwise"
+            sentence = f"its plan was preempted by pod {winner}, which has a higher priority and does not fit otherwise"
             state.outbox.add(_event("Warning", "PlanBroken", sentence, pod) for pod in losers)
             # By then the winner has what it was offered.
             state.groups.alarms[each] = now + state.settings.pending
             state.groups.first_seen.pop(each, None)
         give_up(state, key)
-        sentence = f"the plan of group {key} was let go for it: nobody of that was bound, and its priority is lower"
+        sentence = f"it preempted the plan of group {key}, which has a lower priority and no bound members"
         state.outbox.add(_event("Normal", "PlanOverruled", sentence, pod) for pod in winners)
     flush(state)
 

@@ -29,7 +29,7 @@ __all__ = [
     "stuck_text",
 ]
 
-_BY_HAND = "make room, or delete the gang's pods"
+_BY_HAND = "free devices for the others, or delete the gang's pods"
 
 
 def has_begun(pod: PodView) -> bool:
@@ -50,7 +50,7 @@ def stale_gang(state: State, found: GroupView | None, now: float, *, over: bool 
     if key in state.groups.halved:
         return []
     state.groups.halved[key] = None
-    sentence = f"{_counts(found, bound)}; the others found no place in time: {_fate(state, key, bound, now)}"
+    sentence = f"{_counts(found, bound)}; the others were not placed in time: {_fate(state, key, bound, now)}"
     return _events("GangHalfBound", sentence, bound)
 
 
@@ -138,8 +138,8 @@ def _evict(state: State, found: GroupView, bound: tuple[PodView, ...]) -> list[E
     fresh = tuple(pod for pod in bound if pod.uid not in state.groups.evicted)
     state.groups.evicted |= dict.fromkeys(pod.uid for pod in fresh)
     state.groups.halved.pop(key, None)
-    sentence = f"{counts}, and the others found no place in time; none has begun to run"
-    told = _events("GangEvicted", f"it is evicted: {sentence}", fresh)
+    sentence = f"{counts}, and the others were not placed in time; none has started"
+    told = _events("GangEvicted", f"evicted: {sentence}", fresh)
     return [*told, *(Evict(pod.namespace, pod.name, pod.uid, sentence) for pod in fresh)]
 
 
@@ -149,17 +149,17 @@ def _fate(state: State, key: str, bound: tuple[PodView, ...], now: float) -> str
     if not state.settings.group.evict_half_bound:
         return _BY_HAND
     if begun:
-        return f"pod {begun.name} has begun to run, so that none is evicted; {_BY_HAND}"
+        return f"pod {begun.name} has started, so none is evicted; {_BY_HAND}"
     due = state.groups.evicting.get(key)
     if due is None:
-        return "their eviction was asked for" if bound[0].uid in state.groups.evicted else _BY_HAND
-    when = f"in {due - now:.3g} s, unless the others find places or one begins to run before" if due > now else "now"
-    return f"those that are bound are evicted {when}"
+        return "their eviction was requested" if bound[0].uid in state.groups.evicted else _BY_HAND
+    when = f"in {due - now:.3g} s, unless the others are placed or one of them starts first" if due > now else "now"
+    return f"the bound members are evicted {when}"
 
 
 def _counts(found: GroupView, bound: tuple[PodView, ...]) -> str:
     there = f"{count_text(len(bound), 'member')} of its gang {'is' if len(bound) == 1 else 'are'} bound"
-    return f"{there} and {found.group.minimum} must start together"
+    return f"{there}, but {found.group.minimum} must start together"
 
 
 def _events(reason: str, sentence: str, pods: tuple[PodView, ...]) -> list[Event]:

@@ -33,7 +33,7 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
     effects = reconcile(state, now)
     pod = state.pod(uid)
     if pod is None:
-        there = "is gone" if uid in state.cluster.known.gone else "was not seen yet; it is bound as soon as it is"
+        there = "was deleted" if uid in state.cluster.known.gone else "has not been observed yet; retry once it is"
         return BindAnswer(f"pod {uid} {there}", effects)
     entry = state.cluster.ledger.get(uid)
     if pod.node or (entry and entry.state != "PLANNED"):
@@ -104,15 +104,15 @@ def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: floa
     """A pod that is bound or promised already: the same again, or a refusal."""
     there = pod.node or (entry.node if entry else "")
     if there != node:
-        word = "bound" if pod.node else "promised"
-        return BindAnswer(f"pod {pod_name(pod)} is {word} to node {there} already")
+        word = "bound" if pod.node else "being bound"
+        return BindAnswer(f"pod {pod_name(pod)} is already {word} to node {there}")
     if pod.node or entry is None or entry.state != "ASSUMED" or entry.outcome == "written":
         return BindAnswer()
     if not state.cluster.has(entry):
-        return BindAnswer(f"pod {pod_name(pod)} was promised devices that node {node} no longer has for it")
+        return BindAnswer(f"the devices assumed for pod {pod_name(pod)} are no longer available on node {node}")
     wish = state.request(pod)
     if wish.ask is None:
-        return BindAnswer(f"pod {pod_name(pod)} was promised devices that it no longer asks for")
+        return BindAnswer(f"pod {pod_name(pod)} no longer requests the devices assumed for it")
     return BindAnswer("", (_promise(state, pod, wish.dialect, entry, now),))
 
 
@@ -135,13 +135,13 @@ def _astray(state: State, uid: str, node: str) -> str:
 
 
 def _unplanned(state: State, uid: str) -> str:
-    return f"pod {state.name_of(uid)} is in a group that has no plan now; it is planned when the pod is tried again"
+    return f"pod {state.name_of(uid)} belongs to a group without a plan; the group is planned when the pod is retried"
 
 
 def _unbindable(state: State, node: str) -> str:
     view = state.cluster.nodes.get(node)
     if view is None or node not in state.cluster.index.nodes:
-        return f"node {node} is not known"
+        return f"node {node} is unknown"
     return "" if view.ready else f"node {node} is not ready"
 
 
@@ -167,7 +167,7 @@ def _placed(state: State, bound: Bind, grant: Grant) -> Event:
     indices = {device.id: str(device.index) for device in node.devices} if node else {}
     devices = ", ".join(indices.get(device, device) for device in grant.offer.devices)
     enforced = bound.node in state.cluster.inventories and state.cluster.inventories[bound.node].enforced
-    hint = "" if enforced else " (expected: the node's device plugin decides)"
+    hint = "" if enforced else " (expected; the node's device plugin makes the final choice)"
     several = "s" if len(grant.offer.devices) > 1 else ""
-    sentence = f"device{several} {devices} of node {bound.node} by {grant.policy}{hint}"
+    sentence = f"device{several} {devices} on node {bound.node}, chosen by {grant.policy}{hint}"
     return Event("Normal", "DevicesChosen", sentence, bound.namespace, bound.name, bound.uid, bound.node)

@@ -39,7 +39,7 @@ def blind_siblings(state: State, pod: PodView, entry: Entry) -> list[Event]:
     ]
     if not blind:
         return []
-    sentence = f"{', '.join(blind)} started before and can't see its devices"
+    sentence = f"{', '.join(blind)} started earlier and can't see its devices"
     return [Event("Warning", "VisibilityReduced", sentence, pod.namespace, pod.name, pod.uid, entry.node)]
 
 

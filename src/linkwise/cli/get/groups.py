@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["group_rows"]
 
-_STYLES: Final = {"placed": "green", "held": "green", "short": "red"}
+_STYLES: Final = {"placed": "green", "reserved": "green", "unschedulable": "red"}
 
 
 def group_rows(reader: ClusterReader, namespace: str | None, key: str) -> list[Row]:
@@ -34,9 +34,9 @@ def _is_in(key: str, namespace: str | None) -> bool:
 def _row(group: GroupExplanation, *, with_namespace: bool) -> Row:
     namespace, name = named(group.key)
     heading, *lines = explanation_lines(group)
-    nodes = [host.name for host in group.hosts] if group.stage in {"placed", "held"} or group.count("bound") else []
+    nodes = [host.name for host in group.hosts] if group.stage in {"placed", "reserved"} or group.count("bound") else []
     why = heading.removeprefix(f"group {group.key} ").removeprefix("is placed: ")
-    if group.stage == "short":
+    if group.stage == "unschedulable":
         why = next((line for line in lines if line.startswith("it needs")), why)
     cells = {
         "namespace": Cell(namespace if with_namespace else "", short=True),

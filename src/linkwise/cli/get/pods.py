@@ -28,15 +28,21 @@ MAX_EXPLAINED: Final = 100
 """pods that are explained; each takes a while on a large cluster"""
 MAX_PLANS: Final = 20
 """groups that are planned to explain their pending members; each takes even longer, and is planned once"""
-_STYLES: Final = {"waiting": "yellow", "broken": "red", "grouped": "yellow", "fits": "yellow", "bound": "green"}
+_STYLES: Final = {
+    "unschedulable": "yellow",
+    "invalid": "red",
+    "grouped": "yellow",
+    "schedulable": "yellow",
+    "bound": "green",
+}
 _STATES: Final = {
-    "waiting": "Pending",
-    "broken": "Invalid",
+    "unschedulable": "Pending",
+    "invalid": "Invalid",
     "grouped": "Pending",
-    "fits": "Pending",
-    "promised": "Starting",
+    "schedulable": "Pending",
+    "binding": "Starting",
     "planned": "Pending",
-    "leaving": "Terminating",
+    "terminating": "Terminating",
     "no devices": "-",
 }
 
@@ -151,14 +157,16 @@ def devices_of(explanation: Explanation) -> str:
 def why_text(explanation: Explanation) -> str:
     """Return the main reason in a few words."""
     match explanation.state:
-        case "waiting":
+        case "unschedulable":
             against = sorted(explanation.against, key=_is_unspecific)
             return "; ".join(counted_nodes(one.nodes, one.short) for one in against[:2]) or "no nodes"
-        case "broken":
+        case "invalid":
             return explanation.sentence
         case "grouped":
-            return explanation.lacks[0] if explanation.lacks else explanation.standing.partition(",")[0]
-        case "fits":
+            return (
+                explanation.lacks[0] if explanation.lacks else explanation.standing.partition(",")[0].partition(";")[0]
+            )
+        case "schedulable":
             return f"fits on {explanation.node} now"
         case _:
             return explanation.choice.worth if explanation.choice else ""

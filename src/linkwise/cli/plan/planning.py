@@ -87,10 +87,12 @@ def _gang(pod: PodView) -> str:
 
 def _as_what_if(group: GroupExplanation) -> GroupExplanation:
     """Return the plan as a what-if answer: nothing is reserved."""
-    if group.stage != "held":
+    if group.stage != "reserved":
         return group
-    members = tuple(replace(member, state="fits") if member.state == "planned" else member for member in group.members)
-    return replace(group, stage="fits", held=0.0, members=members)
+    members = tuple(
+        replace(member, state="schedulable") if member.state == "planned" else member for member in group.members
+    )
+    return replace(group, stage="schedulable", held=0.0, members=members)
 
 
 def _machines(text: str, known: Iterable[str]) -> Iterator[WatchEvent]:

@@ -103,7 +103,7 @@ def _place(member: ToldMember) -> tuple[Text, Text, Text]:
     devices = ", ".join(
         f"{part.container} {devices_text(part.indices)}" if several else devices_text(part.indices) for part in parts
     )
-    bound = " (bound)" if member.state in {"bound", "leaving"} else ""
+    bound = " (bound)" if member.state in {"bound", "terminating"} else ""
     return Text(member.node + bound), Text(devices or "none"), Text(speed_text(member.bottleneck) or "-")
 
 

@@ -51,7 +51,7 @@ def pod_explanation(reader: ClusterReader, uid: str, *, plan: bool = True) -> Ex
     explanation = explain_pod(reader.broker, uid, reader.now, plan=plan)
     if explanation is None or explanation.offered is None:
         return explanation
-    notes = (*explanation.notes, NOT_BOUND) if explanation.state == "fits" else explanation.notes
+    notes = (*explanation.notes, NOT_BOUND) if explanation.state == "schedulable" else explanation.notes
     return replace(explanation, offered=None, notes=notes)
 
 

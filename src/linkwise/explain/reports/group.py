@@ -21,29 +21,31 @@ __all__ = [
     "ToldMember",
 ]
 
-GroupStage = Literal["waiting", "gated", "planning", "fits", "held", "short", "placed"]
-"""how far a group has come:
+GroupStage = Literal["pending", "gated", "planning", "schedulable", "reserved", "unschedulable", "placed"]
+"""the stage of a group:
 
-waiting   members are missing
-gated     members are held back by scheduling gates
-planning  a plan is being made
-fits      it is not planned yet, and would be as told
-held      a plan holds devices for it
-short     it does not fit now
-placed    all members are bound
+pending        members are missing, or the group can't be planned yet
+gated          members have scheduling gates
+planning       a plan is being computed
+schedulable    not planned yet; the plan shown would be made now
+reserved       a plan reserves devices for its members
+unschedulable  it does not fit now
+placed         all members are bound
 """
-MemberState = Literal["bound", "leaving", "promised", "planned", "fits", "left out", "gated", "waiting", "extra"]
-"""where a member stands:
+MemberState = Literal[
+    "bound", "terminating", "binding", "planned", "schedulable", "left out", "gated", "pending", "extra"
+]
+"""the state of a member:
 
-bound     it is seen on its node
-leaving   the same, and it is being deleted: it is no member any more, though its devices are not free yet
-promised  its bind is under way
-planned   the plan of the group holds its place
-fits      it would go there
-left out  the others leave no room for it
-gated     a scheduling gate holds it back
-waiting   nothing is decided
-extra     the group has all its members without it: it is placed alone
+bound        observed on its node
+terminating  bound and being deleted: not a member any more, though its devices are not free yet
+binding      its bind is in progress
+planned      the plan of the group reserves its devices
+schedulable  it would be placed as shown
+left out     the other members leave no free devices for it
+gated        it has scheduling gates
+pending      nothing is decided
+extra        the group is complete without it: it is scheduled separately
 """
 
 
@@ -190,7 +192,7 @@ class GroupExplanation:
     @property
     def there(self) -> int:
         """Members that are there."""
-        return len(self.members) - self.count("extra", "leaving")
+        return len(self.members) - self.count("extra", "terminating")
 
     @property
     def missing(self) -> int:
@@ -200,4 +202,4 @@ class GroupExplanation:
     @property
     def whole(self) -> bool:
         """Whether every member has its place, or would get it."""
-        return self.stage in {"fits", "held", "placed"} and not self.missing and not self.count("left out")
+        return self.stage in {"schedulable", "reserved", "placed"} and not self.missing and not self.count("left out")

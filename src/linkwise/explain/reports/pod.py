@@ -26,20 +26,29 @@ __all__ = [
 ]
 
 PodState = Literal[
-    "no devices", "broken", "grouped", "waiting", "fits", "planned", "promised", "bound", "leaving", "ended"
+    "no devices",
+    "invalid",
+    "grouped",
+    "unschedulable",
+    "schedulable",
+    "planned",
+    "binding",
+    "bound",
+    "terminating",
+    "ended",
 ]
-"""where a pod stands:
+"""the state of a pod:
 
-no devices  it asks for none: nothing here concerns it
-broken      what it asks for makes no sense, or no node whatever could serve it
-grouped     it waits with its group, and is placed when that is
-waiting     no node can take it now
-fits        some node can take it now, and it is not bound yet
-planned     devices are kept for it by the plan of its group
-promised    a bind is under way, or its outcome is not known
-bound       it is seen on its node
-leaving     it is being deleted; its devices stay taken until its containers have stopped
-ended       its containers have stopped
+no devices     requests none; Linkwise leaves it alone
+invalid        the request is invalid, or no node could ever serve it
+grouped        pending with its group, and placed when the group is
+unschedulable  no node is feasible now
+schedulable    some node is feasible now, and the pod is not bound yet
+planned        the plan of its group reserves devices for it
+binding        a bind is in progress, or its result is unknown
+bound          observed on its node
+terminating    being deleted; its devices stay in use until its containers have stopped
+ended          its containers have stopped
 """
 
 
@@ -104,7 +113,7 @@ class Leaver:
     unit: str = ""
     """of the share"""
     cpu: int = 0  # thousandths of a core
-    leaving: bool = False
+    terminating: bool = False
     """being deleted already"""
 
 
@@ -172,11 +181,11 @@ class Explanation:
     offered: Offered | None = None
     outcome: Outcome | None = None
     """of the bind"""
-    record: Literal["", "seen", "enforced", "expected", "untold"] = ""
-    """how sure the devices are: the agent saw them in use, our agent hands them out, a plugin may choose others, or
-    nobody tells"""
+    record: Literal["", "seen", "enforced", "expected", "unrecorded"] = ""
+    """how certain the devices are: the agent reports them in use, our agent allocates them, the device plugin may
+    choose others, or there is no record"""
     sentence: str = ""
-    """why it is broken"""
+    """why it is invalid"""
     group: str = ""
     """the key of the group that it is placed with"""
     standing: str = ""

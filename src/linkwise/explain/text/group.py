@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.linkwise.dialect import MODELS
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
-from linkwise.explain.text.phrases import LASTS, against_line, leaver_text, names_text
+from linkwise.explain.text.phrases import leaver_text, names_text, refusal_lines
 from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def group_lines(told: GroupExplanation) -> list[str]:
     return [
         f"group {told.key} {heading(told)}",
         _members(told),
-        *([f"it starts together with {names_text(told.mates)}"] if told.mates else ()),
+        *([f"it must start together with {names_text(told.mates)}"] if told.mates else ()),
         *_nodes(told),
         *(f"{level.name}: {level_text(level, told)}" for level in told.levels if level_text(level, told)),
         *_runner_up(told),
@@ -61,28 +62,30 @@ def heading(told: GroupExplanation) -> str:
 
 
 _HEADINGS: Final[dict[GroupStage, Callable[[GroupExplanation], str]]] = {
-    "waiting": lambda told: (
-        f"waits: {told.sentence}"
+    "pending": lambda told: (
+        f"is pending: {told.sentence}"
         if told.sentence
-        else f"waits for {count_text(told.lacking, 'member')} more{_patience(told)}"
+        else f"is pending: {count_text(told.lacking, 'member')} not created yet{_patience(told)}"
     ),
-    "gated": lambda told: f"waits: scheduling gates hold {count_text(told.lacking, 'member')} back",
-    "planning": lambda _: "is being planned; its members are tried again when that is done",
-    "fits": lambda told: f"fits {'in part' if told.count('left out') else 'now'}: {_placed(told)}",
-    "held": lambda told: f"is planned: {_placed(told)}; held for {told.held:.3g} s more",
-    "short": lambda _: "does not fit now, and nothing is held for it",
+    "gated": lambda told: (
+        f"is pending: {count_text(told.lacking, 'member')} {'has' if told.lacking == 1 else 'have'} scheduling gates"
+    ),
+    "planning": lambda _: "is being planned; its members are retried when the plan is ready",
+    "schedulable": lambda told: f"fits {'in part' if told.count('left out') else 'now'}: {_placed(told)}",
+    "reserved": lambda told: f"is planned: {_placed(told)}; devices are reserved for another {told.held:.3g} s",
+    "unschedulable": lambda _: "does not fit now; no devices are reserved for it",
     "placed": lambda told: f"is placed: {_placed(told)}",
 }
 
 
 def _patience(told: GroupExplanation) -> str:
-    return f"; {told.window:g} s after its first try it is planned without them" if told.window else ""
+    return f"; it is planned without them {told.window:g} s after its first attempt" if told.window else ""
 
 
 def _placed(told: GroupExplanation) -> str:
     homes = sum(bool(member.node) for member in told.members)
     if not homes:
-        return "none of its members asks for a device"
+        return "none of its members requests devices"
     out = told.count("left out")
     return f"{count_text(homes, 'member')} on {count_text(len(told.hosts), 'node')}" + (
         f", {out} left out" if out else ""
@@ -94,38 +97,40 @@ def _members(told: GroupExplanation) -> str:
     of = f" of {told.total}" if told.total else ""
     counts = {
         "bound": told.count("bound"),
-        "being bound": told.count("promised"),
+        "being bound": told.count("binding"),
         "planned": told.count("planned"),
         "gated": told.count("gated"),
-        "waiting": told.count("waiting", "fits"),
+        "pending": told.count("pending", "schedulable"),
         "left out": told.count("left out"),
         "missing": told.missing,
-        "being deleted": told.count("leaving"),
+        "terminating": told.count("terminating"),
     }
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     gang = f"; {told.minimum} must start together" if told.minimum else ""
     extra = told.count("extra")
-    alone = f"; {count_text(extra, 'pod')} more {'is' if extra == 1 else 'are'} placed alone" if extra else ""
-    return f"{told.there}{of} members are there: {parts}{gang}{alone} ({told.source})"
+    alone = f"; {count_text(extra, 'extra pod')} {'is' if extra == 1 else 'are'} scheduled separately" if extra else ""
+    return f"{told.there}{of} members exist: {parts}{gang}{alone} ({told.source})"
 
 
 def _needs(told: GroupExplanation) -> Iterator[str]:
     for need in told.needs:
         yield _need(need)
     if told.needs and told.best:
-        rooms = [f"{name} {free} free" for name, free in told.best]
-        yield f"best {'now' if told.stage == 'short' else 'without it'}: {', '.join(rooms)}"
+        free = [f"{name} {count}" for name, count in told.best]
+        plan = "" if told.stage == "unschedulable" else " without its plan"
+        yield f"nodes with the most free devices{plan}: {', '.join(free)}"
 
 
 def _need(need: Need) -> str:
     within = f" in one domain of {need.domain}" if need.domain else ""
     if need.alone:
-        have = f"{need.fitting} {'has' if need.fitting == 1 else 'have'} them"
+        have = f"{need.fitting or 'none'} {'have' if need.fitting > 1 else 'has'} them"
         alike = " of one model" if need.one_model else ""
-        return f"it needs {count_text(need.members, 'node')}{alike}{within} with {need.devices} free, {have}"
-    members = f"{count_text(need.members, 'member')} of {count_text(need.devices, 'device')}"
-    alike = ", all of one model," if need.one_model else ""
-    return f"it needs room for {members}{alike}{within}; there is room for {need.fitting}"
+        return f"it needs {count_text(need.members, 'node')}{alike}{within} with {count_text(need.devices, 'free device')}; {have}"
+    members = f"{'each of ' if need.members > 1 else ''}{count_text(need.members, 'member')}"
+    alike = ", all of one model" if need.one_model else ""
+    fitting = f"only {need.fitting} {'fits' if need.fitting == 1 else 'fit'}" if need.fitting else "none fits"
+    return f"it needs {count_text(need.devices, 'device')} for {members}{alike}{within}; {fitting}"
 
 
 def _nodes(told: GroupExplanation) -> Iterator[str]:
@@ -138,8 +143,8 @@ def _nodes(told: GroupExplanation) -> Iterator[str]:
 def _node(host: GroupNode, members: Sequence[ToldMember]) -> str:
     named = names_text([_member(member) for member in members])
     several = sum(bool(member.devices) for member in members) > 1
-    pair = f"; slowest pair of all {speed_text(host.bottleneck)}" if host.bottleneck and several else ""
-    return f"node {host.name}: {named}{pair}; {host.idle} left idle"
+    pair = f"; slowest pair overall {speed_text(host.bottleneck)}" if host.bottleneck and several else ""
+    return f"node {host.name}: {named}{pair}; {count_text(host.idle, 'device')} left free"
 
 
 def _member(member: ToldMember) -> str:
@@ -163,8 +168,8 @@ def _speed(what: str, value: tuple[float | None, ...], told: GroupExplanation) -
     if told.policy != "bandwidth":
         return ""
     if value[0] is None:
-        return f"{what}: there is none"
-    return f"{what} about {value[0]:g} GB/s" if value[0] else f"{what} not known"
+        return f"{what}: none"
+    return f"{what} about {value[0]:g} GB/s" if value[0] else f"{what}: unknown"
 
 
 def _network(value: tuple[float | None, ...], told: GroupExplanation) -> str:
@@ -179,8 +184,8 @@ def _network(value: tuple[float | None, ...], told: GroupExplanation) -> str:
 def _residual(value: tuple[float | None, ...], told: GroupExplanation) -> str:
     if told.policy != "bandwidth":
         return ""
-    lost = [f"{part:g} of {size}" for size, part in zip(SIZES, value, strict=False) if part]
-    return f"others lose good sets: {', '.join(lost)}" if lost else "others lose no good set"
+    lost = [f"{count_text(int(part), 'set')} of {size}" for size, part in zip(SIZES, value, strict=False) if part]
+    return f"good sets lost: {', '.join(lost) or 'none'}"
 
 
 _LEVELS: Final[dict[str, Callable[[tuple[float | None, ...], GroupExplanation], str]]] = {
@@ -190,7 +195,7 @@ _LEVELS: Final[dict[str, Callable[[tuple[float | None, ...], GroupExplanation], 
     "bottleneck": lambda value, told: _speed("slowest pair on a node", value, told),
     "per pod": lambda value, told: _speed("slowest pair of a member", value, told),
     "residual": _residual,
-    "left-over": lambda value, _: f"{count_text(int(value[0] or 0), 'device')} left idle on its nodes",
+    "left-over": lambda value, _: f"{count_text(int(value[0] or 0), 'device')} left free on its nodes",
 }
 
 
@@ -198,25 +203,24 @@ def _runner_up(told: GroupExplanation) -> Iterator[str]:
     other = told.runner_up
     if other:
         noun = "node" if len(other.nodes) == 1 else "nodes"
-        better = "it would be better now, it " if other.better else ""
+        better = "better now, it " if other.better else ""
         yield f"runner-up on {noun} {names_text(other.nodes)}: {better}{other.sentence}"
     elif told.sole:
-        yield "no other nodes could take the group"
+        yield "no other set of nodes fits the group"
 
 
 def _against(told: GroupExplanation) -> Iterator[str]:
     if not told.needs:
         return
     yield f"{told.fitting} of {count_text(told.nodes, 'node')} can take a member now"
-    for group in told.against:
-        yield against_line(group) + (f"; {LASTS}" if group.final else "")
+    yield from refusal_lines(told.against)
 
 
 def _never(told: GroupExplanation) -> Iterator[str]:
     if told.never:
-        yield "it would not fit if all other pods were gone either"
+        yield "it would not fit even if all other pods finished"
     elif told.needs and not any(remedy.kind == "pods end" for remedy in told.remedies):
-        yield "no pods were found whose end would make room for all of it"
+        yield "no pods were found whose completion would let it fit"
 
 
 def _remedy(remedy: GroupRemedy) -> str:
@@ -229,9 +233,9 @@ def _pods_end(remedy: GroupRemedy) -> str:
     ]
     one = len(pods) == 1
     named = f"pod {pods[0]}" if one else f"pods {names_text(pods)}"
-    if all(pod.leaving for pod in remedy.pods):
-        return f"it fits when {named}, being deleted, {'has' if one else 'have'} stopped"
-    return f"it fits when {named} {'ends' if one else 'end'}"
+    if all(pod.terminating for pod in remedy.pods):
+        return f"it fits once terminating {named} {'has' if one else 'have'} stopped"
+    return f"it fits once {named} {'finishes' if one else 'finish'}"
 
 
 _REMEDIES: Final[dict[str, Callable[[GroupRemedy], str]]] = {
@@ -240,10 +244,12 @@ _REMEDIES: Final[dict[str, Callable[[GroupRemedy], str]]] = {
         f"a group of {count_text(remedy.amount, 'member')} would fit now, on {names_text(remedy.nodes)}"
     ),
     "fewer devices": lambda remedy: (
-        f"members of {count_text(remedy.amount, 'device')} each would fit now, on {names_text(remedy.nodes)}"
+        f"{count_text(remedy.amount, 'device')} per member would fit now, on {names_text(remedy.nodes)}"
     ),
-    "any model": lambda remedy: f"it would fit on devices of different models, on {names_text(remedy.nodes)}",
+    "any model": lambda remedy: (
+        f"it would fit on devices of different models (annotation {MODELS}: any), on {names_text(remedy.nodes)}"
+    ),
     "any domain": lambda remedy: (
-        f"it would fit if it need not be in one domain of {remedy.level}, on {names_text(remedy.nodes)}"
+        f"it would fit if one domain of {remedy.level} were not required, on {names_text(remedy.nodes)}"
     ),
 }

@@ -15,19 +15,20 @@ from linkwise.engine.reasons.phrases import count_text
 from linkwise.policies.ring_affinity import LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from linkwise.explain.reports.pod import Leaver, Remedy, Term
     from linkwise.explain.survey import RefusalSummary
 
 __all__ = [
-    "LASTS",
+    "NOT_RESOLVED",
     "against_line",
     "ask_text",
     "difference_text",
     "leaver_text",
     "names_text",
     "part_text",
+    "refusal_lines",
     "remedy_line",
     "share_text",
     "terms_text",
@@ -44,14 +45,16 @@ def names_text(names: Sequence[str]) -> str:
 
 def share_text(share: int, unit: str) -> str:
     """Memory in its own unit; bytes in one that people read."""
-    return size_text(share) if unit == "bytes" else f"{share} {unit}".rstrip()
+    if unit == "bytes":
+        return size_text(share)
+    return f"{share}%" if unit == "%" else f"{share} {unit}".rstrip()
 
 
 def part_text(share: int, core: int, unit: str) -> str:
     """A part of one device."""
     if not core:
         return share_text(share, unit)
-    return f"{share_text(share, unit)} of the memory and {core} % of the compute"
+    return f"{share_text(share, unit)} of the memory and {core}% of the compute"
 
 
 def ask_text(devices: int, share: int, core: int, unit: str) -> str:
@@ -61,13 +64,14 @@ def ask_text(devices: int, share: int, core: int, unit: str) -> str:
 
 # What stands before and after the number of a term.
 _TERMS: Final = {
-    "links": ("links ", " points"),
+    "links": ("link score ", ""),
     "bottleneck": ("bottleneck ", " GB/s"),
-    "health": ("", " healthy"),
+    "health": ("", " healthy device"),
     "group": ("group ", ""),
-    "tightness": ("", " left on the device"),
-    "packing": ("", " free"),
+    "tightness": ("", " left free on the device"),
+    "packing": ("", " free device"),
 }
+_COUNTS: Final = {"health", "packing"}
 _SAYS_NOTHING: Final = {("known", 1), ("links", 0), ("bottleneck", 0)}
 
 
@@ -78,19 +82,20 @@ def terms_text(terms: Iterable[Term]) -> str:
 
 
 def difference_text(name: str, there: int, here: int) -> str:
-    """A term in which two nodes differ: links 50 points instead of 230."""
+    """A term in which two nodes differ: link score 50 instead of 230."""
     if name == "known":
-        return f"{_term(name, there)} instead of known" if here else _term(name, there)
+        return _term(name, there)
     return f"{_term(name, there)} instead of {_number(name, here)}"
 
 
 def _term(name: str, value: int) -> str:
     if name == "known":
-        return "links known" if value else "links not known"
+        return "links known" if value else "no link data"
     if _of_sets(name):
         return f"{abs(value)} good set{'' if value == -1 else 's'} {name.removeprefix('sets ')} lost"
     before, after = _TERMS.get(name, (f"{name} ", ""))
-    return f"{before}{_number(name, value)}{after}"
+    plural = "s" if name in _COUNTS and abs(value) != 1 else ""
+    return f"{before}{_number(name, value)}{after}{plural}"
 
 
 def _number(name: str, value: int) -> str:
@@ -104,7 +109,7 @@ def _of_sets(name: str) -> bool:
     return name.startswith("sets of ")
 
 
-LASTS: Final = "no pod's end changes that"
+NOT_RESOLVED: Final = "not resolved by other pods finishing"
 
 
 def against_line(group: RefusalSummary) -> str:
@@ -117,6 +122,16 @@ def against_line(group: RefusalSummary) -> str:
     return f"{nodes}; nearest is {group.nearest}: {group.sentence}"
 
 
+def refusal_lines(groups: Sequence[RefusalSummary]) -> Iterator[str]:
+    """One line per reason; those that other pods can't resolve come last and are marked once."""
+    final = [against_line(group) for group in groups if group.final]
+    yield from (against_line(group) for group in groups if not group.final)
+    if len(final) == 1:
+        yield f"{final[0]} ({NOT_RESOLVED})"
+    elif final:
+        yield from (f"{NOT_RESOLVED}:", *final)
+
+
 def remedy_line(remedy: Remedy) -> str:
     """One sentence."""
     return _LINES[remedy.kind](remedy)
@@ -127,9 +142,9 @@ def _pods_end(remedy: Remedy) -> str:
     named = f"{', '.join(others)} and {last}" if others else last
     one = len(remedy.pods) == 1
     noun = "pod" if one else "pods"
-    if all(pod.leaving for pod in remedy.pods):
-        return f"it fits on node {remedy.node} when {noun} {named}, being deleted, {'has' if one else 'have'} stopped"
-    return f"it fits on node {remedy.node} when {noun} {named} {'ends' if one else 'end'}"
+    if all(pod.terminating for pod in remedy.pods):
+        return f"it fits on node {remedy.node} once terminating {noun} {named} {'has' if one else 'have'} stopped"
+    return f"it fits on node {remedy.node} once {noun} {named} {'finishes' if one else 'finish'}"
 
 
 def leaver_text(pod: Leaver) -> str:
@@ -143,26 +158,28 @@ def leaver_text(pod: Leaver) -> str:
 
 def _beside(remedy: Remedy) -> str:
     lacks = shortage(remedy.reason) if remedy.reason else "lacks something else"
-    others = f"; the nearest of {remedy.nodes} such nodes" if remedy.nodes > 1 else ""
-    return f"node {remedy.node} has the devices and {lacks}{others}"
+    others = f" (nearest of {remedy.nodes} such nodes)" if remedy.nodes > 1 else ""
+    return f"node {remedy.node} has enough free devices, but {lacks}{others}"
 
 
 def _other_mode(remedy: Remedy) -> str:
     why = refusal(remedy.reason) if remedy.reason else ""
     idle = f"{count_text(remedy.amount, 'device')} {'is' if remedy.amount == 1 else 'are'} idle"
-    return f"{idle} on {count_text(remedy.nodes, 'node')} and can't serve it: {why}"
+    return f"{idle} on {count_text(remedy.nodes, 'node')}, but can't be used: {why}"
 
 
 _LINES: Final[dict[str, Callable[[Remedy], str]]] = {
     "pods end": _pods_end,
     "beside devices": _beside,
-    "fewer devices": lambda remedy: f"{count_text(remedy.amount, 'device')} would fit now on node {remedy.node}",
+    "fewer devices": lambda remedy: (
+        f"a request for {count_text(remedy.amount, 'device')} would fit now on node {remedy.node}"
+    ),
     "less memory": lambda remedy: (
-        f"the largest room it may have on one device is {share_text(remedy.amount, remedy.unit)} now, "
+        f"the largest request that fits on one device now is {share_text(remedy.amount, remedy.unit)}, "
         f"on device {remedy.device} of node {remedy.node}"
     ),
     "less compute": lambda remedy: (
-        f"the most compute left of one device is {remedy.amount} % now, on device {remedy.device} of node {remedy.node}"
+        f"the most free compute on one device is {remedy.amount}%, on device {remedy.device} of node {remedy.node}"
     ),
     "other mode": _other_mode,
 }

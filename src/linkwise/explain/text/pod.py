@@ -11,12 +11,13 @@ from linkwise.explain.reports.pod import Explanation
 from linkwise.explain.text.group import group_lines
 from linkwise.explain.text.node import node_lines
 from linkwise.explain.text.phrases import (
-    LASTS,
+    NOT_RESOLVED,
     against_line,
     ask_text,
     difference_text,
     names_text,
     part_text,
+    refusal_lines,
     remedy_line,
     terms_text,
 )
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["explanation_lines"]
 
-OFFERED_IN_VAIN: Final = "look at volumes, quota or other filters"
-ORDERS_EQUALS: Final = "which only orders nodes of one class: among these the scheduler's own preferences decide"
+OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
+ORDERS_EQUALS: Final = "but such nodes get the same score, and kube-scheduler's other plugins decide between them"
 
 
 def explanation_lines(told: Explanation | NodeExplanation | GroupExplanation) -> list[str]:
@@ -43,15 +44,15 @@ def explanation_lines(told: Explanation | NodeExplanation | GroupExplanation) ->
 
 def _pod_lines(told: Explanation) -> Iterator[str]:
     yield _HEADINGS[told.state](told)
-    if told.state in {"planned", "promised", "bound"}:
+    if told.state in {"planned", "binding", "bound"}:
         yield from _why_here(told)
-    elif told.state == "fits":
+    elif told.state == "schedulable":
         yield from _would_go(told)
-    elif told.state == "waiting":
+    elif told.state == "unschedulable":
         yield from _why_nowhere(told)
     if told.group:
         yield from (told.standing, *told.lacks)
-        yield f"more of its group: linkwise explain group/{told.group}"
+        yield f"for its group, run: linkwise explain group/{told.group}"
     if told.state == "grouped":
         yield from told.notes
         return
@@ -65,15 +66,15 @@ def _held(told: Explanation) -> str:
     """What it has: devices, or a part of one."""
     parts = [part for part in told.devices if part.indices]
     if not parts:
-        return f"{_ask(told)} of node {told.node}"
+        return f"{_ask(told)} on node {told.node}"
     if parts[0].share or parts[0].core:
-        return f"{_part(told, parts)} of node {told.node}"
+        return f"{_part(told, parts)} on node {told.node}"
     if len(parts) == 1:
-        return f"{_listed(parts[0].indices)} of node {told.node}"
+        return f"{_listed(parts[0].indices)} on node {told.node}"
     if not all(part.container for part in parts):
-        return f"{_listed(tuple(sorted(index for part in parts for index in part.indices)))} of node {told.node}"
+        return f"{_listed(tuple(sorted(index for part in parts for index in part.indices)))} on node {told.node}"
     each = " and ".join(f"{_listed(part.indices)} for container {part.container}" for part in parts)
-    return f"{each}, of node {told.node}"
+    return f"{each}, on node {told.node}"
 
 
 def _part(told: Explanation, parts: list[Given]) -> str:
@@ -94,36 +95,36 @@ def _ask(told: Explanation) -> str:
 
 
 _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
-    "no devices": lambda told: f"pod {told.name} asks for no device: nothing here keeps it waiting",
-    "broken": lambda told: f"pod {told.name} can't be placed, and waiting does not help: {told.sentence}",
+    "no devices": lambda told: f"pod {told.name} requests no devices; Linkwise does not keep it pending",
+    "invalid": lambda told: f"pod {told.name} can't be scheduled as requested: {told.sentence}",
     "grouped": lambda told: (
-        f"pod {told.name} waits with its group" + (f" for {_ask(told)}" if told.asked else "; it asks for no device")
+        f"pod {told.name} is pending with its group: it requests {_ask(told) if told.asked else 'no devices'}"
     ),
-    "waiting": lambda told: f"pod {told.name} waits for {_ask(told)}",
-    "fits": lambda told: f"pod {told.name} waits for {_ask(told)}",
-    "planned": lambda told: f"pod {told.name} has {_held(told)} kept for it by the plan of its group",
-    "promised": lambda told: f"pod {told.name} was promised {_held(told)}",
+    "unschedulable": lambda told: f"pod {told.name} is pending: it requests {_ask(told)}",
+    "schedulable": lambda told: f"pod {told.name} is pending: it requests {_ask(told)}",
+    "planned": lambda told: f"pod {told.name} has {_held(told)} reserved by the plan of its group",
+    "binding": lambda told: f"pod {told.name} is being bound to {_held(told)}",
     "bound": lambda told: f"pod {told.name} has {_held(told)}",
-    "leaving": lambda told: (
-        f"pod {told.name} is being deleted; it keeps {_held(told)} until its containers have stopped"
+    "terminating": lambda told: (
+        f"pod {told.name} is terminating; it keeps {_held(told)} until its containers have stopped"
     ),
-    "ended": lambda told: f"pod {told.name} has ended and holds nothing",
+    "ended": lambda told: f"pod {told.name} has finished and holds no devices",
 }
 
 
 def _why_here(told: Explanation) -> Iterator[str]:
-    if told.state == "promised":
+    if told.state == "binding":
         yield _OUTCOMES[told.outcome]
-    if told.record != "untold":
-        yield f"it asks for {_ask(told)}, placed by {told.policy or 'others'}"
+    if told.record != "unrecorded":
+        yield f"it requests {_ask(told)}; placed by {told.policy or 'another scheduler'}"
     if told.group:
         # Its group's plan chose for it: what other nodes would give it alone is no reason.
         if told.choice and told.choice.worth:
             yield f"{devices_text(told.choice.devices)}: {told.choice.worth}"
     elif told.rank:
         yield f"{_place(told)}: {terms_text(told.terms)}"
-    elif told.record != "untold":
-        yield "it could not be given these devices now: one does not work any more, or its node has changed"
+    elif told.record != "unrecorded":
+        yield "it could not get these devices now: a device is unhealthy, or its node has changed"
     if not told.group:
         yield from _chosen(told.choice)
         yield from _elsewhere(told)
@@ -132,29 +133,29 @@ def _why_here(told: Explanation) -> Iterator[str]:
 
 
 _OUTCOMES: Final = {
-    None: "its bind is under way",
-    "written": "its bind is written, and the pod is not seen on the node yet",
-    "unknown": "how its bind ended is not known: the devices stay promised until the pod is seen or read again",
-    "refused": "its bind was refused",
+    None: "its bind is in progress",
+    "written": "its bind is written, but the pod has not been observed on the node yet",
+    "unknown": "the result of its bind is unknown; the devices stay reserved until the pod is observed or read again",
+    "refused": "its bind was rejected",
 }
 _RECORDS: Final = {
-    "seen": "the node's agent saw it use these devices",
-    "enforced": "the node's agent hands out exactly these devices",
-    "expected": "these devices are expected: the node's device plugin decides, and may take others",
-    "untold": "nobody tells which devices it got: as many are kept free on its node",
+    "seen": "the node agent reports that it uses these devices",
+    "enforced": "the node agent allocates exactly these devices",
+    "expected": "these devices are expected; the node's device plugin makes the final choice",
+    "unrecorded": "which devices it uses is not recorded; its request is counted as used on its node",
 }
 
 
 def _place(told: Explanation) -> str:
-    taken_out = "" if told.state == "fits" else ", this pod taken out"
+    again = "" if told.state == "schedulable" else " (if rescheduled now)"
     if told.fitting == 1:
-        return f"node {told.node} is the only one that fits now{taken_out}"
-    place = "the best" if told.rank == 1 else f"number {told.rank}"
-    return f"node {told.node} is {place} of {told.fitting} nodes that fit now{taken_out}"
+        return f"node {told.node} is the only feasible node{again}"
+    place = "is the best" if told.rank == 1 else f"ranks {told.rank}"
+    return f"node {told.node} {place} of {told.fitting} feasible nodes{again}"
 
 
 def _would_go(told: Explanation) -> Iterator[str]:
-    yield f"{told.fitting} of {told.nodes} nodes can take it now; it would get {_held(told)}, by {told.policy}"
+    yield f"{told.fitting} of {told.nodes} nodes {'is' if told.fitting == 1 else 'are'} feasible; it would get {_held(told)} (policy {told.policy})"
     yield f"{_place(told)}: {terms_text(told.terms)}"
     yield from _chosen(told.choice)
     yield from _elsewhere(told)
@@ -168,8 +169,8 @@ def _chosen(choice: Choice | None) -> Iterator[str]:
     if choice.because:
         yield f"chosen: {choice.because}"
     if choice.now:
-        reason = f"; of {devices_text(choice.devices)}: {choice.lost}" if choice.lost else ": what is free has changed"
-        yield f"now {devices_text(choice.now)} would be chosen{reason}"
+        reason = f"; {devices_text(choice.devices)}: {choice.lost}" if choice.lost else ""
+        yield f"if rescheduled now, {devices_text(choice.now)} would be chosen{reason}"
     elif choice.other:
         yield f"runner-up {devices_text(choice.other)}: {choice.lost}"
     elif choice.lost:
@@ -180,47 +181,46 @@ def _elsewhere(told: Explanation) -> Iterator[str]:
     if told.other:
         yield _other(told.other)
     elif told.fitting and not told.rank:  # it could not be given its own devices now
-        yield f"{count_text(told.fitting, 'other node')} could take it now"
+        yield f"{count_text(told.fitting, 'other node')} {'is' if told.fitting == 1 else 'are'} feasible now"
     elif told.against:
-        yield f"no other node could take it; {against_line(told.against[0])}"
+        yield f"no other node is feasible; {against_line(told.against[0])}"
 
 
 def _other(other: OtherNode) -> str:
     if other.verdict == "equal":
-        return f"node {other.name} is as good in every term"
+        return f"tied with node {other.name}"
     differs = difference_text(other.term, other.there, other.here)
     if other.verdict == "worse":
-        return f"next is node {other.name}: {differs}"
+        return f"next best is node {other.name}: {differs}"
     return f"node {other.name} would be better now: {differs}{'' if other.leading else f', {ORDERS_EQUALS}'}"
 
 
 def _why_nowhere(told: Explanation) -> Iterator[str]:
     if not told.nodes:
-        yield "no node was seen yet"
+        yield "no nodes have been observed yet"
         return
     helped = sum(group.nodes for group in told.against if not group.final)
-    none = f"0 of {told.nodes} nodes can take it"
+    none = f"0 of {told.nodes} nodes are feasible"
     if not helped:
-        yield f"{none}, and {LASTS}"
+        yield f"{none} ({NOT_RESOLVED})"
     elif helped < told.nodes:
-        yield f"{none}; on {helped} that may change when pods end"
+        yield f"{none}; {helped} may become feasible when other pods finish"
     else:
         yield none
-    mixed = 0 < helped < told.nodes
-    yield from (against_line(group) + (f"; {LASTS}" if mixed and group.final else "") for group in told.against)
+    yield from refusal_lines(told.against) if helped else map(against_line, told.against)
     if helped and not any(remedy.kind == "pods end" for remedy in told.remedies):
-        yield "no pods, up to 3 on one node, were found whose end would make room"
+        yield "no node was found where it would fit after up to 3 pods finish"
 
 
 def _offers(offered: Offered, fitting: int) -> Iterator[str]:
     if not offered.asked and fitting:
-        yield "no scheduler has asked about it yet: look at its schedulerName, its gates, and the scheduler"
+        yield "no scheduler has asked about it yet; check its schedulerName, its scheduling gates and the scheduler"
     elif not offered.asked:
-        yield "no scheduler has asked about it: one that finds too little by its own count does not ask"
+        yield "no scheduler has asked about it; kube-scheduler does not ask if it counts too few devices itself"
     if offered.crowded:
-        yield "its devices were offered to other pods a moment ago; it is tried again when these are bound"
+        yield "its devices were just offered to other pods; it is retried when those are bound"
     if offered.waiting:
-        yield f"it was offered {names_text(offered.nodes)} a moment ago, and its bind is awaited"
+        yield f"it was just offered {names_text(offered.nodes)}, and its bind is expected"
     elif offered.rounds:
         times = "once" if offered.rounds == 1 else f"{offered.rounds} times"
-        yield f"it was offered {times} without a bind: {names_text(offered.nodes)}; {OFFERED_IN_VAIN}"
+        yield f"it was offered {names_text(offered.nodes)} {times} without being bound; {OFFERED_IN_VAIN}"
