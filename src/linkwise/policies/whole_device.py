@@ -23,7 +23,7 @@ class WholeDevice(ByDevice):
     name = "whole-device"
     terms = ("packing",)
     leading = 0
-    summary = "the lowest free devices: only their number counts"
+    summary = "the lowest free devices; only their number counts"
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """The requested number of free devices, from the lowest index."""
