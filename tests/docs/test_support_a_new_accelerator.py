@@ -24,13 +24,13 @@ def test_every_file_of_the_example_is_on_the_page_as_it_is() -> None:
 
 def test_a_pod_gets_linked_devices_by_the_default_policy_of_the_plug_in() -> None:
     explained = outputs_after("linkwise explain pod/pair")
-    assert "pod default/pair has devices 0, 1 of node mtt-s4000-0" in explained
+    assert "pod default/pair has devices 0, 1 on node mtt-s4000-0" in explained
     assert "MTL between them" in explained
     assert "link-affinity" in explained
 
 
 def test_a_pod_that_names_the_policy_of_the_plug_in_is_placed_by_it() -> None:
     explained = outputs_after("linkwise explain pod/single")
-    assert "pod default/single has device 3 of node mtt-s4000-0" in explained
+    assert "pod default/single has device 3 on node mtt-s4000-0" in explained
     assert "highest-first" in explained
     assert "the highest free devices" in explained

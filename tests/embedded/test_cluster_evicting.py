@@ -54,7 +54,7 @@ async def half_bound(bed: Bed) -> str:
 async def test_an_evicted_member_comes_back_and_its_gang_is_placed_as_a_whole(bed: Bed) -> None:
     name = await half_bound(bed)
     bed.service.ahead += LONG
-    assert "it is evicted" in await bed.told(name, "GangEvicted")
+    assert "evicted: 1 member of its gang is bound" in await bed.told(name, "GangEvicted")
     await bed.until(lambda: [found["metadata"]["name"] for found in first(bed)] not in ([], [name]), "it comes back")
     bed.store.create("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": {}}, "default")
     bed.service.ahead += REST

@@ -118,7 +118,7 @@ async def test_the_first_member_is_notified_when_the_complete_gang_does_not_fit(
     bed.create("gang-1", {GPU: 4}, **words("gang", 2, gang=True))
     await bed.refused("gang-1", "node(s): the gang doesn't fit")
     assert "the 2 pending members of the pod's gang don't fit together" in await bed.told("gang-0", "GroupDoesNotFit")
-    assert "its group fits when pod default/blocker (1 device) on node" in await bed.explained("gang-0")
+    assert "default/blocker (1 device) on node dgx1-v100-measured-0 finishes" in await bed.explained("gang-0")
 
 
 @pytest.mark.rule("001.gang")

@@ -68,7 +68,7 @@ async def test_room_that_no_single_card_has_is_refused_with_a_sentence(bed: Bed)
     await fill(bed, {"n1": [12, 12]}, 22)
     bed.create("pod", {MEMORY: 11})
     assert await bed.refused("pod") == "0/1 nodes are available: 1 node(s) had no device with enough free memory."
-    assert "the largest room it may have on one device is 10 GiB now" in await bed.explained("pod")
+    assert "the largest request that fits on one device now is 10 GiB" in await bed.explained("pod")
 
 
 @pytest.mark.rule("002.fractions", "004.binpack")

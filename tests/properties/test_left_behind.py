@@ -26,9 +26,9 @@ BOUNDED = (
     ".groups.homes",
 )
 """what is remembered to save work, or to know old news, and never grows beyond a limit of its own"""
-ROOMS = ".cluster.index._rooms"
-EMPTY = (ROOMS, f"{ROOMS}[]._kept", f"{ROOMS}[]._kept[]")
-"""for each word that parts were asked for in, and for few asks in it; what these hold is counted"""
+SHARES = ".cluster.index._share_indexes"
+EMPTY = (SHARES, f"{SHARES}[]._fit_caches", f"{SHARES}[]._fit_caches[]")
+"""one per resource that pods requested shares of, and few requests of each; what these hold is counted"""
 WAITS = device_pod("waits", 64)
 """for ever: as long as somebody waits, what is known of those who wait is not thrown away as a whole"""
 

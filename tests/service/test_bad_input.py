@@ -194,4 +194,4 @@ def test_a_bind_of_a_pod_or_node_that_is_not_known_says_so() -> None:
         served.post("/filter", GOOD["filter"])
         nowhere = served.post("/bind", {**GOOD["bind"], "Node": "moon"}).json["Error"]
     assert nobody == "pod uid-p has not been observed yet; retry once it is"
-    assert nowhere == "node moon is not known"
+    assert nowhere == "node moon is unknown"

@@ -155,7 +155,7 @@ def test_of_two_binds_of_one_pod_at_once_the_one_that_is_written_counts(ends: tu
 
 
 @pytest.mark.parametrize(
-    ("gone", "said"), [(NodeGone("a"), "node a is not known"), (PodDeleted("uid-p"), "uid-p is gone")]
+    ("gone", "said"), [(NodeGone("a"), "node a is unknown"), (PodDeleted("uid-p"), "pod uid-p was deleted")]
 )
 def test_a_pod_deleted_between_filter_and_bind_gets_no_devices(gone: WatchEvent, said: str) -> None:
     async def lose(served: Served) -> None:

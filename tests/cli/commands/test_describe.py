@@ -47,7 +47,7 @@ def test_a_node_without_devices_is_described_as_such(cluster: AskedCluster) -> N
 
 def test_the_devices_of_a_pod_are_marked_in_the_link_matrix(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "pod", "train").stdout
-    assert "it would get devices 0, 3 of node a" in shown
+    assert "it would get devices 0, 3 on node a" in shown
     assert "\n*3  NV2+PHB  NV1+PHB  NV2+PIX" in shown
 
 

@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
 def test_the_explanation_of_a_feasible_pod_has_its_node_and_the_reason(cluster: AskedCluster) -> None:
     lines = cluster.ask("explain", "pod/train").stdout.splitlines()
     assert lines[0] == "pod default/train is pending: it requests 2 devices (nvidia.com/gpu)"
-    assert "it would get devices 0, 3 of node a" in lines[1]
+    assert "it would get devices 0, 3 on node a" in lines[1]
     assert "not bound by a scheduler" in lines[-2] + lines[-1]
 
 

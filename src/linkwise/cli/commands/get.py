@@ -21,7 +21,7 @@ Examples:
   linkwise get pods -A                    # all namespaces
   linkwise get devices gpu-7 -o wide      # devices of one node, with IDs
   linkwise get groups
-  linkwise get pods -o json | jq '.[] | select(.state == "unschedulable") | .name'
+  linkwise get pods -o json | jq '.[] | select(.node == "").name'
 
 \b
 nodes    sharing mode, idle devices and links of each node
