@@ -17,13 +17,13 @@ from linkwise.explain.reports.group import (
     GroupNode,
     GroupRemedy,
     GroupStage,
+    MemberReport,
     MemberState,
     Need,
     PlanLevel,
     RunnerUp,
-    ToldMember,
 )
-from linkwise.explain.reports.pod import Given, Leaver
+from linkwise.explain.reports.pod import ContainerDevices, Leaver
 from linkwise.explain.survey import RefusalSummary
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = "reference/plan-json.md"
 HEADINGS: Final[dict[type[Any], str]] = {
     GroupExplanation: "## Fields",
-    ToldMember: "## Members",
+    MemberReport: "## Members",
     GroupNode: "## Hosts",
     PlanLevel: "## Levels",
     RunnerUp: "## Runner-up",
@@ -66,7 +66,7 @@ def test_every_field_of_a_plan_is_in_the_reference_in_its_order(value: type[Any]
 def test_every_word_of_a_plan_is_in_the_reference() -> None:
     hints = get_type_hints(GroupRemedy, vars(group_report) | vars(pod_report))
     words = {*get_args(GroupStage), *get_args(MemberState), *get_args(hints["kind"]), *LEVELS}
-    parts = {field.name for value in (Given, Leaver, RefusalSummary) for field in fields(value)}
+    parts = {field.name for value in (ContainerDevices, Leaver, RefusalSummary) for field in fields(value)}
     assert missing(words | parts) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import linkwise.testing
-from linkwise.explain.reports.pod import Given
+from linkwise.explain.reports.pod import ContainerDevices
 from linkwise.model.ledger_entry import Outcome, State
 from linkwise.sim.replay import Decision, Way
 from linkwise.testing.scenario import GIVEN, SCENARIO, load, run
@@ -75,8 +75,8 @@ def test_versions_states_and_kinds_are_in_the_reference() -> None:
     assert [kind for kind in READ if not re.search(rf"\b{kind}\b", said.partition("## Lists of kubectl")[2])] == []
 
 
-@pytest.mark.parametrize("value", [Decision, Given])
-def test_every_field_of_a_decision_is_on_the_page(value: type[Decision | Given]) -> None:
+@pytest.mark.parametrize("value", [Decision, ContainerDevices])
+def test_every_field_of_a_decision_is_on_the_page(value: type[Decision | ContainerDevices]) -> None:
     assert missing([field.name for field in fields(value)], "how-to/replay-a-cluster.md") == []
 
 

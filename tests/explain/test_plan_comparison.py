@@ -41,7 +41,7 @@ CHOSEN = levels()
         (levels(residual=(0.0, 1.0, 4.0, 4.0)), "residual", "leaves 2 fewer good sets of 4 to other pods"),
         (levels(residual=(1.0, 0.0, 0.0, 0.0)), "residual", "leaves 1 fewer good set of 16 to other pods"),
         (levels(left_over=(5.0,)), "left-over", "leaves 5 devices free on its nodes instead of 3"),
-        (levels(), "", "equal in every level; tie broken by node name"),
+        (levels(), "", "tie broken by node name"),
     ],
 )
 def test_the_first_level_that_differs_says_why(other: list[Level], level: str, sentence: str) -> None:

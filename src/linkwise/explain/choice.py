@@ -1,4 +1,4 @@
-"""Why these devices of a node and not others, in words: what the set is worth, why it was taken, what came second."""
+"""Explains the choice of devices on one node: their worth, the reason, and the runner-up."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["why_chosen"]
 
 
-def why_chosen(wanted: Query, node: Node, devices: Sequence[str]) -> Choice | None:
-    """Why the ask has these devices, judged by the node as it would be without them; None if it lacks one of them."""
+def why_chosen(query: Query, node: Node, devices: Sequence[str]) -> Choice | None:
+    """Explain a set of devices, with the node as it would be without the pod; None if the node lacks one of them."""
     known = {device.id for device in node.devices}
     if not devices or not set(devices) <= known:
         return None
-    if not wanted.ask.devices:
-        return _by_room(wanted, node, devices[0])
-    match wanted.policy.name:
+    if not query.ask.devices:
+        return _by_free_share(query, node, devices[0])
+    match query.policy.name:
         case "link-affinity":
             return by_links(node, devices)
         case "bandwidth":
@@ -35,21 +35,21 @@ def why_chosen(wanted: Query, node: Node, devices: Sequence[str]) -> Choice | No
         case "ring-affinity":
             return by_rings(node, devices)
         case _:
-            return _by_count(wanted, node, devices)
+            return _by_count(query, node, devices)
 
 
-def _by_count(wanted: Query, node: Node, devices: Sequence[str]) -> Choice:
-    best = wanted.policy.pick(wanted.ask, node)
+def _by_count(query: Query, node: Node, devices: Sequence[str]) -> Choice:
+    best = query.policy.pick(query.ask, node)
     now = best.devices if isinstance(best, Offer) and set(best.devices) != set(devices) else ()
     because = "" if now else wanted.policy.summary or f"by the policy {wanted.policy.name}"
     return Choice(indices_of(node, devices), because=because, now=indices_of(node, now))
 
 
-def _by_room(wanted: Query, node: Node, device: str) -> Choice:
-    rooms, sizes = node.room(), {found.id: shares_on(wanted.ask, found.memory, found.bytes) for found in node.devices}
+def _by_free_share(query: Query, node: Node, device: str) -> Choice:
+    rooms, sizes = node.room(), {each.id: shares_on(query.ask, each.memory, each.bytes) for each in node.devices}
     left = rooms.get(device, 0)
     worth = f"{left} free before, {max(0, left - sum(sizes[device] or ()))} after"
-    best, second = _picked(wanted, node), _picked(wanted, _lacking(node, device))
+    best, second = _pick(query, node), _pick(query, _without(node, device))
     chosen, other = indices_of(node, (device,)), indices_of(node, second)
     if best and best[0] != device:
         return Choice(chosen, worth, now=indices_of(node, best))
@@ -64,10 +64,10 @@ def _by_room(wanted: Query, node: Node, device: str) -> Choice:
     )
 
 
-def _picked(wanted: Query, node: Node) -> tuple[str, ...]:
-    found = wanted.policy.pick(wanted.ask, node)
-    return found.devices if isinstance(found, Offer) else ()
+def _pick(query: Query, node: Node) -> tuple[str, ...]:
+    offer = query.policy.pick(query.ask, node)
+    return offer.devices if isinstance(offer, Offer) else ()
 
 
-def _lacking(node: Node, device: str) -> Node:
-    return replace(node, devices=tuple(found for found in node.devices if found.id != device))
+def _without(node: Node, device: str) -> Node:
+    return replace(node, devices=tuple(each for each in node.devices if each.id != device))

@@ -81,7 +81,7 @@ class _Places:
 
 
 def by_links(node: Node, devices: Sequence[str]) -> Choice:
-    """By link kinds: the set, the partition it is of, and what came second."""
+    """Explain a set by link kinds: the partition it belongs to, and the runner-up."""
     known = _Places.of(node, devices)
     if known is None:
         return Choice(indices_of(node, devices), because=_UNKNOWN)
@@ -91,7 +91,7 @@ def by_links(node: Node, devices: Sequence[str]) -> Choice:
 
 
 def by_bandwidth(node: Node, devices: Sequence[str]) -> Choice:
-    """By the slowest pair: the set, what it leaves to others, and what came second."""
+    """Explain a set by its slowest pair: what it leaves for other pods, and the runner-up."""
     known = _Places.of(node, devices)
     if known is None:
         return Choice(indices_of(node, devices), because=_UNKNOWN)

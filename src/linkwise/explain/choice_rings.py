@@ -1,4 +1,4 @@
-"""Why devices of one ring, mesh, module or card were chosen: how many each has idle, and which number is best."""
+"""Explains choices by ring, mesh, module or card: idle devices of each, and the preferred number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAYS: Final[dict[Span, str]] = {
 
 
 def by_rings(node: Node, devices: Sequence[str]) -> Choice:
-    """By the groups that the node's devices form."""
+    """Explain a choice by the rings, meshes, modules or cards of the node."""
     indices, profile = indices_of(node, devices), known_profile(node.profile)
     lying = place_in_rings(profile, node, len(indices)) if profile else None
     if profile is None or lying is None:
@@ -63,7 +63,7 @@ def _preference(profile: HardwareProfile, count: int) -> str:
 
 
 def _second(profile: HardwareProfile, idle: list[tuple[int, ...]], chosen: Choice) -> Choice:
-    """The best of the other groups."""
+    """Add the best of the other groups as runner-up."""
     count, home = len(chosen.devices), chosen.devices[0] // profile.group
     order = _order(profile, count)
     others = [(order.index(len(group)), number) for number, group in enumerate(idle) if len(group) in order]
@@ -82,5 +82,5 @@ def _plural(noun: str) -> str:
 
 
 def _order(profile: HardwareProfile, count: int) -> tuple[int, ...]:
-    """How many idle devices a group should have, the best first."""
+    """Return the preferred numbers of idle devices in a group, the best first."""
     return profile.preference.get(count, tuple(range(count, profile.group + 1)))

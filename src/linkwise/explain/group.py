@@ -1,8 +1,7 @@
-"""Where a group of pods stands, and why: worked out from the cluster as it is now, and nothing is changed.
+"""Explains the stage of a group and its plan, with each member's placement and the nodes they share.
 
-Each member of a group with its place, and the nodes that they share.
+Computed from the cluster as it is now; nothing is changed.
 """
-# Joined from explaining_group, group_members: one docstring for all.
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.explain.group_shortage import explain_short
-from linkwise.explain.placement import given
+from linkwise.explain.placement import container_devices
 from linkwise.explain.plan_comparison import best_of, compared
-from linkwise.explain.reports.group import GroupExplanation, GroupNode, PlanLevel, RunnerUp, ToldMember
+from linkwise.explain.reports.group import GroupExplanation, GroupNode, MemberReport, PlanLevel, RunnerUp
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
@@ -39,15 +38,15 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Part
     from linkwise.model.views import PodView
 
-__all__ = ["explain_group", "group_explanation", "group_stage", "hosts_of", "told_members"]
+__all__ = ["explain_group", "group_explanation", "group_stage", "hosts_of", "member_reports"]
 
 TRIED: Final = 8
-"""nodes of a plan that are left out, one at a time, to find the second best"""
+"""nodes left out one at a time to find the runner-up"""
 TOO_LONG: Final = "not all alternatives were searched, as there are too many"
 
 
 def explain_group(broker: Broker, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
-    """The stage of a group, found by its key or by the UID of a member, and its plan; None if there is no such group.
+    """Explain a group, identified by its key or the UID of a member; None if there is no such group.
 
     `most` limits the number of remedies and leaves out the runner-up, which is faster.
     """
@@ -57,29 +56,29 @@ def explain_group(broker: Broker, key: str, now: float, *, most: int | None = No
 def group_explanation(state: State, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
     """The same for a caller that has the state already."""
     key = state.groups.key_of(key) or key
-    found = gathered(state, key)
-    if found is None:
+    view = gathered(state, key)
+    if view is None:
         return None
-    stage, reason = group_stage(state, found, now)
-    told = _begun(state, found, stage, now)
+    stage, reason = group_stage(state, view, now)
+    report = _initial(state, view, stage, now)
     held = state.groups.plans.get(key)
     if reason:
-        told = _waiting(state, told, reason)
+        report = _waiting(state, report, reason)
     if held:
-        told = replace(told, held=max(0.0, held.expires - now))
+        report = replace(report, held=max(0.0, held.expires - now))
     if stage not in {"schedulable", "reserved", "unschedulable"}:
-        return _with_members(state, found, told, None)
-    return _planned(state, found, told, held.plan if held else None, most)
+        return _with_members(state, view, report, None)
+    return _planned(state, view, report, held.plan if held else None, most)
 
 
-def group_stage(state: State, found: GroupView, now: float) -> tuple[GroupStage, Reason | None]:
-    """How far the group has come, as far as that is known without planning it, and what it waits for."""
-    key = found.group.key
+def group_stage(state: State, view: GroupView, now: float) -> tuple[GroupStage, Reason | None]:
+    """Return the stage of a group as far as it is known without planning it, and the reason it is pending."""
+    key = view.group.key
     if key in state.groups.plans:
         return "reserved", None
-    if not found.waiting:
+    if not view.waiting:
         return "placed", None
-    reason = unready(state, found, now)
+    reason = unready(state, view, now)
     if reason:
         return "gated" if reason.kind == "gated" else "pending", reason
     first = mates_of(state, key)[0]
@@ -90,139 +89,139 @@ def group_stage(state: State, found: GroupView, now: float) -> tuple[GroupStage,
     return "unschedulable" if first in state.groups.short else "schedulable", None
 
 
-def _begun(state: State, found: GroupView, stage: GroupStage, now: float) -> GroupExplanation:
-    group = found.group
-    odd = filter(None, [stuck_text(state, found, now), apart_text(apart(state, group))])
+def _initial(state: State, view: GroupView, stage: GroupStage, now: float) -> GroupExplanation:
+    group = view.group
+    odd = filter(None, [stuck_text(state, view, now), apart_text(apart(state, group))])
     return GroupExplanation(
         group.key,
         group.source,
         stage,
         group.total,
         group.minimum,
-        mates=tuple(mate for mate in mates_of(state, group.key) if mate != group.key),
-        policy=_policy(state, found),
+        bundle=tuple(mate for mate in mates_of(state, group.key) if mate != group.key),
+        policy=_policy(state, view),
         nodes=len(state.cluster.nodes),
-        notes=(*_notes(state, found), *odd),
+        notes=(*_notes(state, view), *odd),
     )
 
 
-def _waiting(state: State, told: GroupExplanation, reason: Reason) -> GroupExplanation:
+def _waiting(state: State, report: GroupExplanation, reason: Reason) -> GroupExplanation:
     asked, there = (fact if isinstance(fact, int) else 0 for fact in (reason.asked, reason.found))
     match reason.kind:
         case "gated":
-            return replace(told, lacking=there)
+            return replace(report, lacking=there)
         case "missing":
             window = state.settings.group.window if reason.rule == "001.members" else 0.0
-            return replace(told, lacking=asked - there, window=window)
+            return replace(report, lacking=asked - there, window=window)
         case _:
-            return replace(told, sentence=refusal(reason))
+            return replace(report, sentence=refusal(reason))
 
 
 def _planned(
-    state: State, found: GroupView, told: GroupExplanation, plan: Plan | None, most: int | None
+    state: State, view: GroupView, report: GroupExplanation, plan: Plan | None, most: int | None
 ) -> GroupExplanation:
-    """The plan that holds, or the one that would be made now; and what is lacking if that has not room for all."""
-    whole = bundle_view(state, found.group.key) or found
-    trying = WhatIf(state, whole)
+    """Add the reserved plan, or the plan that would be made now, and what is missing if it leaves members out."""
+    whole = bundle_view(state, view.group.key) or view
+    what_if = WhatIf(state, whole)
     if plan is None:
-        plan = trying.plan() or _of_fewer(state, found)
-        told = replace(told, stage="schedulable" if plan else "unschedulable")
-    told = _with_members(state, found, replace(told, network=trying.network), plan)
+        plan = what_if.plan() or _of_fewer(state, view)
+        report = replace(report, stage="schedulable" if plan else "unschedulable")
+    report = _with_members(state, view, replace(report, network=what_if.network), plan)
     if plan:
-        told = _with_plan(told, trying, plan, alone=most is not None or bool(whole.bound))
-    if plan is None or told.count("left out"):
-        told = explain_short(state, whole, trying, told, most)
-    return replace(told, notes=(*told.notes, TOO_LONG)) if trying.cut else told
+        report = _with_plan(report, what_if, plan, alone=most is not None or bool(whole.bound))
+    if plan is None or report.count("left out"):
+        report = explain_short(state, whole, what_if, report, most)
+    return replace(report, notes=(*report.notes, TOO_LONG)) if what_if.cut else report
 
 
-def _of_fewer(state: State, found: GroupView) -> Plan | None:
-    """The plan of gangs that start together and do not fit with all members: with as many of each as must start."""
-    parts = [mate for key in mates_of(state, found.group.key) if (mate := gathered(state, key))]
+def _of_fewer(state: State, view: GroupView) -> Plan | None:
+    """Plan a bundle that does not fit with all members: only as many of each gang as must start."""
+    parts = [mate for key in mates_of(state, view.group.key) if (mate := gathered(state, key))]
     for fewer, left in list(alternatives(parts))[1:]:
         if plan := WhatIf(state, fewer).plan():
             return replace(plan, missing=(*plan.missing, *left))
     return None
 
 
-def _policy(state: State, found: GroupView) -> str:
-    wishes = (state.request(pod) for pod in (*found.waiting, *found.bound))
-    return next((wish.policy for wish in wishes if wish.ask), "")
+def _policy(state: State, view: GroupView) -> str:
+    requests = (state.request(pod) for pod in (*view.waiting, *view.bound))
+    return next((request.policy for request in requests if request.ask), "")
 
 
-def _notes(state: State, found: GroupView) -> tuple[str, ...]:
-    """What is wrong with what members say, each thing once."""
-    said: dict[str, list[str]] = {}
-    for pod in found.waiting:
-        wish, wanted = state.request(pod), state.query(pod)
-        refused = wanted.policy.admit(wanted.ask) if wanted else None
-        sentences = [f"{problem.key}: {problem.sentence}" for problem in wish.problems]
+def _notes(state: State, view: GroupView) -> tuple[str, ...]:
+    """Return the problems of the members' annotations and requests, each once."""
+    names_by_sentence: dict[str, list[str]] = {}
+    for pod in view.waiting:
+        request, query = state.request(pod), state.query(pod)
+        refused = query.policy.admit(query.ask) if query else None
+        sentences = [f"{problem.key}: {problem.sentence}" for problem in request.problems]
         for sentence in (*sentences, *([refusal(refused)] if refused else ())):
-            said.setdefault(sentence, []).append(pod.name)
-    return tuple(f"{_named(names)}: {sentence}" for sentence, names in said.items())
+            names_by_sentence.setdefault(sentence, []).append(pod.name)
+    return tuple(f"{_pod_names(names)}: {sentence}" for sentence, names in names_by_sentence.items())
 
 
-def _named(names: list[str]) -> str:
+def _pod_names(names: list[str]) -> str:
     return f"pod {names[0]}" if len(names) == 1 else f"pod {names[0]} and {len(names) - 1} more"
 
 
-def _with_members(state: State, found: GroupView, told: GroupExplanation, plan: Plan | None) -> GroupExplanation:
-    members = told_members(state, found, plan, held=told.stage == "reserved")
-    return replace(told, members=members, hosts=hosts_of(state, members))
+def _with_members(state: State, view: GroupView, report: GroupExplanation, plan: Plan | None) -> GroupExplanation:
+    members = member_reports(state, view, plan, held=report.stage == "reserved")
+    return replace(report, members=members, hosts=hosts_of(state, members))
 
 
-def _with_plan(told: GroupExplanation, trying: WhatIf, plan: Plan, *, alone: bool) -> GroupExplanation:
-    """The plan's levels, and the second best; the rest of a group that is partly bound has no choice to speak of."""
-    told = replace(told, levels=tuple(map(_level, plan.levels)), region=plan.region)
+def _with_plan(report: GroupExplanation, what_if: WhatIf, plan: Plan, *, alone: bool) -> GroupExplanation:
+    """Add the levels of the plan and the runner-up; not for `alone`, as a partly bound group has little choice."""
+    report = replace(report, levels=tuple(map(_level, plan.levels)), region=plan.region)
     if alone or not plan.levels:
-        return told
-    others = _others(trying, plan)
+        return report
+    others = _others(what_if, plan)
     if not others:
-        return replace(told, sole=not trying.cut)
-    other = others[best_of([found.levels for found in others])]
-    result = compared(plan.levels, other.levels, trying.network)
-    return replace(told, runner_up=RunnerUp(other.nodes, result.level, result.sentence, result.better))
+        return replace(report, sole=not what_if.cut)
+    other = others[best_of([plan.levels for plan in others])]
+    result = compared(plan.levels, other.levels, what_if.network)
+    return replace(report, runner_up=RunnerUp(other.nodes, result.level, result.sentence, result.better))
 
 
-def _others(trying: WhatIf, plan: Plan) -> list[Plan]:
-    """The best plan without each of the nodes, one at a time, by names."""
-    held = trying.held
+def _others(what_if: WhatIf, plan: Plan) -> list[Plan]:
+    """Return the best plans without one of the nodes each, ordered by node names."""
+    held = what_if.held
     names = [name for name in plan.nodes if name not in held]
-    found = [trying.plan(Assumption(but=frozenset({name}))) for name in _various(names, plan, trying)]
-    return sorted((other for other in found if other and other.levels), key=lambda other: sorted(other.nodes))
+    plans = [what_if.plan(Assumption(but=frozenset({name}))) for name in _various(names, plan, what_if)]
+    return sorted((other for other in plans if other and other.levels), key=lambda other: sorted(other.nodes))
 
 
-def _various(names: list[str], plan: Plan, trying: WhatIf) -> list[str]:
-    """A few of them that differ; of those that are alike the last, so that what is left is the first by name."""
+def _various(names: list[str], plan: Plan, what_if: WhatIf) -> list[str]:
+    """Return a few nodes of different kinds; of one kind the last, so that the first by name stays in the plan."""
     homes = Counter(placement.node for placement in plan.placements.values())
-    found = {(homes[name], trying.kind(name)): name for name in sorted(names)}
-    return list(found.values())[:TRIED]
+    kinds = {(homes[name], what_if.kind(name)): name for name in sorted(names)}
+    return list(kinds.values())[:TRIED]
 
 
 def _level(level: Level) -> PlanLevel:
     return PlanLevel(level.name, tuple(part if isfinite(part) else None for part in level.value), level.proven)
 
 
-def told_members(state: State, found: GroupView, plan: Plan | None, *, held: bool) -> tuple[ToldMember, ...]:
-    """Bound ones first, then those that wait by rank, then those that leave or are too many."""
-    extra = [pod for uid in found.extra if (pod := state.pod(uid))]
+def member_reports(state: State, view: GroupView, plan: Plan | None, *, held: bool) -> tuple[MemberReport, ...]:
+    """Report members: bound ones first, then pending ones by rank, then terminating and extra ones."""
+    extra = [pod for uid in view.extra if (pod := state.pod(uid))]
     return (
-        *(_bound(state, pod) for pod in found.bound),
-        *(_waiting_member(state, pod, plan, held=held) for pod in found.waiting),
-        *(_bound(state, pod) for pod in found.leaving),
-        *(replace(_nowhere(state, pod), state="extra") for pod in extra),
+        *(_bound_member(state, pod) for pod in view.bound),
+        *(_waiting_member(state, pod, plan, held=held) for pod in view.waiting),
+        *(_bound_member(state, pod) for pod in view.leaving),
+        *(replace(_unplaced_member(state, pod), state="extra") for pod in extra),
     )
 
 
-def hosts_of(state: State, members: Iterable[ToldMember]) -> tuple[GroupNode, ...]:
-    """The nodes of the members that have a place, in the order of these."""
-    homes: dict[str, list[ToldMember]] = {}
+def hosts_of(state: State, members: Iterable[MemberReport]) -> tuple[GroupNode, ...]:
+    """Report the nodes of placed members, in member order."""
+    homes: dict[str, list[MemberReport]] = {}
     for member in members:
         if member.node:
             homes.setdefault(member.node, []).append(member)
     return tuple(_host(state, name, there) for name, there in homes.items())
 
 
-def _host(state: State, name: str, members: Sequence[ToldMember]) -> GroupNode:
+def _host(state: State, name: str, members: Sequence[MemberReport]) -> GroupNode:
     node = state.cluster.index.nodes.get(name)
     devices = {device for member in members for part in member.devices for device in part.devices}
     indices = tuple(sorted({index for member in members for index in member.indices}))
@@ -232,39 +231,39 @@ def _host(state: State, name: str, members: Sequence[ToldMember]) -> GroupNode:
     return GroupNode(name, len(members), indices, max(0, idle), slowest_pair(node, devices))
 
 
-def _bound(state: State, pod: PodView) -> ToldMember:
+def _bound_member(state: State, pod: PodView) -> MemberReport:
     entry = state.cluster.ledger.get(pod.uid)
-    stock = state.cluster.inventories.get(entry.node) if entry else None
-    parts = parts_held(stock, entry) if stock and entry else entry.grant.offer.parts if entry else ()
-    told = _placed(state, _nowhere(state, pod), pod.node, parts)
+    inventory = state.cluster.inventories.get(entry.node) if entry else None
+    parts = parts_held(inventory, entry) if inventory and entry else entry.grant.offer.parts if entry else ()
+    report = _with_devices(state, _unplaced_member(state, pod), pod.node, parts)
     under_way = entry is not None and entry.state == "ASSUMED"
-    return replace(told, state="terminating" if pod.deleting else "binding" if under_way else "bound")
+    return replace(report, state="terminating" if pod.deleting else "binding" if under_way else "bound")
 
 
-def _waiting_member(state: State, pod: PodView, plan: Plan | None, *, held: bool) -> ToldMember:
-    told = _nowhere(state, pod)
+def _waiting_member(state: State, pod: PodView, plan: Plan | None, *, held: bool) -> MemberReport:
+    report = _unplaced_member(state, pod)
     if pod.gates:
-        return replace(told, state="gated")
+        return replace(report, state="gated")
     if plan is None:
-        return told
+        return report
     placement = plan.placements.get(pod.uid)
     if placement is None:
-        return replace(told, state="left out") if told.asks else told
-    told = _placed(state, told, placement.node, placement.offer.parts if placement.offer else ())
-    return replace(told, state="planned" if held else "schedulable")
+        return replace(report, state="left out") if report.asks else report
+    report = _with_devices(state, report, placement.node, placement.offer.parts if placement.offer else ())
+    return replace(report, state="planned" if held else "schedulable")
 
 
-def _placed(state: State, told: ToldMember, name: str, parts: tuple[Part, ...]) -> ToldMember:
+def _with_devices(state: State, report: MemberReport, name: str, parts: tuple[Part, ...]) -> MemberReport:
     node = state.cluster.index.nodes.get(name)
     devices = dict.fromkeys(device for part in parts for device in part.devices)
     return replace(
-        told,
+        report,
         node=name,
-        devices=given(parts, node.devices if node else ()),
+        devices=container_devices(parts, node.devices if node else ()),
         bottleneck=slowest_pair(node, list(devices)) if node else None,
     )
 
 
-def _nowhere(state: State, pod: PodView) -> ToldMember:
+def _unplaced_member(state: State, pod: PodView) -> MemberReport:
     ask = state.request(pod).ask
-    return ToldMember(pod.uid, pod_name(pod), "pending", ask.devices if ask else 0)
+    return MemberReport(pod.uid, pod_name(pod), "pending", ask.devices if ask else 0)

@@ -1,8 +1,7 @@
-"""Why not all members of a group find room, and what would have to change so that they do.
+"""Explains why not all members of a group fit, and finds remedies: pods that would have to finish, smaller or looser requests.
 
-Which pods would have to end so that all members of a group fit: single ones if that is enough, else the fewest found.
+Pods are named singly if one is enough, else as the smallest set found.
 """
-# Joined from explaining_short, group_room: one docstring for all.
 
 from __future__ import annotations
 
@@ -35,59 +34,59 @@ if TYPE_CHECKING:
 __all__ = ["RoomForAll", "explain_short"]
 
 SHOWN: Final = 5
-"""nodes with the most room that are named"""
+"""nodes with the most free devices that are listed"""
 
 
 def explain_short(
-    state: State, found: GroupView, trying: WhatIf, told: GroupExplanation, most: int | None = None
+    state: State, view: GroupView, what_if: WhatIf, report: GroupExplanation, most: int | None = None
 ) -> GroupExplanation:
-    """What is lacking, what speaks against each node, and what would help: all of it, or so many things."""
-    tolerant = trying.plan(Assumption(minimum=1))
-    asking = [member for member in trying.members if member.size]
-    if not asking:
-        return told
+    """Add what is missing, why each node refuses, and remedies: all of them, or at most `most`."""
+    tolerant = what_if.plan(Assumption(minimum=1))
+    requesting = [member for member in what_if.members if member.size]
+    if not requesting:
+        return report
     placed = set(tolerant.placements) if tolerant else set[str]()
-    left = next((member for member in asking if member.pod not in placed), asking[0])
-    told = replace(told, needs=tuple(_needs(trying, asking, placed)), best=_best(trying))
-    pod = next((pod for pod in found.waiting if pod.uid == left.pod), None)
+    left = next((member for member in requesting if member.pod not in placed), requesting[0])
+    report = replace(report, needs=tuple(_needs(what_if, requesting, placed)), best=_best(what_if))
+    pod = next((pod for pod in view.waiting if pod.uid == left.pod), None)
     if pod is None or left.wanted is None:
-        return told
+        return report
     nodes = survey(state, pod, left.wanted)
-    told = replace(told, fitting=len(nodes.fitting), against=against_all(state, left.wanted, nodes))
+    report = replace(report, fitting=len(nodes.fitting), against=against_all(state, left.wanted, nodes))
     if left.wanted.policy.admit(left.wanted.ask):
-        return replace(told, never=True)
+        return replace(report, never=True)
     if most == 0:
-        return told
-    fewer = tolerant if told.stage == "unschedulable" else None  # else these members are planned already
-    remedies, never = _helped(RoomForAll(state, trying, nodes), trying, fewer, most)
-    return replace(told, remedies=remedies, never=never)
+        return report
+    fewer = tolerant if report.stage == "unschedulable" else None  # else these members are planned already
+    remedies, never = _remedies(RoomForAll(state, what_if, nodes), what_if, fewer, most)
+    return replace(report, remedies=remedies, never=never)
 
 
-def _needs(trying: WhatIf, asking: list[Member], placed: set[str]) -> Iterator[Need]:
-    """By size, the largest first; only sizes of which not all find room."""
-    nodes = [node for _, node in trying.serving()]
+def _needs(what_if: WhatIf, requesting: list[Member], placed: set[str]) -> Iterator[Need]:
+    """Yield the member sizes that do not all fit, the largest first."""
+    nodes = [node for _, node in what_if.serving()]
     models = {device.model for node in nodes for device in node.devices}
     most = max((len(node.healthy()) for node in nodes), default=0)
-    wanted = Counter(member.size for member in asking)
-    fitting = Counter(member.size for member in asking if member.pod in placed)
-    for size in sorted(wanted, reverse=True):
-        if fitting[size] < wanted[size]:
-            alone, one_model = 0 < most < 2 * size, len(models) > 1 and not trying.mixed
-            yield Need(size, wanted[size], fitting[size], alone, one_model, trying.required)
+    counts = Counter(member.size for member in requesting)
+    fitting = Counter(member.size for member in requesting if member.pod in placed)
+    for size in sorted(counts, reverse=True):
+        if fitting[size] < counts[size]:
+            alone, one_model = 0 < most < 2 * size, len(models) > 1 and not what_if.mixed
+            yield Need(size, counts[size], fitting[size], alone, one_model, what_if.required)
 
 
-def _best(trying: WhatIf) -> tuple[tuple[str, int], ...]:
-    rooms = [(name, max(0, len(node.free()) - node.unattributed)) for name, node in trying.serving()]
+def _best(what_if: WhatIf) -> tuple[tuple[str, int], ...]:
+    rooms = [(name, max(0, len(node.free()) - node.unattributed)) for name, node in what_if.serving()]
     return tuple(sorted(rooms, key=lambda room: (-room[1], room[0]))[:SHOWN])
 
 
-def _helped(
-    room: RoomForAll, trying: WhatIf, tolerant: Plan | None, most: int | None
+def _remedies(
+    room: RoomForAll, what_if: WhatIf, tolerant: Plan | None, most: int | None
 ) -> tuple[tuple[GroupRemedy, ...], bool]:
-    """What would help; and whether no end of any pod would."""
-    less = tuple(islice(chain(_fewer_members(tolerant), _fewer_devices(trying), _looser(trying)), most))
+    """Return remedies, and whether the group would not fit even without all other pods."""
+    less = tuple(islice(chain(_fewer_members(tolerant), _fewer_devices(what_if), _relaxed(what_if)), most))
     if not room.ever():
-        return less, not trying.cut
+        return less, not what_if.cut
     return (*room.remedies(), *less)[:most], False
 
 
@@ -96,13 +95,13 @@ def _fewer_members(tolerant: Plan | None) -> Iterator[GroupRemedy]:
         yield GroupRemedy("fewer members", nodes=tolerant.nodes, amount=count)
 
 
-def _fewer_devices(trying: WhatIf) -> Iterator[GroupRemedy]:
-    """The most that members of one size could each have, fewer than they ask for."""
-    sizes = {member.size for member in trying.members if member.size}
+def _fewer_devices(what_if: WhatIf) -> Iterator[GroupRemedy]:
+    """Yield the largest smaller number of devices per member that fits, if all members request the same number."""
+    sizes = {member.size for member in what_if.members if member.size}
     for size in range(max(sizes) - 1, 0, -1) if len(sizes) == 1 else ():
-        members = tuple(_with_size(member, size) for member in trying.members)
+        members = tuple(_with_size(member, size) for member in what_if.members)
         first = next(member.wanted for member in members if member.wanted)
-        if not first.policy.admit(first.ask) and (plan := trying.whole(Assumption(members=members))):
+        if not first.policy.admit(first.ask) and (plan := what_if.whole(Assumption(members=members))):
             yield GroupRemedy("fewer devices", nodes=plan.nodes, amount=size)
             return
 
@@ -113,52 +112,52 @@ def _with_size(member: Member, size: int) -> Member:
     return replace(member, wanted=member.wanted._replace(ask=smaller(member.wanted.ask, devices=size)))
 
 
-def _looser(trying: WhatIf) -> Iterator[GroupRemedy]:
-    """What is asked of the nodes together, beside room."""
-    if plan := trying.whole(Assumption(mixed=True)):
+def _relaxed(what_if: WhatIf) -> Iterator[GroupRemedy]:
+    """Yield remedies that relax requirements on the nodes as a set: one model, one network domain."""
+    if plan := what_if.whole(Assumption(mixed=True)):
         yield GroupRemedy("any model", nodes=plan.nodes)
-    if trying.required and (plan := trying.whole(Assumption(anywhere=True))):
-        yield GroupRemedy("any domain", nodes=plan.nodes, level=trying.required)
+    if what_if.required and (plan := what_if.whole(Assumption(anywhere=True))):
+        yield GroupRemedy("any domain", nodes=plan.nodes, level=what_if.required)
 
 
 MOST_PODS: Final = 48
-"""pods whose end is tried, those first that free most"""
+"""pods that are tried, those that free most first"""
 MOST_WAYS: Final = 3
 
 
 class RoomForAll:
-    """Looks for pods that stand in the way of a group."""
+    """Finds pods whose completion would let a group fit."""
 
-    def __init__(self, state: State, trying: WhatIf, nodes: Survey) -> None:
+    def __init__(self, state: State, what_if: WhatIf, nodes: Survey) -> None:
         self._state = state
-        self._trying = trying
-        self._away = {member.pod for member in trying.members} | _siblings(state, trying)
+        self._what_if = what_if
+        self._away = {member.pod for member in what_if.members} | _siblings(state, what_if)
         fitting = {name for name, _ in nodes.fitting}
         self._open = fitting.union(nodes.open())
         self._stopped = [name for name in nodes.stopped if name in self._open]
-        smallest = min((member.size for member in trying.members if member.size), default=1)
-        # Where it is short, few nodes can take a member: only these and those that pods leave are looked at.
-        self._roomy = frozenset(name for name, node in trying.serving() if _room(node) >= smallest)
+        smallest = min((member.size for member in what_if.members if member.size), default=1)
+        # Few nodes have enough free devices for a member: only these and nodes that lose pods are considered.
+        self._roomy = frozenset(name for name, node in what_if.serving() if _free_devices(node) >= smallest)
 
     def ever(self) -> bool:
-        """Whether it would fit if all other pods were gone."""
+        """Return whether it would fit if all other pods were gone."""
         cluster = self._state.cluster
         entries = (entry.pod for entry in cluster.ledger.entries())
         pods = (pod.uid for pod in cluster.pods.values() if holds_devices(pod))
         return self._fits(frozenset((*entries, *pods)) - self._away)
 
     def remedies(self) -> list[GroupRemedy]:
-        """Single pods, the likeliest to end first; else some that are enough together and of which none is too many."""
+        """Return single pods, the likeliest to finish first; else one minimal set that is enough."""
         pods = self._candidates()
         single = (uid for uid in sorted(pods, key=self._likely) if self._fits(frozenset({uid})))
-        found: list[tuple[str, ...]] = [(uid,) for uid in islice(filter(self._alone, single), MOST_WAYS)]
-        together = () if found else self._together(pods)
-        if together and self._sure(together):
-            found = [together]
-        return list(map(self._remedy, found))
+        sets: list[tuple[str, ...]] = [(uid,) for uid in islice(filter(self._proves_alone, single), MOST_WAYS)]
+        together = () if sets else self._together(pods)
+        if together and self._proves(together):
+            sets = [together]
+        return list(map(self._remedy, sets))
 
     def _together(self, pods: list[str]) -> tuple[str, ...]:
-        """The first so many that are enough; of these those may stay whose end is not needed, the small ones first."""
+        """Return the shortest sufficient prefix of the pods, less those that are not needed, small ones first."""
         gone = dict.fromkeys(pods[: self._enough(pods)])
         for uid in list(gone)[-2::-1]:
             if self._fits(frozenset(gone) - {uid}):
@@ -166,7 +165,7 @@ class RoomForAll:
         return tuple(sorted(gone, key=self._likely))
 
     def _enough(self, pods: list[str]) -> int:
-        """How many of the first have to end, by bisection: more never hurt; none if all of them are too few."""
+        """Return the length of the shortest sufficient prefix, by bisection; 0 if all pods are not enough."""
         low, high = 0, len(pods) + 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -174,16 +173,16 @@ class RoomForAll:
         return high if high <= len(pods) else 0
 
     def _fits(self, gone: frozenset[str]) -> bool:
-        return self._trying.fits(Assumption(gone=gone, only=self._roomy))
+        return self._what_if.fits(Assumption(gone=gone, only=self._roomy))
 
-    def _alone(self, uid: str) -> bool:
-        return self._sure((uid,))
+    def _proves_alone(self, uid: str) -> bool:
+        return self._proves((uid,))
 
-    def _sure(self, gone: Iterable[str]) -> bool:
-        return self._trying.whole(Assumption(gone=frozenset(gone), only=self._roomy)) is not None
+    def _proves(self, gone: Iterable[str]) -> bool:
+        return self._what_if.whole(Assumption(gone=frozenset(gone), only=self._roomy)) is not None
 
     def _candidates(self) -> list[str]:
-        """Those that free most first, and of equals the likeliest to end."""
+        """Return pods to try: those that free most first, then the likeliest to finish."""
         cluster = self._state.cluster
         freed = {entry.pod: _devices(entry) for entry in cluster.ledger.entries() if entry.node in self._open}
         for name in self._stopped:
@@ -217,7 +216,7 @@ class RoomForAll:
         return entry.node if entry else pod.node if pod else ""
 
 
-def _room(node: Node) -> int:
+def _free_devices(node: Node) -> int:
     return len(node.free()) - node.unattributed
 
 
@@ -225,8 +224,8 @@ def _devices(entry: Entry) -> int:
     return entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
 
 
-def _siblings(state: State, trying: WhatIf) -> set[str]:
-    """Members that are bound: without them it is another group."""
-    keys = {state.groups.key_of(member.pod) for member in trying.members}
-    gathered = (state.groups.gather(key) for key in keys)
-    return {pod.uid for found in gathered if found for pod in found.bound}
+def _siblings(state: State, what_if: WhatIf) -> set[str]:
+    """Return the UIDs of bound members, which are never candidates."""
+    keys = {state.groups.key_of(member.pod) for member in what_if.members}
+    views = (state.groups.gather(key) for key in keys)
+    return {pod.uid for view in views if view for pod in view.bound}

@@ -1,4 +1,4 @@
-"""What every node has and who has it, device by device: what inspect commands and describe pages print."""
+"""Inspection of nodes device by device, with the pods on each: for inspect commands and describe pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect_nodes", "inspections"]
 
 HolderState = Literal["planned", "binding", "bound", "terminating", "unknown"]
-"""`binding` and `planned` pods are not seen on the node; `unknown` ones are seen by its agent and by nobody else"""
+"""`binding` and `planned` pods are not observed on the node yet; `unknown` pods are reported by its agent only"""
 
 _STATES: Final[Mapping[LedgerState, HolderState]] = {
     "PLANNED": "planned",
@@ -33,7 +33,7 @@ _STATES: Final[Mapping[LedgerState, HolderState]] = {
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A pod, and how much it has of one device; or of any of them, where it is not known which."""
+    """A pod and its share of one device, or of an unknown device."""
 
     uid: str
     namespace: str
@@ -43,11 +43,11 @@ class Holder:
     core: int = 0
     whole: bool = False
     devices: int = 0
-    """where it is not known which: how many whole ones"""
+    """the number of complete devices, if it is not known which"""
 
     @property
     def seen(self) -> bool:
-        """Whether it was seen on the node, and not only promised to it."""
+        """Whether the pod was observed on the node."""
         return self.state not in {"planned", "binding"}
 
 
@@ -63,15 +63,15 @@ class InspectedDevice:
     share: int  # taken, in the unit of the node
     core: int  # percent taken
     whole: bool
-    """whether all of it is taken"""
-    room: int  # left to hand out, in the unit of the node
+    """whether it is used exclusively"""
+    room: int  # free, in the unit of the node
     namespaces: tuple[str, ...]
     pods: tuple[Holder, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeInspection:
-    """One node; addresses are not known here."""
+    """One node."""
 
     name: str
     mode: Mode
@@ -79,16 +79,16 @@ class NodeInspection:
     """of memory and shares: MiB, GiB, %"""
     profile: str
     enforced: bool
-    """whether our agent hands out the devices"""
+    """whether our agent allocates the devices"""
     devices: tuple[InspectedDevice, ...]
     unattributed: tuple[Holder, ...]
-    """pods of which it is not known which devices they have"""
+    """pods whose devices are unknown"""
     memory: int
     """of all devices"""
     taken: int
-    """of that, what is not known to be on a device included"""
+    """used memory, including pods whose devices are unknown"""
     idle: int
-    """devices that work and of which nothing is taken, less those that may be taken"""
+    """healthy unused devices, less those that pods with unknown devices may use"""
 
 
 def inspect_nodes(broker: Broker, name: str | None, now: float) -> tuple[NodeInspection, ...]:
@@ -98,42 +98,46 @@ def inspect_nodes(broker: Broker, name: str | None, now: float) -> tuple[NodeIns
 
 def inspections(state: State, name: str | None) -> tuple[NodeInspection, ...]:
     """The same for a caller that has the state already."""
-    stocks = state.cluster.inventories
+    inventories = state.cluster.inventories
     names = (
-        [name] if name in stocks else [] if name is not None else sorted(key for key in stocks if stocks[key].devices)
+        [name]
+        if name in inventories
+        else []
+        if name is not None
+        else sorted(key for key in inventories if inventories[key].devices)
     )
-    return tuple(_inspected(state, stocks[found], state.cluster.index.nodes[found]) for found in names)
+    return tuple(_inspected(state, inventories[key], state.cluster.index.nodes[key]) for key in names)
 
 
-def _inspected(state: State, stock: NodeInventory, node: Node) -> NodeInspection:
+def _inspected(state: State, inventory: NodeInventory, node: Node) -> NodeInspection:
     holders: dict[str, list[Holder]] = {device.id: [] for device in node.devices}
     unattributed: list[Holder] = []
-    for entry in state.cluster.ledger.on(stock.name):
-        alone = held_alone(stock, entry)
+    for entry in state.cluster.ledger.on(inventory.name):
+        alone = held_alone(inventory, entry)
         for device, use in alone.used.items():
             holders[device].append(_holder(state, entry, use))
         if alone.unattributed or alone.unattributed_share or alone.unattributed_core:
             lost = (alone.unattributed_share, alone.unattributed_core, False, alone.unattributed)
             unattributed.append(Holder(*_named(state, entry), *lost))
-    for drift in state.cluster.drift.get(stock.name, ()):
+    for drift in state.cluster.drift.get(inventory.name, ()):
         if drift.kind == "stranger":
             for device in drift.devices:
                 holders[device].append(Holder(drift.pods[0], "", drift.pods[0], "unknown", whole=True))
-    return _summed(stock, node, holders, unattributed)
+    return _summed(inventory, node, holders, unattributed)
 
 
 def _summed(
-    stock: NodeInventory, node: Node, holders: Mapping[str, Sequence[Holder]], unattributed: Sequence[Holder]
+    inventory: NodeInventory, node: Node, holders: Mapping[str, Sequence[Holder]], unattributed: Sequence[Holder]
 ) -> NodeInspection:
     rooms = node.room()
     devices = tuple(_device(node, device, rooms.get(device.id, 0), holders[device.id]) for device in node.devices)
     taken = sum(device.memory if device.whole else device.share for device in devices)
     return NodeInspection(
-        stock.name,
+        inventory.name,
         node.mode,
-        stock.unit,
-        stock.profile,
-        stock.enforced,
+        inventory.unit,
+        inventory.profile,
+        inventory.enforced,
         devices,
         tuple(unattributed),
         sum(device.memory for device in devices),

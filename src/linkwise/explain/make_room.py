@@ -1,8 +1,7 @@
-"""Which pods would have to end so that a waiting pod fits, on which node: the fewest, and of these the likeliest.
+"""Finds pods that would have to finish so that a pending pod fits on a node: the fewest, and of these the likeliest to finish.
 
-What would make room for an ask that no node can take: pods that end, a smaller ask. Worked out, never guessed.
+Every set is checked against the policy and the node's other resources; nothing is guessed.
 """
-# Joined from room_making, remedies: one docstring for all.
 
 from __future__ import annotations
 
@@ -37,26 +36,26 @@ if TYPE_CHECKING:
 __all__ = ["Crowd", "RoomMaking", "largest_room", "room_makers", "smaller"]
 
 MOST_NODES: Final = 32
-"""nodes looked at, the nearest"""
+"""nodes considered, the nearest first"""
 SHOWN: Final = 3
 _WHOLE: Final = 1 << 60
-"""what comes free with a whole device: enough"""
+"""share that a complete device frees: always enough"""
 _Likely = tuple[bool, int, float, str]
-"""not being deleted, priority, when it was made, name: the lowest first"""
+"""not terminating, priority, creation time, name; lowest first"""
 _UNLIKELY: Final[_Likely] = (True, 1 << 40, 0.0, "")
 _AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral": "ephemeral"}
 
 
 @dataclass(frozen=True, slots=True)
 class RoomMaking:
-    """Looks for pods that stand in the way of one pod."""
+    """Finds pods whose completion would let one pod fit."""
 
     state: State
-    wanted: Query
-    found: Survey
+    query: Query
+    survey: Survey
 
     def remedies(self) -> list[Remedy]:
-        """One a node, the likeliest to come true first: pods being deleted, then the lowest priority, the oldest."""
+        """Return one remedy per node, the likeliest first: terminating pods, then lowest priority, then oldest."""
         makers = room_makers([crowd for name in self._nodes() for crowd in self._crowds(name)], self._fits)
         makers.sort(key=lambda maker: (max(map(self._likely, maker[1])), maker))
         best: dict[str, tuple[str, ...]] = {}
@@ -68,52 +67,52 @@ class RoomMaking:
         ]
 
     def _nodes(self) -> list[str]:
-        open_ones = set(self.found.open())
-        reasons = {name: reject.reason for name, reject in self.found.refused.items() if name in open_ones}
-        beside = {name: reason for name, reason in self.found.stopped.items() if name in open_ones}
+        open_ones = set(self.survey.open())
+        reasons = {name: reject.reason for name, reject in self.survey.refused.items() if name in open_ones}
+        beside = {name: reason for name, reason in self.survey.stopped.items() if name in open_ones}
         likely = self._likeliest(open_ones)
         return [*_nearest(reasons, likely), *_nearest(beside, likely)]
 
     def _likeliest(self, nodes: set[str]) -> dict[str, _Likely]:
-        """How likely the first pod of each node is to end."""
-        found: dict[str, _Likely] = {}
+        """Return the rank of the likeliest pod to finish on each node."""
+        likeliest: dict[str, _Likely] = {}
         for entry in self.state.cluster.ledger.entries():
             if entry.node in nodes:
                 likely = self._likely(entry.pod)
-                found[entry.node] = min(found.get(entry.node, likely), likely)
-        return found
+                likeliest[entry.node] = min(likeliest.get(entry.node, likely), likely)
+        return likeliest
 
     def _crowds(self, name: str) -> list[Crowd]:
-        reason, entries = self.found.stopped.get(name), self.state.cluster.ledger.on(name)
+        reason, entries = self.survey.stopped.get(name), self.state.cluster.ledger.on(name)
         if reason:
             return [self._crowd_beside(name, reason)]
-        if not self.wanted.ask.devices:
+        if not self.query.ask.devices:
             return self._crowds_by_device(name, entries)
         node = self.state.cluster.index.nodes[name]
         free = max(0, len(node.free()) - node.unattributed)
-        return [self._crowd(name, {entry.pod: _devices(entry) for entry in entries}, self.wanted.ask.devices - free)]
+        return [self._crowd(name, {entry.pod: _devices(entry) for entry in entries}, self.query.ask.devices - free)]
 
     def _crowds_by_device(self, name: str, entries: list[Entry]) -> list[Crowd]:
-        """Only pods of one device make room together where the room must be on one."""
-        node, stock = self.state.cluster.index.nodes[name], self.state.cluster.inventories[name]
+        """Return one crowd per device: a share must fit on a single device."""
+        node, inventory = self.state.cluster.index.nodes[name], self.state.cluster.inventories[name]
         freed: dict[str, dict[str, int]] = {}
         for entry in entries:
-            for device, use in held_alone(stock, entry).used.items():
+            for device, use in held_alone(inventory, entry).used.items():
                 freed.setdefault(device, {})[entry.pod] = use.share or _WHOLE
         rooms = node.room()
-        needs = {device.id: shares_on(self.wanted.ask, device.memory, device.bytes) for device in node.devices}
+        needs = {device.id: shares_on(self.query.ask, device.memory, device.bytes) for device in node.devices}
         return [
             self._crowd(name, pods, sum(needs[device] or ()) - rooms.get(device, 0)) for device, pods in freed.items()
         ]
 
     def _crowd_beside(self, name: str, reason: Reason) -> Crowd:
-        """Pods that take what a node with enough devices lacks."""
-        amount, found = _AMOUNTS.get(reason.kind), reason.found
+        """Return pods that use the other resource that the node lacks."""
+        amount, free = _AMOUNTS.get(reason.kind), reason.found
         pods = [pod for pod in self.state.cluster.pods_on(name) if holds_devices(pod)]
-        if amount is None or not isinstance(found, tuple) or not isinstance(reason.asked, int):
+        if amount is None or not isinstance(free, tuple) or not isinstance(reason.asked, int):
             return self._crowd(name, dict.fromkeys((pod.uid for pod in pods), 1), 1)
         freed: dict[str, int] = {pod.uid: getattr(demand_of(pod)[0], amount) for pod in pods}
-        left = found[0]
+        left = free[0]
         return self._crowd(name, freed, reason.asked - (left if isinstance(left, int) else 0))
 
     def _crowd(self, name: str, freed: Mapping[str, int], lack: int) -> Crowd:
@@ -121,9 +120,9 @@ class RoomMaking:
         return Crowd(name, tuple(order), lack, freed)
 
     def _fits(self, name: str, pods: tuple[str, ...]) -> bool:
-        cluster, stock = self.state.cluster, self.state.cluster.inventories[name]
-        enough = name in self.found.stopped or eviction_frees_enough(
-            cluster.ledger, stock, self.wanted, set(pods), cluster.ended_on(stock)
+        cluster, inventory = self.state.cluster, self.state.cluster.inventories[name]
+        enough = name in self.survey.stopped or eviction_frees_enough(
+            cluster.ledger, inventory, self.query, set(pods), cluster.ended_on(inventory)
         )
         return enough and self._fits_beside(name, pods)
 
@@ -138,7 +137,7 @@ class RoomMaking:
         for uid in pods:
             pod = cluster.pods.get(uid)
             load = load.minus(demand_of(pod)[0]) if pod else load
-        return unfit(self.found.demand, view, capacity_of(view), load, neighbours) is None
+        return unfit(self.survey.demand, view, capacity_of(view), load, neighbours) is None
 
     def _likely(self, uid: str) -> _Likely:
         pod = self.state.pod(uid)
@@ -148,7 +147,7 @@ class RoomMaking:
 
     def _leaver(self, node: str, uid: str) -> Leaver:
         entry, pod = self.state.cluster.ledger.get(uid), self.state.pod(uid)
-        beside = self.found.stopped.get(node)
+        beside = self.survey.stopped.get(node)
         cpu = demand_of(pod)[0].cpu if pod and beside and beside.kind == "cpu" else 0
         devices, share = (_devices(entry), _share(entry)) if entry else (0, 0)
         unit = self.state.cluster.inventories[node].unit
@@ -158,7 +157,7 @@ class RoomMaking:
 
 
 def _nearest(reasons: Mapping[str, Reason], likely: Mapping[str, _Likely]) -> list[str]:
-    """Nodes where a pod is leaving, then those where least is missing, then those with the likeliest pod."""
+    """Return nodes with a terminating pod first, then those that lack least, then those with the likeliest pod."""
 
     def order(name: str) -> tuple[object, ...]:
         leaving, *others = likely.get(name, _UNLIKELY)
@@ -178,29 +177,29 @@ def _share(entry: Entry) -> int:
 
 
 MOST_TOGETHER: Final = 3
-"""pods that are looked at together: nobody waits for more than so many to end by chance"""
+"""largest set of pods considered; more are unlikely to finish together"""
 MOST_PODS: Final = 12
-"""of a crowd, those likeliest to end"""
+"""pods of a crowd considered, the likeliest first"""
 STEPS: Final = 600
-"""sets of pods tried"""
+"""limit of sets tried"""
 ENOUGH: Final = 8
-"""nodes on which so many pods are enough: further ones are not looked at"""
+"""number of nodes with a sufficient set at which the search stops"""
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Pods of one node whose ends could make room there together."""
+    """Pods of one node that together could free enough."""
 
     node: str
     pods: tuple[str, ...]
-    """the likeliest to end first"""
+    """the likeliest to finish first"""
     lack: int = 0
-    """how much must come free at least"""
+    """amount that must be freed"""
     freed: Mapping[str, int] = field(default_factory=dict)
-    """how much comes free with each pod, in the same unit"""
+    """amount that each pod frees, in the same unit"""
 
     def sets(self, size: int) -> Iterator[tuple[str, ...]]:
-        """Sets of so many pods that may be enough."""
+        """Yield sets of that size that free enough."""
         for pods in combinations(self.pods[:MOST_PODS], size):
             if sum(self.freed.get(pod, 0) for pod in pods) >= self.lack:
                 yield pods
@@ -209,36 +208,36 @@ class Crowd:
 def room_makers(
     crowds: Sequence[Crowd], fits: Callable[[str, tuple[str, ...]], bool], steps: int = STEPS
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """The nodes with the fewest pods that have to end there, all sets of that size that were found in so many steps."""
+    """Return nodes with the smallest sufficient sets of pods, as far as `steps` allow."""
     for size in range(1, MOST_TOGETHER + 1):
-        found: list[tuple[str, tuple[str, ...]]] = []
+        makers: list[tuple[str, tuple[str, ...]]] = []
         for crowd in crowds:
-            if len({node for node, _ in found} - {crowd.node}) >= ENOUGH:
+            if len({node for node, _ in makers} - {crowd.node}) >= ENOUGH:
                 break
             for pods in crowd.sets(size):
                 steps -= 1
                 if steps < 0:
-                    return found
+                    return makers
                 if fits(crowd.node, pods):
-                    found.append((crowd.node, pods))
-        if found:
-            return found
+                    makers.append((crowd.node, pods))
+        if makers:
+            return makers
     return []
 
 
 def smaller(ask: Ask, *, devices: int = 0, share: int = 0) -> Ask:
-    """The same ask for less; all of it by the first container."""
+    """Return the request reduced to fewer devices or a smaller share, all for the first container."""
     first = replace(ask.containers[0], devices=devices, share=share, core=ask.core)
     return replace(ask, containers=(first,), required=())
 
 
-def largest_room(wanted: Query, node: Node) -> tuple[int, int]:
-    """The most of one device that the ask's owner could have of a node now, and that device's index; 0 if nothing."""
+def largest_room(query: Query, node: Node) -> tuple[int, int]:
+    """Return the largest share of one device that fits on a node now, and the index of the device; zeros if none does."""
     rooms = node.room()
     for device in sorted(node.healthy(), key=lambda device: (-rooms[device.id], device.index)):
         room = rooms[device.id]
-        share = room * device.bytes // device.memory if wanted.ask.in_bytes and device.memory else room
-        offer = wanted.policy.pick(smaller(wanted.ask, share=share), node) if share > 0 else None
+        share = room * device.bytes // device.memory if query.ask.in_bytes and device.memory else room
+        offer = query.policy.pick(smaller(query.ask, share=share), node) if share > 0 else None
         if isinstance(offer, Offer):
-            return share, next(found.index for found in node.devices if found.id == offer.devices[0])
+            return share, next(other.index for other in node.devices if other.id == offer.devices[0])
     return 0, 0

@@ -1,4 +1,4 @@
-"""What a node has, who has it, and what it could still take."""
+"""Explains a node: its devices, the pods that use them, and the requests that still fit."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ if TYPE_CHECKING:
 __all__ = ["explain_node"]
 
 SMALL_POD: Final = Demand(cpu=1000, memory=1 << 30)
-"""what any pod with devices needs beside them: a node that has less left is full"""
+"""the smallest realistic host request: a node with less free is full"""
 
 
 def explain_node(broker: Broker, name: str, now: float) -> NodeExplanation | None:
-    """The devices of the node, the pods that have them, and what it could still take; None if it is unknown."""
+    """Explain a node; None if it is unknown."""
     state = broker.state_at(now)
-    found = inspections(state, name)
-    if not found:
+    inspected = inspections(state, name)
+    if not inspected:
         return None
-    cluster, stock, node = state.cluster, state.cluster.inventories[name], state.cluster.index.nodes[name]
+    cluster, inventory, node = state.cluster, state.cluster.inventories[name], state.cluster.index.nodes[name]
     entries = cluster.ledger.on(name)
-    by_pod = stock.mode == "any" and bool(entries)
-    served = _served(state, node)
+    by_pod = inventory.mode == "any" and bool(entries)
+    served = _sizes(state, node)
     view = cluster.nodes[name]
     return NodeExplanation(
         name,
-        found[0],
-        "pod" if by_pod else "nothing" if stock.mode == "any" else "node",
+        inspected[0],
+        "pod" if by_pod else "nothing" if inventory.mode == "any" else "node",
         state.name_of(entries[0].pod) if by_pod else "",
-        stock.sick,
+        inventory.sick,
         tuple(served),
         _largest(state, node, served),
         state.settings.share.within == "any",
         all_unfit(SMALL_POD, view, capacity_of(view), cluster.load(name)),
         tuple(_suspects(node)),
         tuple(drift_text(drift, state.name_of) for drift in cluster.drift.get(name, ())),
-        tuple(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
+        tuple(f"{problem.key}: {problem.sentence}" for problem in inventory.problems),
     )
 
 
-def _served(state: State, node: Node) -> list[int]:
-    """How many whole devices one pod could have."""
+def _sizes(state: State, node: Node) -> list[int]:
+    """Return the numbers of devices that one pod could get now."""
     free = max(0, len(node.free()) - node.unattributed)
     if not node.profile:
         return list(range(1, free + 1)) if node.mode != "share" and not node.unattributed_share else []
@@ -67,15 +67,15 @@ def _served(state: State, node: Node) -> list[int]:
 
 def _largest(state: State, node: Node, served: list[int]) -> Choice | None:
     offer = _offer(state, node, served[-1]) if served else None
-    return why_chosen(_wanted(state, node, served[-1]), node, offer.devices) if isinstance(offer, Offer) else None
+    return why_chosen(_query_of(state, node, served[-1]), node, offer.devices) if isinstance(offer, Offer) else None
 
 
 def _suspects(node: Node) -> Iterator[Suspect]:
-    """Pairs whose samples are not believed."""
+    """Yield pairs with a bad bandwidth sample."""
     topology = node.topology
     if topology is None or not topology.bandwidth:
         return
-    # rule 001.suspect: who looks at the node is told what was measured, and what is counted instead.
+    # rule 001.suspect: the report has what was measured, and what is used instead.
     fabric, samples, positions = fabric_of(topology.bandwidth, topology.links), topology.bandwidth, node.positions()
     at = {positions[device.id]: device.index for device in node.devices if device.id in positions}
     for one, other in fabric.suspects:
@@ -84,12 +84,12 @@ def _suspects(node: Node) -> Iterator[Suspect]:
 
 
 def _offer(state: State, node: Node, size: int) -> Offer | None:
-    wanted = _wanted(state, node, size)
-    found = None if wanted.policy.admit(wanted.ask) else wanted.policy.pick(wanted.ask, node)
-    return found if isinstance(found, Offer) else None
+    query = _query_of(state, node, size)
+    offer = None if query.policy.admit(query.ask) else query.policy.pick(query.ask, node)
+    return offer if isinstance(offer, Offer) else None
 
 
-def _wanted(state: State, node: Node, size: int) -> Query:
+def _query_of(state: State, node: Node, size: int) -> Query:
     mode: AskMode = "percent" if node.mode == "percent" else "whole"
     ask = Ask("", (ContainerAsk("", devices=size),), profile=node.profile, mode=mode)
     return Query(ask, "", state.policies["ring-affinity" if node.profile else "link-affinity"])

@@ -1,8 +1,7 @@
-"""Why a pod has its devices: judged beside other nodes as they are now, with the pod itself taken out.
+"""Explains the placement of a pod: its devices and node compared with the alternatives, as if it were rescheduled now.
 
-How the devices of one node compare with what other nodes would give, term by term.
+Nodes are compared term by term of the policy's score.
 """
-# Joined from explaining_placed, comparing: one docstring for all.
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from linkwise.broker.cluster.recorded_grants import parts_held
 from linkwise.engine.drift import drift_text
 from linkwise.explain.choice import why_chosen
-from linkwise.explain.reports.pod import Given, OtherNode, Term
+from linkwise.explain.reports.pod import ContainerDevices, OtherNode, Term
 from linkwise.explain.survey import against_all, node_without, survey
 from linkwise.model.verdict import Offer
 from linkwise.policies.memory_share import shares_on
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Part
     from linkwise.model.views import PodView
 
-__all__ = ["explain_placed", "given", "other_node", "rank_of", "scored", "terms_of"]
+__all__ = ["container_devices", "explain_placed", "other_node", "rank_of", "scored", "terms_of"]
 
 _STATES: Final[Mapping[LedgerState, PodState]] = {
     "PLANNED": "planned",
@@ -42,69 +41,69 @@ _STATES: Final[Mapping[LedgerState, PodState]] = {
 }
 
 
-def explain_placed(state: State, pod: PodView, wish: PodRequest, entry: Entry, told: Explanation) -> Explanation:
-    """What is said of a pod that was promised devices."""
-    stock = state.cluster.inventories.get(entry.node)
-    parts = parts_held(stock, entry) if stock else entry.grant.offer.parts
-    drift = [found for found in state.cluster.drift.get(entry.node, ()) if entry.pod in found.pods]
-    gone = () if stock else (f"node {entry.node} no longer exists",)
-    told = replace(
-        told,
+def explain_placed(state: State, pod: PodView, request: PodRequest, entry: Entry, report: Explanation) -> Explanation:
+    """Explain a pod that has devices, or for which some are assumed or reserved."""
+    inventory = state.cluster.inventories.get(entry.node)
+    parts = parts_held(inventory, entry) if inventory else entry.grant.offer.parts
+    drift = [each for each in state.cluster.drift.get(entry.node, ()) if entry.pod in each.pods]
+    gone = () if inventory else (f"node {entry.node} no longer exists",)
+    report = replace(
+        report,
         state=_STATES[entry.state],
         node=entry.node,
-        policy=entry.grant.policy or told.policy,
-        devices=given(parts, stock.devices if stock else ()),
-        unit=stock.unit if stock else "",
+        policy=entry.grant.policy or report.policy,
+        devices=container_devices(parts, inventory.devices if inventory else ()),
+        unit=inventory.unit if inventory else "",
         outcome=entry.outcome,
-        record=_record(entry, stock),
-        notes=(*(drift_text(found, state.name_of) for found in drift), *gone, *told.notes),
+        record=_record(entry, inventory),
+        notes=(*(drift_text(each, state.name_of) for each in drift), *gone, *report.notes),
     )
-    wanted = _wanted(state, wish, told.policy)
-    if entry.state == "RELEASING" or wanted is None or not parts or wanted.policy.admit(wanted.ask):
-        return told
-    return _compared(state, pod, wanted, parts, told)
+    query = _query_of(state, request, report.policy)
+    if entry.state == "RELEASING" or query is None or not parts or query.policy.admit(query.ask):
+        return report
+    return _compared(state, pod, query, parts, report)
 
 
-def _compared(state: State, pod: PodView, wanted: Query, parts: tuple[Part, ...], told: Explanation) -> Explanation:
-    node = node_without(state, told.node, told.uid)
+def _compared(state: State, pod: PodView, query: Query, parts: tuple[Part, ...], report: Explanation) -> Explanation:
+    node = node_without(state, report.node, report.uid)
     if node is None:
-        return told
-    found = survey(state, pod, wanted, but=told.node)
-    own = scored(wanted, node, parts)
-    told = replace(told, against=against_all(state, wanted, found), fitting=len(found.fitting) + (own is not None))
+        return report
+    others = survey(state, pod, query, but=report.node)
+    own = scored(query, node, parts)
+    report = replace(report, against=against_all(state, query, others), fitting=len(others.fitting) + (own is not None))
     if own is None:
-        return told
+        return report
     devices = list(dict.fromkeys(device for part in parts for device in part.devices))
     return replace(
-        told,
-        terms=terms_of(wanted, own),
-        rank=rank_of(own, found.fitting),
-        choice=why_chosen(wanted, node, devices),
-        other=other_node(wanted, own, found.fitting),
+        report,
+        terms=terms_of(query, own),
+        rank=rank_of(own, others.fitting),
+        choice=why_chosen(query, node, devices),
+        other=other_node(query, own, others.fitting),
     )
 
 
-def _wanted(state: State, wish: PodRequest, policy: str) -> Query | None:
-    """The ask with the policy that it was granted by, which may be another than it would get now."""
-    wanted = state.query_of(wish)
-    return wanted._replace(policy=state.policies.get(policy, wanted.policy)) if wanted else None
+def _query_of(state: State, request: PodRequest, policy: str) -> Query | None:
+    """Return the query with the policy of the grant, which may differ from the one used now."""
+    query = state.query_of(request)
+    return query._replace(policy=state.policies.get(policy, query.policy)) if query else None
 
 
-def _record(entry: Entry, stock: NodeInventory | None) -> Literal["", "seen", "enforced", "expected", "unrecorded"]:
-    if stock is None:
+def _record(entry: Entry, inventory: NodeInventory | None) -> Literal["", "seen", "enforced", "expected", "unrecorded"]:
+    if inventory is None:
         return ""
-    if entry.pod in stock.allocations:
+    if entry.pod in inventory.allocations:
         return "seen"
     if entry.unrecorded_ask is not None:
         return "unrecorded"
-    return "enforced" if stock.enforced else "expected"
+    return "enforced" if inventory.enforced else "expected"
 
 
-def given(parts: Iterable[Part], devices: Iterable[Device]) -> tuple[Given, ...]:
-    """The parts with the indices of their devices; a device that the node does not have has none."""
+def container_devices(parts: Iterable[Part], devices: Iterable[Device]) -> tuple[ContainerDevices, ...]:
+    """Return devices by container with their indices; devices that the node lacks have no index."""
     index = {device.id: device.index for device in devices}
     return tuple(
-        Given(
+        ContainerDevices(
             part.container,
             part.devices,
             tuple(index[name] for name in part.devices if name in index),
@@ -115,19 +114,19 @@ def given(parts: Iterable[Part], devices: Iterable[Device]) -> tuple[Given, ...]
     )
 
 
-def scored(wanted: Query, node: Node, parts: Sequence[Part]) -> Code | None:
-    """The score of devices that a pod has, on its node as it is without it; None if they could not be given now."""
+def scored(query: Query, node: Node, parts: Sequence[Part]) -> Code | None:
+    """Return the score of a pod's devices on its node without the pod; None if they could not be allocated now."""
     offer = Offer(node.name, tuple(parts))
-    ask = wanted.ask
-    sound = {device.id for device in node.healthy() if shares_on(ask, device.memory, device.bytes) is not None}
-    if not isinstance(wanted.policy.pick(ask, node), Offer) or not sound.issuperset(offer.devices):
+    ask = query.ask
+    healthy = {device.id for device in node.healthy() if shares_on(ask, device.memory, device.bytes) is not None}
+    if not isinstance(query.policy.pick(ask, node), Offer) or not healthy.issuperset(offer.devices):
         return None
-    return wanted.policy.score(ask, node, offer) if len(offer.devices) == (ask.devices or 1) else None
+    return query.policy.score(ask, node, offer) if len(offer.devices) == (ask.devices or 1) else None
 
 
-def terms_of(wanted: Query, code: Code) -> tuple[Term, ...]:
-    """The numbers of a score with their names."""
-    policy = wanted.policy
+def terms_of(query: Query, code: Code) -> tuple[Term, ...]:
+    """Return the named terms of a score."""
+    policy = query.policy
     return tuple(
         Term(name, value, place < policy.leading)
         for place, (name, value) in enumerate(zip(policy.terms, code, strict=True))
@@ -135,16 +134,16 @@ def terms_of(wanted: Query, code: Code) -> tuple[Term, ...]:
 
 
 def rank_of(own: Code, others: Iterable[tuple[str, Code]]) -> int:
-    """The place of a score among others, from 1; equal scores share a place."""
+    """Return the rank of a score among others, from 1; equal scores share a rank."""
     return 1 + sum(code > own for _, code in others)
 
 
-def other_node(wanted: Query, own: Code, others: Sequence[tuple[str, Code]]) -> OtherNode | None:
-    """The best of the others, with the first term in which it differs; None if there is none."""
+def other_node(query: Query, own: Code, others: Sequence[tuple[str, Code]]) -> OtherNode | None:
+    """Return the best other node and the first term in which it differs; None if there is no other."""
     if not others:
         return None
     name, code = others[0]
-    for here, there in zip(terms_of(wanted, own), code, strict=True):
+    for here, there in zip(terms_of(query, own), code, strict=True):
         if here.value != there:
             better = there > here.value
             return OtherNode(name, "better" if better else "worse", here.name, here.leading, there, here.value)

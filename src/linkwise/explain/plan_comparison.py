@@ -1,4 +1,4 @@
-"""Why one plan for a group was preferred to another, as a sentence about the one that lost."""
+"""Compares two plans of a group and says in one sentence why the other one lost."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Compared", "best_of", "compared"]
 
-SAME: Final = "equal in every level; tie broken by node name"
+SAME: Final = "tie broken by node name"
 SPEEDS: Final = ("bottleneck", "per pod")
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The first level in which two plans differ; none if names decide."""
+    """The first level in which two plans differ; empty if node names break the tie."""
 
     level: str
     sentence: str
     better: bool = False
-    """whether the other plan is the better one there: things changed since, or not all ways were tried"""
+    """whether the other plan is better there: the cluster changed, or the search was incomplete"""
 
 
 def compared(chosen: Sequence[Level], other: Sequence[Level], network: Sequence[str] = ()) -> Compared:
-    """Why the other plan was not chosen; `network` names the levels of the network, the broadest first."""
+    """Compare a chosen plan with another; `network` names the network levels, the broadest first."""
     values = {level.name: level.value for level in other}
     known = [level for level in chosen if level.name in values]
     for place, level in enumerate(known):
@@ -42,14 +42,14 @@ def compared(chosen: Sequence[Level], other: Sequence[Level], network: Sequence[
             continue
         faster = [before for before in known[:place] if before.name in SPEEDS and before.value > values[before.name]]
         if step > 0 and faster and level.proven:
-            # It can be better here only because its own slower best lets it: two plans are never compared in pairs.
+            # It is better here only because its slowest pair was allowed to be slower.
             return Compared(faster[0].name, _too_slow(faster))
         return Compared(level.name, _WORDS[level.name](here, there, network), better=step > 0)
     return Compared("", SAME)
 
 
 def best_of(plans: Sequence[Sequence[Level]]) -> int:
-    """The place of the best of some plans: each level keeps those that are best in it, then the first."""
+    """Return the index of the best plan: level by level only the best stay, then the first wins."""
     left = list(range(len(plans)))
     for number, level in enumerate(plans[0]):
         values = {place: plans[place][number].value for place in left}
@@ -61,7 +61,7 @@ def best_of(plans: Sequence[Sequence[Level]]) -> int:
 
 
 def _order(name: str, value: tuple[float, ...]) -> tuple[float, ...]:
-    """Smaller is better."""
+    """Return a sort key; smaller is better."""
     if name == "placed":
         return (-sum(value),)
     if name == "network" and all(count == 1 for count in value):
@@ -70,7 +70,7 @@ def _order(name: str, value: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _step(name: str, here: tuple[float, ...], there: tuple[float, ...]) -> int:
-    """Whether the other is worse (-1), better (1), or counts as equal."""
+    """Return whether the other is worse (-1), better (1) or equal (0)."""
     if name in SPEEDS:
         slower, faster = sorted((here[0], there[0]))
         if slower == faster or slower >= NEAR * faster:
@@ -114,12 +114,12 @@ def _too_slow(faster: Sequence[Level]) -> str:
 
 
 def _counted(verb: str, noun: str, after: str = "") -> Callable[..., str]:
-    def said(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
+    def sentence(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
         del network
         count = sum(there)
         return f"{verb} {count:g} {noun}{'' if count == 1 else 's'}{after} instead of {sum(here):g}"
 
-    return said
+    return sentence
 
 
 _WORDS: Final[dict[str, Callable[..., str]]] = {

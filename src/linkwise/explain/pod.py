@@ -1,10 +1,8 @@
-"""Why a pod waits, or why it has these devices: worked out from the cluster as it is now, and nothing is changed.
+"""Explains why a pod is pending, or why it has its devices; for a member of a group with the stage of the group.
 
-What is said of a pod because it is a member of a group: how far that has come, and in short what it lacks.
-
-Resources that a pod waits for and no node has: mostly names that are written wrongly.
+Computed from the cluster as it is now; nothing is changed. A resource that no node provides is reported with the most
+similar name, as it is usually a typing error.
 """
-# Joined from explaining, explaining_member, unknown_resources: one docstring for all.
 
 from __future__ import annotations
 
@@ -22,9 +20,9 @@ from linkwise.engine.queue.contention import is_contended
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.explain.choice import why_chosen
 from linkwise.explain.group import group_explanation, group_stage
-from linkwise.explain.placement import explain_placed, given, other_node, rank_of, terms_of
+from linkwise.explain.placement import container_devices, explain_placed, other_node, rank_of, terms_of
 from linkwise.explain.remedies import fewer_devices, remedies
-from linkwise.explain.reports.pod import Asked, Explanation, Offered
+from linkwise.explain.reports.pod import Explanation, Offered, Requested
 from linkwise.explain.survey import against_all, survey
 from linkwise.explain.text.group import brief_lines, heading
 from linkwise.explain.text.pod import explanation_lines
@@ -51,84 +49,88 @@ def explain_pod(broker: Broker, uid: str, now: float, *, plan: bool = True) -> E
     """Why the pod is pending, or has these devices; None if it is unknown. With `plan` its group is planned if needed."""
     state = broker.state_at(now)
     pod = state.pod(uid)
-    return as_member(state, _alone(state, pod), now, plan=plan) if pod else None
+    return as_member(state, _explain_alone(state, pod), now, plan=plan) if pod else None
 
 
-def _alone(state: State, pod: PodView) -> Explanation:
-    """What is to say of the pod whatever group it is in."""
+def _explain_alone(state: State, pod: PodView) -> Explanation:
+    """Explain a pod without regard to its group."""
     uid = pod.uid
-    wish, entry = state.request(pod), state.cluster.ledger.get(uid)
-    told = Explanation(uid, pod_name(pod), "no devices", len(state.cluster.nodes), policy=wish.policy, node=pod.node)
-    problems = state.cluster.problems.get(uid, wish.problems)
-    told = replace(told, asked=_asked(state, wish.ask, entry.node if entry else ""), notes=_sentences(problems))
+    request, entry = state.request(pod), state.cluster.ledger.get(uid)
+    report = Explanation(
+        uid, pod_name(pod), "no devices", len(state.cluster.nodes), policy=request.policy, node=pod.node
+    )
+    problems = state.cluster.problems.get(uid, request.problems)
+    report = replace(
+        report, asked=_requested(state, request.ask, entry.node if entry else ""), notes=_sentences(problems)
+    )
     if pod.phase in FINISHED or pod.stopped:
-        return replace(told, state="ended")
+        return replace(report, state="ended")
     if entry is not None:
-        return explain_placed(state, pod, wish, entry, told)
-    if wish.ask is None:
-        return _without_ask(wish, told, unknown_resource(state, pod))
-    return told if pod.node else _unplaced(state, pod, wish, told)
+        return explain_placed(state, pod, request, entry, report)
+    if request.ask is None:
+        return _without_ask(request, report, unknown_resource(state, pod))
+    return report if pod.node else _unplaced(state, pod, request, report)
 
 
-def _without_ask(wish: PodRequest, told: Explanation, unknown: str) -> Explanation:
-    broken = wish.broken
+def _without_ask(request: PodRequest, report: Explanation, unknown: str) -> Explanation:
+    broken = request.broken
     if broken is None:
-        return replace(told, state="invalid", sentence=unknown) if unknown else told
-    others = [problem for problem in wish.problems if problem is not broken]
-    return replace(told, state="invalid", sentence=f"{broken.key}: {broken.sentence}", notes=_sentences(others))
+        return replace(report, state="invalid", sentence=unknown) if unknown else report
+    others = [problem for problem in request.problems if problem is not broken]
+    return replace(report, state="invalid", sentence=f"{broken.key}: {broken.sentence}", notes=_sentences(others))
 
 
-def _unplaced(state: State, pod: PodView, wish: PodRequest, told: Explanation) -> Explanation:
-    wanted = state.query_of(wish)
-    if wanted is None:
-        return told
-    told = replace(told, notes=(*told.notes, *_holding_back(pod)))
-    refused = wanted.policy.admit(wanted.ask)
+def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanation) -> Explanation:
+    query = state.query_of(request)
+    if query is None:
+        return report
+    report = replace(report, notes=(*report.notes, *_holding_back(pod)))
+    refused = query.policy.admit(query.ask)
     if refused:
-        less = fewer_devices(state, pod, wanted, demand_of(pod)[0])
-        return replace(told, state="invalid", sentence=refusal(refused), remedies=less)
-    found = survey(state, pod, wanted)
+        less = fewer_devices(state, pod, query, demand_of(pod)[0])
+        return replace(report, state="invalid", sentence=refusal(refused), remedies=less)
+    nodes = survey(state, pod, query)
     offered = _offered(state, pod)
-    if found.fitting:
-        return _fits(state, wanted, found, replace(told, offered=offered))
+    if nodes.fitting:
+        return _schedulable(state, query, nodes, replace(report, offered=offered))
     return replace(
-        told,
+        report,
         state="unschedulable",
         offered=offered,
-        against=against_all(state, wanted, found),
-        remedies=remedies(state, pod, wanted, found),
+        against=against_all(state, query, nodes),
+        remedies=remedies(state, pod, query, nodes),
     )
 
 
-def _fits(state: State, wanted: Query, found: Survey, told: Explanation) -> Explanation:
-    """Where it would go; nodes that other pods were offered a moment ago come last, as they do when it asks."""
+def _schedulable(state: State, query: Query, surveyed: Survey, report: Explanation) -> Explanation:
+    """Explain where it would go; nodes just offered to other pods come last, as in filter."""
     nodes = state.cluster.index.nodes
-    names = [name for name, _ in found.fitting[: state.settings.breadth or None]]
-    open_ones = [name for name in names if not _crowded(state, wanted, told.uid, name)]
+    names = [name for name, _ in surveyed.fitting[: state.settings.breadth or None]]
+    open_ones = [name for name in names if not _is_contended(state, query, report.uid, name)]
     best = (open_ones or names)[0]
-    offer = pick_on(state, wanted, best)
-    own = dict(found.fitting)[best]
-    if not isinstance(offer, Offer) or told.offered is None:
-        return told
+    offer = pick_on(state, query, best)
+    own = dict(surveyed.fitting)[best]
+    if not isinstance(offer, Offer) or report.offered is None:
+        return report
     return replace(
-        told,
+        report,
         state="schedulable",
-        fitting=len(found.fitting),
+        fitting=len(surveyed.fitting),
         node=best,
-        devices=given(offer.parts, nodes[best].devices),
+        devices=container_devices(offer.parts, nodes[best].devices),
         unit=state.cluster.inventories[best].unit,
-        terms=terms_of(wanted, own),
-        rank=rank_of(own, found.fitting),
-        choice=why_chosen(wanted, nodes[best], offer.devices),
-        other=other_node(wanted, own, [entry for entry in found.fitting if entry[0] != best]),
-        against=against_all(state, wanted, found),
-        offered=replace(told.offered, crowded=not open_ones),
+        terms=terms_of(query, own),
+        rank=rank_of(own, surveyed.fitting),
+        choice=why_chosen(query, nodes[best], offer.devices),
+        other=other_node(query, own, [entry for entry in surveyed.fitting if entry[0] != best]),
+        against=against_all(state, query, surveyed),
+        offered=replace(report.offered, contended=not open_ones),
     )
 
 
-def _crowded(state: State, wanted: Query, uid: str, name: str) -> bool:
+def _is_contended(state: State, query: Query, uid: str, name: str) -> bool:
     others, nodes = state.offers.on(name, uid), state.cluster.index.nodes
-    return bool(others) and is_contended(nodes[name], wanted, others, nodes.get)
+    return bool(others) and is_contended(nodes[name], query, others, nodes.get)
 
 
 def _offered(state: State, pod: PodView) -> Offered:
@@ -138,21 +140,21 @@ def _offered(state: State, pod: PodView) -> Offered:
     return Offered(rounds, tuple(sorted({*tries.nodes, *last})), waiting, pod.uid in state.asked)
 
 
-def _asked(state: State, ask: Ask | None, node: str) -> Asked | None:
+def _requested(state: State, ask: Ask | None, node: str) -> Requested | None:
     if ask is None:
         return None
     unit = "bytes" if ask.in_bytes else "" if ask.devices else _unit(state, ask, node)
-    return Asked(ask.resource, ask.mode, ask.devices, ask.share, ask.core, unit, ask.profile, ask.containers)
+    return Requested(ask.resource, ask.mode, ask.devices, ask.share, ask.core, unit, ask.profile, ask.containers)
 
 
 def _unit(state: State, ask: Ask, node: str) -> str:
-    """What shares are counted in: on the pod's node, or on all nodes that share."""
-    stocks = state.cluster.inventories
+    """Return the unit of shares on the pod's node, or on all nodes in that mode if they agree."""
+    inventories = state.cluster.inventories
     if ask.mode == "percent":
         return "%"
-    if node in stocks:
-        return stocks[node].unit
-    units = {stock.unit for stock in stocks.values() if stock.mode == ask.mode}
+    if node in inventories:
+        return inventories[node].unit
+    units = {inventory.unit for inventory in inventories.values() if inventory.mode == ask.mode}
     return units.pop() if len(units) == 1 else ""
 
 
@@ -172,68 +174,70 @@ PLANNED_WHEN: Final = "is planned when the scheduler tries one of its members"
 UNSEEN: Final = "the scheduler asked about it before it was observed; it is retried once it is"
 
 
-def as_member(state: State, told: Explanation, now: float, *, plan: bool) -> Explanation:
-    """The same with how far the pod's group has come; a pod that is placed alone is left as it is.
+def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> Explanation:
+    """Add the stage of the pod's group; a pod that is placed alone is unchanged.
 
-    Whether a group fits that has no plan is known when it is planned, which takes a while if it is large: only if `plan`.
+    Whether a group without a plan fits is known only by planning it, which is slow for large groups: only if `plan`.
     """
-    waiting = told.state in {"unschedulable", "schedulable"} or (told.state == "no devices" and not told.node)
-    pod, key = state.pod(told.uid), state.groups.key_of(told.uid)
+    waiting = report.state in {"unschedulable", "schedulable"} or (report.state == "no devices" and not report.node)
+    pod, key = state.pod(report.uid), state.groups.key_of(report.uid)
     if pod and waiting and unseen_member(state, pod):
-        return replace(told, state="grouped", notes=(*told.notes, UNSEEN))
-    found = gathered(state, key) if key else None
-    if found is None or told.uid in found.extra:
-        return told
-    stuck = stuck_text(state, found, now) if told.node else ""
-    notes = (*told.notes, stuck) if stuck else told.notes
-    stage, reason = group_stage(state, found, now)
-    standing = refusal(reason) if reason else _standing(state, stage, key, told)
-    told = replace(told, group=key, standing=standing, notes=notes)
-    if not waiting or _goes_alone(state, key, told):
-        return told
-    told = replace(told, state="grouped")
+        return replace(report, state="grouped", notes=(*report.notes, UNSEEN))
+    view = gathered(state, key) if key else None
+    if view is None or report.uid in view.extra:
+        return report
+    stuck = stuck_text(state, view, now) if report.node else ""
+    notes = (*report.notes, stuck) if stuck else report.notes
+    stage, reason = group_stage(state, view, now)
+    standing = refusal(reason) if reason else _standing(state, stage, key, report)
+    report = replace(report, group=key, standing=standing, notes=notes)
+    if not waiting or _is_placed_alone(state, key, report):
+        return report
+    report = replace(report, state="grouped")
     lacking = stage in {"schedulable", "unschedulable"} or (
-        stage == "reserved" and not _has_place(state, key, told.uid)
+        stage == "reserved" and not _has_place(state, key, report.uid)
     )
     outlook = group_explanation(state, key, now, most=1) if plan and lacking else None
-    return with_outlook(told, outlook) if outlook else told
+    return with_outlook(report, outlook) if outlook else report
 
 
-def with_outlook(told: Explanation, group: GroupExplanation, *, helped: bool = True) -> Explanation:
-    """The same of a member that waits, with what a plan of its group made now would come to, and what would help."""
-    left_out = any(member.uid == told.uid and member.state == "left out" for member in group.members)
+def with_outlook(report: Explanation, group: GroupExplanation, *, helped: bool = True) -> Explanation:
+    """Add the outlook of a pending member: what planning its group now would yield, and the first remedy."""
+    left_out = any(member.uid == report.uid and member.state == "left out" for member in group.members)
     match group.stage:
         case "unschedulable":
-            told = replace(told, standing=f"its group {heading(group)}")
+            report = replace(report, standing=f"its group {heading(group)}")
         case "schedulable":
             rest = "leaves this pod out" if left_out else PLANNED_WHEN
-            told = replace(told, standing=f"its group {heading(group)}, and {rest}")
+            report = replace(report, standing=f"its group {heading(group)}, and {rest}")
     if group.stage != "unschedulable" and not left_out:
-        return told
-    return replace(told, lacks=tuple(line for line in brief_lines(group, helped=helped) if not _said(told, line)))
+        return report
+    return replace(
+        report, lacks=tuple(line for line in brief_lines(group, helped=helped) if not _in_notes(report, line))
+    )
 
 
-def _said(told: Explanation, line: str) -> bool:
-    return any(line.endswith(note) for note in told.notes)
+def _in_notes(report: Explanation, line: str) -> bool:
+    return any(line.endswith(note) for note in report.notes)
 
 
-def _goes_alone(state: State, key: str, told: Explanation) -> bool:
-    """A member without devices for which the nodes of its group have no room goes wherever it likes."""
-    return told.asked is None and key in state.groups.plans and not _has_place(state, key, told.uid)
+def _is_placed_alone(state: State, key: str, report: Explanation) -> bool:
+    """Return whether the member requests no devices and the plan has no place for it: it may go to any node."""
+    return report.asked is None and key in state.groups.plans and not _has_place(state, key, report.uid)
 
 
 def _has_place(state: State, key: str, uid: str) -> bool:
-    """Whether it is bound, or placed by the plan that holds."""
+    """Return whether it is bound, or placed by the current plan."""
     pod = state.pod(uid)
     return uid in state.groups.plans[key].plan.placements or bool(pod and pod.node)
 
 
-def _standing(state: State, stage: GroupStage, key: str, told: Explanation) -> str:
+def _standing(state: State, stage: GroupStage, key: str, report: Explanation) -> str:
     match stage:
         case "planning":
             return "its group is being planned"
         case "reserved":
-            left_out = not _has_place(state, key, told.uid)
+            left_out = not _has_place(state, key, report.uid)
             return f"its group is planned{', and this pod is left out' if left_out else ''}"
         case "unschedulable":
             return "its group does not fit now; no devices are reserved for it"
@@ -244,8 +248,8 @@ def _standing(state: State, stage: GroupStage, key: str, told: Explanation) -> s
 
 
 def unknown_resource(state: State, pod: PodView) -> str:
-    """What is wrong with the first such resource of a pod that is not bound; empty if there is none."""
-    asked = [name for found in pod.containers for names in (found.limits, found.requests) for name in names]
+    """Return a sentence about the first requested resource that no node provides; empty if there is none."""
+    asked = [name for container in pod.containers for names in (container.limits, container.requests) for name in names]
     extended = [name for name in dict.fromkeys(asked) if "/" in name]
     if not extended or pod.node or pod.claims or pod.hosted_by_claims:
         return ""

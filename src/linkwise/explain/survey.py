@@ -1,8 +1,7 @@
-"""What every node answers to one pod: by its devices, and by all else that a node must have.
+"""Surveys all nodes for one pod, by devices and by all other requirements, and summarises refusals by reason.
 
-What speaks against many nodes, gathered by reason, with the node that is nearest to serving the ask.
+A summary names the node that comes nearest to serving the request.
 """
-# Joined from survey, against: one docstring for all.
 
 from __future__ import annotations
 
@@ -35,42 +34,42 @@ __all__ = ["RefusalSummary", "Survey", "against_all", "nearness", "node_without"
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Nodes that fit, the best first, and what speaks against each of the others."""
+    """Feasible nodes, the best first, and the refusals of the others."""
 
     demand: Demand
     fitting: tuple[tuple[str, Code], ...]
     refused: Mapping[str, Reject]
-    """by their devices; what is final there is so for whatever reason"""
+    """refused for their devices"""
     stopped: Mapping[str, Reason]
-    """by something else, though their devices would do"""
+    """refused for other reasons, though their devices would fit"""
     barred: Mapping[str, Reason]
-    """of those refused by devices, what else keeps the pod off whatever other pods do"""
+    """of the nodes refused for their devices, a further reason that other pods can't resolve"""
 
     def against(self) -> dict[str, tuple[Reason, bool]]:
-        """One reason a node, and whether it is final: what lasts goes before what may pass."""
+        """Return one reason per node, and whether it is final; final reasons take precedence."""
         devices = {name: (reject.reason, reject.final) for name, reject in self.refused.items()}
         beside = {name: (reason, lasting(reason)) for name, reason in self.stopped.items()}
         return {**devices, **beside, **{name: (reason, True) for name, reason in self.barred.items()}}
 
     def open(self) -> list[str]:
-        """Nodes that may fit when other pods leave."""
+        """Return nodes that may become feasible when other pods finish."""
         return [name for name, (_, final) in self.against().items() if not final]
 
 
-def survey(state: State, pod: PodView, wanted: Query, but: str = "") -> Survey:
-    """Ask every node but one; the other reasons of a node without the devices are looked at only as far as they last."""
+def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
+    """Survey every node but `but`; nodes refused for their devices are checked only for further final reasons."""
     cluster = state.cluster
     demand = needed_by(state.cluster, pod)
-    found = choices(cluster.index, wanted)
-    scores = found.scores(cluster.nodes)
+    lookup = choices(cluster.index, query)
+    scores = lookup.scores(cluster.nodes)
     fitting: list[tuple[str, Code]] = []
     refused, stops, barred = dict[str, Reject](), dict[str, Reason](), dict[str, Reason]()
     for name, view in cluster.nodes.items():
         if name == but:
             continue
-        rejected = found.refusal(name)
+        rejected = lookup.refusal(name)
         if rejected:
-            final = rejected.final or _never(state, wanted, rejected, name)
+            final = rejected.final or _never(state, query, rejected, name)
             refused[name] = replace(rejected, final=final)
             reason = None if final else unfit(demand, view, capacity_of(view), Load())
             if reason and lasting(reason):
@@ -83,40 +82,40 @@ def survey(state: State, pod: PodView, wanted: Query, but: str = "") -> Survey:
     return Survey(demand, tuple(fitting), refused, stops, barred)
 
 
-def against_all(state: State, wanted: Query, found: Survey) -> tuple[RefusalSummary, ...]:
-    """What speaks against the nodes that do not fit, gathered by reason."""
+def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSummary, ...]:
+    """Summarise the refusals of a survey by reason."""
 
     def exact(name: str, reason: Reason) -> Reason:
-        """Nodes of one shape are judged once: the numbers are the same, the names of devices need not be."""
-        if name not in found.refused or name in found.barred:
+        """Pick again on this node: nodes of one shape share a verdict, but not device names."""
+        if name not in surveyed.refused or name in surveyed.barred:
             return reason
-        offer = pick_on(state, wanted, name)
+        offer = pick_on(state, query, name)
         return offer.reason if isinstance(offer, Reject) else reason
 
-    return summarise(found.against(), exact)
+    return summarise(surveyed.against(), exact)
 
 
 def node_without(state: State, name: str, uid: str) -> Node | None:
-    """A node as it would be if one of its pods held nothing."""
-    stock = state.cluster.inventories.get(name)
-    if stock is None:
+    """Return a node as it would be without one of its pods; None if it is unknown."""
+    inventory = state.cluster.inventories.get(name)
+    if inventory is None:
         return None
     staying = [entry for entry in state.cluster.ledger.on(name) if entry.pod != uid]
-    return node_of(stock, usage_of(stock, staying, {uid, *state.cluster.ended_on(stock)}))
+    return node_of(inventory, usage_of(inventory, staying, {uid, *state.cluster.ended_on(inventory)}))
 
 
-def _never(state: State, wanted: Query, rejected: Reject, name: str) -> bool:
-    """Whether the node would refuse the ask even if it were empty."""
-    stock, node = state.cluster.inventories[name], state.cluster.index.nodes[name]
+def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:
+    """Return whether the node would refuse the request even if it were empty."""
+    inventory, node = state.cluster.inventories[name], state.cluster.index.nodes[name]
     if rejected.reason.rule == "004.mode":
         # Where the first pod of a node decided, the next one may decide otherwise.
-        return stock.mode not in {"any", wanted.ask.mode}
+        return inventory.mode not in {"any", query.ask.mode}
     if rejected.reason.rule == "002.whole":
-        return len(node.healthy()) - stock.sick < wanted.ask.devices
+        return len(node.healthy()) - inventory.sick < query.ask.devices
     if rejected.reason.rule != "003.predicate":
         return False
-    empty = replace(node, used={}, unattributed=stock.sick, unattributed_share=0, unattributed_core=0)
-    return not isinstance(wanted.policy.pick(wanted.ask, empty), Offer)
+    empty = replace(node, used={}, unattributed=inventory.sick, unattributed_share=0, unattributed_core=0)
+    return not isinstance(query.policy.pick(query.ask, empty), Offer)
 
 
 _ABSENT: Final = ("002.inventory", "")
@@ -125,44 +124,45 @@ _ABSENT: Final = ("002.inventory", "")
 
 @dataclass(frozen=True, slots=True)
 class RefusalSummary:
-    """One reason, on so many nodes."""
+    """One refusal reason and the number of nodes with it."""
 
     rule: str
     kind: str
     short: str
-    """equal on all of them"""
+    """text without numbers, equal on all nodes"""
     nodes: int
     nearest: str
-    """the node where least is missing; the first by name where that can't be told"""
+    """the node that lacks least; the first by name if that can't be compared"""
     sentence: str
-    """what was asked and found there"""
+    """requested and available amounts on that node"""
     final: bool
-    """whether nothing that other pods do can change it"""
+    """whether other pods finishing can't resolve it"""
 
 
 def summarise(
     refused: Mapping[str, tuple[Reason, bool]], exact: Callable[[str, Reason], Reason]
 ) -> tuple[RefusalSummary, ...]:
-    """The reasons by node, each with whether it is final, put together; `exact` gives the numbers of one node.
+    """Summarise reasons by node; `exact` returns the reason with the numbers of one node.
 
-    What may pass comes first, then what stops most nodes. Nodes that never had such devices are the last anybody asks
-    about, however many they are.
+    Transient reasons come first, then those of most nodes; nodes that have no such devices come last.
     """
     groups: dict[tuple[str, bool], list[tuple[float, str, Reason]]] = {}
     for name, (reason, final) in refused.items():
         groups.setdefault((short_refusal(reason), final), []).append((-nearness(reason), name, reason))
-    found = []
+    summaries = []
     for (short, final), members in groups.items():
         _, name, known = min(members, key=lambda member: member[:2])
         reason = exact(name, known)
-        found.append(RefusalSummary(reason.rule, reason.kind, short, len(members), name, refusal(reason), final))
+        summaries.append(RefusalSummary(reason.rule, reason.kind, short, len(members), name, refusal(reason), final))
     return tuple(
-        sorted(found, key=lambda group: ((group.rule, group.kind) == _ABSENT, group.final, -group.nodes, group.short))
+        sorted(
+            summaries, key=lambda group: ((group.rule, group.kind) == _ABSENT, group.final, -group.nodes, group.short)
+        )
     )
 
 
 def nearness(reason: Reason) -> float:
-    """How little is missing, larger is nearer; comparable among reasons of one rule and kind only."""
+    """Return how near a node is to serving the request; comparable only within one rule and kind."""
     measure = _MEASURES.get((reason.rule, reason.kind))
     return measure(reason) if measure else 0.0
 
@@ -172,7 +172,7 @@ def _first(fact: Fact) -> float:
 
 
 def _largest(fact: Fact) -> float:
-    """Of numbers, or of what devices have left."""
+    """Return the largest number, or the largest free amount of a device."""
     if not isinstance(fact, tuple):
         return 0.0
     return float(max((entry[1] if isinstance(entry, tuple) else int(entry) for entry in fact), default=0))

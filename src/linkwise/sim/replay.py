@@ -15,7 +15,7 @@ from linkwise.broker.snapshot import sights_of
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.explain.pod import explain_pod
-from linkwise.explain.reports.pod import Given
+from linkwise.explain.reports.pod import ContainerDevices
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import PodView
 
@@ -53,7 +53,7 @@ class Decision:
     uid: str
     node: str = ""
     """empty if it waits"""
-    devices: tuple[Given, ...] = ()
+    devices: tuple[ContainerDevices, ...] = ()
     policy: str = ""
     score: Mapping[str, int] = field(default_factory=dict)
     """its terms by name, in the order in which they count"""
@@ -172,11 +172,11 @@ class Runner:
                 annotations = effect.applied(pod.annotations)
                 self.show(replace(pod, annotations=annotations, version=pod.version + 1 if pod.version else 0))
 
-    def _held(self, bind: Bind) -> tuple[Given, ...]:
+    def _held(self, bind: Bind) -> tuple[ContainerDevices, ...]:
         devices = self.broker.usage[bind.node].devices if bind.grant else ()
         indices = {device.id: device.index for device in devices}
         return tuple(
-            Given(
+            ContainerDevices(
                 part.container, part.devices, tuple(indices[device] for device in part.devices), part.share, part.core
             )
             for part in (bind.grant.offer.parts if bind.grant else ())

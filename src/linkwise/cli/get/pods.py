@@ -18,7 +18,7 @@ from linkwise.model.views import FINISHED
 if TYPE_CHECKING:
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.reports.group import GroupExplanation
-    from linkwise.explain.reports.pod import Asked, Explanation
+    from linkwise.explain.reports.pod import Explanation, Requested
     from linkwise.explain.survey import RefusalSummary
     from linkwise.model.views import PodView
 
@@ -136,7 +136,7 @@ def _requested(explanation: Explanation | None) -> str:
     return f"{_amount(asked)} requested" if asked else ""
 
 
-def _amount(asked: Asked) -> str:
+def _amount(asked: Requested) -> str:
     return str(asked.devices) if asked.devices else part_text(asked.share, asked.core, asked.unit)
 
 

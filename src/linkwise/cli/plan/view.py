@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from linkwise.cli.plan.planning import Planned
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
-    from linkwise.explain.reports.group import GroupExplanation, ToldMember
+    from linkwise.explain.reports.group import GroupExplanation, MemberReport
 
 __all__ = ["show"]
 
@@ -95,7 +95,7 @@ def _members(group: GroupExplanation, marks: Mapping[str, Text]) -> Table:
     return table
 
 
-def _place(member: ToldMember) -> tuple[Text, Text, Text]:
+def _place(member: MemberReport) -> tuple[Text, Text, Text]:
     if not member.node:
         return Text(_UNPLACED.get(member.state, "Pending"), "yellow"), Text(""), Text("")
     parts = [part for part in member.devices if part.indices]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
-    from linkwise.explain.reports.group import ToldMember
+    from linkwise.explain.reports.group import MemberReport
     from linkwise.explain.reports.pod import Explanation
 
 __all__ = ["describe"]
@@ -60,7 +60,7 @@ def _with_plan(reader: ClusterReader, explanation: GroupExplanation) -> tuple[No
     return tuple(nodes)
 
 
-def _with_member(device: InspectedDevice, member: ToldMember | None) -> InspectedDevice:
+def _with_member(device: InspectedDevice, member: MemberReport | None) -> InspectedDevice:
     if member is None or any(pod.uid == member.uid for pod in device.pods):
         return device
     namespace, _, name = member.name.partition("/")

@@ -21,7 +21,7 @@ from linkwise.sim.replay import Runner, differs, explained
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.explain.reports.pod import Given
+    from linkwise.explain.reports.pod import ContainerDevices
     from linkwise.sim.replay import Decision
 
 __all__ = ["decide", "show", "show_differences"]
@@ -121,7 +121,7 @@ def _devices(decision: Decision) -> str:
     )
 
 
-def _part_text(part: Given) -> str:
+def _part_text(part: ContainerDevices) -> str:
     devices = devices_text(part.indices)
     return f"{part.share} of {devices}" if part.share else devices
 

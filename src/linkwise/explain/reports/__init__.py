@@ -1,1 +1,1 @@
-"""Explanations as values, before they are put in words."""
+"""Reports: explanations as values, before they are put into sentences."""

@@ -1,4 +1,4 @@
-"""A set of devices that was chosen, with what is said about it."""
+"""Report on a chosen set of devices."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["Choice", "indices_of"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Devices by index; every text may be empty."""
+    """A chosen set of devices, by index; every text may be empty."""
 
     devices: tuple[int, ...]
     worth: str = ""
-    """how good the set is: its links, its ring, its room"""
+    """quality of the set: its links, its ring, its free share"""
     because: str = ""
-    """why it was taken"""
+    """why it was chosen"""
     other: tuple[int, ...] = ()
-    """the set that came second"""
+    """the runner-up"""
     lost: str = ""
-    """why that was not taken"""
+    """why the runner-up lost"""
     now: tuple[int, ...] = ()
-    """the set that would be taken now, where that is another one"""
+    """the set that would be chosen now, if it differs"""
 
 
 def indices_of(node: Node, devices: Iterable[str]) -> tuple[int, ...]:
-    """The indices of devices, ascending."""
+    """Return the indices of devices, ascending."""
     known = {device.id: device.index for device in node.devices}
     return tuple(sorted(known[device] for device in devices))

@@ -1,4 +1,4 @@
-"""Where a group of pods stands and why: values that a person, a page or a program can read."""
+"""Report on a group of pods: its stage, members, plan and remedies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports.pod import Given, Leaver
+    from linkwise.explain.reports.pod import ContainerDevices, Leaver
     from linkwise.explain.survey import RefusalSummary
 
 __all__ = [
@@ -14,11 +14,11 @@ __all__ = [
     "GroupNode",
     "GroupRemedy",
     "GroupStage",
+    "MemberReport",
     "MemberState",
     "Need",
     "PlanLevel",
     "RunnerUp",
-    "ToldMember",
 ]
 
 GroupStage = Literal["pending", "gated", "planning", "schedulable", "reserved", "unschedulable", "placed"]
@@ -50,7 +50,7 @@ extra        the group is complete without it: it is scheduled separately
 
 
 @dataclass(frozen=True, slots=True)
-class ToldMember:
+class MemberReport:
     """One pod of the group."""
 
     uid: str
@@ -58,11 +58,11 @@ class ToldMember:
     """with its namespace"""
     state: MemberState
     asks: int = 0
-    """whole devices that it asks for"""
+    """complete devices that it requests"""
     node: str = ""
-    devices: tuple[Given, ...] = ()
+    devices: tuple[ContainerDevices, ...] = ()
     bottleneck: float | None = None  # GB/s
-    """the slowest pair of its own devices, by the node's own samples; nothing for one device, or if it is not known"""
+    """the slowest pair of its devices, by the node's samples; None for one device, or if unknown"""
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -79,29 +79,29 @@ class GroupNode:
     devices: tuple[int, ...]
     """those of all members there, by index"""
     idle: int
-    """devices that nobody has then"""
+    """devices that stay free"""
     bottleneck: float | None = None  # GB/s
     """the slowest pair of all these devices"""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanLevel:
-    """What the plan is worth in one level; numbers of GB/s are those of classes, by which plans are made."""
+    """The result of the plan in one level; GB/s are those of bandwidth classes."""
 
     name: str
     value: tuple[float | None, ...]
     """None where there is no pair"""
     proven: bool
-    """whether no plan is better there; else it is the best that was found"""
+    """whether no plan is better there; else it is the best found"""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerUp:
-    """The best plan that does without one of the nodes."""
+    """The best plan without one of the nodes."""
 
     nodes: tuple[str, ...]
     level: str
-    """in which it lost; empty if names decide"""
+    """in which it lost; empty if node names broke the tie"""
     sentence: str
     better: bool = False
     """whether it would be better there now"""
@@ -109,22 +109,22 @@ class RunnerUp:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Members of one size, and how many of them find room beside all others."""
+    """Members of one size, and how many of them fit beside all others."""
 
     devices: int
     members: int
     fitting: int
     alone: bool = False
-    """whether no node whatever could take two of them"""
+    """whether no node could ever take two of them"""
     one_model: bool = False
-    """whether there are devices of several models, and only those of one may serve the group"""
+    """whether there are several models, and only devices of one may serve the group"""
     domain: str = ""
     """the level of the network of which one domain must hold all of it"""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRemedy:
-    """Something that would let the whole group fit."""
+    """Something that would let the complete group fit."""
 
     kind: Literal["pods end", "fewer members", "fewer devices", "any model", "any domain"]
     pods: tuple[Leaver, ...] = ()
@@ -145,24 +145,24 @@ class GroupExplanation:
     """whose convention makes it a group"""
     stage: GroupStage
     total: int | None
-    """how many members it says it has"""
+    """declared number of members"""
     minimum: int | None
     """how many must start together; None without all-or-nothing"""
-    members: tuple[ToldMember, ...] = ()
+    members: tuple[MemberReport, ...] = ()
     """by rank"""
-    mates: tuple[str, ...] = ()
-    """groups that start together with it, and are planned with it"""
+    bundle: tuple[str, ...] = ()
+    """groups that must start together with it, and are planned with it"""
     sentence: str = ""
-    """what it waits for, if that is neither members nor their gates"""
+    """why it is pending, if not for members or scheduling gates"""
     lacking: int = 0
     """members that it waits for before it is planned, or whose gates it waits for"""
     window: float = 0.0  # seconds
-    """after so long it is planned without the members that are missing, counted from the first try; 0 if it never is"""
+    """time after the first attempt until it is planned without missing members; 0 if it never is"""
     policy: str = ""
     nodes: int = 0
     """known at all"""
     held: float = 0.0  # seconds
-    """for how long the plan holds yet"""
+    """remaining time of the plan"""
     hosts: tuple[GroupNode, ...] = ()
     levels: tuple[PlanLevel, ...] = ()
     network: tuple[str, ...] = ()
@@ -171,35 +171,35 @@ class GroupExplanation:
     """the domains that the plan is in"""
     runner_up: RunnerUp | None = None
     sole: bool = False
-    """whether no other nodes could take the group"""
+    """whether no other set of nodes fits the group"""
     needs: tuple[Need, ...] = ()
-    """sizes of members that do not all find room"""
+    """sizes of members that do not all fit"""
     best: tuple[tuple[str, int], ...] = ()
-    """nodes with the most free devices, without the plan if one holds"""
+    """nodes with the most free devices, not counting its own plan"""
     fitting: int = 0
-    """nodes that could take a member now, beside the plan if one holds"""
+    """nodes that could take a member now, beside its own plan"""
     against: tuple[RefusalSummary, ...] = ()
-    """what speaks against the others"""
+    """refusals of the other nodes, by reason"""
     remedies: tuple[GroupRemedy, ...] = ()
     never: bool = False
     """whether it would not fit if all other pods were gone"""
     notes: tuple[str, ...] = ()
 
     def count(self, *states: MemberState) -> int:
-        """Members that stand so."""
+        """Return the number of members in these states."""
         return sum(member.state in states for member in self.members)
 
     @property
     def there(self) -> int:
-        """Members that are there."""
+        """Existing members."""
         return len(self.members) - self.count("extra", "terminating")
 
     @property
     def missing(self) -> int:
-        """Members that it says it has and that are not there."""
+        """Declared members that do not exist yet."""
         return max(0, (self.total or self.minimum or 0) - self.there)
 
     @property
     def whole(self) -> bool:
-        """Whether every member has its place, or would get it."""
+        """Whether every member is placed, or would be."""
         return self.stage in {"schedulable", "reserved", "placed"} and not self.missing and not self.count("left out")

@@ -1,4 +1,4 @@
-"""What a node has, who has it and what it could still take: values that a person, a page or a program can read."""
+"""Report on a node: its devices, their users and what still fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NodeExplanation", "Suspect"]
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Two devices between which one direction was measured so much slower than the other that it is not believed."""
+    """A pair with a bad sample: one direction was measured much slower than the other."""
 
     devices: tuple[int, int]  # indices
     there: float  # GB/s
@@ -30,19 +30,19 @@ class NodeExplanation:
     name: str
     devices: NodeInspection
     decided: Literal["nothing", "node", "pod"]
-    """what says how it hands out its devices: nothing yet, the node itself, or its first pod"""
+    """what sets its sharing mode: nothing yet, the node itself, or its first pod"""
     decided_by: str = ""
     """that pod"""
     sick: int = 0
-    """devices that do not work, of which it is not known which they are"""
+    """unhealthy devices that are counted but not identified"""
     sizes: tuple[int, ...] = ()
-    """numbers of whole devices that it could give to one pod now"""
+    """numbers of complete devices that one pod could get now"""
     largest: Choice | None = None
     """the devices of the largest of these"""
     shared_by_all: bool = False
     """whether pods of different namespaces may share a device"""
     stops: tuple[Reason, ...] = ()
-    """what would keep a small pod off whatever devices are idle"""
+    """why even a small pod would not fit, apart from devices"""
     suspects: tuple[Suspect, ...] = ()
     drift: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Why a pod waits, or has these devices: values that a person, a page or a program can read."""
+"""Report on a pod: why it is pending, or why it has its devices."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Reason
 
 __all__ = [
-    "Asked",
+    "ContainerDevices",
     "Explanation",
-    "Given",
     "Leaver",
     "Offered",
     "OtherNode",
     "PodState",
     "Remedy",
+    "Requested",
     "Term",
 ]
 
@@ -53,8 +53,8 @@ ended          its containers have stopped
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the pod asks for."""
+class Requested:
+    """The pod's request."""
 
     resource: str
     mode: AskMode
@@ -62,14 +62,14 @@ class Asked:
     share: int
     core: int
     unit: str
-    """of the share: MiB, GiB, %, or bytes; empty where nodes differ or do not tell"""
+    """of the share: MiB, GiB, % or bytes; empty if nodes differ or do not report it"""
     profile: str
     containers: tuple[ContainerAsk, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The devices of one container, or of the pod as a whole where nobody knows whose they are."""
+class ContainerDevices:
+    """The devices of one container, or of the pod if the container is unknown."""
 
     container: str
     devices: tuple[str, ...]
@@ -85,7 +85,7 @@ class Term:
     name: str
     value: int
     leading: bool
-    """whether nodes that differ in it are not equally good"""
+    """whether nodes that differ in it get different scores"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class OtherNode:
 
 @dataclass(frozen=True, slots=True)
 class Leaver:
-    """A pod whose end would make room."""
+    """A pod whose completion would free enough."""
 
     uid: str
     name: str
@@ -114,7 +114,7 @@ class Leaver:
     """of the share"""
     cpu: int = 0  # thousandths of a core
     terminating: bool = False
-    """being deleted already"""
+    """whether it is already being deleted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +143,11 @@ class Offered:
     nodes: tuple[str, ...] = ()
     """of these, and of the last one"""
     waiting: bool = False
-    """whether the last offer still counts"""
+    """whether the last offer is still open"""
     asked: bool = True
     """whether any scheduler has asked about the pod at all"""
-    crowded: bool = False
-    """whether other pods that were offered the same devices keep it waiting"""
+    contended: bool = False
+    """whether open offers to other pods claim the same devices"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +161,22 @@ class Explanation:
     nodes: int = 0
     """known at all"""
     fitting: int = 0
-    """that can take it now; of a placed pod, as if it held nothing"""
-    asked: Asked | None = None
+    """feasible nodes; for a placed pod, as if it held nothing"""
+    asked: Requested | None = None
     policy: str = ""
     node: str = ""
     """where it is, or would go"""
-    devices: tuple[Given, ...] = ()
+    devices: tuple[ContainerDevices, ...] = ()
     unit: str = ""
     """of the shares it holds"""
     terms: tuple[Term, ...] = ()
     """of the score of its devices"""
     rank: int = 0
-    """of its node among those that fit, from 1; 0 if it no longer fits there"""
+    """rank of its node among feasible nodes, from 1; 0 if it no longer fits there"""
     choice: Choice | None = None
     other: OtherNode | None = None
     against: tuple[RefusalSummary, ...] = ()
-    """what speaks against the nodes that do not fit"""
+    """refusals of the other nodes, by reason"""
     remedies: tuple[Remedy, ...] = ()
     offered: Offered | None = None
     outcome: Outcome | None = None
@@ -189,8 +189,8 @@ class Explanation:
     group: str = ""
     """the key of the group that it is placed with"""
     standing: str = ""
-    """how far that group has come, in a sentence"""
+    """the stage of that group, in a sentence"""
     lacks: tuple[str, ...] = ()
-    """in sentences what the group lacks, if it does not fit or leaves no room for this pod, and what would help most"""
+    """sentences: what the group lacks if it does not fit or leaves this pod out, and the first remedy"""
     notes: tuple[str, ...] = ()
-    """what else a person should know: records that disagree, problems of the manifest, gates"""
+    """further remarks: conflicting records, problems of the manifest, scheduling gates"""

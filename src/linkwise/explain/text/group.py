@@ -1,4 +1,4 @@
-"""What is said of a group, as lines."""
+"""Text of a group report, one sentence per line."""
 
 from __future__ import annotations
 
@@ -18,106 +18,106 @@ if TYPE_CHECKING:
         GroupNode,
         GroupRemedy,
         GroupStage,
+        MemberReport,
         Need,
         PlanLevel,
-        ToldMember,
     )
 
 __all__ = ["brief_lines", "group_lines", "heading", "level_text", "speed_text"]
 
 MOST_NODES: Final = 12
-"""nodes that have a line of their own"""
+"""nodes with a line of their own"""
 NOT_PROVEN: Final = "; the best found, a better one may exist"
 FIRST: Final = 2
-"""sizes of members, and notes, of which a member reads"""
+"""member sizes and notes in the short form"""
 
 
-def group_lines(told: GroupExplanation) -> list[str]:
-    """One sentence a line, the most important first."""
+def group_lines(report: GroupExplanation) -> list[str]:
+    """Return one sentence per line, the most important first."""
     return [
-        f"group {told.key} {heading(told)}",
-        _members(told),
-        *([f"it must start together with {names_text(told.mates)}"] if told.mates else ()),
-        *_nodes(told),
-        *(f"{level.name}: {level_text(level, told)}" for level in told.levels if level_text(level, told)),
-        *_runner_up(told),
-        *_needs(told),
-        *_against(told),
-        *map(_remedy, told.remedies),
-        *_never(told),
-        *told.notes,
+        f"group {report.key} {heading(report)}",
+        _members(report),
+        *([f"it must start together with {names_text(report.bundle)}"] if report.bundle else ()),
+        *_nodes(report),
+        *(f"{level.name}: {level_text(level, report)}" for level in report.levels if level_text(level, report)),
+        *_runner_up(report),
+        *_needs(report),
+        *_against(report),
+        *map(_remedy, report.remedies),
+        *_never(report),
+        *report.notes,
     ]
 
 
-def brief_lines(told: GroupExplanation, *, helped: bool = True) -> list[str]:
-    """The same in short, as a member reads it: what its group lacks and, if that was looked for, what would help most."""
-    helps = [*map(_remedy, told.remedies[:1]), *_never(told)] if helped else []
-    lines = [*map(_need, told.needs[:FIRST]), *helps, *told.notes[:FIRST]]
+def brief_lines(report: GroupExplanation, *, helped: bool = True) -> list[str]:
+    """Return the short form for a member: what its group lacks and, if computed, the first remedy."""
+    helps = [*map(_remedy, report.remedies[:1]), *_never(report)] if helped else []
+    lines = [*map(_need, report.needs[:FIRST]), *helps, *report.notes[:FIRST]]
     return [f"its group {line.removeprefix('it ')}" if line.startswith("it ") else line for line in lines]
 
 
-def heading(told: GroupExplanation) -> str:
-    """How far the group has come, without its name."""
-    return _HEADINGS[told.stage](told)
+def heading(report: GroupExplanation) -> str:
+    """Return the stage of the group as a predicate, without its name."""
+    return _HEADINGS[report.stage](report)
 
 
 _HEADINGS: Final[dict[GroupStage, Callable[[GroupExplanation], str]]] = {
-    "pending": lambda told: (
-        f"is pending: {told.sentence}"
-        if told.sentence
-        else f"is pending: {count_text(told.lacking, 'member')} not created yet{_patience(told)}"
+    "pending": lambda report: (
+        f"is pending: {report.sentence}"
+        if report.sentence
+        else f"is pending: {count_text(report.lacking, 'member')} not created yet{_patience(report)}"
     ),
-    "gated": lambda told: (
-        f"is pending: {count_text(told.lacking, 'member')} {'has' if told.lacking == 1 else 'have'} scheduling gates"
+    "gated": lambda report: (
+        f"is pending: {count_text(report.lacking, 'member')} {'has' if report.lacking == 1 else 'have'} scheduling gates"
     ),
     "planning": lambda _: "is being planned; its members are retried when the plan is ready",
-    "schedulable": lambda told: f"fits {'in part' if told.count('left out') else 'now'}: {_placed(told)}",
-    "reserved": lambda told: f"is planned: {_placed(told)}; devices are reserved for another {told.held:.3g} s",
+    "schedulable": lambda report: f"fits {'in part' if report.count('left out') else 'now'}: {_placed(report)}",
+    "reserved": lambda report: f"is planned: {_placed(report)}; devices are reserved for another {report.held:.3g} s",
     "unschedulable": lambda _: "does not fit now; no devices are reserved for it",
-    "placed": lambda told: f"is placed: {_placed(told)}",
+    "placed": lambda report: f"is placed: {_placed(report)}",
 }
 
 
-def _patience(told: GroupExplanation) -> str:
-    return f"; it is planned without them {told.window:g} s after its first attempt" if told.window else ""
+def _patience(report: GroupExplanation) -> str:
+    return f"; it is planned without them {report.window:g} s after its first attempt" if report.window else ""
 
 
-def _placed(told: GroupExplanation) -> str:
-    homes = sum(bool(member.node) for member in told.members)
+def _placed(report: GroupExplanation) -> str:
+    homes = sum(bool(member.node) for member in report.members)
     if not homes:
         return "none of its members requests devices"
-    out = told.count("left out")
-    return f"{count_text(homes, 'member')} on {count_text(len(told.hosts), 'node')}" + (
+    out = report.count("left out")
+    return f"{count_text(homes, 'member')} on {count_text(len(report.hosts), 'node')}" + (
         f", {out} left out" if out else ""
     )
 
 
-def _members(told: GroupExplanation) -> str:
-    """How many there are, and where they stand."""
-    of = f" of {told.total}" if told.total else ""
+def _members(report: GroupExplanation) -> str:
+    """Return the counts of members by state."""
+    of = f" of {report.total}" if report.total else ""
     counts = {
-        "bound": told.count("bound"),
-        "being bound": told.count("binding"),
-        "planned": told.count("planned"),
-        "gated": told.count("gated"),
-        "pending": told.count("pending", "schedulable"),
-        "left out": told.count("left out"),
-        "missing": told.missing,
-        "terminating": told.count("terminating"),
+        "bound": report.count("bound"),
+        "being bound": report.count("binding"),
+        "planned": report.count("planned"),
+        "gated": report.count("gated"),
+        "pending": report.count("pending", "schedulable"),
+        "left out": report.count("left out"),
+        "missing": report.missing,
+        "terminating": report.count("terminating"),
     }
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    gang = f"; {told.minimum} must start together" if told.minimum else ""
-    extra = told.count("extra")
+    gang = f"; {report.minimum} must start together" if report.minimum else ""
+    extra = report.count("extra")
     alone = f"; {count_text(extra, 'extra pod')} {'is' if extra == 1 else 'are'} scheduled separately" if extra else ""
-    return f"{told.there}{of} members exist: {parts}{gang}{alone} ({told.source})"
+    return f"{report.there}{of} members exist: {parts}{gang}{alone} ({report.source})"
 
 
-def _needs(told: GroupExplanation) -> Iterator[str]:
-    for need in told.needs:
+def _needs(report: GroupExplanation) -> Iterator[str]:
+    for need in report.needs:
         yield _need(need)
-    if told.needs and told.best:
-        free = [f"{name} {count}" for name, count in told.best]
-        plan = "" if told.stage == "unschedulable" else " without its plan"
+    if report.needs and report.best:
+        free = [f"{name} {count}" for name, count in report.best]
+        plan = "" if report.stage == "unschedulable" else " without its plan"
         yield f"nodes with the most free devices{plan}: {', '.join(free)}"
 
 
@@ -133,56 +133,56 @@ def _need(need: Need) -> str:
     return f"it needs {count_text(need.devices, 'device')} for {members}{alike}{within}; {fitting}"
 
 
-def _nodes(told: GroupExplanation) -> Iterator[str]:
-    for host in told.hosts[:MOST_NODES]:
-        yield _node(host, [member for member in told.members if member.node == host.name])
-    if len(told.hosts) > MOST_NODES:
-        yield f"and {len(told.hosts) - MOST_NODES} more nodes"
+def _nodes(report: GroupExplanation) -> Iterator[str]:
+    for host in report.hosts[:MOST_NODES]:
+        yield _node(host, [member for member in report.members if member.node == host.name])
+    if len(report.hosts) > MOST_NODES:
+        yield f"and {len(report.hosts) - MOST_NODES} more nodes"
 
 
-def _node(host: GroupNode, members: Sequence[ToldMember]) -> str:
+def _node(host: GroupNode, members: Sequence[MemberReport]) -> str:
     named = names_text([_member(member) for member in members])
     several = sum(bool(member.devices) for member in members) > 1
     pair = f"; slowest pair overall {speed_text(host.bottleneck)}" if host.bottleneck and several else ""
     return f"node {host.name}: {named}{pair}; {count_text(host.idle, 'device')} left free"
 
 
-def _member(member: ToldMember) -> str:
+def _member(member: MemberReport) -> str:
     name = member.name.partition("/")[2]
     devices = f" {devices_text(member.indices)}" if member.indices else ""
     return f"{name}{devices}" + (f" {speed_text(member.bottleneck)}" if member.bottleneck else "")
 
 
 def speed_text(speed: float | None) -> str:
-    """A speed as it was measured, or nothing."""
+    """Return a bandwidth with its unit; empty if unknown."""
     return "" if speed is None else f"{speed:g} GB/s"
 
 
-def level_text(level: PlanLevel, told: GroupExplanation) -> str:
-    """What a plan is worth in one level; empty where the level says nothing."""
-    text = _LEVELS[level.name](level.value, told)
+def level_text(level: PlanLevel, report: GroupExplanation) -> str:
+    """Return the result of a plan in one level; empty if the level does not apply."""
+    text = _LEVELS[level.name](level.value, report)
     return f"{text}{'' if level.proven else NOT_PROVEN}" if text else ""
 
 
-def _speed(what: str, value: tuple[float | None, ...], told: GroupExplanation) -> str:
-    if told.policy != "bandwidth":
+def _speed(what: str, value: tuple[float | None, ...], report: GroupExplanation) -> str:
+    if report.policy != "bandwidth":
         return ""
     if value[0] is None:
         return f"{what}: none"
     return f"{what} about {value[0]:g} GB/s" if value[0] else f"{what}: unknown"
 
 
-def _network(value: tuple[float | None, ...], told: GroupExplanation) -> str:
+def _network(value: tuple[float | None, ...], report: GroupExplanation) -> str:
     counts = [int(part or 0) for part in value]
     words = [
         f"{count_text(count, 'domain')} of {name}{f' ({domain})' if domain else ''}"
-        for count, name, domain in zip(counts, told.network, (*told.region, *[""] * len(counts)), strict=False)
+        for count, name, domain in zip(counts, report.network, (*report.region, *[""] * len(counts)), strict=False)
     ]
     return ", ".join(words)
 
 
-def _residual(value: tuple[float | None, ...], told: GroupExplanation) -> str:
-    if told.policy != "bandwidth":
+def _residual(value: tuple[float | None, ...], report: GroupExplanation) -> str:
+    if report.policy != "bandwidth":
         return ""
     lost = [f"{count_text(int(part), 'set')} of {size}" for size, part in zip(SIZES, value, strict=False) if part]
     return f"good sets lost: {', '.join(lost) or 'none'}"
@@ -192,34 +192,34 @@ _LEVELS: Final[dict[str, Callable[[tuple[float | None, ...], GroupExplanation], 
     "placed": lambda value, _: count_text(int(sum(part or 0 for part in value)), "member"),
     "nodes": lambda value, _: count_text(int(value[0] or 0), "node"),
     "network": _network,
-    "bottleneck": lambda value, told: _speed("slowest pair on a node", value, told),
-    "per pod": lambda value, told: _speed("slowest pair of a member", value, told),
+    "bottleneck": lambda value, report: _speed("slowest pair on a node", value, report),
+    "per pod": lambda value, report: _speed("slowest pair of a member", value, report),
     "residual": _residual,
     "left-over": lambda value, _: f"{count_text(int(value[0] or 0), 'device')} left free on its nodes",
 }
 
 
-def _runner_up(told: GroupExplanation) -> Iterator[str]:
-    other = told.runner_up
+def _runner_up(report: GroupExplanation) -> Iterator[str]:
+    other = report.runner_up
     if other:
         noun = "node" if len(other.nodes) == 1 else "nodes"
         better = "better now, it " if other.better else ""
         yield f"runner-up on {noun} {names_text(other.nodes)}: {better}{other.sentence}"
-    elif told.sole:
+    elif report.sole:
         yield "no other set of nodes fits the group"
 
 
-def _against(told: GroupExplanation) -> Iterator[str]:
-    if not told.needs:
+def _against(report: GroupExplanation) -> Iterator[str]:
+    if not report.needs:
         return
-    yield f"{told.fitting} of {count_text(told.nodes, 'node')} can take a member now"
-    yield from refusal_lines(told.against)
+    yield f"{report.fitting} of {count_text(report.nodes, 'node')} can take a member now"
+    yield from refusal_lines(report.against)
 
 
-def _never(told: GroupExplanation) -> Iterator[str]:
-    if told.never:
+def _never(report: GroupExplanation) -> Iterator[str]:
+    if report.never:
         yield "it would not fit even if all other pods finished"
-    elif told.needs and not any(remedy.kind == "pods end" for remedy in told.remedies):
+    elif report.needs and not any(remedy.kind == "pods end" for remedy in report.remedies):
         yield "no pods were found whose completion would let it fit"
 
 

@@ -1,10 +1,4 @@
-"""Amounts, names and terms as people write them.
-
-What speaks against nodes, as a line.
-
-What would help, as sentences.
-"""
-# Joined from amounts, against_text, remedy_text: one docstring for all.
+"""Phrases shared by explanations: amounts, names, score terms, refusals and remedies."""
 
 from __future__ import annotations
 
@@ -38,31 +32,31 @@ MOST_NAMES: Final = 5
 
 
 def names_text(names: Sequence[str]) -> str:
-    """The first few, and how many more."""
+    """Return the first few names and the number of others."""
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def share_text(share: int, unit: str) -> str:
-    """Memory in its own unit; bytes in one that people read."""
+    """Return an amount of memory with its unit; bytes in a readable unit."""
     if unit == "bytes":
         return size_text(share)
     return f"{share}%" if unit == "%" else f"{share} {unit}".rstrip()
 
 
 def part_text(share: int, core: int, unit: str) -> str:
-    """A part of one device."""
+    """Return a share of one device."""
     if not core:
         return share_text(share, unit)
     return f"{share_text(share, unit)} of the memory and {core}% of the compute"
 
 
 def ask_text(devices: int, share: int, core: int, unit: str) -> str:
-    """What is asked for: so many devices, or so much of one."""
+    """Return a request: a number of devices, or a share of one."""
     return count_text(devices, "device") if devices else f"{part_text(share, core, unit)} of one device"
 
 
-# What stands before and after the number of a term.
+# Text before and after the number of a term.
 _TERMS: Final = {
     "links": ("link score ", ""),
     "bottleneck": ("bottleneck ", " GB/s"),
@@ -76,13 +70,13 @@ _SAYS_NOTHING: Final = {("known", 1), ("links", 0), ("bottleneck", 0)}
 
 
 def terms_text(terms: Iterable[Term]) -> str:
-    """All numbers of a score that say something."""
+    """Return the informative terms of a score."""
     telling = [term for term in terms if (term.name, term.value) not in _SAYS_NOTHING]
     return ", ".join(_term(term.name, term.value) for term in telling if not _of_sets(term.name) or term.value)
 
 
 def difference_text(name: str, there: int, here: int) -> str:
-    """A term in which two nodes differ: link score 50 instead of 230."""
+    """Return a term in which two nodes differ: link score 50 instead of 230."""
     if name == "known":
         return _term(name, there)
     return f"{_term(name, there)} instead of {_number(name, here)}"
@@ -99,7 +93,7 @@ def _term(name: str, value: int) -> str:
 
 
 def _number(name: str, value: int) -> str:
-    """Costs are counted from 0 down: what is shown is what they count."""
+    """Return the number of a term; costs are negative and shown as positive counts."""
     if name == "group":
         return LETTERS[min(-value, len(LETTERS) - 1)]
     return f"{value / 10:g}" if name == "bottleneck" else str(abs(value))
@@ -113,7 +107,7 @@ NOT_RESOLVED: Final = "not resolved by other pods finishing"
 
 
 def against_line(group: RefusalSummary) -> str:
-    """One reason, on how many nodes, and what was asked and found on the nearest of them."""
+    """Return a refusal, its number of nodes, and the details of the nearest node."""
     if group.nodes == 1:
         return f"node {group.nearest}: {group.sentence}"
     nodes = counted_nodes(group.nodes, group.short)
@@ -133,7 +127,7 @@ def refusal_lines(groups: Sequence[RefusalSummary]) -> Iterator[str]:
 
 
 def remedy_line(remedy: Remedy) -> str:
-    """One sentence."""
+    """Return a remedy as a sentence."""
     return _LINES[remedy.kind](remedy)
 
 
@@ -148,7 +142,7 @@ def _pods_end(remedy: Remedy) -> str:
 
 
 def leaver_text(pod: Leaver) -> str:
-    """What comes free when the pod ends."""
+    """Return what the pod frees when it finishes."""
     if pod.cpu:
         return f"{pod.cpu / 1000:g} cpu"
     if pod.share:

@@ -1,4 +1,4 @@
-"""Explanations as lines of plain sentences: the same words on the command line, in events and on the dashboard."""
+"""Text of explanations, one sentence per line: for the command line, events and the dashboard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from linkwise.explain.reports.choice import Choice
     from linkwise.explain.reports.node import NodeExplanation
-    from linkwise.explain.reports.pod import Given, Offered, OtherNode, PodState
+    from linkwise.explain.reports.pod import ContainerDevices, Offered, OtherNode, PodState
 
 __all__ = ["explanation_lines"]
 
@@ -35,101 +35,101 @@ OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
 ORDERS_EQUALS: Final = "but such nodes get the same score, and kube-scheduler's other plugins decide between them"
 
 
-def explanation_lines(told: Explanation | NodeExplanation | GroupExplanation) -> list[str]:
-    """One sentence a line, the most important first."""
-    if isinstance(told, Explanation):
-        return list(_pod_lines(told))
-    return group_lines(told) if isinstance(told, GroupExplanation) else node_lines(told)
+def explanation_lines(report: Explanation | NodeExplanation | GroupExplanation) -> list[str]:
+    """Return one sentence per line, the most important first."""
+    if isinstance(report, Explanation):
+        return list(_pod_lines(report))
+    return group_lines(report) if isinstance(report, GroupExplanation) else node_lines(report)
 
 
-def _pod_lines(told: Explanation) -> Iterator[str]:
-    yield _HEADINGS[told.state](told)
-    if told.state in {"planned", "binding", "bound"}:
-        yield from _why_here(told)
-    elif told.state == "schedulable":
-        yield from _would_go(told)
-    elif told.state == "unschedulable":
-        yield from _why_nowhere(told)
-    if told.group:
-        yield from (told.standing, *told.lacks)
-        yield f"for its group, run: linkwise explain group/{told.group}"
-    if told.state == "grouped":
-        yield from told.notes
+def _pod_lines(report: Explanation) -> Iterator[str]:
+    yield _HEADINGS[report.state](report)
+    if report.state in {"planned", "binding", "bound"}:
+        yield from _why_here(report)
+    elif report.state == "schedulable":
+        yield from _would_go(report)
+    elif report.state == "unschedulable":
+        yield from _why_nowhere(report)
+    if report.group:
+        yield from (report.standing, *report.lacks)
+        yield f"for its group, run: linkwise explain group/{report.group}"
+    if report.state == "grouped":
+        yield from report.notes
         return
-    yield from map(remedy_line, told.remedies)
-    if told.offered:
-        yield from _offers(told.offered, told.fitting)
-    yield from told.notes
+    yield from map(remedy_line, report.remedies)
+    if report.offered:
+        yield from _offers(report.offered, report.fitting)
+    yield from report.notes
 
 
-def _held(told: Explanation) -> str:
-    """What it has: devices, or a part of one."""
-    parts = [part for part in told.devices if part.indices]
+def _allocation(report: Explanation) -> str:
+    """Return its devices, or its share of one, with the node."""
+    parts = [part for part in report.devices if part.indices]
     if not parts:
-        return f"{_ask(told)} on node {told.node}"
+        return f"{_request(report)} on node {report.node}"
     if parts[0].share or parts[0].core:
-        return f"{_part(told, parts)} on node {told.node}"
+        return f"{_part(report, parts)} on node {report.node}"
     if len(parts) == 1:
-        return f"{_listed(parts[0].indices)} on node {told.node}"
+        return f"{_devices(parts[0].indices)} on node {report.node}"
     if not all(part.container for part in parts):
-        return f"{_listed(tuple(sorted(index for part in parts for index in part.indices)))} on node {told.node}"
-    each = " and ".join(f"{_listed(part.indices)} for container {part.container}" for part in parts)
-    return f"{each}, on node {told.node}"
+        return f"{_devices(tuple(sorted(index for part in parts for index in part.indices)))} on node {report.node}"
+    each = " and ".join(f"{_devices(part.indices)} for container {part.container}" for part in parts)
+    return f"{each}, on node {report.node}"
 
 
-def _part(told: Explanation, parts: list[Given]) -> str:
+def _part(report: Explanation, parts: list[ContainerDevices]) -> str:
     share, core = sum(part.share for part in parts), sum(part.core for part in parts)
     where = tuple(sorted({index for part in parts for index in part.indices}))
-    return f"{part_text(share, core, told.unit)} of {_listed(where)}"
+    return f"{part_text(share, core, report.unit)} of {_devices(where)}"
 
 
-def _listed(indices: tuple[int, ...]) -> str:
+def _devices(indices: tuple[int, ...]) -> str:
     return f"device{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"
 
 
-def _ask(told: Explanation) -> str:
-    asked = told.asked
+def _request(report: Explanation) -> str:
+    asked = report.asked
     if asked is None:
         return "devices"
     return f"{ask_text(asked.devices, asked.share, asked.core, asked.unit)} ({asked.resource})"
 
 
 _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
-    "no devices": lambda told: f"pod {told.name} requests no devices; Linkwise does not keep it pending",
-    "invalid": lambda told: f"pod {told.name} can't be scheduled as requested: {told.sentence}",
-    "grouped": lambda told: (
-        f"pod {told.name} is pending with its group: it requests {_ask(told) if told.asked else 'no devices'}"
+    "no devices": lambda report: f"pod {report.name} requests no devices; Linkwise does not keep it pending",
+    "invalid": lambda report: f"pod {report.name} can't be scheduled as requested: {report.sentence}",
+    "grouped": lambda report: (
+        f"pod {report.name} is pending with its group: it requests {_request(report) if report.asked else 'no devices'}"
     ),
-    "unschedulable": lambda told: f"pod {told.name} is pending: it requests {_ask(told)}",
-    "schedulable": lambda told: f"pod {told.name} is pending: it requests {_ask(told)}",
-    "planned": lambda told: f"pod {told.name} has {_held(told)} reserved by the plan of its group",
-    "binding": lambda told: f"pod {told.name} is being bound to {_held(told)}",
-    "bound": lambda told: f"pod {told.name} has {_held(told)}",
-    "terminating": lambda told: (
-        f"pod {told.name} is terminating; it keeps {_held(told)} until its containers have stopped"
+    "unschedulable": lambda report: f"pod {report.name} is pending: it requests {_request(report)}",
+    "schedulable": lambda report: f"pod {report.name} is pending: it requests {_request(report)}",
+    "planned": lambda report: f"pod {report.name} has {_allocation(report)} reserved by the plan of its group",
+    "binding": lambda report: f"pod {report.name} is being bound to {_allocation(report)}",
+    "bound": lambda report: f"pod {report.name} has {_allocation(report)}",
+    "terminating": lambda report: (
+        f"pod {report.name} is terminating; it keeps {_allocation(report)} until its containers have stopped"
     ),
-    "ended": lambda told: f"pod {told.name} has finished and holds no devices",
+    "ended": lambda report: f"pod {report.name} has finished and holds no devices",
 }
 
 
-def _why_here(told: Explanation) -> Iterator[str]:
-    if told.state == "binding":
-        yield _OUTCOMES[told.outcome]
-    if told.record != "unrecorded":
-        yield f"it requests {_ask(told)}; placed by {told.policy or 'another scheduler'}"
-    if told.group:
-        # Its group's plan chose for it: what other nodes would give it alone is no reason.
-        if told.choice and told.choice.worth:
-            yield f"{devices_text(told.choice.devices)}: {told.choice.worth}"
-    elif told.rank:
-        yield f"{_place(told)}: {terms_text(told.terms)}"
-    elif told.record != "unrecorded":
+def _why_here(report: Explanation) -> Iterator[str]:
+    if report.state == "binding":
+        yield _OUTCOMES[report.outcome]
+    if report.record != "unrecorded":
+        yield f"it requests {_request(report)}; placed by {report.policy or 'another scheduler'}"
+    if report.group:
+        # Its group's plan chose for it: other nodes for the pod alone are not a reason.
+        if report.choice and report.choice.worth:
+            yield f"{devices_text(report.choice.devices)}: {report.choice.worth}"
+    elif report.rank:
+        yield f"{_place(report)}: {terms_text(report.terms)}"
+    elif report.record != "unrecorded":
         yield "it could not get these devices now: a device is unhealthy, or its node has changed"
-    if not told.group:
-        yield from _chosen(told.choice)
-        yield from _elsewhere(told)
-    if told.record:
-        yield _RECORDS[told.record]
+    if not report.group:
+        yield from _chosen(report.choice)
+        yield from _elsewhere(report)
+    if report.record:
+        yield _RECORDS[report.record]
 
 
 _OUTCOMES: Final = {
@@ -146,19 +146,19 @@ _RECORDS: Final = {
 }
 
 
-def _place(told: Explanation) -> str:
-    again = "" if told.state == "schedulable" else " (if rescheduled now)"
-    if told.fitting == 1:
-        return f"node {told.node} is the only feasible node{again}"
-    place = "is the best" if told.rank == 1 else f"ranks {told.rank}"
-    return f"node {told.node} {place} of {told.fitting} feasible nodes{again}"
+def _place(report: Explanation) -> str:
+    again = "" if report.state == "schedulable" else " (if rescheduled now)"
+    if report.fitting == 1:
+        return f"node {report.node} is the only feasible node{again}"
+    place = "is the best" if report.rank == 1 else f"ranks {report.rank}"
+    return f"node {report.node} {place} of {report.fitting} feasible nodes{again}"
 
 
-def _would_go(told: Explanation) -> Iterator[str]:
-    yield f"{told.fitting} of {told.nodes} nodes {'is' if told.fitting == 1 else 'are'} feasible; it would get {_held(told)} (policy {told.policy})"
-    yield f"{_place(told)}: {terms_text(told.terms)}"
-    yield from _chosen(told.choice)
-    yield from _elsewhere(told)
+def _would_go(report: Explanation) -> Iterator[str]:
+    yield f"{report.fitting} of {report.nodes} nodes {'is' if report.fitting == 1 else 'are'} feasible; it would get {_allocation(report)} (policy {report.policy})"
+    yield f"{_place(report)}: {terms_text(report.terms)}"
+    yield from _chosen(report.choice)
+    yield from _elsewhere(report)
 
 
 def _chosen(choice: Choice | None) -> Iterator[str]:
@@ -177,13 +177,13 @@ def _chosen(choice: Choice | None) -> Iterator[str]:
         yield choice.lost
 
 
-def _elsewhere(told: Explanation) -> Iterator[str]:
-    if told.other:
-        yield _other(told.other)
-    elif told.fitting and not told.rank:  # it could not be given its own devices now
-        yield f"{count_text(told.fitting, 'other node')} {'is' if told.fitting == 1 else 'are'} feasible now"
-    elif told.against:
-        yield f"no other node is feasible; {against_line(told.against[0])}"
+def _elsewhere(report: Explanation) -> Iterator[str]:
+    if report.other:
+        yield _other(report.other)
+    elif report.fitting and not report.rank:  # it could not be given its own devices now
+        yield f"{count_text(report.fitting, 'other node')} {'is' if report.fitting == 1 else 'are'} feasible now"
+    elif report.against:
+        yield f"no other node is feasible; {against_line(report.against[0])}"
 
 
 def _other(other: OtherNode) -> str:
@@ -195,20 +195,20 @@ def _other(other: OtherNode) -> str:
     return f"node {other.name} would be better now: {differs}{'' if other.leading else f', {ORDERS_EQUALS}'}"
 
 
-def _why_nowhere(told: Explanation) -> Iterator[str]:
-    if not told.nodes:
+def _why_nowhere(report: Explanation) -> Iterator[str]:
+    if not report.nodes:
         yield "no nodes have been observed yet"
         return
-    helped = sum(group.nodes for group in told.against if not group.final)
-    none = f"0 of {told.nodes} nodes are feasible"
+    helped = sum(group.nodes for group in report.against if not group.final)
+    none = f"0 of {report.nodes} nodes are feasible"
     if not helped:
         yield f"{none} ({NOT_RESOLVED})"
-    elif helped < told.nodes:
+    elif helped < report.nodes:
         yield f"{none}; {helped} may become feasible when other pods finish"
     else:
         yield none
-    yield from refusal_lines(told.against) if helped else map(against_line, told.against)
-    if helped and not any(remedy.kind == "pods end" for remedy in told.remedies):
+    yield from refusal_lines(report.against) if helped else map(against_line, report.against)
+    if helped and not any(remedy.kind == "pods end" for remedy in report.remedies):
         yield "no node was found where it would fit after up to 3 pods finish"
 
 
@@ -217,7 +217,7 @@ def _offers(offered: Offered, fitting: int) -> Iterator[str]:
         yield "no scheduler has asked about it yet; check its schedulerName, its scheduling gates and the scheduler"
     elif not offered.asked:
         yield "no scheduler has asked about it; kube-scheduler does not ask if it counts too few devices itself"
-    if offered.crowded:
+    if offered.contended:
         yield "its devices were just offered to other pods; it is retried when those are bound"
     if offered.waiting:
         yield f"it was just offered {names_text(offered.nodes)}, and its bind is expected"
