@@ -1,4 +1,4 @@
-"""What the verbs of the broker answer: plain values, with the effects that go with them."""
+"""Answers of the broker's verbs: plain values with their effects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Admission", "BindAnswer", "DryRun", "FilterAnswer"]
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whether a pod may be made as it is."""
+    """Whether a pod may be created as it is."""
 
     refusal: str = ""
     """why not; empty if it may"""
@@ -29,19 +29,19 @@ class FilterAnswer:
 
     nodes: list[str]
     failed: Mapping[str, str] = field(default_factory=dict)
-    """by node, in few and equal texts; only where no node is left"""
+    """short reasons by node; only if no node is feasible"""
     unresolvable: Mapping[str, str] = field(default_factory=dict)
-    """the same for nodes on which nothing that other pods do can help"""
+    """the same for nodes where preemption can't help"""
     partial: bool = False
-    """whether some nodes were not judged, because that would have taken too long"""
+    """whether some nodes were skipped to stay within the budget"""
     effects: tuple[Effect, ...] = ()
     policy: str = ""
-    """by which it was decided; empty for a pod that asks for no device"""
+    """the policy used; empty if the pod requests no devices"""
 
 
 @dataclass(frozen=True, slots=True)
 class BindAnswer:
-    """What has to be done for a bind, or why it can't be; neither if it is done already."""
+    """The effects of a bind, or an error; neither if it was done before."""
 
     error: str = ""
     effects: tuple[Effect, ...] = ()
@@ -49,12 +49,12 @@ class BindAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """Where a pod would go now, and why not elsewhere; nothing is kept of it."""
+    """Where a pod would go now, and why other nodes refuse it; nothing is kept."""
 
     offer: Offer | None
     ranking: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """nodes that fit with their scores, the best first"""
+    """feasible nodes with their scores, the best first"""
     refused: Mapping[str, Reason] = field(default_factory=dict)
-    """every other node with the first thing that stops the pod there"""
+    """every other node with its first refusal"""
     stranded: Mapping[str, Reason] = field(default_factory=dict)
-    """nodes whose devices would do, and what else they lack"""
+    """nodes with enough devices, and the other resource they lack"""

@@ -1,7 +1,7 @@
-"""The one place where words meet decisions: views in, answers and finished effects out.
+"""Broker: the scheduler's API. Observes the cluster, answers verbs, and returns effects.
 
-Every verb runs whole: what it promises is in the ledger before anybody acts on it. Nothing here acts, waits or reads a
-clock; `now` is seconds since the epoch, and budgets count steps.
+Each verb is atomic: what it assumes is in the ledger before any effect is carried out. The broker performs no I/O, does not
+wait and reads no clock; `now` is seconds since the epoch, and budgets count steps.
 """
 
 from __future__ import annotations
@@ -38,59 +38,59 @@ __all__ = ["Broker"]
 
 
 class Broker(BrokerView):
-    """Answers every front door: scheduler, admission, agent, command line, simulator.
+    """The API for scheduler, admission, agent, command line and simulator.
 
     Args:
-        settings: how asks are answered.
-        parse: reads the JSON of objects; whoever watches many thousands of them brings a faster one.
+        settings: how requests are answered.
+        parse: reads the JSON of objects; a faster parser pays off for many thousands of them.
     """
 
     def __init__(self, settings: PlacingSettings | None = None, parse: Parse = json.loads) -> None:
         super().__init__(settings or PlacingSettings(), parse)
 
     def see(self, sights: Iterable[WatchEvent]) -> None:
-        """Take in a page of a list; what follows is worked out when something is observed or asked."""
+        """Record a page of a list; consequences are computed by the next verb."""
         observe(self._state, sights)
 
     def observe(self, sights: Iterable[WatchEvent], now: float) -> tuple[Effect, ...]:
-        """Take in what a watch shows; the order of different objects does not matter."""
+        """Record watch events; the order of different objects does not matter."""
         observe(self._state, sights)
         return reconcile(self._state, now)
 
     def admit(self, pod: PodView) -> Admission:
-        """Whether what the pod asks for makes sense to any node at all."""
+        """Return whether the pod's request is valid for any node."""
         return admit(self._state, pod)
 
     def filter(self, pod: PodView, names: Sequence[str], now: float, *, keep: bool = True) -> FilterAnswer:
-        """Nodes of the best class; `keep=False` for a call that leads to no bind, so that nothing is remembered."""
+        """Return nodes of the best class; with `keep=False`, for a call that leads to no bind, nothing is remembered."""
         return filter_nodes(self._state, pod, names, now, keep=keep)
 
     def prioritize(self, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
-        """A rank for every name, larger is better."""
+        """Return a rank for every node; larger is better."""
         return prioritize(self._state, pod, names, now)
 
     def bind(self, uid: str, node: str, now: float) -> BindAnswer:
-        """Promise devices of a node to a pod; the effects say what to write."""
+        """Assume devices of a node for a pod; the effects contain what to write."""
         return bind(self._state, uid, node, now)
 
     def outcome(self, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
-        """How a bind ended: written, refused, or unknown until the watch or a read tells."""
+        """Record the outcome of a bind: written, refused, or unknown until the pod is observed or read."""
         return outcome(self._state, bound, ended, now)
 
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]], now: float) -> dict[str, Sequence[str]]:
-        """Those of the nodes on which evicting the pods named, by UID, would serve the ask."""
+        """Return the nodes on which evicting these pods, by UID, would let the pod fit."""
         reconcile_later(self._state, now)
         return preempt(self._state, pod, victims)
 
     def preferred(
         self, node: str, available: Sequence[str], required: Sequence[str], size: int, now: float
     ) -> tuple[str, ...]:
-        """Which of its available devices a node should hand out."""
+        """Return the available devices that a node should allocate."""
         reconcile_later(self._state, now)
         return preferred(self._state, node, available, required, size)
 
     def dry_run(self, pod: PodView, now: float, names: Sequence[str] | None = None) -> DryRun:
-        """Where the pod would go now, by devices and by all else that a node must have."""
+        """Return where the pod would go now, by devices and all other requirements."""
         reconcile_later(self._state, now)
         return dry_run(self._state, pod, names)
 
@@ -103,55 +103,55 @@ class Broker(BrokerView):
         return self._state
 
     def dry_plan(self, pods: Sequence[PodView], now: float) -> Plan | None:
-        """Where these pods would go as one group; None if too few of them fit."""
+        """Return the plan for these pods as one group; None if too few of them fit."""
         reconcile_later(self._state, now)
         return dry_plan(self._state, pods)
 
     def book(self, uid: str, node: str, now: float) -> BindAnswer:
-        """Promise devices of a node to a pod that another scheduler will bind; the effects say what to write."""
+        """Assume devices for a pod that another scheduler will bind; the effects contain what to write."""
         return bind(self._state, uid, node, now)
 
     def unbook(self, uid: str, now: float) -> tuple[Effect, ...]:
-        """The other scheduler changed its mind: what was booked and not written is free again."""
+        """Release devices booked for another scheduler that were not written."""
         entry = self._state.cluster.ledger.get(uid)
         for serial in entry.open if entry and entry.state == "ASSUMED" else ():  # it may have been booked again
             self._state.cluster.ledger.outcome(uid, serial, "refused")
         return reconcile(self._state, now)
 
     def prepare(self, nodes: int) -> bool:
-        """Work out what follows from what was seen of so many nodes; whether more are left."""
+        """Process changes of at most that many nodes; return whether more are left."""
         return self._state.cluster.settle_some(nodes)
 
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
-        """Work ahead for so many steps: whatever is due, then tables that have not caught up."""
+        """Reconcile, then work ahead for that many steps on tables and plans."""
         effects = reconcile(self._state, now)
         self._state.cluster.index.work_ahead(budget)
         return (*effects, *advance_plans(self._state, now, budget), *self._state.outbox.drain())
 
     def unanswered(self) -> tuple[Effect, ...]:
-        """Whom to wake when everything was listed: pods that wait and never asked here, since others may have refused them."""
+        """Return wake-ups after the initial list: pending pods never asked about, which a previous instance may have refused."""
         return unanswered(self._state)
 
     def evictable(self, uid: str) -> int | None:
-        """The version of a pod whose eviction was asked for, asked at the last moment; None if it is not wanted any more."""
+        """Return the resourceVersion of a pod to evict, checked just before the call; None if it must not be evicted any more."""
         return evictable(self._state, uid)
 
     def not_evicted(self, uid: str, now: float) -> tuple[Effect, ...]:
-        """An eviction could not be carried out, or was not wanted any more when its turn came."""
+        """Record that an eviction failed or was dropped."""
         not_evicted(self._state, uid)
         return reconcile(self._state, now)
 
     def snapshot(self, now: float) -> Snapshot:
-        """All that answers depend on, as a value."""
+        """Return a snapshot of everything that answers depend on."""
         return take(self._state, now)
 
     @classmethod
     def restore(cls, snapshot: Snapshot) -> Broker:
-        """A broker that answers as the one would that the snapshot was taken of."""
+        """Return a broker that answers as the one the snapshot was taken of."""
         broker = cls(snapshot.settings)
         restore(broker._state, snapshot)
         return broker
 
     def next_deadline(self) -> float | None:
-        """When `step` is due, if nothing happens before; 0 if something is left to do now."""
+        """Return the next deadline for `step`; 0 if there is work left."""
         return next_deadline(self._state)

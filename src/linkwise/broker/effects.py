@@ -23,15 +23,15 @@ class Bind:
     uid: str
     node: str
     grant: Grant | None
-    """None for a pod that asks for no device"""
+    """None for a pod that requests no devices"""
     serial: int
-    """names the promise when the outcome is reported"""
+    """identifies the ledger entry when the outcome is reported"""
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Let the scheduler try a pod again that was refused: there is room now that it lacked."""
+    """Make the scheduler retry a refused pod that may fit now."""
 
     namespace: str
     name: str
@@ -41,7 +41,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Tell people about a pod or a node."""
+    """A Kubernetes event about a pod or a node."""
 
     kind: Literal["Normal", "Warning"]
     reason: str
@@ -61,7 +61,7 @@ class Annotate:
     name: str
     uid: str
     annotations: Mapping[str, str | None]
-    """None takes one away"""
+    """None removes an annotation"""
 
     def applied(self, before: Mapping[str, str]) -> dict[str, str]:
         """The annotations of the pod once it is written."""
@@ -70,7 +70,7 @@ class Annotate:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Send a bound pod away of which no container has run; the UID guards against a pod of the same name."""
+    """Evict a bound pod of which no container has run; the UID guards against a pod of the same name."""
 
     namespace: str
     name: str
@@ -83,24 +83,24 @@ Effect = Bind | Wake | Event | Annotate | Evict
 
 @dataclass(frozen=True, slots=True)
 class BindResult:
-    """How a bind ended."""
+    """The result of a bind."""
 
     outcome: Outcome
     sentence: str = ""
-    """why it was not written, in the words of the API server where it had any"""
+    """why it was not written, as reported by the API server if it answered"""
 
 
 class Performer(Protocol):
-    """Carries out effects, each as often as it is told without harm."""
+    """Carries out effects; repeating one is harmless."""
 
     async def bind(self, effect: Bind) -> BindResult:
         """Write node and annotations of a pod."""
         ...
 
     async def settle(self, effect: Bind) -> BindResult:
-        """Find out what became of a bind that is unknown; it takes as long as that takes."""
+        """Determine the result of a bind whose outcome is unknown, however long that takes."""
         ...
 
     def tell(self, effects: Iterable[Wake | Annotate | Evict | Event]) -> None:
-        """Take in what may be done later and does not hold up any answer."""
+        """Queue effects that may be carried out later."""
         ...

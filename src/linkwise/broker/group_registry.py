@@ -1,4 +1,4 @@
-"""Groups of pods as observed, and their plans: made, held, and failed.
+"""Registry of groups: observed members, reserved plans and failed attempts.
 
 `Members` keeps one group in the order of its ranks, with the counts that are needed whenever a member changes.
 """
@@ -26,12 +26,12 @@ __all__ = ["IMMEDIATELY", "Asked", "Enrolled", "GroupRegistry", "GroupView", "He
 IMMEDIATELY: Final = 0.0
 """a deadline in the past"""
 Asked = tuple[tuple[int, tuple[str, ...]], ...]
-"""by group how many members must be placed, and those that wait"""
+"""by group, how many members must be placed, and the pending ones"""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPlan:
-    """A plan that counts as taken, until it is carried out or its time is over."""
+    """A plan that reserves devices until it is carried out or expires."""
 
     plan: Plan
     id: str
@@ -39,7 +39,7 @@ class HeldPlan:
     expires: float
     priority: int = 0
     bundle: tuple[str, ...] = ()
-    """groups that hold plans together with it: all of them or none"""
+    """groups whose plans are reserved and released together with it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Shortage:
 
     reason: Reason
     members: tuple[str, ...]
-    """those that were tried"""
+    """members that were tried"""
     until: float
-    """when it is tried again, whatever happens"""
+    """when it is retried in any case"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +58,24 @@ class GroupView:
     """A group as it is now."""
 
     group: Group
-    """what its first pod says"""
+    """as its oldest pod declares it"""
     waiting: tuple[PodView, ...]
-    """members that are not bound, in the order of their ranks"""
+    """pending members, by rank"""
     bound: tuple[PodView, ...] = ()
     extra: tuple[str, ...] = ()
     """UIDs of pods beyond the number of members, bound or not: each is placed alone"""
     leaving: tuple[PodView, ...] = ()
-    """bound and being deleted: members no more, though their devices are not free yet"""
+    """bound and being deleted: not members any more, though their devices are not free yet"""
 
     @property
     def seen(self) -> int:
-        """Members that are there."""
+        """Existing members."""
         return len(self.waiting) + len(self.bound)
 
 
 @dataclass(slots=True)
 class Run:
-    """A plan that is being made."""
+    """A plan that is being computed."""
 
     key: str
     asked: Asked
@@ -84,7 +84,7 @@ class Run:
     done: bool = False
 
     def advance(self, budget: int) -> bool:
-        """Work for so many steps; whether it is done."""
+        """Advance by at most that many steps; return whether it is done."""
         for _ in range(budget):
             try:
                 next(self.steps)
@@ -99,70 +99,70 @@ class GroupRegistry:
     """Members by group, plans by group."""
 
     complete: Callable[[PodView, Group], Group] = lambda _, group: group
-    """adds what objects say of a group"""
+    """completes a group from its PodGroup object"""
     plans: dict[str, HeldPlan] = field(default_factory=dict)
     satisfied: set[str] = field(default_factory=set)
-    """gangs of which enough members were bound once"""
+    """gangs of which enough members have been bound"""
     first_seen: dict[str, float] = field(default_factory=dict)
-    """when the first member that waits was tried"""
+    """when the first pending member was tried"""
     short: dict[str, Shortage] = field(default_factory=dict)
     """groups that did not fit"""
     alarms: dict[str, float] = field(default_factory=dict)
-    """when members are worth another try, though nothing happens before"""
+    """when members are retried without another trigger"""
     rests: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """groups whose plans were not carried out in time: how often, and until when they are not planned again"""
+    """backoff of groups whose plans expired: how often, and until when"""
     refused: dict[str, int] = field(default_factory=dict)
     """by pod how often the scheduler did not take the planned node"""
     avoided: dict[str, set[str]] = field(default_factory=dict)
-    """nodes that did not work for a group, though nothing that we know of is wrong with them"""
+    """nodes that failed for a group for unknown reasons"""
     touched: dict[str, None] = field(default_factory=dict)
-    """groups whose members changed since this was last emptied"""
+    """groups whose members changed, until processed"""
     empty: list[tuple[str, Grant]] = field(default_factory=list)
-    """what members had that are gone, since this was last emptied"""
+    """devices of deleted members, until processed"""
     places: dict[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
-    """places that are kept for members to come: until when, and under which names"""
+    """devices kept for replacements of deleted members: until when, and under which names"""
     alone: dict[str, str] = field(default_factory=dict)
-    """pods whose words make no group, and what is wrong with them; emptied when that is told"""
+    """pods with invalid group annotations and the problem, until reported"""
     told: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
-    """what was said about odd groups, by pod and word"""
+    """notices given to members, by pod and event reason"""
     written: dict[str, None] = field(default_factory=dict)
-    """groups whose members carry a plan that was made before this book was begun"""
+    """groups whose members carry a plan written before a restart"""
     past: dict[str, int] = field(default_factory=dict)
-    """by group the newest plan that was held or given up here: what is written of it does not hold again"""
+    """by group, the newest generation reserved or dropped here: written plans up to it are not restored"""
     halved: dict[str, None] = field(default_factory=dict)
-    """gangs of which it was said that they are stuck halfway"""
+    """stale gangs that were reported"""
     evicting: dict[str, float] = field(default_factory=dict)
-    """gangs that are stuck halfway, and when their bound members are evicted"""
+    """stale gangs and their eviction deadlines"""
     evicted: dict[str, None] = field(default_factory=dict)
-    """pods whose eviction was asked for"""
+    """pods whose eviction was requested"""
     _members: dict[str, Members] = field(default_factory=dict)
     _key_of: dict[str, str] = field(default_factory=dict)
     _generations: dict[str, int] = field(default_factory=dict)
     _titles: dict[str, dict[str, None]] = field(default_factory=dict)
     """groups by namespace and name"""
     reopened: bool = False
-    """whether a node may take pods that it did not take before, whatever is free of it; until somebody acts on it"""
+    """whether a node changed so that it may accept more pods; until processed"""
     missed: set[str] = field(default_factory=set)
-    """groups that were being planned when room appeared that the plan does not know of"""
+    """groups whose running plan does not consider capacity freed meanwhile"""
     checked: int = 0
     """how far plans were checked: changes of nodes, as the index counts them"""
     homes: dict[str, tuple[HeldPlan, dict[str, list[str]]]] = field(default_factory=dict)
-    """members of plans by node, worked out once for each plan"""
+    """members of plans by node, computed once per plan"""
     problems: dict[str, tuple[PodView, str]] = field(default_factory=dict)
-    """what is wrong with the words of members, worked out once for each version of them"""
+    """problems of members' annotations, computed once per version"""
     _gathered: dict[str, GroupView] = field(default_factory=dict)
-    """groups as they are now, worked out when somebody asks"""
+    """cached views"""
     _called: dict[str, dict[str, int]] = field(default_factory=dict)
-    """by what others call groups, how many members of which are called so"""
+    """by gang name, the groups and how many of their members use it"""
 
     def see(self, pod: PodView, group: Group | None) -> None:
-        """A pod as it is now, and the group it says it belongs to."""
+        """Record a pod and the group that it declares."""
         if group is None or pod.phase in FINISHED or (pod.deleting and not pod.node):
             self.lose(pod.uid)
             return
         if self._key_of.get(pod.uid, group.key) != group.key:
             self.lose(pod.uid)
-            self.alarms[group.key] = IMMEDIATELY  # what it was told of the other group says nothing of this one
+            self.alarms[group.key] = IMMEDIATELY  # answers about the other group do not apply
         self._key_of[pod.uid] = group.key
         self._gathered.pop(group.key, None)
         self.touched[group.key] = None
@@ -182,19 +182,19 @@ class GroupRegistry:
             self.count_bound(group.key)
 
     def count_bound(self, key: str) -> None:
-        """Note a gang of which enough members are bound: members that come later need not wait for each other."""
+        """Note a gang of which enough members are bound: later members need not wait for each other."""
         members = self._members.get(key)
         group = self.complete(*members.first()) if members else None
         minimum = group.minimum if group and group.match_policy == "once-satisfied" else None
         if minimum and members and members.bound >= minimum:
             self.satisfied.add(key)
-            waited = (key, *(mate for name in self.bundle_of(key) for mate in self.named(name)))
-            self.alarms |= {mate: IMMEDIATELY for mate in waited if mate not in self.plans}
-            for mate in waited:
-                self.short.pop(mate, None)
+            waited = (key, *(peer for name in self.bundle_of(key) for peer in self.named(name)))
+            self.alarms |= {peer: IMMEDIATELY for peer in waited if peer not in self.plans}
+            for peer in waited:
+                self.short.pop(peer, None)
 
     def lose(self, uid: str) -> str:
-        """The pod is gone, or no member any more; the key of the group that it left."""
+        """Remove a pod; return the key of the group that it left."""
         key = self._key_of.pop(uid, "")
         self.refused.pop(uid, None)
         self.problems.pop(uid, None)
@@ -211,9 +211,9 @@ class GroupRegistry:
         return key
 
     def _stir(self, group: Group) -> None:
-        """A group that was tried in vain has fewer members to place: it is worth another try at once."""
-        mates = (group.key, *(mate for name in group.bundle for mate in self.named(name)))
-        if any(mate in self.first_seen and mate not in self.plans for mate in mates):
+        """Retry a group at once that did not fit and has fewer members to place now."""
+        peers = (group.key, *(peer for name in group.bundle for peer in self.named(name)))
+        if any(peer in self.first_seen and peer not in self.plans for peer in peers):
             self.alarms[group.key] = IMMEDIATELY
 
     def _forget(self, key: str) -> None:
@@ -230,23 +230,23 @@ class GroupRegistry:
             other.pop(key, None)
 
     def under_way(self) -> bool:
-        """Whether time alone may change something."""
+        """Return whether there are deadlines."""
         return bool(self.plans or self.alarms or self.evicting)
 
     def key_of(self, uid: str) -> str:
-        """The group that the pod belongs to; empty if it is alone."""
+        """Return the group of a pod; empty if it has none."""
         return self._key_of.get(uid, "")
 
     def keys(self) -> list[str]:
-        """All groups, in the order in which they were seen."""
+        """Return all groups, in the order in which they were observed."""
         return list(self._members)
 
     def objects_changed(self) -> None:
-        """What objects add to groups may be something else."""
+        """Drop cached views, because objects changed."""
         self._gathered.clear()
 
     def gather(self, key: str) -> GroupView | None:
-        """The group's members as they are now; the first pod by age says what the group is."""
+        """Return the group as it is now; its oldest pod defines it."""
         members = self._members.get(key)
         if not members:
             return None
@@ -264,11 +264,11 @@ class GroupRegistry:
         return GroupView(group, waiting, bound, tuple(pod.uid for pod in more), leaving)
 
     def of_that_name(self, key: str) -> list[str]:
-        """Other groups of the same namespace and name."""
+        """Return other groups of the same namespace and name."""
         return sorted(other for other in self._titles.get(_title(key), ()) if other != key)
 
     def named(self, name: str) -> list[str]:
-        """The groups that PodGroups and other gangs call so; empty text names none."""
+        """Return the groups with that gang name; none for an empty name."""
         return sorted(self._called.get(name, ())) if name else []
 
     def _uncall(self, member: Enrolled | None) -> None:
@@ -283,39 +283,41 @@ class GroupRegistry:
             del self._called[name]
 
     def sources(self, key: str) -> list[str]:
-        """The systems in whose words members name their group."""
+        """Return the systems whose annotations declare the group."""
         members = self._members.get(key)
-        return sorted({said.source for _, said in members.pods.values()}) if members else []
+        return sorted({declared.source for _, declared in members.pods.values()}) if members else []
 
     def bundle_of(self, key: str) -> tuple[str, ...]:
-        """The gangs that start together with a group, its own name among them; empty if it starts alone."""
+        """Return the gang names of a bundle, its own included; empty without a bundle."""
         members = self._members.get(key)
         group = self.complete(*members.first()) if members else None
         if not members or group is None or not group.bundle:
             return ()
-        return tuple(sorted({*(gang_name(pod, said) for pod, said in members.pods.values()), *group.bundle} - {""}))
+        return tuple(
+            sorted({*(gang_name(pod, declared) for pod, declared in members.pods.values()), *group.bundle} - {""})
+        )
 
     def next_generation(self, key: str) -> int:
-        """How often the group was planned, this time included."""
+        """Return and record the next generation of a group's plans."""
         self.past[key] = self.note_generation(key, self.generation(key) + 1)
         return self.past[key]
 
     def give_up_written(self, key: str) -> None:
-        """Whatever was written of the group's plans holds no more."""
+        """Ignore the written plans of a group."""
         if key in self.written:
             del self.written[key]
             self.past[key] = self.generation(key)
 
     def generation(self, key: str) -> int:
-        """How often the group was planned, as far as that is known."""
+        """Return the newest known generation of a group's plans."""
         return self._generations.get(key, 0)
 
     def generations(self) -> dict[str, int]:
-        """The same of all groups, for a snapshot."""
+        """Return the generations of all groups, for a snapshot."""
         return dict(self._generations)
 
     def note_generation(self, key: str, number: int) -> int:
-        """The group was planned that often at least; how often it was."""
+        """Raise the generation of a group to at least `number`; return it."""
         self._generations[key] = max(number, self.generation(key))
         return self._generations[key]
 
@@ -325,7 +327,7 @@ def _title(key: str) -> str:
 
 
 Enrolled = tuple["PodView", "Group"]
-"""a member, and the group as it says it"""
+"""a member, and the group that it declares"""
 _NUMBERS: Final = re.compile(r"([0-9]+)")
 
 
@@ -344,7 +346,7 @@ class Members:
         return len(self.pods)
 
     def put(self, pod: PodView, group: Group) -> Enrolled | None:
-        """Note a member as it is now; as it was before, None if it is new."""
+        """Record a member; return its earlier version, None if it is new."""
         before, member = self.pods.get(pod.uid), (pod, group)
         if before:
             self._leave(before)
@@ -355,19 +357,19 @@ class Members:
         return before
 
     def take(self, uid: str) -> Enrolled:
-        """Strike a member out."""
+        """Remove a member."""
         member = self.pods.pop(uid)
         self._leave(member)
         return member
 
     def first(self) -> Enrolled:
-        """The oldest member, who says what the group is."""
+        """Return the oldest member, which defines the group."""
         if self._first is None:
             self._first = min(self.pods.values(), key=lambda member: _age(member[0]))
         return self._first
 
     def by_rank(self) -> list[PodView]:
-        """By rank, age and name, with numbers in names in their order: w-10 comes after w-2."""
+        """Return members by rank, age and natural name order: w-10 follows w-2."""
         return [pod for pod, _ in sorted(self.pods.values(), key=lambda member: _order(*member))]
 
     def _leave(self, member: Enrolled) -> None:

@@ -1,4 +1,4 @@
-"""Reconciliation: observe watch events, then derive what follows from them, from promises and from time.
+"""Reconciliation: observe watch events, then derive what follows from them, from binds and from deadlines.
 
 Every verb reconciles first, so that it decides on the state as of `now`, and most reconcile once more before they return,
 so that between two verbs nothing is left to do.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.broker.cluster.node_events import node_news
+from linkwise.broker.cluster.node_events import inventory_events
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Event
 from linkwise.broker.group_registry import IMMEDIATELY
-from linkwise.broker.groups.lifecycle import keep_plans_true, next_alarm, node_changed, objects_changed, wake_groups
+from linkwise.broker.groups.lifecycle import maintain_plans, next_alarm, node_changed, objects_changed, wake_groups
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.plan_annotations import note_written, take_up_plans
 from linkwise.broker.groups.planning import keep_places, note_empty
-from linkwise.broker.groups.stale_gangs import note_halves
-from linkwise.broker.unobserved import forget_unseen, take_shown, wake_shown
+from linkwise.broker.groups.stale_gangs import note_stale_gangs
+from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_observed
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.engine.drift import drift_text
@@ -34,7 +34,7 @@ __all__ = ["next_deadline", "observe", "reconcile", "reconcile_later"]
 
 
 def observe(state: State, events: Iterable[WatchEvent]) -> None:
-    """Take in watch events; `reconcile` derives what follows."""
+    """Record watch events; `reconcile` derives what follows."""
     for event in events:
         match event:
             case PodView():
@@ -57,10 +57,10 @@ def observe(state: State, events: Iterable[WatchEvent]) -> None:
 
 
 def reconcile(state: State, now: float) -> tuple[Effect, ...]:
-    """Derive what follows from events, promises and deadlines up to `now`; the effects, with those of the outbox."""
-    shown = take_shown(state) if state.unobserved.shown else []
+    """Derive what follows from events, binds and deadlines up to `now`; return the effects, with those of the outbox."""
+    shown = take_observed(state) if state.unobserved.shown else []
     if state.unobserved.asked:
-        forget_unseen(state, now)
+        forget_unobserved(state, now)
     state.offers.expire(now, state.settings.pending)
     if state.groups.empty or state.groups.places:
         keep_places(state, now)
@@ -68,15 +68,15 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     news = objects_changed(state) if state.cluster.shared.renewed or state.cluster.shared.moved else []
     if state.groups.written:
         take_up_plans(state, now)
-    note_halves(state, now)
-    plans = keep_plans_true(state, now) if state.groups.under_way() else ()
+    note_stale_gangs(state, now)
+    plans = maintain_plans(state, now) if state.groups.under_way() else ()
     gained += state.cluster.settle()
     # No group was refused for the sake of what others were offered.
     wakes = wake_groups(state) if gained or state.groups.reopened else []
     fresh, again = dict.fromkeys((*gained, *state.offers.take_freed())), state.unschedulable.take_freed()
     wakes = [*(wake_pods(state, fresh, again) if state.unschedulable and (fresh or again) else ()), *wakes, *news]
     if shown:
-        wakes += wake_shown(state, shown, (*plans, *wakes))
+        wakes += wake_observed(state, shown, (*plans, *wakes))
     kept = state.outbox.drain()
     warned = group_warnings(state) if state.groups.touched or state.groups.alone else []
     return (*kept, *plans, *wakes, *warned, *_node_events(state))
@@ -148,11 +148,11 @@ def _delete_node(state: State, name: str) -> None:
 
 
 def _node_events(state: State) -> list[Event]:
-    """Drift and inventory problems, each once, when it appears."""
+    """Return events about new drift and inventory problems."""
     cluster = state.cluster
     if not cluster.drifted and not cluster.restocked:
         return []
     changed, cluster.drifted = cluster.drifted, {}
     new = [drift for node, before in changed.items() for drift in cluster.drift.get(node, ()) if drift not in before]
     events = [Event("Warning", "Drift", drift_text(drift, state.name_of), node=drift.node) for drift in new]
-    return [*events, *node_news(cluster)]
+    return [*events, *inventory_events(cluster)]

@@ -1,13 +1,9 @@
-"""All that the broker keeps as one value, and a broker's state made of that value again.
+"""Snapshot of the broker's state, and the state restored from it.
 
-Tables, indexes and what nodes have to hand out are not kept: they are worked out anew. So a restored broker answers as
-the one that the snapshot was taken of would have, as long as no filter meets its budget of shapes.
-
-What is known of groups beside their pods as one value, and a book made of that value again.
-
-Plans that are being made are not kept: their members are woken, and they are begun anew.
+Tables, indexes and inventories are not stored: they are computed again. A restored broker answers as the one the snapshot
+was taken of, as long as no filter reaches its budget of shapes. Running plans are not stored: their members are woken,
+and the plans start again.
 """
-# Joined from snapshot, group_snapshot: one docstring for all.
 
 from __future__ import annotations
 
@@ -56,11 +52,11 @@ _EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {
     "Annotate": Annotate,
     "Evict": Evict,
 }
-"""those that no verb must hand out at once"""
+"""effects that may wait in the outbox"""
 
 
 def take(state: State, now: float) -> Snapshot:
-    """The state as it is between two verbs; equal states give equal snapshots, in whatever order things were seen."""
+    """Take a snapshot between two verbs; equal states give equal snapshots, whatever the order of events."""
     cluster = state.cluster
     return Snapshot(
         now,
@@ -78,7 +74,7 @@ def take(state: State, now: float) -> Snapshot:
 
 
 def restore(state: State, snapshot: Snapshot) -> None:
-    """Make a new state what the snapshot holds."""
+    """Restore a snapshot into a new state."""
     kept = snapshot.kept
     if kept is None:
         observe(state, sights_of(snapshot))
@@ -106,7 +102,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
 
 
 def sights_of(snapshot: Snapshot) -> Iterator[WatchEvent]:
-    """The views and objects as a watch would show them."""
+    """Return the views and objects as watch events."""
     yield from snapshot.nodes
     for node, objects in snapshot.objects.items():
         yield from (NodeObject(node, kind, document) for kind, document in objects.items())
@@ -146,7 +142,7 @@ def _kept(state: State, now: float) -> BrokerState:
 
 
 def _restore_unseen(state: State, now: float, times: Mapping[str, float]) -> None:
-    """Who was seen after it asked, and who was not; of these all asked when the snapshot was taken, if it does not tell."""
+    """Restore pods asked about, observed or not; without times, all asked when the snapshot was taken."""
     if unknown := sorted(times.keys() - state.asked.keys()):
         raise InputError(f"pod {unknown[0]} is neither an observed pod nor one that a scheduler asked about")
     seen = state.cluster.pods
@@ -172,7 +168,7 @@ def _wanted(state: State, uid: str) -> Query:
 
 
 def groups_kept(book: GroupRegistry, running: Iterable[str], now: float) -> GroupsKept:
-    """All of it but what pods say themselves; `running` names groups that are being planned."""
+    """Return the state of groups beyond their pods; `running` names groups that are being planned."""
     alarms = book.alarms | {key: min(now, book.alarms.get(key, now)) for key in running}
     return GroupsKept(
         plans=tuple(_plan_kept(key, held) for key, held in book.plans.items()),
@@ -199,7 +195,7 @@ def groups_kept(book: GroupRegistry, running: Iterable[str], now: float) -> Grou
 
 
 def restore_groups(book: GroupRegistry, pods: Iterable[PodView], kept: GroupsKept, *, by_owner: bool) -> None:
-    """Make a new book what the snapshot holds; none of it is news."""
+    """Restore the registry of groups, without noting changes."""
     for pod in pods:
         book.see(pod, group_said(pod, by_owner=by_owner)[0])
     book.plans = {plan.group: _held(plan) for plan in kept.plans}

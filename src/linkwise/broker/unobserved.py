@@ -27,36 +27,36 @@ if TYPE_CHECKING:
     from linkwise.engine.queue.unschedulable import UnschedulablePod
     from linkwise.model.views import PodView
 
-    Shown = tuple[PodView, UnschedulablePod | None]
-    """a pod as it is seen, and what it was refused before"""
+    Observed = tuple[PodView, UnschedulablePod | None]
+    """an observed pod, and its earlier refusal"""
 
 __all__ = [
-    "forget_unseen",
-    "take_shown",
+    "forget_unobserved",
+    "is_unobserved_member",
+    "take_observed",
     "unanswered",
-    "unseen_member",
-    "wake_shown",
+    "wake_observed",
 ]
 
 
-def unseen_member(state: State, pod: PodView) -> bool:
-    """Whether a pod names a group and was not seen: members are known from the watch, or anybody could make some up."""
+def is_unobserved_member(state: State, pod: PodView) -> bool:
+    """Return whether a pod declares a group but is not observed; only the watch makes a pod a member."""
     known = state.cluster.known
     return bool(pod.uid and pod.uid not in known.views and not known.settled(pod.uid) and state.request(pod).group)
 
 
-def forget_unseen(state: State, now: float, most: int = MAX_UNOBSERVED) -> None:
-    """Forget who asked too long ago, or before too many others; who was promised something is looked at again later.
+def forget_unobserved(state: State, now: float, most: int = MAX_UNOBSERVED) -> None:
+    """Forget unobserved pods that are too old or too many; those being bound are checked again later.
 
-    One that is real after all asks again, or is bound when it is seen.
+    A real pod is asked about again, or is bound when it is observed.
     """
-    unseen = state.unobserved
-    if unseen.asked and next(reversed(unseen.asked.values())) > now:  # the clock was set back
-        unseen.asked = {uid: min(asked, now) for uid, asked in unseen.asked.items()}
-    for uid in list(islice(unseen.asked, max(0, len(unseen.asked) - most))):
+    unobserved = state.unobserved
+    if unobserved.asked and next(reversed(unobserved.asked.values())) > now:  # the clock was set back
+        unobserved.asked = {uid: min(asked, now) for uid, asked in unobserved.asked.items()}
+    for uid in list(islice(unobserved.asked, max(0, len(unobserved.asked) - most))):
         _forget(state, uid, now)
-    while (end := unseen.next_end()) is not None and end <= now:
-        _forget(state, next(iter(unseen.asked)), now)
+    while (end := unobserved.next_end()) is not None and end <= now:
+        _forget(state, next(iter(unobserved.asked)), now)
 
 
 def _forget(state: State, uid: str, now: float) -> None:
@@ -66,63 +66,63 @@ def _forget(state: State, uid: str, now: float) -> None:
         state.forget(uid)
 
 
-def take_shown(state: State) -> list[Shown]:
-    """Those who asked and are seen now, the most important and oldest first; who was refused stands in line from now on.
+def take_observed(state: State) -> list[Observed]:
+    """Return newly observed pods by priority and age; refused ones enter the queue.
 
-    Unless a bind followed from an offer before: who was promised devices waits for none.
+    Pods that are being bound do not enter it.
     """
-    unseen, pods = state.unobserved, [state.cluster.pods[uid] for uid in state.unobserved.shown]
+    unobserved, pods = state.unobserved, [state.cluster.pods[uid] for uid in state.unobserved.shown]
     pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
-    shown = [(pod, unseen.refused.get(pod.uid)) for pod in pods]
-    for pod, refused in shown:
-        unseen.drop(pod.uid)
-        if refused and not state.groups.key_of(pod.uid) and not _promised(state, pod):
+    observed = [(pod, unobserved.refused.get(pod.uid)) for pod in pods]
+    for pod, refused in observed:
+        unobserved.drop(pod.uid)
+        if refused and not state.groups.key_of(pod.uid) and not _is_assumed(state, pod):
             state.unschedulable.put(refused)
-    return shown
+    return observed
 
 
-def wake_shown(state: State, shown: Iterable[Shown], told: Iterable[Effect]) -> list[Wake]:
-    """Whom to try again, but for those who are told already: as long as they were not seen, no room woke them."""
-    woken = {effect.uid for effect in told if isinstance(effect, Wake)}
-    late = [(pod, refused) for pod, refused in shown if pod.uid not in woken and not _promised(state, pod)]
-    kinds = {refused.query.table_key(): refused.query for _, refused in late if refused}
-    fitting = {kind for kind, wanted in kinds.items() if _fits(state, wanted)}
+def wake_observed(state: State, observed: Iterable[Observed], effects: Iterable[Effect]) -> list[Wake]:
+    """Return wake-ups for pods just observed, except those woken already: unobserved pods are not woken."""
+    woken = {effect.uid for effect in effects if isinstance(effect, Wake)}
+    not_woken = [(pod, refused) for pod, refused in observed if pod.uid not in woken and not _is_assumed(state, pod)]
+    kinds = {refused.query.table_key(): refused.query for _, refused in not_woken if refused}
+    fitting = {kind for kind, query in kinds.items() if _fits(state, query)}
     return [
         Wake(pod.namespace, pod.name, pod.uid, "the scheduler asked about it before it was observed")
-        for pod, refused in late
+        for pod, refused in not_woken
         if _in_a_group(state, pod)
         or (refused and (refused.query.table_key() in fitting or _outranks_a_plan(state, pod)))
     ]
 
 
-def _promised(state: State, pod: PodView) -> bool:
+def _is_assumed(state: State, pod: PodView) -> bool:
     entry = state.cluster.ledger.get(pod.uid)
     return entry is not None and entry.state != "PLANNED"
 
 
 def _in_a_group(state: State, pod: PodView) -> bool:
-    """Whether the pod is a member of a group, or said so when it asked."""
+    """Return whether the pod is a member of a group, or declared one when it asked."""
     return bool(state.groups.key_of(pod.uid) or state.request(state.asked[pod.uid]).group)
 
 
-def _fits(state: State, wanted: Query) -> bool:
-    """Whether a node may have room for it."""
-    index, resting = state.cluster.index, state.cluster.unready
-    found = choices(index, wanted, state.settings.budget)
-    return bool(found.best([name for name in index.nodes if name not in resting], 1, frozenset())) or found.partial
+def _fits(state: State, query: Query) -> bool:
+    """Return whether it may fit on a node."""
+    index, unready = state.cluster.index, state.cluster.unready
+    lookup = choices(index, query, state.settings.budget)
+    return bool(lookup.best([name for name in index.nodes if name not in unready], 1, frozenset())) or lookup.partial
 
 
 def _outranks_a_plan(state: State, pod: PodView) -> bool:
-    """Whether a plan may be let go for it."""
+    """Return whether it could preempt a plan."""
     return any(held.priority < pod.priority for held in state.groups.plans.values())
 
 
 def unanswered(state: State) -> tuple[Wake, ...]:
-    """Such pods are worth another try, the most important and oldest first."""
-    found = [pod for pod in state.cluster.pods.values() if _waits(pod) and pod.uid not in state.asked]
-    found.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
+    """Return wake-ups for pending pods never asked about, by priority and age."""
+    pods = [pod for pod in state.cluster.pods.values() if _waits(pod) and pod.uid not in state.asked]
+    pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
     sentence = "it may have been refused by a previous instance of the service"
-    return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence) for pod in found)
+    return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence) for pod in pods)
 
 
 def _waits(pod: PodView) -> bool:

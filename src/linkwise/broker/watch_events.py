@@ -1,4 +1,4 @@
-"""What a watch shows beside pods and nodes as they are now."""
+"""Watch events, beside the pods and nodes themselves."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ __all__ = ["ClusterObject", "NodeGone", "NodeObject", "PodDeleted", "PodListComp
 
 @dataclass(frozen=True, slots=True)
 class PodDeleted:
-    """A pod is no longer there."""
+    """A pod was deleted."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class PodListComplete:
-    """All pods that there are, after a list was read to its end: whoever is not among them is gone."""
+    """The UIDs of a complete list: every other pod was deleted."""
 
     uids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGone:
-    """A node is no longer there."""
+    """A node was deleted."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeObject:
-    """An object that tells more of a node: its inventory, its Device object, a ConfigMap."""
+    """An object that describes a node: its inventory, its Device object, a ConfigMap."""
 
     node: str
     kind: str
     """as dialects name it: `DeviceInventory`, `Device`, `ConfigMap/<name>`"""
     document: Mapping[str, object] | bytes | None
-    """as JSON, which is kept as it is and takes little room, or as what a reader made of it; None if it is gone"""
+    """JSON, kept unparsed to save memory, or the parsed document; None if it was deleted"""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterObject:
-    """An object that tells of groups, or of how nodes lie in the network."""
+    """An object that describes groups or the network topology."""
 
     kind: str
     """with its API group, as in `PodGroup.scheduling.volcano.sh`"""
     name: str
     """with its namespace before it, if it is in one"""
     document: Mapping[str, object] | bytes | None
-    """as JSON, or as what a reader made of it; None if it is gone"""
+    """JSON or the parsed document; None if it was deleted"""
 
 
 WatchEvent = PodView | NodeView | PodDeleted | PodListComplete | NodeGone | NodeObject | ClusterObject

@@ -10,12 +10,12 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.recorded_grants import parts_held
-from linkwise.broker.groups.bundles import alternatives, apart, bundle_view, mates_of
-from linkwise.broker.groups.notices import apart_text
-from linkwise.broker.groups.planning import gathered
-from linkwise.broker.groups.readiness import unready
-from linkwise.broker.groups.stale_gangs import stuck_text
+from linkwise.broker.cluster.recorded_grants import allocated_parts
+from linkwise.broker.groups.bundles import alternatives, bundle_keys, bundle_view, unlinked
+from linkwise.broker.groups.notices import unlinked_text
+from linkwise.broker.groups.planning import current_view
+from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
@@ -56,7 +56,7 @@ def explain_group(broker: Broker, key: str, now: float, *, most: int | None = No
 def group_explanation(state: State, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
     """The same for a caller that has the state already."""
     key = state.groups.key_of(key) or key
-    view = gathered(state, key)
+    view = current_view(state, key)
     if view is None:
         return None
     stage, reason = group_stage(state, view, now)
@@ -78,10 +78,10 @@ def group_stage(state: State, view: GroupView, now: float) -> tuple[GroupStage, 
         return "reserved", None
     if not view.waiting:
         return "placed", None
-    reason = unready(state, view, now)
+    reason = pending_reason(state, view, now)
     if reason:
         return "gated" if reason.kind == "gated" else "pending", reason
-    first = mates_of(state, key)[0]
+    first = bundle_keys(state, key)[0]
     if now < state.groups.rests.get(first, (0, now))[1]:
         return "pending", Reason("001.hold", kind="resting")
     if first in state.runs:
@@ -91,14 +91,14 @@ def group_stage(state: State, view: GroupView, now: float) -> tuple[GroupStage, 
 
 def _initial(state: State, view: GroupView, stage: GroupStage, now: float) -> GroupExplanation:
     group = view.group
-    odd = filter(None, [stuck_text(state, view, now), apart_text(apart(state, group))])
+    odd = filter(None, [stale_text(state, view, now), unlinked_text(unlinked(state, group))])
     return GroupExplanation(
         group.key,
         group.source,
         stage,
         group.total,
         group.minimum,
-        bundle=tuple(mate for mate in mates_of(state, group.key) if mate != group.key),
+        bundle=tuple(mate for mate in bundle_keys(state, group.key) if mate != group.key),
         policy=_policy(state, view),
         nodes=len(state.cluster.nodes),
         notes=(*_notes(state, view), *odd),
@@ -136,7 +136,7 @@ def _planned(
 
 def _of_fewer(state: State, view: GroupView) -> Plan | None:
     """Plan a bundle that does not fit with all members: only as many of each gang as must start."""
-    parts = [mate for key in mates_of(state, view.group.key) if (mate := gathered(state, key))]
+    parts = [mate for key in bundle_keys(state, view.group.key) if (mate := current_view(state, key))]
     for fewer, left in list(alternatives(parts))[1:]:
         if plan := WhatIf(state, fewer).plan():
             return replace(plan, missing=(*plan.missing, *left))
@@ -234,7 +234,7 @@ def _host(state: State, name: str, members: Sequence[MemberReport]) -> GroupNode
 def _bound_member(state: State, pod: PodView) -> MemberReport:
     entry = state.cluster.ledger.get(pod.uid)
     inventory = state.cluster.inventories.get(entry.node) if entry else None
-    parts = parts_held(inventory, entry) if inventory and entry else entry.grant.offer.parts if entry else ()
+    parts = allocated_parts(inventory, entry) if inventory and entry else entry.grant.offer.parts if entry else ()
     report = _with_devices(state, _unplaced_member(state, pod), pod.node, parts)
     under_way = entry is not None and entry.state == "ASSUMED"
     return replace(report, state="terminating" if pod.deleting else "binding" if under_way else "bound")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.broker.cluster.recorded_grants import held_alone
+from linkwise.broker.cluster.recorded_grants import usage_of_entry
 from linkwise.model.node import FREE
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _inspected(state: State, inventory: NodeInventory, node: Node) -> NodeInspec
     holders: dict[str, list[Holder]] = {device.id: [] for device in node.devices}
     unattributed: list[Holder] = []
     for entry in state.cluster.ledger.on(inventory.name):
-        alone = held_alone(inventory, entry)
+        alone = usage_of_entry(inventory, entry)
         for device, use in alone.used.items():
             holders[device].append(_holder(state, entry, use))
         if alone.unattributed or alone.unattributed_share or alone.unattributed_core:

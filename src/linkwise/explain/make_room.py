@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.cluster.recorded_grants import held_alone
+from linkwise.broker.cluster.recorded_grants import usage_of_entry
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.preemption import eviction_frees_enough
@@ -97,7 +97,7 @@ class RoomMaking:
         node, inventory = self.state.cluster.index.nodes[name], self.state.cluster.inventories[name]
         freed: dict[str, dict[str, int]] = {}
         for entry in entries:
-            for device, use in held_alone(inventory, entry).used.items():
+            for device, use in usage_of_entry(inventory, entry).used.items():
                 freed.setdefault(device, {})[entry.pod] = use.share or _WHOLE
         rooms = node.room()
         needs = {device.id: shares_on(self.query.ask, device.memory, device.bytes) for device in node.devices}

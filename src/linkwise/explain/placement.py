@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.broker.cluster.recorded_grants import parts_held
+from linkwise.broker.cluster.recorded_grants import allocated_parts
 from linkwise.engine.drift import drift_text
 from linkwise.explain.choice import why_chosen
 from linkwise.explain.reports.pod import ContainerDevices, OtherNode, Term
@@ -44,7 +44,7 @@ _STATES: Final[Mapping[LedgerState, PodState]] = {
 def explain_placed(state: State, pod: PodView, request: PodRequest, entry: Entry, report: Explanation) -> Explanation:
     """Explain a pod that has devices, or for which some are assumed or reserved."""
     inventory = state.cluster.inventories.get(entry.node)
-    parts = parts_held(inventory, entry) if inventory else entry.grant.offer.parts
+    parts = allocated_parts(inventory, entry) if inventory else entry.grant.offer.parts
     drift = [each for each in state.cluster.drift.get(entry.node, ()) if entry.pod in each.pods]
     gone = () if inventory else (f"node {entry.node} no longer exists",)
     report = replace(

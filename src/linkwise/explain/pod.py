@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
-from linkwise.broker.groups.planning import gathered
-from linkwise.broker.groups.stale_gangs import stuck_text
+from linkwise.broker.groups.planning import current_view
+from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.state import pod_name
-from linkwise.broker.unobserved import unseen_member
+from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.queue.contention import is_contended
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.explain.choice import why_chosen
@@ -181,12 +181,12 @@ def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> E
     """
     waiting = report.state in {"unschedulable", "schedulable"} or (report.state == "no devices" and not report.node)
     pod, key = state.pod(report.uid), state.groups.key_of(report.uid)
-    if pod and waiting and unseen_member(state, pod):
+    if pod and waiting and is_unobserved_member(state, pod):
         return replace(report, state="grouped", notes=(*report.notes, UNSEEN))
-    view = gathered(state, key) if key else None
+    view = current_view(state, key) if key else None
     if view is None or report.uid in view.extra:
         return report
-    stuck = stuck_text(state, view, now) if report.node else ""
+    stuck = stale_text(state, view, now) if report.node else ""
     notes = (*report.notes, stuck) if stuck else report.notes
     stage, reason = group_stage(state, view, now)
     standing = refusal(reason) if reason else _standing(state, stage, key, report)

@@ -1,4 +1,4 @@
-"""Pods placed one by one, as a scheduler beside the broker would: filter, prioritize, bind, and what the watch shows then.
+"""Replay: places pods one by one as a scheduler would, by filter, prioritize and bind, and feeds the results back as watch events.
 
 The runner stands for the rest of the cluster: it holds what was written, so that a broker that starts again finds it.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Decision", "Runner", "Way", "by_age", "differs", "explained", "replay"]
 
 Way = Literal["written", "unseen", "unknown", "refused"]
-"""how a bind goes: written and shown by the watch, written and not shown yet, nobody knows, or refused"""
+"""how a bind ends: written and observed, written and not observed yet, unknown, or refused"""
 
 _OUTCOMES: Mapping[Way, Outcome] = {
     "written": "written",
@@ -46,57 +46,57 @@ _WORK = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a pod went, or why it waits."""
+    """Where a pod was placed, or why it is pending."""
 
     pod: str
     """with its namespace"""
     uid: str
     node: str = ""
-    """empty if it waits"""
+    """empty if it is pending"""
     devices: tuple[ContainerDevices, ...] = ()
     policy: str = ""
     score: Mapping[str, int] = field(default_factory=dict)
-    """its terms by name, in the order in which they count"""
+    """terms of its score, by precedence"""
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """short texts, each with how many nodes say so; only of a pod that waits"""
+    """short refusals with their number of nodes; only for a pending pod"""
     partial: bool = False
-    """whether some nodes were not judged, because that would have taken too long"""
+    """whether some nodes were skipped to stay within the budget"""
     why: tuple[str, ...] = ()
-    """the same in sentences, where they are asked for"""
+    """the explanation, if requested"""
 
 
 def replay(snapshot: Snapshot) -> Iterator[Decision]:
-    """Where the waiting pods of a snapshot go, one after the other."""
+    """Place the pending pods of a snapshot one after the other."""
     runner = Runner(Broker.restore(snapshot), snapshot.now)
     yield from map(runner.place, runner.waiting())
 
 
 def explained(runner: Runner, decision: Decision) -> Decision:
-    """A decision that was just made, with its reasons in sentences."""
+    """Return a decision with its explanation."""
     told = explain_pod(runner.broker, decision.uid, runner.now, plan=False)  # its group was planned when it was tried
     return replace(decision, why=tuple(explanation_lines(told)) if told else ())
 
 
 def differs(one: Decision | None, other: Decision | None) -> bool:
-    """Whether a pod goes elsewhere, or gets other devices; reasons and scores may differ all the same."""
+    """Return whether node or devices differ; reasons and scores are not compared."""
     if one is None or other is None:
         return one is not other
     return (one.node, [held.indices for held in one.devices]) != (other.node, [held.indices for held in other.devices])
 
 
 def by_age(pod: PodView) -> tuple[int, float, str, str]:
-    """The order in which waiting pods are tried."""
+    """Return the key by which pending pods are ordered."""
     return (-pod.priority, pod.created, pod.namespace, pod.name)
 
 
 class Runner:
-    """A broker, a clock that is set by hand, and what was written."""
+    """A broker with a manual clock and the objects written so far."""
 
     def __init__(self, broker: Broker, now: float = 0.0) -> None:
         self.broker = broker
         self.now = now
         self.effects: list[Effect] = []
-        """all that the broker wanted done, in order"""
+        """all effects of the broker, in order"""
         self.plans: dict[str, Plan] = {}
         """the last plan of every group"""
         self.written: dict[tuple[str, ...], WatchEvent] = {}
@@ -105,24 +105,24 @@ class Runner:
             self._write(sight)
 
     def show(self, *sights: WatchEvent) -> None:
-        """Write these down, and let the broker see them."""
+        """Write objects, and let the broker observe them."""
         for sight in sights:
             self._write(sight)
         self._note(self.broker.observe(sights, self.now))
 
     def waiting(self) -> list[PodView]:
-        """Pods that have no node, in the order in which they are tried."""
+        """Return pending pods, in the order in which they are tried."""
         pods = {pod.uid: pod for pod in (*self._asked(), *self._pods())}
         return sorted(
             (pod for pod in pods.values() if not pod.node and not pod.deleting and pod.phase == "Pending"), key=by_age
         )
 
     def work(self) -> None:
-        """Let the broker do what is due, and work ahead."""
+        """Let the broker reconcile and work ahead."""
         self._note(self.broker.step(self.now, _WORK))
 
     def place(self, pod: PodView, way: Way = "written", among: Collection[str] | None = None) -> Decision:
-        """Place one pod; the way tells how its bind goes, `among` which nodes the scheduler has looked at."""
+        """Place one pod on one of the nodes `among`; `way` is how its bind ends."""
         if pod.gates:
             return Decision(_name(pod), pod.uid, reasons={_GATED: len(self.broker.nodes)})
         stops = self.broker.misfits(pod)
@@ -138,7 +138,7 @@ class Runner:
         return replace(self.bind(pod, node, way), partial=answer.partial)
 
     def bind(self, pod: PodView, node: str, way: Way = "written") -> Decision:
-        """Bind one pod to a node, whatever filter would say."""
+        """Bind one pod to a node without filter."""
         policy, score = self.broker.score(pod, node)
         bound = self.broker.bind(pod.uid, node, self.now)
         self._note(bound.effects)
@@ -150,7 +150,7 @@ class Runner:
         return Decision(_name(pod), pod.uid, node, devices, policy, score)
 
     def read(self, uid: str, *, bound: bool) -> None:
-        """A read of the API server tells how a bind ended of which nobody knew."""
+        """Resolve a bind of unknown outcome, as a read of the API server would."""
         bind, pod = self._binds[uid], self.pod(uid)
         if bound and pod:
             self.show(_bound(pod, bind))
@@ -158,15 +158,15 @@ class Runner:
             self._note(self.broker.outcome(bind, "refused", self.now))
 
     def restart(self) -> None:
-        """Begin again with a new broker, which knows nothing but what was written."""
+        """Restart with a new broker that knows only what was written."""
         self.broker = Broker(self.broker.settings)
         self._note(self.broker.observe(list(self.written.values()), self.now))
 
     def _note(self, effects: Iterable[Effect]) -> None:
-        """Remember what is wanted; annotations are written at once."""
-        wanted = tuple(effects)
-        self.effects += wanted
-        for effect in wanted:
+        """Record effects; annotations are written at once."""
+        query = tuple(effects)
+        self.effects += query
+        for effect in query:
             pod = self.pod(effect.uid) if isinstance(effect, Annotate) else None
             if isinstance(effect, Annotate) and pod and not pod.node:
                 annotations = effect.applied(pod.annotations)
@@ -213,12 +213,12 @@ class Runner:
                 self.written["node", sight.name] = sight
 
     def pod(self, uid: str) -> PodView | None:
-        """The pod as it was written, or as it asked."""
+        """Return the pod as written, or as it was asked about."""
         found = self.written.get(("pod", uid))
         return found if isinstance(found, PodView) else self.broker.pod(uid)
 
     def _asked(self) -> Iterator[PodView]:
-        """Pods that the broker knows of, also those that were never written."""
+        """Return all pods that the broker knows, including those never written."""
         return (pod for uid in sorted(self.broker.uids()) if (pod := self.broker.pod(uid)))
 
     def _pods(self) -> Iterator[PodView]:
@@ -230,11 +230,11 @@ def _name(pod: PodView) -> str:
 
 
 def _bound(pod: PodView, bind: Bind) -> PodView:
-    """The pod as the API server has it after the bind."""
+    """Return the pod as the API server has it after the bind."""
     annotations = {**pod.annotations, **bind.annotations}
     return replace(pod, node=bind.node, annotations=annotations, version=pod.version + 1 if pod.version else 0)
 
 
 def _counted(texts: Iterable[str]) -> dict[str, int]:
-    """The most frequent first."""
+    """Return the most frequent first."""
     return dict(sorted(Counter(texts).items(), key=lambda found: (-found[1], found[0])))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.unobserved import forget_unseen
+from linkwise.broker.unobserved import forget_unobserved
 from linkwise.engine.queue.unobserved import MAX_UNOBSERVED, UNOBSERVED_TIME
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod
 from support.state import state_of
@@ -87,7 +87,7 @@ def test_who_is_seen_or_promised_something_is_kept_and_of_the_others_who_asked_l
     for pod in pods:
         ask(broker, pod)
     assert broker.bind(pods[1].uid, "n", NOW).error == ""
-    forget_unseen(state_of(broker), NOW, most=3)
+    forget_unobserved(state_of(broker), NOW, most=3)
     kept = [pods[number].uid for number in (0, 1, 5, 6, 7)]
     assert sorted(state_of(broker).asked) == kept
     assert {refused.pod for refused in state_of(broker).unschedulable.pods()} <= set(kept)

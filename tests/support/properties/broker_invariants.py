@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.broker.scheduling.bind import pick_on
-from linkwise.broker.unobserved import unseen_member
+from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.wake_ups import may_go
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
@@ -114,7 +114,7 @@ class Checks:
         self._names[pod.uid] = names
         self.woken.discard(pod.uid)
         must(set(answer.failed) | set(answer.unresolvable) == set(names), "a node was left without a reason")
-        if unseen_member(state, pod):
+        if is_unobserved_member(state, pod):
             self.early.add(pod.uid)
             return
         if quiet and wanted.policy.admit(wanted.ask) is None and state.cluster.ledger.get(pod.uid) is None:

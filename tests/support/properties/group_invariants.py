@@ -7,9 +7,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.groups.bundles import bundle_view, mates_of
-from linkwise.broker.groups.planning import gathered
-from linkwise.broker.groups.readiness import unready
+from linkwise.broker.groups.bundles import bundle_keys, bundle_view
+from linkwise.broker.groups.planning import current_view
+from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import has_begun
 from linkwise.broker.groups.what_if import WhatIf
 from linkwise.dialects.linkwise.dialect import PLAN, plan_of
@@ -61,7 +61,7 @@ class GroupChecks(Checks):
 
     def _holds(self, key: str, held: HeldPlan) -> None:
         """A plan is whole, of members that are there, in time, and its devices are to be had."""
-        found = gathered(self.state, key)
+        found = current_view(self.state, key)
         must(found is not None, f"a plan holds for {key}, of which nobody is there")
         if found is None:
             return
@@ -156,7 +156,7 @@ class GroupChecks(Checks):
         """A gang that was planned and is stuck halfway has a time at which that ends, where evictions are allowed."""
         book = self.state.groups
         for key in book.generations() if self.state.settings.group.evict_half_bound else ():
-            found = gathered(self.state, key)
+            found = current_view(self.state, key)
             if found and key not in book.plans and (bound := self._evictable(found)):
                 told = all(pod.uid in book.evicted for pod in bound)
                 must(told or key in book.evicting, f"{key} is stuck halfway, and nothing will change that")
@@ -211,7 +211,7 @@ class GroupChecks(Checks):
 
     def _group_of(self, uid: str) -> GroupView | None:
         key = self.state.groups.key_of(uid)
-        return gathered(self.state, key) if key else None
+        return current_view(self.state, key) if key else None
 
     def _nobody_waits_in_vain(self) -> None:
         """Who was told to wait and not woken since still has a reason to."""
@@ -228,8 +228,8 @@ class GroupChecks(Checks):
 
     def _has_a_reason(self, uid: str, found: GroupView, generation: int) -> None:
         state, key = self.state, found.group.key
-        first = mates_of(state, key)[0]
-        reason = unready(state, found, self._world.now)
+        first = bundle_keys(state, key)[0]
+        reason = pending_reason(state, found, self._world.now)
         held = state.groups.plans.get(key)
         if first in state.runs or self._comes(bundle_view(state, key)):
             return  # it is woken when the plan is made

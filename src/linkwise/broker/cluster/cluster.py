@@ -1,7 +1,7 @@
-"""The cluster as it was seen: views, what they mean, and the ledger and index that follow from them.
+"""The observed cluster: views of pods, nodes and objects, and the ledger and index derived from them.
 
-Seeing only notes what changed; `settle` works out what follows, node by node. So nothing depends on the order in which
-pods, nodes and inventories are seen, and a start with many thousands of them does not work anything out twice.
+Observing only marks what changed; `settle` computes the consequences node by node. So the order in which pods, nodes and
+inventories are observed does not matter, and a start with many thousands of them computes nothing twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from linkwise.broker.cluster.cluster_objects import ClusterObjects, document_of
 from linkwise.broker.cluster.inventory import kind_of, merge_or_report
 from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
 from linkwise.broker.cluster.pods import Pods, holds_devices
-from linkwise.broker.cluster.recorded_grants import elsewhere, untold
+from linkwise.broker.cluster.recorded_grants import elsewhere, unrecorded_grant
 from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
 from linkwise.engine.index.node_index import Index
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "holds_devices"]
 
-_SEEN: Final = ("ASSIGNED", "RELEASING")
+_OBSERVED: Final = ("ASSIGNED", "RELEASING")
 
 
 class Cluster:
-    """Views by name or UID, and what follows from them."""
+    """Views by name or UID, and the state derived from them."""
 
     def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
         self.settings: Final = settings
@@ -50,37 +50,37 @@ class Cluster:
         self.known: Final = Pods()
         self.nodes: dict[str, NodeView] = {}
         self.unready: set[str] = set()
-        """nodes that take no pods now"""
+        """nodes that accept no pods now"""
         self.objects: dict[str, dict[str, Mapping[str, object] | bytes]] = {}
-        """what else is known of a node, by the node's name and the object's kind"""
+        """further objects about a node, by node name and kind"""
         self.shared: Final = ClusterObjects()
         self.inventories: dict[str, NodeInventory] = {}
         self.ledger: Final = Ledger()
         self.index: Final = Index(settings)
         self.drift: dict[str, tuple[Drift, ...]] = {}
-        """what disagrees, by node"""
+        """drift by node"""
         self.drifted: dict[str, tuple[Drift, ...]] = {}
-        """nodes where that changed since it was last emptied, and what disagreed before"""
+        """nodes whose drift changed, with the earlier drift; until processed"""
         self.problems: dict[str, tuple[Problem, ...]] = {}
         """of pods, by UID"""
         self.restocked: dict[str, NodeInventory | None] = {}
-        """nodes of which people should be told since it was last emptied, and what they had before"""
+        """nodes whose inventory changed, with the earlier inventory; until processed"""
         self._changed: dict[str, Grant] = {}
-        """what the record of a bound pod says now, where it said something else when it was first seen"""
+        """records of bound pods that were changed after they were first observed"""
         self._moved: dict[str, Drift] = {}
         self._restock: dict[str, None] = {}
         self._opened: set[str] = set()
-        """nodes that may serve what they did not before, whatever is free of them"""
+        """nodes that may serve other requests than before"""
         self._gained: set[str] = set()
-        """nodes that have more room than before, of which nobody was told yet"""
+        """nodes that gained capacity, until processed"""
 
     @property
     def pods(self) -> Mapping[str, PodView]:
-        """By UID."""
+        """Observed pods by UID."""
         return self.known.views
 
     def see_pod(self, view: PodView) -> bool:
-        """Note a pod as it is now; false if that is old news."""
+        """Record a pod; false if the view is outdated."""
         if not self.known.is_news(view):
             return False
         self.known.put(view)
@@ -93,12 +93,12 @@ class Cluster:
         return True
 
     def lose_pod(self, uid: str) -> None:
-        """The pod is gone."""
+        """Remove a pod."""
         self.known.drop(uid)
         self._let_go(uid)
 
     def see_node(self, view: NodeView) -> bool:
-        """Note a node as it is now; false if that is old news."""
+        """Record a node; false if the view is outdated."""
         known = self.nodes.get(view.name)
         if not view.name or (known and 0 < view.version < known.version):
             return False
@@ -115,14 +115,14 @@ class Cluster:
         return True
 
     def lose_node(self, name: str) -> None:
-        """The node is gone; what its pods hold stays in the ledger until they are gone as well."""
+        """Remove a node; its pods stay in the ledger until they are deleted as well."""
         self.nodes.pop(name, None)
         self.unready.discard(name)
         self.shared.labels_changed()
         self._restock[name] = None
 
     def see_object(self, node: str, kind: str, document: Mapping[str, object] | bytes | None) -> None:
-        """Note what else is known of a node; None if the object is gone."""
+        """Record an object about a node; None if it was deleted."""
         found = self.objects.get(node, {})
         if found.get(kind) == document:
             return
@@ -134,23 +134,23 @@ class Cluster:
         self._restock[node] = None
 
     def documents(self, node: str) -> dict[str, Mapping[str, object]]:
-        """What else is known of a node, by kind."""
+        """Return the objects about a node, by kind."""
         return {kind: document_of(found, self._parse) for kind, found in self.objects.get(node, {}).items()}
 
     def pods_on(self, node: str) -> list[PodView]:
-        """The pods seen on a node."""
+        """Return the pods observed on a node."""
         return self.known.on(node)
 
     def load(self, node: str) -> Load:
-        """What the pods of a node take beside devices, those that were promised to it included."""
+        """Return what the pods of a node use apart from devices, including pods being bound to it."""
         return self.known.load(node, [entry.pod for entry in self.ledger.on(node)])
 
     def remembered(self) -> tuple[dict[str, bool], dict[str, Grant], dict[str, Drift]]:
-        """What neither views nor ledger tell: who is gone, whose record changed, who is elsewhere."""
+        """Return the state beside views and ledger: deleted pods, changed records, moved pods."""
         return dict(self.known.gone), dict(self._changed), dict(self._moved)
 
     def restore(self, snapshot: Snapshot, kept: BrokerState) -> None:
-        """Become what a snapshot holds; `settle` works out what follows."""
+        """Restore a snapshot; `settle` computes the rest."""
         self.nodes = {view.name: view for view in snapshot.nodes}
         self.unready = {view.name for view in snapshot.nodes if not view.ready}
         self.objects = {node: dict(objects) for node, objects in snapshot.objects.items()}
@@ -165,11 +165,11 @@ class Cluster:
         self._restock = dict.fromkeys((*self.nodes, *self.objects))
 
     def unsettled(self) -> bool:
-        """Whether something was seen or promised from which nothing was worked out yet."""
+        """Return whether changes are unprocessed."""
         return bool(self._restock or self.ledger.touched or self._gained)
 
     def settle(self) -> list[str]:
-        """Work out what follows from all that was seen and promised; the nodes that have more room than before."""
+        """Process all changes; return the nodes that gained capacity."""
         if not self.unsettled():
             return []
         self.settle_some(len(self._restock))
@@ -179,7 +179,7 @@ class Cluster:
         return sorted(found)
 
     def settle_some(self, nodes: int) -> bool:
-        """The same for so many nodes of which something new is told; whether more of them are left."""
+        """Process at most that many changed nodes; return whether more are left."""
         for name in list(islice(self._restock, nodes)):
             del self._restock[name]
             self._join(name)
@@ -192,28 +192,32 @@ class Cluster:
         view, before = self.nodes.get(name), self.inventories.pop(name, None)
         if view is None:
             return
-        stock = self.inventories[name] = merge_or_report(view, self.documents(name))
-        if stock.problems if before is None else (before.problems, before.devices) != (stock.problems, stock.devices):
+        inventory = self.inventories[name] = merge_or_report(view, self.documents(name))
+        if (
+            inventory.problems
+            if before is None
+            else (before.problems, before.devices) != (inventory.problems, inventory.devices)
+        ):
             self.restocked.setdefault(name, before)
-        if before and kind_of(before) != kind_of(stock):
+        if before and kind_of(before) != kind_of(inventory):
             self._opened.add(name)
 
     def _refresh(self, name: str, *, restocked: bool) -> bool:
-        """Put the node as it is now into the index; whether it has more room than before."""
-        stock = self.inventories.get(name)
-        if stock is None:
+        """Update a node in the index; return whether it gained capacity."""
+        inventory = self.inventories.get(name)
+        if inventory is None:
             self.index.drop(name)
             self._note_drift(name, ())
             return False
-        self._correct(stock)
+        self._correct(inventory)
         entries = self.ledger.on(name)
-        usage = usage_of(stock, entries, self.ended_on(stock))
-        known = [drift for entry in entries if (drift := self._drift_of(entry, stock))]
+        usage = usage_of(inventory, entries, self.ended_on(inventory))
+        known = [drift for entry in entries if (drift := self._drift_of(entry, inventory))]
         self._note_drift(name, (*usage.drift, *known))
-        before, after = self.index.nodes.get(name), node_of(stock, usage)
+        before, after = self.index.nodes.get(name), node_of(inventory, usage)
         if before == after and not restocked:
             return False  # what is held is held in another way, which is nothing to whoever looks for room
-        self.index.put(after, stock.words)
+        self.index.put(after, inventory.words)
         return gained_capacity(before, after)
 
     def _note_drift(self, name: str, found: tuple[Drift, ...]) -> None:
@@ -224,31 +228,31 @@ class Cluster:
             self.drifted.setdefault(name, before)
 
     def has(self, entry: Entry) -> bool:
-        """Whether the node still has the devices of a promise, and nobody else has got them."""
-        stock = self.inventories.get(entry.node)
-        if stock is None or self.ledger.has_conflict(entry, stock.allocations):
+        """Return whether the node still has the devices of an entry, and no other pod uses them."""
+        inventory = self.inventories.get(entry.node)
+        if inventory is None or self.ledger.has_conflict(entry, inventory.allocations):
             return False
-        return {device.id for device in stock.devices}.issuperset(entry.grant.offer.devices)
+        return {device.id for device in inventory.devices}.issuperset(entry.grant.offer.devices)
 
-    def ended_on(self, stock: NodeInventory) -> list[str]:
-        """Pods that use nothing any more, though the node's agent has them in its list still."""
-        return [uid for uid in stock.allocations if self.known.ended(uid)]
+    def ended_on(self, inventory: NodeInventory) -> list[str]:
+        """Return finished pods that the node's agent still lists."""
+        return [uid for uid in inventory.allocations if self.known.ended(uid)]
 
-    def _correct(self, stock: NodeInventory) -> None:
-        """Believe a changed record where it is what the node's agent saw."""
-        for entry in self.ledger.on(stock.name):
-            changed, used = self._changed.get(entry.pod), stock.allocations.get(entry.pod)
-            if changed and used and resolved(stock, changed.offer.devices) == resolved(stock, used):
+    def _correct(self, inventory: NodeInventory) -> None:
+        """Accept a changed record that matches what the node's agent reports."""
+        for entry in self.ledger.on(inventory.name):
+            changed, used = self._changed.get(entry.pod), inventory.allocations.get(entry.pod)
+            if changed and used and resolved(inventory, changed.offer.devices) == resolved(inventory, used):
                 del self._changed[entry.pod]
                 self.ledger.observe(
                     Entry(changed, entry.state, entry.namespace, entry.created), deleting=entry.state == "RELEASING"
                 )
-        self.ledger.touched.discard(stock.name)
+        self.ledger.touched.discard(inventory.name)
 
-    def _drift_of(self, entry: Entry, stock: NodeInventory) -> Drift | None:
+    def _drift_of(self, entry: Entry, inventory: NodeInventory) -> Drift | None:
         if changed := self._changed.get(entry.pod):
-            believed = stock.allocations.get(entry.pod) or entry.grant.offer.devices
-            return Drift("changed", stock.name, (entry.pod,), changed.offer.devices, believed)
+            believed = inventory.allocations.get(entry.pod) or entry.grant.offer.devices
+            return Drift("changed", inventory.name, (entry.pod,), changed.offer.devices, believed)
         return self._moved.get(entry.pod)
 
     def _let_go(self, uid: str) -> None:
@@ -258,29 +262,29 @@ class Cluster:
         self._moved.pop(uid, None)
 
     def _believe(self, view: PodView) -> None:
-        """Take what a bound pod holds from its record; a record that is changed later is not believed."""
-        grant, wish = self._read(view)
+        """Enter a bound pod by its record; later changes of the record are ignored."""
+        grant, request = self._read(view)
         known = self.ledger.get(view.uid)
-        if known and known.state in _SEEN and not known.unrecorded_ask:
+        if known and known.state in _OBSERVED and not known.unrecorded_ask:
             self._compare(known, grant)
             entry = known
-        elif grant is None and (wish is None or wish.ask is None):
+        elif grant is None and (request is None or request.ask is None):
             return
         else:
             if known and known.node != view.node:
                 self._moved[view.uid] = elsewhere(view.uid, view.node, known.node)
-            ask = wish.ask if wish else None
-            entry = Entry(grant or untold(view, wish), "ASSIGNED", view.namespace, view.created, ask)
+            ask = request.ask if request else None
+            entry = Entry(grant or unrecorded_grant(view, request), "ASSIGNED", view.namespace, view.created, ask)
         same = (
             known
-            and known.state in _SEEN
+            and known.state in _OBSERVED
             and (known.grant, known.unrecorded_ask) == (entry.grant, entry.unrecorded_ask)
         )
         if not same or view.deleting:
             self.ledger.observe(entry, deleting=view.deleting)
 
     def _compare(self, known: Entry, grant: Grant | None) -> None:
-        """Note what the record of a bound pod says now, if that is not what it said before."""
+        """Note a changed record of a bound pod."""
         changed = grant or Grant(known.pod, "", Offer(known.node, ()))
         if _claim(changed) != _claim(known.grant):
             self._changed[known.pod] = changed
@@ -289,14 +293,14 @@ class Cluster:
         self.ledger.touched.add(known.node)
 
     def _read(self, view: PodView) -> tuple[Grant | None, PodRequest | None]:
-        """What a bound pod was given, or what it wants; a record tells all that matters."""
+        """Return the recorded grant of a bound pod, or its request if it has no record."""
         held = held_by(view)
         grant = held.grant if held.grant and held.grant.offer.parts else None  # a record of nothing tells nothing
-        wish = None if grant else self.requests.of(view)
+        request = None if grant else self.requests.of(view)
         self.problems.pop(view.uid, None)
-        if held.problems or (wish and wish.problems):
-            self.problems[view.uid] = (*held.problems, *(wish.problems if wish else ()))
-        return grant, wish
+        if held.problems or (request and request.problems):
+            self.problems[view.uid] = (*held.problems, *(request.problems if request else ()))
+        return grant, request
 
 
 def _claim(grant: Grant) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Objects of the cluster that are not of one node: PodGroups, and those that say how nodes lie in the network."""
+"""Cluster-wide objects: PodGroups, and objects that describe the network topology."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["READ", "ClusterObjects", "Parse", "document_of"]
 
 READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE)
-"""kinds that are read; others tell nothing"""
+"""supported kinds"""
 _POD_GROUPS: Final = frozenset(KINDS.values())
-AT_ONCE: Final = 1000
+NODES_PER_STEP: Final = 1000
 """nodes whose labels are read between two steps"""
 
 
 def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) -> Mapping[str, object]:
-    """What JSON says; what is no object at all is reported by whoever reads it."""
+    """Parse a JSON document; anything but an object becomes an empty one, which its reader reports."""
     if not isinstance(found, bytes):
         return found
     try:
@@ -43,7 +43,7 @@ def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) 
 
 
 class ClusterObjects:
-    """Objects by kind and name, and what they say; `renewed` and `moved` tell what changed until somebody takes it."""
+    """Objects by kind and name, parsed; `renewed` and `moved` note changes until they are processed."""
 
     def __init__(self) -> None:
         self.documents: dict[str, dict[str, Mapping[str, object]]] = {}
@@ -51,16 +51,16 @@ class ClusterObjects:
         """by kind and name"""
         self.ladders: dict[tuple[str, str], Ladder] = {}
         self.renewed: set[str] = set()
-        """names of PodGroups that say something else"""
+        """names of changed PodGroups"""
         self.moved = False
-        """whether the network is said to be another"""
+        """whether the network topology changed"""
         self._pod_groups: dict[tuple[str, str], PodGroup] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: Tiers | None = None
         self._words: dict[str, frozenset[str]] = {}
 
     def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
-        """Note an object as it is now; None if it is gone."""
+        """Record an object; None if it was deleted."""
         self._drop(kind, name)
         found = None if document is None or kind not in READ else document_of(document)
         if found is not None:
@@ -73,7 +73,7 @@ class ClusterObjects:
             self._see_hyper_node(name, found)
 
     def restore(self, objects: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
-        """Become what a snapshot holds; none of it is news."""
+        """Restore a snapshot, without noting changes."""
         for kind, named in objects.items():
             for name, document in named.items():
                 self.see(kind, name, document)
@@ -81,43 +81,43 @@ class ClusterObjects:
         self.moved = False
 
     def completed(self, pod: PodView, group: Group) -> Group:
-        """The group with what its PodGroup adds."""
+        """Return the group completed from its PodGroup."""
         kind = KINDS.get(group.source)
         found = self._pod_groups.get((kind, gang_name(pod, group))) if kind and self._pod_groups else None
         return with_pod_group(group, found) if found else group
 
     def wrong_for(self, pod: PodView, group: Group) -> list[Problem]:
-        """What is wrong with objects that the group depends on: its PodGroup, and the network if it has wishes there."""
+        """Return problems of objects that the group depends on: its PodGroup, and the network if it has requirements there."""
         own = (KINDS.get(group.source, ""), gang_name(pod, group))
         wanted = [key for key in sorted(self.problems) if key == own or (group.network and key[0] not in _POD_GROUPS)]
         return [problem for key in wanted for problem in self.problems[key]]
 
     def labels_changed(self) -> None:
-        """Nodes came, went or say that they are elsewhere: what was worked out of their labels is."""
+        """Drop what was computed from node labels, because they changed."""
         self._tiers = None
-        self._words = {}  # another one, so that whoever is still reading labels sees that they are old
+        self._words = {}  # a new dict, so that a running read does not write into it
 
     def tiers(self, nodes: Mapping[str, NodeView]) -> Tiers:
-        """Where nodes lie by HyperNodes."""
+        """Return the network tiers from HyperNodes."""
         if self._tiers is None:
             labels = {name: view.labels for name, view in nodes.items()} if self._hyper_nodes else {}
             self._tiers = tiers_of(self._hyper_nodes.values(), labels)
         return self._tiers
 
     def words(self, label: str, nodes: Mapping[str, NodeView]) -> frozenset[str]:
-        """The values that a label has on nodes."""
+        """Return the values of a node label."""
         if label not in self._words:
             self._words[label] = frozenset(view.labels[label] for view in nodes.values() if label in view.labels)
         return self._words[label]
 
     def read_words(self, labels: Iterable[str], nodes: Mapping[str, NodeView]) -> Generator[None, None, None]:
-        """Read the values of several labels in steps, so that to ask for them is quick then."""
+        """Read the values of several node labels in steps, for fast access later."""
         words = self._words
         found: dict[str, set[str]] = {label: set() for label in labels if label not in words}
         if not found:
             return
         for number, view in enumerate(list(nodes.values())):
-            if number % AT_ONCE == 0:
+            if number % NODES_PER_STEP == 0:
                 yield
             for label, values in found.items():
                 if label in view.labels:

@@ -1,6 +1,6 @@
-"""What a pod needs and what a node has, beside devices, as numbers: read once, compared often.
+"""Host resources that a pod requests and a node provides, as numbers.
 
-Most pods of a cluster are copies of few templates, so that few different texts are ever read.
+Quantities are cached: most pods are copies of few templates, so few different texts are parsed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BROKEN: Final = -1
 
 
 def demand_of(pod: PodView) -> tuple[Demand, tuple[Problem, ...]]:
-    """What a pod needs; a quantity that is broken counts as 0 and is a problem."""
+    """Return the host resources of a pod; an invalid quantity counts as 0 and is a problem."""
     broken: list[Problem] = []
     demand = Demand(
         cpu=-(-_total(pod, _CPU, broken) // _MILLI),
@@ -50,7 +50,7 @@ def demand_of(pod: PodView) -> tuple[Demand, tuple[Problem, ...]]:
 
 
 def capacity_of(view: NodeView) -> Capacity:
-    """What a node has for pods, rounded down; a quantity that is broken counts as 0, so that nothing fits."""
+    """Return the capacity of a node, rounded down; an invalid quantity counts as 0, so that nothing fits."""
     there, whole = view.allocatable.get, view.capacity.get
     return _capacity(
         there(_CPU, whole(_CPU)),
@@ -61,7 +61,7 @@ def capacity_of(view: NodeView) -> Capacity:
 
 
 def _total(pod: PodView, resource: str, broken: list[Problem]) -> int:
-    """The effective amount in billionths; what the pod as a whole asks for stands in the place of its containers' sum."""
+    """Return the effective amount in billionths; a pod-level request replaces the sum of its containers."""
     containers = pod.containers
     if len(containers) == 1 and not (containers[0].init or pod.requests or pod.overhead):
         # Most pods are so: one container, and nothing to add up.
@@ -99,7 +99,7 @@ def _there(text: str | None, unit: int) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _billionths(text: str) -> int:
-    """Nothing finer counts, as in Kubernetes, which rounds up to it."""
+    """Round up to the resolution that Kubernetes uses."""
     try:
         number = quantity(text)
     except InputError:

@@ -1,4 +1,4 @@
-"""What keeps a pod off a node beside devices, in the cluster as it is."""
+"""Feasibility of a node for reasons other than devices, in the cluster as it is."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodTerm, PodView
 
     Company = Callable[[tuple[PodTerm, ...]], Iterable[Neighbour]]
-    """of those who run, whoever is enough to tell that all terms mean somebody"""
+    """returns a running pod that matches all affinity terms, if there is one"""
 
 __all__ = ["company_in", "labels_of", "misfit", "needed_by"]
 
 
 def misfit(cluster: Cluster, pod: PodView, demand: Demand, name: str) -> Reason | None:
-    """The first thing beside devices that keeps the pod off a node."""
+    """Return the first reason, other than devices, why the pod does not fit on a node."""
     view = cluster.nodes[name]
 
     def neighbours() -> Iterator[Neighbour]:
@@ -40,13 +40,13 @@ def misfit(cluster: Cluster, pod: PodView, demand: Demand, name: str) -> Reason 
 
 
 def needed_by(cluster: Cluster, pod: PodView, company: Company | None = None) -> Demand:
-    """What the pod needs beside devices; who must be with others may be the first of them."""
+    """Return what the pod needs apart from devices; affinity does not stop the first pod of its kind."""
     demand = demand_of(pod)[0]
     return unless_first(demand, (company or company_in(cluster))(demand.together))
 
 
 def company_in(cluster: Cluster) -> Company:
-    """For many pods that are looked at together: most must be with the same others, who are looked for once."""
+    """Return a cached lookup for many pods with the same affinity terms."""
 
     @cache
     def found(terms: tuple[PodTerm, ...]) -> list[Neighbour]:
@@ -57,5 +57,5 @@ def company_in(cluster: Cluster) -> Company:
 
 
 def labels_of(pods: Iterable[PodView]) -> Iterator[Neighbour]:
-    """Those that run, as conditions on other pods see them."""
+    """Yield running pods as affinity terms see them."""
     return ((pod.namespace, pod.labels) for pod in pods if holds_devices(pod))

@@ -1,4 +1,4 @@
-"""One node's devices, of which several sources tell: who they are, whether they work, and how much memory each has."""
+"""Devices of one node, merged from several sources: identity, health and memory."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ _NO_FACTS: Final = (None, None, "", 0, True)
 
 
 class Source(NamedTuple):
-    """What one source tells of the node."""
+    """One source of a node's devices."""
 
     facts: NodeFacts
     twins: Mapping[str, Device]
-    """its devices, by the ids of those that are believed"""
+    """its devices, by the ids of the authoritative ones"""
 
 
-def matched(told: Sequence[NodeFacts]) -> tuple[Source, ...]:
-    """The sources, with the devices of the first that lists any as those that are believed."""
-    devices = next((facts.devices for facts in told if facts.devices), ())
-    return tuple(Source(facts, _twins(devices, facts.devices)) for facts in told)
+def matched(node_facts: Sequence[NodeFacts]) -> tuple[Source, ...]:
+    """Match the devices of all sources with those of the first that lists any."""
+    devices = next((facts.devices for facts in node_facts if facts.devices), ())
+    return tuple(Source(facts, _twins(devices, facts.devices)) for facts in node_facts)
 
 
 def joined(sources: Sequence[Source]) -> tuple[Device, ...]:
-    """The devices in index order, with what others tell where the first is silent; memory is left as it is."""
+    """Return the devices in index order, completed from later sources; memory is unchanged."""
     first = next((source for source in sources if source.twins), None)
     if first is None:
         return ()
     devices = first.facts.devices
     named = all(map(_MODEL, devices))
     others = [source for source in sources if source is not first and not (named and _only_counts(source))]
-    found = [_filled(device, _told_of(device, others)) for device in devices] if others else devices
+    found = [_filled(device, _twins_of(device, others)) for device in devices] if others else devices
     return tuple(sorted(found, key=_INDEX))
 
 
 def measured(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tuple[Device, ...], str]:
-    """The devices with memory of the first source that tells any, and its unit; nobody else's unit is mixed in."""
-    telling = [source.facts.unit for source in sources if any(twin.memory for twin in source.twins.values())]
-    units = telling or [source.facts.unit for source in sources if source.facts.unit]
+    """Return the devices with the memory and unit of the first source that has any; units are never mixed."""
+    units_with_memory = [source.facts.unit for source in sources if any(twin.memory for twin in source.twins.values())]
+    units = units_with_memory or [source.facts.unit for source in sources if source.facts.unit]
     same = [source for source in sources if source.facts.unit == units[0]] if units else []
     if same and same[0].facts.devices == devices and all(map(_MEMORY, devices)):
         return tuple(devices), units[0]  # as it was told: the usual case, in a fraction of the time
@@ -64,12 +64,12 @@ def measured(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tupl
 
 
 def in_percent(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tuple[Device, ...], str]:
-    """The devices with memory in percent, and their bytes beside it, by whatever unit these are told in."""
+    """Return the devices with memory in percent, and in bytes from any source."""
     percents = [source for source in sources if source.facts.unit == PERCENT]
     return tuple(
         replace(
             device,
-            memory=_first(0, (twin.memory for twin in _told_of(device, percents))) or WHOLE,
+            memory=_first(0, (twin.memory for twin in _twins_of(device, percents))) or WHOLE,
             bytes=device.bytes or _first(0, _sizes(device, sources)),
         )
         for device in devices
@@ -77,7 +77,7 @@ def in_percent(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tu
 
 
 def _twins(devices: Sequence[Device], others: Sequence[Device]) -> dict[str, Device]:
-    """The same devices as another source knows them: by id, or else by the number of a device that is nobody's else."""
+    """Match the devices of another source by id, or else by number."""
     by_id = {other.id: other for other in others}
     if others is devices:
         return by_id
@@ -92,7 +92,7 @@ def _twins(devices: Sequence[Device], others: Sequence[Device]) -> dict[str, Dev
 
 
 def _by_number(device: Device, others: Iterable[Device]) -> Device | None:
-    """By minor where both tell it: one source's index may be another's minor."""
+    """Match by minor if both have it: one source's index may be another's minor."""
     for other in others:
         minors = device.minor, other.minor
         if minors[0] == minors[1] if None not in minors else device.index == other.index:
@@ -101,7 +101,7 @@ def _by_number(device: Device, others: Iterable[Device]) -> Device | None:
 
 
 def _with_memory(device: Device, sources: Iterable[Source]) -> Device:
-    """Its memory by the first of the sources that tells any."""
+    """Return the device with the memory of the first source that has it."""
     memory = 0
     for source in sources:
         twin = source.twins.get(device.id)
@@ -111,12 +111,12 @@ def _with_memory(device: Device, sources: Iterable[Source]) -> Device:
     return device if device.memory == memory else replace(device, memory=memory)
 
 
-def _told_of(device: Device, sources: Iterable[Source]) -> list[Device]:
+def _twins_of(device: Device, sources: Iterable[Source]) -> list[Device]:
     return [source.twins[device.id] for source in sources if device.id in source.twins]
 
 
-def _filled(device: Device, told: Sequence[Device]) -> Device:
-    for twin in told:
+def _filled(device: Device, node_facts: Sequence[Device]) -> Device:
+    for twin in node_facts:
         if _counted(twin) and twin.healthy and (device.model or not twin.model):
             continue
         device = Device(
@@ -134,12 +134,12 @@ def _filled(device: Device, told: Sequence[Device]) -> Device:
 
 
 def _only_counts(source: Source) -> bool:
-    """Whether a source tells nothing but that there are devices, and at most their model."""
+    """Return whether a source has only the number of devices, and at most their model."""
     return set(map(_FACTS, source.twins.values())) <= {_NO_FACTS}
 
 
 def _counted(device: Device) -> bool:
-    """Whether only that there is such a device is told, and at most its model."""
+    """Return whether a device has no facts but its model."""
     return device.minor is None and device.numa is None and not device.bus_id and not device.bytes
 
 
@@ -152,5 +152,5 @@ def _sizes(device: Device, sources: Iterable[Source]) -> Iterable[int]:
 
 
 def _first(empty: T, values: Iterable[T]) -> T:
-    """The first that is told."""
+    """Return the first value that is set."""
     return next((value for value in values if value != empty), empty)

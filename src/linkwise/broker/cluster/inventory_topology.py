@@ -1,4 +1,4 @@
-"""One node's links and bandwidth, of which several sources tell."""
+"""Links and bandwidth of one node, merged from several sources."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["topology_of"]
 T = TypeVar("T")
 
 KEYS: Final = {"linkwise": KIND, "koordinator": "Device spec.topologies", "nvidia": TOPOLOGY}
-"""where each source tells it"""
+"""annotation or object of each source"""
 
 
 def topology_of(
     told: Iterable[NodeFacts], devices: Sequence[Device], where: str, problems: list[Problem]
 ) -> Topology | None:
-    """The first that is of these devices; with links of one source and bandwidth of another if no source has both."""
+    """Return the first topology of these devices; links and bandwidth of two sources if none has both."""
     found = [
         _named(facts.topology, devices)
         for facts in told
@@ -49,7 +49,7 @@ def _as_many(facts: NodeFacts, devices: Sequence[Device], where: str, problems: 
 
 
 def _named(topology: Topology, devices: Sequence[Device]) -> Topology:
-    """With the names of the devices in index order, where it knows none of them by a name of its own."""
+    """Name the rows by the devices in index order, if the topology uses none of their names."""
     names = set(topology.devices)
     known = any(device.id in names or f"#{device.index}" in names for device in devices)
     return topology if known else replace(topology, devices=tuple(device.id for device in devices))
@@ -61,7 +61,7 @@ def _places(topology: Topology, devices: Sequence[Device]) -> list[int | None]:
 
 
 def _combined(links: Topology, bandwidth: Topology, devices: Sequence[Device]) -> Topology | None:
-    """Rows of both in index order; None where one does not know all devices."""
+    """Return the rows in index order; None if a device is missing."""
     first, second = (
         [place for place in _places(topology, devices) if place is not None] for topology in (links, bandwidth)
     )

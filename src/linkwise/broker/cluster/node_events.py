@@ -1,4 +1,4 @@
-"""What people are told of a node, once when it appears: devices that stop working, and what is wrong with its objects."""
+"""Events about nodes: devices that become unhealthy or recover, and problems of the inventory, each reported once."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeInventory
 
-__all__ = ["node_news"]
+__all__ = ["inventory_events"]
 
 
-def node_news(cluster: Cluster) -> list[Event]:
-    """Of all nodes that changed since this was last asked."""
+def inventory_events(cluster: Cluster) -> list[Event]:
+    """Return events of all nodes that changed since the last call."""
     changed, cluster.restocked = cluster.restocked, {}
     pairs = [(before, cluster.inventories[name]) for name, before in changed.items() if name in cluster.inventories]
     return [event for before, after in pairs for event in (*_problems(before, after), *_health(cluster, before, after))]
 
 
 def _problems(before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:
-    """A matrix that is rejected, counts that differ."""
+    """Yield new inventory problems: a rejected matrix, counts that differ."""
     known = before.problems if before else ()
     for problem in after.problems:
         if problem not in known:
@@ -32,7 +32,7 @@ def _problems(before: NodeInventory | None, after: NodeInventory) -> Iterator[Ev
 
 
 def _health(cluster: Cluster, before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:
-    """Devices that worked and do not, told to the node and to the pods that have them; and those that work again."""
+    """Yield health changes: on the node, and on the pods that use a device that became unhealthy."""
     was = {device.id: device.healthy for device in before.devices} if before else {}
     changed = [device for device in after.devices if was.get(device.id, device.healthy) != device.healthy]
     working = sum(device.healthy for device in after.devices)
@@ -50,12 +50,12 @@ def _health(cluster: Cluster, before: NodeInventory | None, after: NodeInventory
             yield Event("Warning", "DeviceFailed", sentence, pod.namespace, pod.name, uid)
 
 
-def _holders(cluster: Cluster, stock: NodeInventory, device: Device) -> list[str]:
-    """Pods that have the device, by what the node's agent saw, or else by their records."""
+def _holders(cluster: Cluster, inventory: NodeInventory, device: Device) -> list[str]:
+    """Return the pods that use the device, as the agent reports or else by their records."""
     known = {device.id, f"#{device.index}"}
     held = {
-        entry.pod: stock.allocations.get(entry.pod) or entry.grant.offer.devices
-        for entry in cluster.ledger.on(stock.name)
+        entry.pod: inventory.allocations.get(entry.pod) or entry.grant.offer.devices
+        for entry in cluster.ledger.on(inventory.name)
     }
     return [uid for uid, devices in held.items() if uid in cluster.pods and not known.isdisjoint(devices)]
 

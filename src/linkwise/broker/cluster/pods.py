@@ -1,4 +1,4 @@
-"""Pods as the watch shows them: by UID, by name and by node; and those that are gone, so that old news are known as such."""
+"""Observed pods by UID, name and node, and recently deleted ones, so that outdated events are recognised."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
 __all__ = ["Pods", "holds_devices"]
 
 REMEMBERED: Final = 20_000
-"""UIDs of pods that are gone; late news of one of these is old news"""
+"""limit of remembered UIDs of deleted pods, whose late events are ignored"""
 
 
 def holds_devices(pod: PodView) -> bool:
-    """Whether a pod still has what it was given: bound, and its containers have not all stopped."""
+    """Return whether a pod still holds its devices: bound, and not all containers have stopped."""
     # rule 002.release, 003.between: devices are free again when the containers have stopped, not when deleting begins.
     return bool(pod.node) and pod.phase not in FINISHED and not pod.stopped
 
 
 class Pods:
-    """At most one pod a UID, and at most one UID a name."""
+    """One pod per UID, and one UID per name."""
 
     def __init__(self) -> None:
         self.views: Final[dict[str, PodView]] = {}
         """by UID"""
         self.gone: Final[dict[str, bool]] = {}
-        """pods that are gone, and whether they were seen to have ended before"""
+        """deleted pods, and whether they were observed as finished before"""
         self._named: dict[tuple[str, str], str] = {}
         self._on: dict[str, dict[str, PodView]] = {}
         self._loads: dict[str, Load] = {}
 
     def is_news(self, view: PodView) -> bool:
-        """Whether a view tells something: not of a pod that is gone, and not how one was before."""
+        """Return whether a view is current: not of a deleted pod, and not older than the known one."""
         uid, known, other = view.uid, self.views.get(view.uid), self.namesake(view)
         late = (known and 0 < view.version < known.version) or (other and _before(view, other))
         return bool(uid) and not late and uid not in self.gone
 
     def namesake(self, view: PodView) -> PodView | None:
-        """Another pod of the same name: of two the older one is gone, though the watch may not have said so."""
+        """Return an older pod of the same name: it is deleted, though the watch may not have reported it."""
         uid = self._named.get((view.namespace, view.name))
         return self.views.get(uid) if uid is not None and uid != view.uid else None
 
     def uid_of(self, namespace: str, name: str) -> str:
-        """The UID of the pod that has the name now; empty if there is none."""
+        """Return the UID of the pod with that name; empty if there is none."""
         return self._named.get((namespace, name), "")
 
     def put(self, view: PodView) -> None:
-        """The pod as it is now."""
+        """Record a pod."""
         uid, node = view.uid, view.node
         known = self.views.get(uid)
         if known:
@@ -68,7 +68,7 @@ class Pods:
             on_node[uid] = view
 
     def drop(self, uid: str) -> None:
-        """The pod is gone."""
+        """Remove a pod."""
         known = self.views.pop(uid, None)
         if known:
             self._leave(known)
@@ -77,31 +77,31 @@ class Pods:
             del self.gone[next(iter(self.gone))]
 
     def lose_node(self, node: str) -> None:
-        """The node is gone; its pods are not, as long as nobody says so."""
+        """Remove a node; its pods stay until they are deleted."""
         self._loads.pop(node, None)
 
     def restore(self, views: Iterable[PodView], gone: Mapping[str, bool]) -> None:
-        """Become what a snapshot holds."""
+        """Restore a snapshot."""
         for view in views:
             self.put(view)
         self.gone.update(gone)
 
     def ended(self, uid: str) -> bool:
-        """Whether a pod is known to use nothing any more."""
+        """Return whether a pod is known to have finished."""
         known = self.views.get(uid)
         return self.gone.get(uid, False) if known is None else _over(known)
 
     def settled(self, uid: str) -> bool:
-        """Whether the pod is bound or gone: who asks for a node on its behalf does not know yet."""
+        """Return whether the pod is bound or deleted, so that a call for it is outdated."""
         known = self.views.get(uid)
         return uid in self.gone or (known is not None and bool(known.node))
 
     def on(self, node: str) -> list[PodView]:
-        """The pods seen on a node."""
+        """Return the pods observed on a node."""
         return list(self._on.get(node, {}).values())
 
     def load(self, node: str, promised: Iterable[str]) -> Load:
-        """What the pods of a node take beside devices, with those promised to it that are not seen there yet."""
+        """Return what the pods of a node use apart from devices, including pods being bound to it."""
         if node not in self._loads:
             load = Load()
             for pod in self._on.get(node, {}).values():
@@ -125,12 +125,12 @@ class Pods:
 
 
 def _over(pod: PodView) -> bool:
-    """A pod that is not known to be bound may well run: its node's agent may be faster than the watch."""
+    """Return whether the pod finished; one not known as bound may run, as the agent may be ahead of the watch."""
     return bool(pod.node) and not holds_devices(pod)
 
 
 def _before(view: PodView, other: PodView) -> bool:
-    """Whether one of two pods of one name is the older; where nothing tells, what comes later is newer."""
+    """Return whether one of two pods of one name is older; by default the later event is newer."""
     if view.version and other.version:
         return view.version < other.version
     return view.created < other.created

@@ -1,4 +1,4 @@
-"""What one pod holds of a node, counted as the ledger counts it: what the agent saw, else what is recorded."""
+"""Devices of one pod on a node, as the ledger counts them: what the agent reports, else the record."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.views import PodView
 
-__all__ = ["elsewhere", "held_alone", "parts_held", "untold"]
+__all__ = ["allocated_parts", "elsewhere", "unrecorded_grant", "usage_of_entry"]
 
 
-def held_alone(stock: NodeInventory, entry: Entry) -> Usage:
-    """What the pod takes, as if nobody else took anything."""
-    if entry.pod not in stock.allocations and entry.unrecorded_ask is None:
-        known = {device.id for device in stock.devices}
+def usage_of_entry(inventory: NodeInventory, entry: Entry) -> Usage:
+    """Return the usage of one pod alone."""
+    if entry.pod not in inventory.allocations and entry.unrecorded_ask is None:
+        known = {device.id for device in inventory.devices}
         if known.issuperset(entry.grant.offer.devices):
             return Usage(_used(entry))  # as recorded: the usual case, in a fraction of the time
-    by_entry = replace(stock, mode="any")  # how the node hands out its devices is no matter of one pod
-    return usage_of(by_entry, [entry], stock.allocations)
+    by_entry = replace(inventory, mode="any")  # how the node hands out its devices is no matter of one pod
+    return usage_of(by_entry, [entry], inventory.allocations)
 
 
 def _used(entry: Entry) -> dict[str, Use]:
@@ -40,26 +40,26 @@ def _used(entry: Entry) -> dict[str, Use]:
     return used
 
 
-def parts_held(stock: NodeInventory, entry: Entry) -> tuple[Part, ...]:
-    """The same by container; without the containers where the record tells of other devices."""
-    by_index = {f"#{device.index}": device.id for device in stock.devices}
+def allocated_parts(inventory: NodeInventory, entry: Entry) -> tuple[Part, ...]:
+    """Return the devices by container; without containers if the record names other devices."""
+    by_index = {f"#{device.index}": device.id for device in inventory.devices}
     recorded = tuple(
         replace(part, devices=tuple(by_index.get(device, device) for device in part.devices))
         for part in entry.grant.offer.parts
     )
-    used = held_alone(stock, entry).used
-    known = {device.id for device in stock.devices}
+    used = usage_of_entry(inventory, entry).used
+    known = {device.id for device in inventory.devices}
     if {device for part in recorded for device in part.devices if device in known} == set(used):
         return recorded
     return tuple(Part("", (device,), use.share, use.core) for device, use in used.items())
 
 
-def untold(view: PodView, wish: PodRequest | None) -> Grant:
-    """The grant of a bound pod without a record: nobody knows which devices it has."""
-    mode = wish.ask.mode if wish and wish.ask else "whole"
-    return Grant(view.uid, wish.policy if wish else "", Offer(view.node, ()), mode=mode)
+def unrecorded_grant(view: PodView, request: PodRequest | None) -> Grant:
+    """Return the grant of a bound pod without a record, whose devices are unknown."""
+    mode = request.ask.mode if request and request.ask else "whole"
+    return Grant(view.uid, request.policy if request else "", Offer(view.node, ()), mode=mode)
 
 
 def elsewhere(uid: str, seen: str, promised: str) -> Drift:
-    """A pod is on another node than the one it was promised."""
+    """Return the drift of a pod that is bound to another node than the assumed one."""
     return Drift("elsewhere", seen, (uid,), (), (promised,))

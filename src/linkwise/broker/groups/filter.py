@@ -1,4 +1,4 @@
-"""Where a member of a group may go: to its place in the group's plan, which the first member that is tried brings about."""
+"""Filter for members of groups: the node that the group's plan assigns; the first member that is tried triggers planning."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.cluster.host_fit import misfit, needed_by
-from linkwise.broker.groups.bundles import mates_of
-from linkwise.broker.groups.notices import answered, in_vain, not_ready
+from linkwise.broker.groups.bundles import bundle_keys
+from linkwise.broker.groups.notices import clear_notice, note_pending, unfit_events
 from linkwise.broker.groups.plan_annotations import give_up
-from linkwise.broker.groups.planning import gathered
+from linkwise.broker.groups.planning import current_view
 from linkwise.broker.groups.planning_runs import try_now, wakes
-from linkwise.broker.groups.priority import imagined
-from linkwise.broker.groups.readiness import unready
-from linkwise.broker.unobserved import unseen_member
+from linkwise.broker.groups.priority import trial_plan
+from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.verdict import Reason
@@ -31,104 +31,104 @@ __all__ = ["filter_member"]
 
 _ELSEWHERE = Reason("001.steer", kind="elsewhere")
 _LEFT_OUT = Reason("001.tolerant", kind="left out")
-_UNSEEN = Reason("001.members", kind="missing")
-_IN_VAIN = {"short", "never", "left out"}
-"""kinds of refusals that a plan comes to"""
+_UNOBSERVED = Reason("001.members", kind="missing")
+_PLANNED_WITHOUT_SUCCESS = {"short", "never", "left out"}
+"""kinds of refusals that result from planning"""
 
 
 def filter_member(
     state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool = True
 ) -> FilterAnswer | None:
-    """The planned node, or why there is none yet; None if the pod is to be placed alone.
+    """Return the planned node, or a refusal; None if the pod is placed alone.
 
-    Without `keep` nothing is held, and nothing remembered.
+    Without `keep` nothing is reserved or remembered.
     """
-    if keep and unseen_member(state, pod):
-        return _refused(state, pod, names, _UNSEEN)
+    if keep and is_unobserved_member(state, pod):
+        return _refuse(state, pod, names, _UNOBSERVED)
     key = state.groups.key_of(pod.uid)
-    found = gathered(state, key) if key else None
-    if found is None or pod.uid in found.extra:
+    view = current_view(state, key) if key else None
+    if view is None or pod.uid in view.extra:
         return None
     held = state.groups.plans.get(key)
     if not keep:
-        return _imagined(state, found, pod, names, now)
-    answered(state, key, pod.uid)
+        return _dry_answer(state, view, pod, names, now)
+    clear_notice(state, key, pod.uid)
     # rule 001.siblings: later members take their part of the plan without planning again.
-    if held and _kept(state, found, pod, held, names):
-        return _planned(state, pod, held.plan, names)
+    if held and _keeps_plan(state, view, pod, held, names):
+        return _answer_from_plan(state, pod, held.plan, names)
     state.groups.first_seen.setdefault(key, now)
-    refused = unready(state, found, now)
+    refused = pending_reason(state, view, now)
     if refused:
-        not_ready(state, key, pod.uid, refused)
+        note_pending(state, key, pod.uid, refused)
     if refused and (refused.rule, refused.kind) == ("001.members", "missing"):
         state.groups.alarms[key] = state.groups.first_seen[key] + state.settings.group.window
     # rule 001.members: all members that are not bound are planned when the first is tried.
-    refused = refused or try_now(state, key, found, now)
+    refused = refused or try_now(state, key, view, now)
     if refused and refused.kind == "resting":
-        first = mates_of(state, key)[0]
+        first = bundle_keys(state, key)[0]
         state.groups.alarms[first] = state.groups.rests[first][1]  # it may be over already, if the clock was set back
-    if refused and refused.kind in _IN_VAIN:
-        state.outbox.add(in_vain(state, key, refused))
+    if refused and refused.kind in _PLANNED_WITHOUT_SUCCESS:
+        state.outbox.add(unfit_events(state, key, refused))
     if refused:
-        return _refused(state, pod, names, refused)
-    answer = _planned(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
+        return _refuse(state, pod, names, refused)
+    answer = _answer_from_plan(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
     others = tuple(wake for wake in wakes(state, key) if wake.uid != pod.uid and wake.uid in state.asked)
     return replace(answer, effects=others) if answer else None
 
 
-def _imagined(state: State, found: GroupView, pod: PodView, names: Sequence[str], now: float) -> FilterAnswer | None:
-    """What the answer would be now."""
-    held = state.groups.plans.get(found.group.key)
-    refused = None if held else unready(state, found, now)
+def _dry_answer(state: State, view: GroupView, pod: PodView, names: Sequence[str], now: float) -> FilterAnswer | None:
+    """Return the answer that the member would get now."""
+    held = state.groups.plans.get(view.group.key)
+    refused = None if held else pending_reason(state, view, now)
     if refused:
-        return _refused(state, pod, names, refused)
-    parts = [mate for key in mates_of(state, found.group.key) if (mate := gathered(state, key))]
-    plan = held.plan if held else imagined(state, parts, state.settings.group.steps)
+        return _refuse(state, pod, names, refused)
+    parts = [peer for key in bundle_keys(state, view.group.key) if (peer := current_view(state, key))]
+    plan = held.plan if held else trial_plan(state, parts, state.settings.group.steps)
     if plan is None:
-        return _refused(state, pod, names, Reason("001.fewest-nodes", len(found.waiting), kind="short"))
-    return _planned(state, pod, plan, names)
+        return _refuse(state, pod, names, Reason("001.fewest-nodes", len(view.waiting), kind="short"))
+    return _answer_from_plan(state, pod, plan, names)
 
 
-def _kept(state: State, found: GroupView, pod: PodView, held: HeldPlan, names: Sequence[str]) -> bool:
-    """Whether the plan that holds is good for this member; if not, it is let go, to be made anew."""
+def _keeps_plan(state: State, view: GroupView, pod: PodView, held: HeldPlan, names: Sequence[str]) -> bool:
+    """Return whether the current plan suits this member; if not, drop it so that it is made again."""
     placement = held.plan.placements.get(pod.uid)
     if placement is None:
         if state.request(pod).ask is None or pod.uid in held.plan.missing:
             return True
-    elif placement.offer is None or placement.node in names or _patient(state, pod, placement.node):
+    elif placement.offer is None or placement.node in names or _may_still_come(state, pod, placement.node):
         return True
     else:
-        state.groups.avoided.setdefault(found.group.key, set()).add(placement.node)
-    give_up(state, found.group.key)
+        state.groups.avoided.setdefault(view.group.key, set()).add(placement.node)
+    give_up(state, view.group.key)
     return False
 
 
-def _patient(state: State, pod: PodView, node: str) -> bool:
-    """Whether a node that the scheduler did not name may still be the right one: it looks at some nodes only."""
+def _may_still_come(state: State, pod: PodView, node: str) -> bool:
+    """Return whether to wait for a node that the scheduler did not offer: it samples nodes."""
     tries = state.groups.refused[pod.uid] = state.groups.refused.get(pod.uid, 0) + 1
     return tries < state.settings.rounds and misfit(state.cluster, pod, needed_by(state.cluster, pod), node) is None
 
 
-def _planned(state: State, pod: PodView, plan: Plan, names: Sequence[str]) -> FilterAnswer | None:
-    """The member's node; None for a member without devices whose node is not to be had: any other will do."""
+def _answer_from_plan(state: State, pod: PodView, plan: Plan, names: Sequence[str]) -> FilterAnswer | None:
+    """Return the member's node; None for a member without devices whose node was not offered: any will do."""
     placement = plan.placements.get(pod.uid)
     if placement is not None and placement.node in names:
         # rule 001.steer: each member goes to its planned node.
         return FilterAnswer([placement.node])
     if state.request(pod).ask is None:
         return None
-    return _refused(state, pod, names, _LEFT_OUT if placement is None else _ELSEWHERE)
+    return _refuse(state, pod, names, _LEFT_OUT if placement is None else _ELSEWHERE)
 
 
-def _refused(state: State, pod: PodView, names: Sequence[str], reason: Reason) -> FilterAnswer | None:
+def _refuse(state: State, pod: PodView, names: Sequence[str], reason: Reason) -> FilterAnswer | None:
     text = short_refusal(reason)
-    wanted = state.query(pod)
-    found = state.groups.gather(state.groups.key_of(pod.uid))
-    if wanted is None and reason.kind in {"short", "never"} and found and found.group.minimum is None:
-        return None  # it needs no room among devices, and may start before the others
-    if wanted is None or reason.kind not in _IN_VAIN:
+    query = state.query(pod)
+    view = state.groups.gather(state.groups.key_of(pod.uid))
+    if query is None and reason.kind in {"short", "never"} and view and view.group.minimum is None:
+        return None  # it requests no devices and may start before the others
+    if query is None or reason.kind not in _PLANNED_WITHOUT_SUCCESS:
         return FilterAnswer([], {}, dict.fromkeys(names, text))
-    alone = choices(state.cluster.index, wanted, state.settings.budget)
+    alone = choices(state.cluster.index, query, state.settings.budget)
     fits = set(alone.all(names))
     failed, final = alone.why([name for name in names if name not in fits])
     if reason.kind == "never":

@@ -1,18 +1,15 @@
-"""What members were told while their group was not ready to be planned, and the news for them when it is refused.
+"""Notices to members of groups: pending reasons that became outdated, and problems of a group, each reported once.
 
-A scheduler tells a pod why it has no node when it tries it. Who was tried early would go on reading that members are
-missing, though all are there and do not fit: nobody tries a pod again for that.
-
-What is odd about a group, told to whoever made its pods: once, when it appears.
+A scheduler reports why a pod has no node only when it tries the pod. A member that was tried early would still read that
+members are missing when all exist and do not fit, since nothing retries it for that: it gets an event instead.
 """
-# Joined from group_told, group_warnings: one docstring for all.
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Event
-from linkwise.broker.groups.bundles import apart, mates_of
+from linkwise.broker.groups.bundles import bundle_keys, unlinked
 from linkwise.broker.groups.readiness import schedulers_of
 from linkwise.dialects.groups.membership import group_of
 from linkwise.engine.reasons.catalog import refusal, short_refusal
@@ -27,55 +24,55 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WAITS",
-    "answered",
-    "apart_text",
-    "asked_again",
     "bundle_warnings",
+    "clear_notice",
+    "clear_notices",
     "group_warnings",
-    "in_vain",
-    "not_ready",
+    "note_pending",
+    "unfit_events",
+    "unlinked_text",
 ]
 
 WAITS: Final = "GroupWaits"
-"""the word for what is told of a group that is not ready"""
+"""reason of the notice that a group is pending"""
 
 
-def not_ready(state: State, key: str, uid: str, reason: Reason) -> None:
-    """A member is told what its group waits for."""
+def note_pending(state: State, key: str, uid: str, reason: Reason) -> None:
+    """Record the pending reason that a member was given."""
     state.groups.told.setdefault(key, {})[uid, WAITS] = short_refusal(reason)
 
 
-def answered(state: State, key: str, uid: str) -> None:
-    """A member is told something else."""
-    told = state.groups.told.get(key, {})
-    if told.pop((uid, WAITS), "") and not told:
+def clear_notice(state: State, key: str, uid: str) -> None:
+    """Drop the notice of a member that gets another answer."""
+    notices = state.groups.told.get(key, {})
+    if notices.pop((uid, WAITS), "") and not notices:
         del state.groups.told[key]
 
 
-def asked_again(state: State, key: str) -> None:
-    """All members are woken, and are told then how things are."""
-    for uid, word in list(state.groups.told.get(key, ())):
-        if word == WAITS:
-            answered(state, key, uid)
+def clear_notices(state: State, key: str) -> None:
+    """Drop the notices of all members: they are retried and get a new answer."""
+    for uid, event in list(state.groups.told.get(key, ())):
+        if event == WAITS:
+            clear_notice(state, key, uid)
 
 
-def in_vain(state: State, key: str, reason: Reason) -> tuple[Event, ...]:
-    """The group was planned in vain: members that were told before that it is not ready read so, once."""
-    return tuple(event for mate in mates_of(state, key) for event in _events(state, mate, reason))
+def unfit_events(state: State, key: str, reason: Reason) -> tuple[Event, ...]:
+    """Return events for members whose pending reason is outdated, because their group was planned and does not fit."""
+    return tuple(event for peer in bundle_keys(state, key) for event in _events(state, peer, reason))
 
 
 def _events(state: State, key: str, reason: Reason) -> list[Event]:
-    told, found = state.groups.told.get(key), state.groups.gather(key)
-    if not told or not found:
+    notices, view = state.groups.told.get(key), state.groups.gather(key)
+    if not notices or not view:
         return []
-    stale = [pod for pod in found.waiting if (pod.uid, WAITS) in told]
-    asked_again(state, key)
+    stale = [pod for pod in view.waiting if (pod.uid, WAITS) in notices]
+    clear_notices(state, key)
     sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{key}"
     return [Event("Warning", "GroupDoesNotFit", sentence, pod.namespace, pod.name, pod.uid) for pod in stale]
 
 
 def group_warnings(state: State) -> list[Event]:
-    """Warnings about groups whose members changed, as far as they are new."""
+    """Return new warnings about groups whose members changed."""
     touched, state.groups.touched = state.groups.touched, {}
     alone, state.groups.alone = state.groups.alone, {}
     pods = ((state.pod(uid), sentence) for uid, sentence in alone.items())
@@ -83,31 +80,31 @@ def group_warnings(state: State) -> list[Event]:
         Event("Warning", "GroupWords", sentence, pod.namespace, pod.name, pod.uid) for pod, sentence in pods if pod
     ]
     for key in touched:
-        found = state.groups.gather(key)
-        said = dict(_odd(state, key, found)) if found else {}
+        view = state.groups.gather(key)
+        current = dict(_oddities(state, key, view)) if view else {}
         known = state.groups.told.get(key, {})
-        if found and known:
-            said |= {(pod.uid, WAITS): known[pod.uid, WAITS] for pod in found.waiting if (pod.uid, WAITS) in known}
-        state.groups.told[key] = said
-        if not said:
+        if view and known:
+            current |= {(pod.uid, WAITS): known[pod.uid, WAITS] for pod in view.waiting if (pod.uid, WAITS) in known}
+        state.groups.told[key] = current
+        if not current:
             del state.groups.told[key]
         events += [
-            Event("Warning", word, sentence, pod.namespace, pod.name, pod.uid)
-            for (uid, word), sentence in said.items()
-            if known.get((uid, word)) != sentence and (pod := state.pod(uid))
+            Event("Warning", event, sentence, pod.namespace, pod.name, pod.uid)
+            for (uid, event), sentence in current.items()
+            if known.get((uid, event)) != sentence and (pod := state.pod(uid))
         ]
     return events
 
 
-def bundle_warnings(state: State, found: GroupView) -> list[Event]:
-    """A gang that is planned without others that it names, told when its plan is held."""
-    sentence = apart_text(apart(state, found.group))
-    pods = found.waiting if sentence else ()
+def bundle_warnings(state: State, view: GroupView) -> list[Event]:
+    """Return warnings about a gang that was planned without other gangs of its bundle."""
+    sentence = unlinked_text(unlinked(state, view.group))
+    pods = view.waiting if sentence else ()
     return [Event("Warning", "GangsApart", sentence, pod.namespace, pod.name, pod.uid) for pod in pods]
 
 
-def apart_text(names: Sequence[str]) -> str:
-    """What is wrong with gangs that do not name the same ones; empty if there are none."""
+def unlinked_text(names: Sequence[str]) -> str:
+    """Return a sentence about gangs that do not list the same bundle; empty if there are none."""
     if not names:
         return ""
     do = "does" if len(names) == 1 else "do"
@@ -117,27 +114,27 @@ def apart_text(names: Sequence[str]) -> str:
     )
 
 
-def _odd(state: State, key: str, found: GroupView) -> Iterator[tuple[tuple[str, str], str]]:
-    """By pod and word a sentence."""
+def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield problems of a group: the pod and event reason, and the sentence."""
     others = [other for other in state.groups.of_that_name(key) if _twins(key, other)]
-    schedulers, sources = schedulers_of(found), state.groups.sources(key)
-    for pod in found.waiting:
+    schedulers, sources = schedulers_of(view), state.groups.sources(key)
+    for pod in view.waiting:
         if len(schedulers) > 1:
             yield (pod.uid, "SchedulersDiffer"), _several_schedulers(schedulers)
         if len(sources) > 1:
             yield (pod.uid, "SourcesDiffer"), _several_sources(key, sources)
         if others:
-            yield (pod.uid, "OtherReplica"), _other_replica(found, others)
-        if wrong_words := _wrong_words(state, pod):
-            yield (pod.uid, "GroupWords"), wrong_words
-        if state.cluster.shared.problems and (wrong := state.cluster.shared.wrong_for(pod, found.group)):
+            yield (pod.uid, "OtherReplica"), _other_replica(view, others)
+        if problem := _annotation_problems(state, pod):
+            yield (pod.uid, "GroupWords"), problem
+        if state.cluster.shared.problems and (wrong := state.cluster.shared.wrong_for(pod, view.group)):
             yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
-    for uid in found.extra:
-        yield (uid, "TooManyMembers"), f"its group already has {found.group.total} members; it is scheduled separately"
+    for uid in view.extra:
+        yield (uid, "TooManyMembers"), f"its group already has {view.group.total} members; it is scheduled separately"
 
 
-def _wrong_words(state: State, pod: PodView) -> str:
-    """What is wrong with what the pod says, worked out once for each version of it."""
+def _annotation_problems(state: State, pod: PodView) -> str:
+    """Return the problems of a pod's group annotations, computed once per version."""
     known = state.groups.problems.get(pod.uid)
     if known is None or known[0] is not pod:
         problems = group_of(pod)[1]
@@ -147,7 +144,7 @@ def _wrong_words(state: State, pod: PodView) -> str:
 
 
 def _twins(one: str, other: str) -> bool:
-    """Whether two groups of the seed's differ in nothing but the number of their members."""
+    """Return whether two groups differ only in their number of members."""
     mine, its = one.split("/"), other.split("/")
     return len(mine) == len(its) > 2 and mine[:2] == its[:2] and mine[3:] == its[3:]
 
@@ -161,8 +158,8 @@ def _several_sources(key: str, sources: list[str]) -> str:
     return f"group {key} is declared by both {named} and treated as one; rename one if they are two"
 
 
-def _other_replica(found: GroupView, others: list[str]) -> str:
+def _other_replica(view: GroupView, others: list[str]) -> str:
     counts = " and ".join(other.split("/")[2] for other in others)
     return (
-        f"its group has {found.group.total} members, but other pods with its name declare {counts}; set the same number"
+        f"its group has {view.group.total} members, but other pods with its name declare {counts}; set the same number"
     )

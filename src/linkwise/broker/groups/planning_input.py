@@ -1,11 +1,8 @@
-"""A group as a planner is asked about it: its members, and the nodes that may take some of them.
+"""Planner input for a group: its members, the candidate nodes and the network levels.
 
-The network as one group sees it: its levels in order, how many of them it must share, and each node's path.
-
-Levels come from the settings, from Topology objects and from HyperNodes. All of them count when nodes are chosen; which
-go first is what the group itself asks for.
+Levels come from the settings, from Topology objects and from HyperNodes. All of them count when nodes are chosen; the
+group's own requirements take precedence.
 """
-# Joined from group_posing, network: one docstring for all.
 
 from __future__ import annotations
 
@@ -33,78 +30,78 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Group, NetworkWish
     from linkwise.model.views import NodeView
 
-__all__ = ["Network", "minimum_of", "network_of", "posed", "read_network", "takes_any_model"]
+__all__ = ["Network", "minimum_of", "network_of", "planning_input", "read_network", "takes_any_model"]
 
-AT_ONCE: Final = 100
-"""nodes gathered between two steps"""
-MEMBERS_AT_ONCE: Final = 25
-"""members whose words are read between two steps"""
+NODES_PER_STEP: Final = 100
+"""nodes read between two steps"""
+MEMBERS_PER_STEP: Final = 25
+"""members read between two steps"""
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
-def posed(
-    state: State, found: GroupView, network: Network, *, every: bool = False
+def planning_input(
+    state: State, group_view: GroupView, network: Network, *, every: bool = False
 ) -> Generator[None, None, tuple[Task, list[Site]]]:
-    """What a plan of the group is made of; the nodes with devices for one member at least, or `every` one with any."""
-    members = yield from _members(state, found)
+    """Build task and sites: nodes with enough free devices for one member, or `every` node that provides them."""
+    members = yield from _members(state, group_view)
     smallest = min((member.size for member in members if member.size), default=1)
-    sites = yield from _sites(state, found, members, network, 1 if every else smallest)
+    sites = yield from _sites(state, group_view, members, network, 1 if every else smallest)
     task = Task(
         members,
         network.levels,
         network.required,
-        mixed=takes_any_model(state, found),
+        mixed=takes_any_model(state, group_view),
         seed_order=state.settings.group.order == "seed",
         floor=state.settings.bandwidth.floor,
-        minimum=minimum_of(state, found),
+        minimum=minimum_of(state, group_view),
         fixed=frozenset(site.model for site in sites if site.held),
     )
     return task, sites
 
 
-def takes_any_model(state: State, found: GroupView) -> bool:
-    """Whether devices of different models may serve the group."""
-    return state.settings.group.models == "any" or any(map(any_model, found.waiting))
+def takes_any_model(state: State, group_view: GroupView) -> bool:
+    """Return whether devices of different models may serve the group."""
+    return state.settings.group.models == "any" or any(map(any_model, group_view.waiting))
 
 
-def minimum_of(state: State, found: GroupView) -> int:
-    """How many of the waiting members must be placed: for a gang that has not started those that it still lacks."""
-    minimum, key = found.group.minimum, found.group.key
+def minimum_of(state: State, group_view: GroupView) -> int:
+    """Return how many pending members must be placed; for a gang that has not started, what is missing to its minimum."""
+    minimum, key = group_view.group.minimum, group_view.group.key
     if minimum is None or key in state.groups.satisfied:
         return 1
-    there = 0 if found.group.match_policy == "only-waiting" else len(found.bound)
+    there = 0 if group_view.group.match_policy == "only-waiting" else len(group_view.bound)
     return max(1, minimum - there)
 
 
-def _members(state: State, found: GroupView) -> Generator[None, None, tuple[Member, ...]]:
+def _members(state: State, group_view: GroupView) -> Generator[None, None, tuple[Member, ...]]:
     members, company = [], company_in(state.cluster)
-    for place, pod in enumerate(found.waiting):
-        if place % MEMBERS_AT_ONCE == 0:
+    for place, pod in enumerate(group_view.waiting):
+        if place % MEMBERS_PER_STEP == 0:
             yield
-        wanted = state.query(pod)
-        members.append(Member(pod.uid, pod.name, wanted, needed_by(state.cluster, pod, company), place, pod.created))
+        query = state.query(pod)
+        members.append(Member(pod.uid, pod.name, query, needed_by(state.cluster, pod, company), place, pod.created))
     return tuple(members)
 
 
 def _sites(
-    state: State, found: GroupView, members: tuple[Member, ...], network: Network, least: int
+    state: State, group_view: GroupView, members: tuple[Member, ...], network: Network, least: int
 ) -> Generator[None, None, list[Site]]:
-    """The nodes that serve what the members ask for and have so many devices free, and those that they run on."""
+    """Return nodes that serve the request with at least that many free devices, and nodes of bound members."""
     cluster, index, sites = state.cluster, state.cluster.index, []
     paths: dict[tuple[str, ...], tuple[str, ...]] = {}  # nodes of one rack have one
     words = {member.wanted.word: member.wanted for member in members if member.wanted}
     parts = any(member.wanted and not member.wanted.ask.devices for member in members)
-    avoided = state.groups.avoided.get(found.group.key, ())
+    avoided = state.groups.avoided.get(group_view.group.key, ())
     held: dict[str, set[str]] = {}
-    for pod in found.bound:
+    for pod in group_view.bound:
         entry = cluster.ledger.get(pod.uid)
         if entry:
-            stock = cluster.inventories.get(pod.node)
-            held.setdefault(pod.node, set()).update(resolved(stock, entry.grant.offer.devices) if stock else ())
+            inventory = cluster.inventories.get(pod.node)
+            held.setdefault(pod.node, set()).update(resolved(inventory, entry.grant.offer.devices) if inventory else ())
     least = 0 if parts or not words else least
-    served: dict[int, frozenset[str]] = {}  # by build: nodes of one build are asked in the same words
+    served: dict[int, frozenset[str]] = {}  # by build: nodes of one build serve the same requests
     for number, name in enumerate(list(cluster.nodes)):  # nodes may come and go between steps
-        if number % AT_ONCE == 0:
+        if number % NODES_PER_STEP == 0:
             yield
         view, node = cluster.nodes.get(name), index.nodes.get(name)
         if view is None or node is None or name in avoided:
@@ -127,7 +124,7 @@ def _neighbours(state: State, name: str) -> list[Neighbour]:
 
 
 ANYWHERE: Final = "-"
-"""the domain of nodes that do not say where they are, in a level that only tells narrower ones apart"""
+"""the domain of nodes without a label, in a level that only separates narrower ones"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +133,14 @@ class Network:
 
     levels: tuple[str, ...] = ()
     required: int = 0
-    """so many of the levels must hold the whole group in one domain"""
+    """number of leading levels in which the group must share one domain"""
     must: frozenset[str] = frozenset()
-    """those of them that the group names: who says nothing there is not eligible"""
+    """required levels that the group names; nodes without that label are not eligible"""
     tiers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """domains by node, of levels that are no labels"""
+    """domains by node, for levels that are not labels"""
 
     def path(self, view: NodeView) -> tuple[str, ...]:
-        """The node's domains; empty text where it does not say."""
+        """Return the node's domains; empty where it has none."""
         labels, tiers = view.labels, self.tiers
         words = [tiers[level].get(view.name, "") if level in tiers else labels.get(level, "") for level in self.levels]
         if not self.required:
@@ -155,25 +152,27 @@ class Network:
 
 
 def network_of(cluster: Cluster, group: Group) -> Network:
-    """The network for a group."""
-    found = _Finding(cluster)
-    head, must = found.required(group.network)
-    tail = [level for level in found.all(group.network) if level not in head]
-    tiers = {level: found.tiers[level] for level in (*head, *tail) if level in found.tiers}
+    """Return the network as one group sees it."""
+    finder = _LevelFinder(cluster)
+    head, must = finder.required(group.network)
+    tail = [level for level in finder.all(group.network) if level not in head]
+    tiers = {level: finder.tiers[level] for level in (*head, *tail) if level in finder.tiers}
     return Network((*head, *tail), len(head), must, tiers)
 
 
 def read_network(cluster: Cluster, group: Group) -> Generator[None, None, Network]:
-    """The same in steps: the labels of many nodes take a while to read."""
+    """Do the same in steps, because reading the labels of many nodes is slow."""
     ladders = (
         *cluster.settings.group.network,
-        *(level for found in cluster.shared.ladders.values() for level in found.levels),
+        *(level for ladder in cluster.shared.ladders.values() for level in ladder.levels),
     )
     yield from cluster.shared.read_words((*ladders, *(wish.level for wish in group.network)), cluster.nodes)
     return network_of(cluster, group)
 
 
-class _Finding:
+class _LevelFinder:
+    """Orders the network levels of the cluster for one group."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         shared, nodes = cluster.shared, cluster.nodes
@@ -187,25 +186,25 @@ class _Finding:
         self._usual = Ladder.of(cluster.settings.group.network)
 
     def required(self, wishes: Iterable[NetworkWish]) -> tuple[tuple[str, ...], frozenset[str]]:
-        """The levels that the group must share, with those above that tell their domains apart; and those it names."""
+        """Return the levels the group must share, with the broader ones that separate their domains; and those it names."""
         head: dict[str, None] = {}
         must = set()
         for wish in wishes:
             if wish.required:
-                level, ladder = self._meant(wish.level)
+                level, ladder = self._resolve(wish.level)
                 must.add(level)
                 head |= dict.fromkeys(ladder[: ladder.index(level) + 1])
         return tuple(level for level in head if level in must or self._count(level)), frozenset(must)
 
     def all(self, wishes: Iterable[NetworkWish]) -> list[str]:
-        """Every level that some node is in, in one order."""
-        named = [(self._meant(wish.level)[0],) for wish in wishes]
+        """Return all levels in use, in one order."""
+        named = [(self._resolve(wish.level)[0],) for wish in wishes]
         ladders = [self._usual.levels, *(ladder.levels for ladder in self._ladders), self._tiers.levels, *named]
         present = [[level for level in ladder if level != HOSTNAME and self._count(level)] for ladder in ladders]
         return _merged(present, self._count)
 
-    def _meant(self, name: str) -> tuple[str, tuple[str, ...]]:
-        """The level that a wish names, and all that it is ordered with; a label that nobody orders stands alone."""
+    def _resolve(self, name: str) -> tuple[str, tuple[str, ...]]:
+        """Return the level of a name and the ladder it belongs to; an unknown label is its own ladder."""
         if level := self._tiers.level(name):
             return level, self._tiers.levels
         for ladder in (*self._ladders, self._usual):
@@ -214,14 +213,14 @@ class _Finding:
         return name, (name,)
 
     def _count(self, level: str) -> int:
-        """How many domains there are."""
+        """Return the number of domains of a level."""
         if level in self.tiers:
             return len(set(self.tiers[level].values()) - {""})
         return len(self._cluster.shared.words(level, self._cluster.nodes))
 
 
 def _merged(ladders: Iterable[Sequence[str]], count: Callable[[str], int]) -> list[str]:
-    """Several orders as one: a level goes after the one before it, else before the one after it, else by its domains."""
+    """Merge several orders: a level follows its predecessor, else precedes its successor, else goes by its domain count."""
     levels: list[str] = []
     for ladder in ladders:
         place: int | None = None

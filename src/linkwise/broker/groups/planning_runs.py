@@ -1,4 +1,4 @@
-"""Planning a group when a member is tried: at once as far as one call may take, later what is left of it."""
+"""Planning runs: a group is planned when a member is tried, in the call as far as the step limit allows, then in the background."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Wake
 from linkwise.broker.group_registry import Shortage
-from linkwise.broker.groups.bundles import begin, bundle_view, groups_of, hold_together, mates_of
-from linkwise.broker.groups.notices import asked_again, bundle_warnings
+from linkwise.broker.groups.bundles import begin, bundle_keys, bundle_view, groups_of, hold_together
+from linkwise.broker.groups.notices import bundle_warnings, clear_notices
 from linkwise.broker.groups.plan_annotations import plan_annotations
-from linkwise.broker.groups.planning import asked_of, give_up_places, resting
+from linkwise.broker.groups.planning import give_up_places, in_backoff, requested_of
 from linkwise.broker.groups.planning_input import minimum_of, takes_any_model
-from linkwise.broker.groups.priority import give_way_to_group
-from linkwise.broker.groups.readiness import unready
-from linkwise.broker.groups.stale_gangs import note_stuck
+from linkwise.broker.groups.priority import preempt_plans_for_group
+from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.groups.stale_gangs import note_stale
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.planning.task import model_of
 from linkwise.model.verdict import Reason
@@ -28,108 +28,109 @@ __all__ = ["advance_plans", "try_now", "wakes"]
 _PLANNING = Reason("001.members", kind="planning")
 
 
-def try_now(state: State, key: str, found: GroupView, now: float) -> Reason | None:
-    """Plan the group now; why there is no plan yet, None if there is one."""
-    mates = mates_of(state, key)
-    key, found = mates[0], bundle_view(state, key) or found
-    for mate in mates:
-        state.groups.give_up_written(mate)  # what was planned before is planned anew
-    members = tuple(pod.uid for pod in found.waiting)
-    if resting(state, key, now):
+def try_now(state: State, key: str, view: GroupView, now: float) -> Reason | None:
+    """Plan the group now; return why there is no plan yet, None if there is one."""
+    keys = bundle_keys(state, key)
+    key, view = keys[0], bundle_view(state, key) or view
+    for peer in keys:
+        state.groups.give_up_written(peer)  # written plans are replaced
+    members = tuple(pod.uid for pod in view.waiting)
+    if in_backoff(state, key, now):
         return Reason("001.hold", kind="resting")
-    known = state.groups.short.get(key)
-    if known and known.members == members and now < known.until:
-        return known.reason
+    shortage = state.groups.short.get(key)
+    if shortage and shortage.members == members and now < shortage.until:
+        return shortage.reason
     run = state.runs.get(key)
-    if run is None or run.asked != asked_of(state, groups_of(state, mates)):
+    if run is None or run.asked != requested_of(state, groups_of(state, keys)):
         give_up_places(state, key)
         flush(state)
-        run = state.runs[key] = begin(state, key, found)
+        run = state.runs[key] = begin(state, key, view)
     if not run.advance(state.settings.group.steps):
         return _PLANNING
-    return _finished(state, key, now)
+    return _finish(state, key, now)
 
 
 def advance_plans(state: State, now: float, budget: int) -> tuple[Effect, ...]:
-    """Work on plans that were begun; members of a plan that is finished are woken."""
+    """Advance running plans; wake the members of finished ones."""
     effects: list[Effect] = []
     for key in list(state.runs):
         if state.runs[key].advance(budget):
-            _finished(state, key, now)
+            _finish(state, key, now)
             effects += wakes(state, key)
     return tuple(effects)
 
 
 def wakes(state: State, key: str) -> list[Wake]:
-    """Every member that waits is worth another try."""
-    for mate in mates_of(state, key):
-        asked_again(state, mate)
-    groups = [found for mate in mates_of(state, key) if (found := state.groups.gather(mate))]
+    """Return wake-ups for all pending members of a bundle."""
+    for peer in bundle_keys(state, key):
+        clear_notices(state, peer)
+    groups = [view for peer in bundle_keys(state, key) if (view := state.groups.gather(peer))]
     return [
-        Wake(pod.namespace, pod.name, pod.uid, "its group can be retried") for found in groups for pod in found.waiting
+        Wake(pod.namespace, pod.name, pod.uid, "its group can be retried") for view in groups for pod in view.waiting
     ]
 
 
-def _finished(state: State, key: str, now: float) -> Reason | None:
-    """Hold the plan that was made; if it can't be kept any more, it is made again."""
-    run, found = state.runs.pop(key), bundle_view(state, key)
+def _finish(state: State, key: str, now: float) -> Reason | None:
+    """Reserve a finished plan; if it is outdated, start again."""
+    run, view = state.runs.pop(key), bundle_view(state, key)
     missed = key in state.groups.missed
     state.groups.missed.discard(key)
-    groups = groups_of(state, mates_of(state, key))
-    if found is None or any(unready(state, own, now) for own in groups):
-        return _PLANNING  # it changed while it was planned; whoever asks next is told what it lacks
-    if run.plan is None and (missed or run.asked != asked_of(state, groups)):
-        first = mates_of(state, key)[0]  # there is room now that there was not, or others wait, or fewer must start
-        state.runs[first] = begin(state, first, found)
+    groups = groups_of(state, bundle_keys(state, key))
+    if view is None or any(pending_reason(state, own, now) for own in groups):
+        return _PLANNING  # it changed meanwhile; the next call reports what it lacks
+    if run.plan is None and (missed or run.asked != requested_of(state, groups)):
+        first = bundle_keys(state, key)[0]  # capacity, members or the minimum changed
+        state.runs[first] = begin(state, first, view)
         return _PLANNING
     if run.plan is None and state.groups.avoided.pop(key, set()):
-        return try_now(state, key, found, now)  # better a node that did not work than none
+        return try_now(state, key, view, now)  # a node that failed is better than none
     if run.plan is None:
-        run.plan = give_way_to_group(state, key, now)
+        run.plan = preempt_plans_for_group(state, key, now)
     if run.plan is None:
         for own in groups:
-            note_stuck(state, own, now)
-        return _short(state, found, _why_short(state, found), now).reason
+            note_stale(state, own, now)
+        return _note_shortage(state, view, _shortage_reason(state, view), now).reason
     flush(state)
     if not hold_together(state, key, run.plan, now):
-        state.runs[key] = begin(state, key, found)
+        state.runs[key] = begin(state, key, view)
         return _PLANNING
     state.outbox.add(
         (*plan_annotations(state, key), *(event for own in groups for event in bundle_warnings(state, own)))
     )
     if run.plan.missing:
-        _short(state, found, Reason("001.tolerant", kind="left out"), now)
+        _note_shortage(state, view, Reason("001.tolerant", kind="left out"), now)
     return None
 
 
-def _short(state: State, found: GroupView, reason: Reason, now: float) -> Shortage:
-    members = tuple(pod.uid for pod in found.waiting)
+def _note_shortage(state: State, view: GroupView, reason: Reason, now: float) -> Shortage:
+    members = tuple(pod.uid for pod in view.waiting)
     short = Shortage(reason, members, now + state.settings.group.window)
-    state.groups.short[found.group.key] = short
+    state.groups.short[view.group.key] = short
     return short
 
 
-def _why_short(state: State, found: GroupView) -> Reason:
-    """Whether it does not fit now, or never."""
-    gang = found.group.minimum is not None and found.group.key not in state.groups.satisfied
-    kind = "never" if _never(state, found) else "short"
-    return Reason("001.gang" if gang else "001.fewest-nodes", len(found.waiting), kind=kind)
+def _shortage_reason(state: State, view: GroupView) -> Reason:
+    """Return the refusal of a group: it does not fit now, or never."""
+    gang = view.group.minimum is not None and view.group.key not in state.groups.satisfied
+    kind = "never" if _never(state, view) else "short"
+    return Reason("001.gang" if gang else "001.fewest-nodes", len(view.waiting), kind=kind)
 
 
-def _never(state: State, found: GroupView) -> bool:
-    """Whether there are too few devices even if all others were gone; that is said only where counts prove it."""
-    wanted = [state.query(pod) for pod in found.waiting]
-    asked = [ask for ask in wanted if ask]
-    least = minimum_of(state, found) - (len(wanted) - len(asked))
-    sizes = sorted(ask.ask.devices or 1 for ask in asked)[: max(0, least)]
-    mixed = takes_any_model(state, found)
-    rooms: dict[str, list[int]] = {}
+def _never(state: State, view: GroupView) -> bool:
+    """Return whether there are too few devices even without other pods, as far as counts prove it."""
+    queries = [query for pod in view.waiting if (query := state.query(pod))]
+    least = minimum_of(state, view) - (len(view.waiting) - len(queries))
+    sizes = sorted(query.ask.devices or 1 for query in queries)[: max(0, least)]
+    mixed = takes_any_model(state, view)
+    free: dict[str, list[int]] = {}
     for name, node in state.cluster.index.nodes.items():
-        if any(not state.cluster.index.unserved(ask, name) for ask in {ask.word: ask for ask in asked}.values()):
-            rooms.setdefault("" if mixed else model_of(node), []).append(len(node.healthy()))
-    return not any(all(_enough(own, sizes, each) for each in set(sizes)) for own in rooms.values())
+        if any(
+            not state.cluster.index.unserved(query, name) for query in {each.word: each for each in queries}.values()
+        ):
+            free.setdefault("" if mixed else model_of(node), []).append(len(node.healthy()))
+    return not any(all(_enough(own, sizes, each) for each in set(sizes)) for own in free.values())
 
 
-def _enough(rooms: list[int], sizes: list[int], each: int) -> bool:
-    """Whether as many sets of one size could be had as members of at least that size need."""
-    return sum(room // each for room in rooms) >= sum(size // each for size in sizes)
+def _enough(free: list[int], sizes: list[int], each: int) -> bool:
+    """Return whether there are enough sets of one size for members of at least that size."""
+    return sum(count // each for count in free) >= sum(size // each for size in sizes)

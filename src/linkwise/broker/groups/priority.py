@@ -1,4 +1,4 @@
-"""Plans that give way: one of which nobody is bound may be let go for a pod or group of a higher priority.
+"""Preemption of plans: a plan without bound members may be dropped for a pod or group of higher priority.
 
 Source: contract koordinator, edge case 30.
 """
@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.effects import Event
-from linkwise.broker.groups.bundles import alternatives, mates_of
+from linkwise.broker.groups.bundles import alternatives, bundle_keys
 from linkwise.broker.groups.plan_annotations import give_up
-from linkwise.broker.groups.planning import gathered
+from linkwise.broker.groups.planning import current_view
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
@@ -25,72 +25,78 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.plan import Placement, Plan
     from linkwise.model.views import PodView
 
-__all__ = ["give_way_to_group", "give_way_to_pod", "imagined"]
+__all__ = ["preempt_plans_for_group", "preempt_plans_for_pod", "trial_plan"]
 
 
-def give_way_to_pod(state: State, pod: PodView, wanted: Query, names: Iterable[str], now: float) -> bool:
-    """Let plans go so that the pod fits on one of the nodes; false if that helps nowhere, and nothing is let go."""
-    plans = _breakable(state, pod.priority)
-    homes, turn = _homes(state, plans), {key: number for number, key in enumerate(plans)}
-    ways = [(way, name) for name in names if name in homes and (way := _way(state, wanted, name, homes[name]))]
-    if not ways:
+def preempt_plans_for_pod(state: State, pod: PodView, query: Query, names: Iterable[str], now: float) -> bool:
+    """Preempt plans so that the pod fits on one of the nodes; false, without preemption, if that helps nowhere."""
+    plans = _preemptible(state, pod.priority)
+    homes, order = _homes(state, plans), {key: number for number, key in enumerate(plans)}
+    options = [
+        (option, name)
+        for name in names
+        if name in homes and (option := _plans_to_preempt(state, query, name, homes[name]))
+    ]
+    if not options:
         return False
-    way, _ = min(ways, key=lambda found: (len(found[0]), [turn[key] for key in found[0]], found[1]))
-    _let_go(state, way, [pod], now)
+    option, _ = min(options, key=lambda option: (len(option[0]), [order[key] for key in option[0]], option[1]))
+    _preempt(state, option, [pod], now)
     return True
 
 
-def give_way_to_group(state: State, key: str, now: float) -> Plan | None:
-    """A plan for a group that has no room otherwise; the plans that it takes devices of are let go."""
-    parts = [found for mate in mates_of(state, key) if (found := gathered(state, mate))]
+def preempt_plans_for_group(state: State, key: str, now: float) -> Plan | None:
+    """Return a plan for a group that does not fit otherwise, and preempt the plans whose devices it uses."""
+    parts = [view for peer in bundle_keys(state, key) if (view := current_view(state, peer))]
     plans = _lower(state, parts)
     plan = _first_plan(state, parts, plans, state.settings.group.steps) if plans else None
     if plan is not None:
-        _let_go(state, _touched(state, plans, plan), [pod for found in parts for pod in found.waiting], now)
+        _preempt(state, _touched(state, plans, plan), [pod for view in parts for pod in view.waiting], now)
     return plan
 
 
-def imagined(state: State, parts: Sequence[GroupView], steps: int) -> Plan | None:
-    """The plan that a group, or gangs that start together, would get now; nothing is held or let go for it."""
+def trial_plan(state: State, parts: Sequence[GroupView], steps: int) -> Plan | None:
+    """Return the plan that a group or bundle would get now; nothing is reserved or preempted."""
     plan = _first_plan(state, parts, (), steps)
     plans = _lower(state, parts) if plan is None else []
     return _first_plan(state, parts, plans, steps) if plans else plan
 
 
 def _first_plan(state: State, parts: Sequence[GroupView], plans: Iterable[str], steps: int) -> Plan | None:
-    """As if what these plans hold were free."""
+    """Plan as if the devices reserved by these plans were free."""
     planned = frozenset(uid for key in plans for uid in state.groups.plans[key].plan.placements)
-    for found, left in alternatives(parts):
-        plan = WhatIf(state, found, steps).plan(Assumption(gone=planned))
+    for view, left in alternatives(parts):
+        plan = WhatIf(state, view, steps).plan(Assumption(gone=planned))
         if plan is not None:
             return replace(plan, missing=(*plan.missing, *left))
     return None
 
 
 def _lower(state: State, parts: Sequence[GroupView]) -> list[str]:
-    """Plans that may be let go for a group, none of its own."""
-    own = {found.group.key for found in parts}
-    priority = max((pod.priority for found in parts for pod in found.waiting), default=0)
-    return [key for key in _breakable(state, priority) if key not in own]
+    """Return plans that the group may preempt, none of its own."""
+    own = {view.group.key for view in parts}
+    priority = max((pod.priority for view in parts for pod in view.waiting), default=0)
+    return [key for key in _preemptible(state, priority) if key not in own]
 
 
-def _breakable(state: State, priority: int) -> list[str]:
-    """Plans that may be let go: those of the lowest priority first, and of these the one held last."""
+def _preemptible(state: State, priority: int) -> list[str]:
+    """Return plans of lower priority, the lowest first, then the newest."""
     plans = state.groups.plans
-    keys = [key for key, held in plans.items() if all(_open(state, each, priority) for each in (key, *held.bundle))]
+    keys = [
+        key for key, held in plans.items() if all(_may_preempt(state, each, priority) for each in (key, *held.bundle))
+    ]
     return sorted(keys, key=lambda key: (plans[key].priority, -plans[key].expires, key))
 
 
-def _open(state: State, key: str, priority: int) -> bool:
+def _may_preempt(state: State, key: str, priority: int) -> bool:
     held = state.groups.plans.get(key)
     if held is None or held.priority >= priority:
         return False
-    found = gathered(state, key)
-    return found is not None and not found.bound
+    view = current_view(state, key)
+    return view is not None and not view.bound
 
 
 def _homes(state: State, plans: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """By node the plans that hold devices there, in their order, each with its members on that node."""
+    """Return, by node, the plans with devices there and their members on that node."""
     homes: dict[str, dict[str, list[str]]] = {}
     for key in plans:
         for uid, placement in state.groups.plans[key].plan.placements.items():
@@ -99,55 +105,55 @@ def _homes(state: State, plans: Iterable[str]) -> dict[str, dict[str, list[str]]
     return homes
 
 
-def _way(state: State, wanted: Query, name: str, members: Mapping[str, Sequence[str]]) -> list[str]:
-    """The plans to let go so that the ask fits on a node, each of which is needed; none if that does not help."""
+def _plans_to_preempt(state: State, query: Query, name: str, members: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a minimal list of plans to preempt so that the request fits on a node; empty if that does not help."""
     cluster = state.cluster
-    stock = cluster.inventories.get(name)
-    if stock is None or cluster.index.unserved(wanted, name):
+    inventory = cluster.inventories.get(name)
+    if inventory is None or cluster.index.unserved(query, name):
         return []
 
     def enough(keys: Iterable[str]) -> bool:
         gone = {uid for key in keys for uid in members[key]}
-        return eviction_frees_enough(cluster.ledger, stock, wanted, gone, cluster.ended_on(stock))
+        return eviction_frees_enough(cluster.ledger, inventory, query, gone, cluster.ended_on(inventory))
 
-    way: list[str] = []
+    option: list[str] = []
     for key in members:
-        way.append(key)
-        if enough(way):
+        option.append(key)
+        if enough(option):
             break
     else:
         return []
-    for key in list(way):
-        if enough(other for other in way if other != key):
-            way.remove(key)
-    return way
+    for key in list(option):
+        if enough(other for other in option if other != key):
+            option.remove(key)
+    return option
 
 
 def _touched(state: State, plans: Sequence[str], plan: Plan) -> list[str]:
-    """The plans that hold what another one uses: its devices, or at least its nodes."""
+    """Return the plans that overlap with another one in devices, or else in nodes."""
     used = {(placement.node, device) for placement in plan.placements.values() for device in _devices(placement)}
     nodes = set(plan.nodes)
     held = {key: list(state.groups.plans[key].plan.placements.values()) for key in plans}
-    found = [
+    using = [
         key
         for key in plans
         if any((placement.node, device) in used for placement in held[key] for device in _devices(placement))
     ]
-    return found or [key for key in plans if any(placement.node in nodes for placement in held[key])]
+    return using or [key for key in plans if any(placement.node in nodes for placement in held[key])]
 
 
 def _devices(placement: Placement) -> tuple[str, ...]:
     return placement.offer.devices if placement.offer else ()
 
 
-def _let_go(state: State, keys: Iterable[str], winners: Sequence[PodView], now: float) -> None:
-    """Let plans go with those that hold together with them; both sides are told, and the losers tried again later."""
+def _preempt(state: State, keys: Iterable[str], winners: Sequence[PodView], now: float) -> None:
+    """Preempt plans with their bundles; both sides get an event, and the losers are retried later."""
     first = winners[0]
     winner = f"{first.namespace}/{first.name}"
     for key in keys:
         for each in (key, *(state.groups.plans[key].bundle if key in state.groups.plans else ())):
-            found = gathered(state, each)
-            losers = found.waiting if found else ()
+            view = current_view(state, each)
+            losers = view.waiting if view else ()
             sentence = f"its plan was preempted by pod {winner}, which has a higher priority and does not fit otherwise"
             state.outbox.add(_event("Warning", "PlanBroken", sentence, pod) for pod in losers)
             # By then the winner has what it was offered.
@@ -159,5 +165,5 @@ def _let_go(state: State, keys: Iterable[str], winners: Sequence[PodView], now: 
     flush(state)
 
 
-def _event(kind: Literal["Normal", "Warning"], word: str, sentence: str, pod: PodView) -> Event:
-    return Event(kind, word, sentence, pod.namespace, pod.name, pod.uid)
+def _event(kind: Literal["Normal", "Warning"], reason: str, sentence: str, pod: PodView) -> Event:
+    return Event(kind, reason, sentence, pod.namespace, pod.name, pod.uid)

@@ -1,7 +1,7 @@
-"""Gangs that are stuck halfway: some members are bound in vain, the others found no place.
+"""Stale gangs: partially bound, while the other members were not placed. Optionally evicts the bound members.
 
-A bound pod can't be unbound. Where the setting allows it, bound members are evicted when the time is over, as long as no
-container of any of them has run; whoever made them makes them anew, and the gang is tried again as a whole.
+A bound pod can't be unbound. If the setting allows it, bound members are evicted at the deadline, as long as no container
+of any of them has run; their controllers create them again, and the gang is retried as a whole.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event, Evict
-from linkwise.broker.groups.planning import gathered, patience
+from linkwise.broker.groups.planning import current_view, hold_time
 from linkwise.engine.reasons.phrases import count_text
 
 if TYPE_CHECKING:
@@ -23,143 +23,147 @@ __all__ = [
     "evictions",
     "has_begun",
     "not_evicted",
-    "note_halves",
-    "note_stuck",
+    "note_stale",
+    "note_stale_gangs",
     "stale_gang",
-    "stuck_text",
+    "stale_text",
 ]
 
-_BY_HAND = "free devices for the others, or delete the gang's pods"
+_MANUAL = "free devices for the others, or delete the gang's pods"
 
 
 def has_begun(pod: PodView) -> bool:
-    """Whether a container of the pod has run, by all that is known of it."""
+    """Return whether a container of the pod has run."""
     return pod.begun or pod.phase != "Pending"
 
 
-def stale_gang(state: State, found: GroupView | None, now: float, *, over: bool = False) -> list[Event]:
-    """A strict gang of which some are bound and too few can be: said once, to those that are bound.
+def stale_gang(state: State, view: GroupView | None, now: float, *, over: bool = False) -> list[Event]:
+    """Return events for the bound members of a stale gang, once.
 
-    Evictions that are allowed are due at once if the gang's time is over, else when it is.
+    If eviction is allowed, its deadline is now if the gang's time is `over`, else when it will be.
     """
-    bound = _stuck(state, found) if found else ()
-    if found is None or not bound:
+    bound = _stale_members(state, view) if view else ()
+    if view is None or not bound:
         return []
-    key = found.group.key
-    _set_due(state, found, bound, now if over else now + patience(state, found.group))
+    key = view.group.key
+    _set_deadline(state, view, bound, now if over else now + hold_time(state, view.group))
     if key in state.groups.halved:
         return []
     state.groups.halved[key] = None
-    sentence = f"{_counts(found, bound)}; the others were not placed in time: {_fate(state, key, bound, now)}"
+    sentence = f"{_counts(view, bound)}; the others were not placed in time: {_next_step(state, key, bound, now)}"
     return _events("GangHalfBound", sentence, bound)
 
 
-def note_stuck(state: State, found: GroupView, now: float) -> None:
-    """The members that wait do not fit: those that are bound are not there in vain for longer than the gang waits."""
-    if bound := _stuck(state, found):
-        _set_due(state, found, bound, now + patience(state, found.group))
+def note_stale(state: State, view: GroupView, now: float) -> None:
+    """Start the eviction deadline of a gang whose pending members do not fit."""
+    if bound := _stale_members(state, view):
+        _set_deadline(state, view, bound, now + hold_time(state, view.group))
 
 
-def note_halves(state: State, now: float) -> None:
-    """The same of every group whose members changed and that has no plan: whoever starts anew finds them so."""
+def note_stale_gangs(state: State, now: float) -> None:
+    """Start deadlines for changed groups without a plan; after a restart stale gangs are found this way."""
     for key in state.groups.touched if state.settings.group.evict_half_bound else ():
-        found = gathered(state, key)
-        # Gangs that nobody planned here are of other schedulers, or want no devices: they are none of our business.
-        if found and key not in state.groups.plans and state.groups.generation(key):
-            note_stuck(state, found, now)
+        view = current_view(state, key)
+        # Gangs never planned here belong to other schedulers or request no devices.
+        if view and key not in state.groups.plans and state.groups.generation(key):
+            note_stale(state, view, now)
 
 
 def evictions(state: State, now: float) -> list[Effect]:
-    """What is to be done about gangs whose time is over; one that has a plan again is let be while that holds."""
+    """Return evictions of gangs past their deadline; gangs with a new plan are spared while it lasts."""
     effects: list[Effect] = []
-    for key, due in list(state.groups.evicting.items()):
-        found = gathered(state, key)
-        bound = _stuck(state, found) if found else ()
-        if found is None or not bound:
+    for key, deadline in list(state.groups.evicting.items()):
+        view = current_view(state, key)
+        bound = _stale_members(state, view) if view else ()
+        if view is None or not bound:
             del state.groups.evicting[key]
-        elif due <= now and key not in state.groups.plans:
+        elif deadline <= now and key not in state.groups.plans:
             del state.groups.evicting[key]
-            effects += _evict(state, found, bound)
+            effects += _evict(state, view, bound)
     return effects
 
 
 def evictable(state: State, uid: str) -> int | None:
-    """The version of a pod whose eviction was asked for, 0 if it has none; None if it is not to be evicted any more.
+    """Return the resourceVersion of a pod to evict, 0 if it has none; None if it must not be evicted any more.
 
-    Then it may be asked for again.
+    Its eviction may be requested again then.
     """
-    found, pod = gathered(state, state.groups.key_of(uid)), state.cluster.pods.get(uid)
-    bound = _stuck(state, found) if found else ()
-    vain = found is not None and found.group.key not in state.groups.plans and any(each.uid == uid for each in bound)
-    if pod and vain and uid in state.groups.evicted and not any(map(has_begun, bound)):
+    view, pod = current_view(state, state.groups.key_of(uid)), state.cluster.pods.get(uid)
+    bound = _stale_members(state, view) if view else ()
+    stale = view is not None and view.group.key not in state.groups.plans and any(each.uid == uid for each in bound)
+    if pod and stale and uid in state.groups.evicted and not any(map(has_begun, bound)):
         return pod.version
     state.groups.evicted.pop(uid, None)
     return None
 
 
 def not_evicted(state: State, uid: str) -> None:
-    """An eviction was given up: it is asked for again when the gang has waited for as long once more."""
+    """Record a failed eviction; it is requested again after another waiting time of the gang."""
     key = state.groups.key_of(uid)
     state.groups.evicted.pop(uid, None)
     state.groups.touched |= {key: None} if key else {}
 
 
-def stuck_text(state: State, found: GroupView, now: float) -> str:
-    """What becomes of a gang that is stuck halfway; empty if it is not, or has a plan."""
-    bound, key = _stuck(state, found), found.group.key
+def stale_text(state: State, view: GroupView, now: float) -> str:
+    """Return a sentence about a stale gang and its next step; empty if it is not stale, or has a plan."""
+    bound, key = _stale_members(state, view), view.group.key
     if not bound or key in state.groups.plans:
         return ""
-    return f"{_counts(found, bound)}: {_fate(state, key, bound, now)}"
+    return f"{_counts(view, bound)}: {_next_step(state, key, bound, now)}"
 
 
-def _stuck(state: State, found: GroupView) -> tuple[PodView, ...]:
-    """Members that are bound in vain; none if the gang has started, or may start in parts."""
-    key, least = found.group.key, found.group.minimum
-    if least is None or not found.group.strict or found.group.match_policy == "only-waiting":
+def _stale_members(state: State, view: GroupView) -> tuple[PodView, ...]:
+    """Return the bound members of a stale gang; none if the gang has started, or may start in parts."""
+    key, least = view.group.key, view.group.minimum
+    if least is None or not view.group.strict or view.group.match_policy == "only-waiting":
         return ()
-    if key in state.groups.satisfied or len(found.bound) >= least:
+    if key in state.groups.satisfied or len(view.bound) >= least:
         return ()
-    return tuple(pod for pod in found.bound if (seen := state.cluster.pods.get(pod.uid)) and seen.node)
+    return tuple(pod for pod in view.bound if (seen := state.cluster.pods.get(pod.uid)) and seen.node)
 
 
-def _set_due(state: State, found: GroupView, bound: tuple[PodView, ...], due: float) -> None:
-    book, key = state.groups, found.group.key
-    told = all(pod.uid in book.evicted for pod in bound)
-    if state.settings.group.evict_half_bound and not told and not any(map(has_begun, bound)):
-        book.evicting[key] = min(due, book.evicting.get(key, due))
+def _set_deadline(state: State, view: GroupView, bound: tuple[PodView, ...], deadline: float) -> None:
+    book, key = state.groups, view.group.key
+    requested = all(pod.uid in book.evicted for pod in bound)
+    if state.settings.group.evict_half_bound and not requested and not any(map(has_begun, bound)):
+        book.evicting[key] = min(deadline, book.evicting.get(key, deadline))
 
 
-def _evict(state: State, found: GroupView, bound: tuple[PodView, ...]) -> list[Effect]:
-    key, counts = found.group.key, _counts(found, bound)
+def _evict(state: State, view: GroupView, bound: tuple[PodView, ...]) -> list[Effect]:
+    key, counts = view.group.key, _counts(view, bound)
     if not state.settings.group.evict_half_bound:
         return []
     if any(map(has_begun, bound)):
-        return [*_events("GangHalfBound", f"{counts}: {_fate(state, key, bound, 0.0)}", bound)]
+        return [*_events("GangHalfBound", f"{counts}: {_next_step(state, key, bound, 0.0)}", bound)]
     fresh = tuple(pod for pod in bound if pod.uid not in state.groups.evicted)
     state.groups.evicted |= dict.fromkeys(pod.uid for pod in fresh)
     state.groups.halved.pop(key, None)
     sentence = f"{counts}, and the others were not placed in time; none has started"
-    told = _events("GangEvicted", f"evicted: {sentence}", fresh)
-    return [*told, *(Evict(pod.namespace, pod.name, pod.uid, sentence) for pod in fresh)]
+    events = _events("GangEvicted", f"evicted: {sentence}", fresh)
+    return [*events, *(Evict(pod.namespace, pod.name, pod.uid, sentence) for pod in fresh)]
 
 
-def _fate(state: State, key: str, bound: tuple[PodView, ...], now: float) -> str:
-    """Which of the two happens: they are evicted, or it is left to people."""
+def _next_step(state: State, key: str, bound: tuple[PodView, ...], now: float) -> str:
+    """Return what happens next: eviction, or a manual step."""
     begun = next(filter(has_begun, bound), None)
     if not state.settings.group.evict_half_bound:
-        return _BY_HAND
+        return _MANUAL
     if begun:
-        return f"pod {begun.name} has started, so none is evicted; {_BY_HAND}"
-    due = state.groups.evicting.get(key)
-    if due is None:
-        return "their eviction was requested" if bound[0].uid in state.groups.evicted else _BY_HAND
-    when = f"in {due - now:.3g} s, unless the others are placed or one of them starts first" if due > now else "now"
+        return f"pod {begun.name} has started, so none is evicted; {_MANUAL}"
+    deadline = state.groups.evicting.get(key)
+    if deadline is None:
+        return "their eviction was requested" if bound[0].uid in state.groups.evicted else _MANUAL
+    when = (
+        f"in {deadline - now:.3g} s, unless the others are placed or one of them starts first"
+        if deadline > now
+        else "now"
+    )
     return f"the bound members are evicted {when}"
 
 
-def _counts(found: GroupView, bound: tuple[PodView, ...]) -> str:
+def _counts(view: GroupView, bound: tuple[PodView, ...]) -> str:
     there = f"{count_text(len(bound), 'member')} of its gang {'is' if len(bound) == 1 else 'are'} bound"
-    return f"{there}, but {found.group.minimum} must start together"
+    return f"{there}, but {view.group.minimum} must start together"
 
 
 def _events(reason: str, sentence: str, pods: tuple[PodView, ...]) -> list[Event]:

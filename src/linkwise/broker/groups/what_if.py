@@ -1,6 +1,6 @@
-"""Plans for a group as they would be if some pods were gone, some nodes were not there, or it asked for less.
+"""What-if plans of a group: without some pods or nodes, or with a smaller request.
 
-Nothing is kept of them. All tries of one explanation together take so many steps and no more.
+Nothing is kept of them. All attempts of one explanation share one step limit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.groups.planning_input import network_of, posed
+from linkwise.broker.groups.planning_input import network_of, planning_input
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
 from linkwise.engine.planning.node_capacity import NodeCapacity
@@ -36,46 +36,46 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What is otherwise."""
+    """Hypothetical changes to the cluster or the group."""
 
     gone: frozenset[str] = frozenset()
-    """UIDs of pods"""
+    """UIDs of pods that are gone"""
     but: frozenset[str] = frozenset()
-    """nodes that are not looked at"""
+    """nodes that are excluded"""
     only: frozenset[str] | None = None
-    """the nodes that are looked at, beside those where pods are gone"""
+    """nodes considered, beside those where pods are gone"""
     members: tuple[Member, ...] | None = None
     minimum: int | None = None
     mixed: bool = False
     anywhere: bool = False
-    """whether the whole group need not be in one domain of any level"""
+    """whether no network domain is required"""
 
 
 AS_IT_IS: Final = Assumption()
 
 
 class WhatIf:
-    """One group, planned again and again."""
+    """Plans one group under different assumptions."""
 
-    def __init__(self, state: State, found: GroupView, steps: int = STEPS) -> None:
+    def __init__(self, state: State, view: GroupView, steps: int = STEPS) -> None:
         self._state = state
         self._left = steps
         self.cut = False
-        """whether a try was given up because it took too long"""
-        self._network = network_of(state.cluster, found.group)
-        task, sites = self._done(posed(state, found, self._network, every=True)) or (Task(()), [])
+        """whether an attempt was cut off by the step limit"""
+        self._network = network_of(state.cluster, view.group)
+        task, sites = self._run(planning_input(state, view, self._network, every=True)) or (Task(()), [])
         self._task = task
         self._words = {member.wanted.word: member.wanted for member in task.members if member.wanted}
         self._sites = {site.node.name: site for site in sites}
         self._making = Making(task, (), state.hosts)
         ledger = state.cluster.ledger
         self._own = frozenset(
-            pod.uid for pod in found.waiting if (entry := ledger.get(pod.uid)) and entry.state == "PLANNED"
+            pod.uid for pod in view.waiting if (entry := ledger.get(pod.uid)) and entry.state == "PLANNED"
         )
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Those that wait."""
+        """The pending members."""
         return self._task.members
 
     @property
@@ -85,12 +85,12 @@ class WhatIf:
 
     @property
     def required(self) -> str:
-        """The narrowest level of which one domain must hold the whole group; empty if none must."""
+        """The narrowest level in which the group must share one domain; empty if there is none."""
         return self._task.levels[self._task.required - 1] if self._task.required else ""
 
     @property
     def mixed(self) -> bool:
-        """Whether devices of different models may serve it."""
+        """Whether devices of different models may serve the group."""
         return self._task.mixed
 
     @property
@@ -99,7 +99,7 @@ class WhatIf:
         return frozenset(name for name, site in self._sites.items() if site.held)
 
     def plan(self, change: Assumption = AS_IT_IS) -> Plan | None:
-        """The plan; what the group's own plan holds counts as free."""
+        """Return the plan; devices of the group's own plan count as free."""
         task = self._task
         task = replace(
             task,
@@ -108,35 +108,35 @@ class WhatIf:
             mixed=change.mixed or task.mixed,
             minimum=task.minimum if change.minimum is None else change.minimum,
         )
-        return self._done(make_plan(task, self._changed(change), self._state.hosts))
+        return self._run(make_plan(task, self._changed(change), self._state.hosts))
 
     def whole(self, change: Assumption = AS_IT_IS) -> Plan | None:
-        """The plan for all members; None if not all fit."""
+        """Return the plan for all members; None if not all fit."""
         members = self.members if change.members is None else change.members
         plan = self.plan(replace(change, members=members, minimum=len(members)))
         return None if plan is None or plan.missing else plan
 
     def fits(self, change: Assumption) -> bool:
-        """Whether there may be a plan for all members: as quick as many questions need, and surer of a no than of a yes."""
-        return bool(self._done(self._making.all_fit(self._changed(change))))
+        """Return whether all members may fit: fast, exact for no, optimistic for yes."""
+        return bool(self._run(self._making.all_fit(self._changed(change))))
 
     def serving(self) -> list[tuple[str, Node]]:
-        """The nodes that have such devices at all, as they would be without the group's own plan."""
+        """Return nodes that provide such devices, without the group's own plan."""
         nodes = self._state.cluster.index.nodes
         changed = {site.node.name: site.node for site in self._changed(AS_IT_IS)}
         return [(name, changed.get(name, node)) for name, node in nodes.items() if self._served(name)]
 
     def kind(self, name: str) -> tuple[object, ...]:
-        """What nodes have in common that a plan may exchange for each other, but for what they have beside devices."""
+        """Return a key of nodes that are interchangeable for a plan, apart from other resources."""
         index, view = self._state.cluster.index, self._state.cluster.nodes[name]
         node = self._sites[name].node if name in self._sites else index.nodes[name]
         return (index.shape(name), tuple(device.model for device in node.devices), self._network.path(view))
 
     def _served(self, name: str) -> frozenset[str]:
         index = self._state.cluster.index
-        return frozenset(word for word, wanted in self._words.items() if not index.unserved(wanted, name))
+        return frozenset(word for word, query in self._words.items() if not index.unserved(query, name))
 
-    def _done(self, steps: Generator[None, None, T]) -> T | None:
+    def _run(self, steps: Generator[None, None, T]) -> T | None:
         while self._left > 0:
             self._left -= 1
             try:
@@ -159,21 +159,21 @@ class WhatIf:
 
     def _nodes_of(self, pods: Iterable[str]) -> dict[str, None]:
         cluster = self._state.cluster
-        found: dict[str, None] = {}
+        nodes: dict[str, None] = {}
         for uid in pods:
             entry, view = cluster.ledger.get(uid), cluster.pods.get(uid)
-            found |= dict.fromkeys(filter(None, (entry.node if entry else "", view.node if view else "")))
-        return {name: None for name in sorted(found) if name in cluster.index.nodes}
+            nodes |= dict.fromkeys(filter(None, (entry.node if entry else "", view.node if view else "")))
+        return {name: None for name in sorted(nodes) if name in cluster.index.nodes}
 
     def _site(self, name: str, gone: Collection[str]) -> Site | None:
-        """The node as if these pods were not there; None if it serves nothing of the kind."""
+        """Return the node without these pods; None if it does not serve the request."""
         cluster = self._state.cluster
         served = self._served(name)
         if self._words and not served:
             return None
-        stock, view, known = cluster.inventories[name], cluster.nodes[name], self._sites.get(name)
+        inventory, view, known = cluster.inventories[name], cluster.nodes[name], self._sites.get(name)
         staying = [entry for entry in cluster.ledger.on(name) if entry.pod not in gone]
-        node = node_of(stock, usage_of(stock, staying, {*gone, *cluster.ended_on(stock)}))
+        node = node_of(inventory, usage_of(inventory, staying, {*gone, *cluster.ended_on(inventory)}))
         ground = NodeCapacity(view, capacity_of(view), self._load(name, gone), self._neighbours(name, gone))
         held = known.held if known else frozenset[str]()
         shape = shape_of(cluster.index.shape(name).build, node)
@@ -182,17 +182,17 @@ class WhatIf:
     def _load(self, name: str, gone: Collection[str]) -> Load:
         cluster = self._state.cluster
         load = cluster.load(name)
-        promised = [entry.pod for entry in cluster.ledger.on(name)]
+        assigned = [entry.pod for entry in cluster.ledger.on(name)]
         for pod in cluster.pods_on(name):
             load = load.minus(demand_of(pod)[0]) if pod.uid in gone and holds_devices(pod) else load
-        for uid in promised:
+        for uid in assigned:
             view = cluster.pods.get(uid)
             load = load.minus(demand_of(view)[0]) if view and uid in gone and not view.node else load
         return load
 
     def _neighbours(self, name: str, gone: Collection[str]) -> Callable[[], list[Neighbour]]:
-        def found() -> list[Neighbour]:
+        def neighbours() -> list[Neighbour]:
             there = (pod for pod in self._state.cluster.pods_on(name) if holds_devices(pod) and pod.uid not in gone)
             return [(pod.namespace, pod.labels) for pod in there]
 
-        return found
+        return neighbours

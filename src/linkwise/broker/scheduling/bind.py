@@ -1,4 +1,4 @@
-"""Promising devices to a pod, and what became of the promise: bind and outcome."""
+"""Bind: assumes devices for a pod, and records the outcome of the write."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from linkwise.broker.answers import BindAnswer
 from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.reconcile import reconcile
-from linkwise.broker.scheduling.siblings import blind_siblings, visible_to
+from linkwise.broker.scheduling.siblings import visibility_events, visible_to
 from linkwise.broker.state import pod_name
-from linkwise.broker.unobserved import unseen_member
+from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.dialects.dialect import Writing
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import refusal
@@ -29,7 +29,7 @@ __all__ = ["bind", "outcome", "pick_on"]
 
 
 def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
-    """Promise devices of the node to the pod, and say what to write; asked again, the same promise."""
+    """Assume devices of the node for the pod; repeated calls return the same bind."""
     effects = reconcile(state, now)
     pod = state.pod(uid)
     if pod is None:
@@ -37,46 +37,46 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
         return BindAnswer(f"pod {uid} {there}", effects)
     entry = state.cluster.ledger.get(uid)
     if pod.node or (entry and entry.state != "PLANNED"):
-        found = _again(state, pod, entry, node, now)
+        answer = _repeat(state, pod, entry, node, now)
     else:
-        found = _bound(state, pod, entry, node, now)
-    told = {effect.uid for effect in effects if isinstance(effect, Wake)}
-    more = [effect for effect in found.effects if not (isinstance(effect, Wake) and effect.uid in told)]
-    return BindAnswer(found.error, (*effects, *more))
+        answer = _bind_pending(state, pod, entry, node, now)
+    woken = {effect.uid for effect in effects if isinstance(effect, Wake)}
+    more = [effect for effect in answer.effects if not (isinstance(effect, Wake) and effect.uid in woken)]
+    return BindAnswer(answer.error, (*effects, *more))
 
 
-def _bound(state: State, pod: PodView, planned: Entry | None, node: str, now: float) -> BindAnswer:
-    """A pod that nothing was promised yet but by a plan."""
-    wish, uid = state.request(pod), pod.uid
-    wanted = state.query_of(wish)
-    if astray := _astray(state, uid, node):
-        return BindAnswer(astray)
-    if wanted is None:
-        return _without_devices(pod, wish, node)
-    if stopped := _unbindable(state, node):
-        return BindAnswer(stopped)
+def _bind_pending(state: State, pod: PodView, planned: Entry | None, node: str, now: float) -> BindAnswer:
+    """Bind a pod that has no devices assumed, except by a plan."""
+    request, uid = state.request(pod), pod.uid
+    query = state.query_of(request)
+    if wrong_node := _wrong_node(state, uid, node):
+        return BindAnswer(wrong_node)
+    if query is None:
+        return _without_devices(pod, request, node)
+    if unusable := _unusable(state, node):
+        return BindAnswer(unusable)
     if planned:
-        # rule 001.hold: what the plan holds is what the member gets.
+        # rule 001.hold: the member gets what the plan reserves.
         member = Entry(planned.grant, "ASSUMED", pod.namespace, pod.created)
-        bound = _promise(state, pod, wish.dialect, member, now)
+        bound = _assume(state, pod, request.dialect, member, now)
         bound_by_plan(state, uid, now)
-        return BindAnswer("", (*reconcile(state, now), *blind_siblings(state, pod, member), bound))
-    offer = pick_on(state, wanted, node)
+        return BindAnswer("", (*reconcile(state, now), *visibility_events(state, pod, member), bound))
+    offer = pick_on(state, query, node)
     if isinstance(offer, Reject):
         # rule 004.no-fit: refused at once with the reason, and nothing leaks.
         state.offers.bound(uid)
         state.offers.failed(uid, [node])
         return BindAnswer(f"node {node}: {refusal(offer.reason)}")
-    grant = Grant(uid, wanted.policy.name, offer, mode=wanted.ask.mode)
-    bound = _promise(state, pod, wish.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
+    grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
+    bound = _assume(state, pod, request.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
     state.offers.bound(uid)
     state.unschedulable.remove(uid, [node])
-    # What follows from the promise is worked out now, so that between verbs nothing is left to do.
+    # Reconcile now, so that no work is left between verbs.
     return BindAnswer("", (*reconcile(state, now), bound))
 
 
 def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
-    """Take note of how a bind ended, and tell people about it."""
+    """Record the outcome of a bind, and report it in an event."""
     if bound.grant is None:
         return reconcile(state, now)
     follows = state.cluster.ledger.outcome(bound.uid, bound.serial, ended)
@@ -84,24 +84,24 @@ def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effe
         state.offers.failed(bound.uid, [bound.node])
         bind_refused(state, bound, now)
     effects = reconcile(state, now)
-    told = ended == "written" and (follows or _seen_first(state, bound))
-    return (*effects, _placed(state, bound, bound.grant)) if told else effects
+    confirmed = ended == "written" and (follows or _observed_first(state, bound))
+    return (*effects, _chosen_event(state, bound, bound.grant)) if confirmed else effects
 
 
-def pick_on(state: State, wanted: Query, name: str) -> Offer | Reject:
-    """The devices that the node would give now."""
+def pick_on(state: State, query: Query, name: str) -> Offer | Reject:
+    """Return the devices that the node would allocate now, or a refusal."""
     index = state.cluster.index
-    return index.unserved(wanted, name) or wanted.policy.pick(wanted.ask, index.nodes[name])
+    return index.unserved(query, name) or query.policy.pick(query.ask, index.nodes[name])
 
 
-def _seen_first(state: State, bound: Bind) -> bool:
-    """Whether the watch showed the pod on its node before the answer to the bind came: nobody was told then."""
+def _observed_first(state: State, bound: Bind) -> bool:
+    """Return whether the pod was observed on its node before the bind's response; it has no event then."""
     entry = state.cluster.ledger.get(bound.uid)
     return entry is not None and entry.state == "ASSIGNED" and entry.serial == bound.serial
 
 
-def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: float) -> BindAnswer:
-    """A pod that is bound or promised already: the same again, or a refusal."""
+def _repeat(state: State, pod: PodView, entry: Entry | None, node: str, now: float) -> BindAnswer:
+    """Answer a repeated bind: the same effects, or an error."""
     there = pod.node or (entry.node if entry else "")
     if there != node:
         word = "bound" if pod.node else "being bound"
@@ -110,23 +110,23 @@ def _again(state: State, pod: PodView, entry: Entry | None, node: str, now: floa
         return BindAnswer()
     if not state.cluster.has(entry):
         return BindAnswer(f"the devices assumed for pod {pod_name(pod)} are no longer available on node {node}")
-    wish = state.request(pod)
-    if wish.ask is None:
+    request = state.request(pod)
+    if request.ask is None:
         return BindAnswer(f"pod {pod_name(pod)} no longer requests the devices assumed for it")
-    return BindAnswer("", (_promise(state, pod, wish.dialect, entry, now),))
+    return BindAnswer("", (_assume(state, pod, request.dialect, entry, now),))
 
 
-def _astray(state: State, uid: str, node: str) -> str:
-    """Why a member of a group can't be bound to this node; empty if it can, or is in no group."""
+def _wrong_node(state: State, uid: str, node: str) -> str:
+    """Return why a member can't be bound to this node; empty if it can, or is in no group."""
     key, pod = state.groups.key_of(uid), state.pod(uid)
-    if pod and unseen_member(state, pod):
+    if pod and is_unobserved_member(state, pod):
         return _unplanned(state, uid)
-    found = state.groups.gather(key) if key else None
-    if found is None or uid in found.extra:
+    view = state.groups.gather(key) if key else None
+    if view is None or uid in view.extra:
         return ""
     held = state.groups.plans.get(key)
-    asking = any(state.request(other).ask for other in found.waiting)
-    if pod and state.request(pod).ask is None and (held or not asking or found.group.minimum is None):
+    requesting = any(state.request(other).ask for other in view.waiting)
+    if pod and state.request(pod).ask is None and (held or not requesting or view.group.minimum is None):
         return ""  # without devices any node will do, once the others have a plan if they must start together
     if held is None or uid not in held.plan.placements:
         return _unplanned(state, uid)
@@ -138,31 +138,31 @@ def _unplanned(state: State, uid: str) -> str:
     return f"pod {state.name_of(uid)} belongs to a group without a plan; the group is planned when the pod is retried"
 
 
-def _unbindable(state: State, node: str) -> str:
+def _unusable(state: State, node: str) -> str:
     view = state.cluster.nodes.get(node)
     if view is None or node not in state.cluster.index.nodes:
         return f"node {node} is unknown"
     return "" if view.ready else f"node {node} is not ready"
 
 
-def _without_devices(pod: PodView, wish: PodRequest, node: str) -> BindAnswer:
-    if wish.broken:
-        return BindAnswer(str(wish.broken))
+def _without_devices(pod: PodView, request: PodRequest, node: str) -> BindAnswer:
+    if request.broken:
+        return BindAnswer(str(request.broken))
     return BindAnswer("", (Bind(pod.namespace, pod.name, pod.uid, node, None, 0),))
 
 
-def _promise(state: State, pod: PodView, dialect: str, entry: Entry, now: float) -> Bind:
-    """Enter the promise when all that must be written is known: nothing that fails leaves one behind."""
+def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) -> Bind:
+    """Assume the devices once all annotations are computed, so that a failure leaves no entry."""
     devices = {device.id: device for device in state.cluster.index.nodes[entry.node].devices}
     # rule 004.record, 001.record: node and all keys are written in one request.
     writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry))
     keys = state.writer.annotations(writing, dialect, now)
-    promised = state.cluster.ledger.assume(entry, state.cluster.inventories[entry.node].allocations)
-    return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, promised.serial, keys)
+    assumed = state.cluster.ledger.assume(entry, state.cluster.inventories[entry.node].allocations)
+    return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, assumed.serial, keys)
 
 
-def _placed(state: State, bound: Bind, grant: Grant) -> Event:
-    # rule 002.describe: what was chosen stands under the pod's events.
+def _chosen_event(state: State, bound: Bind, grant: Grant) -> Event:
+    # rule 002.describe: the choice is reported in an event on the pod.
     node = state.cluster.index.nodes.get(bound.node)
     indices = {device.id: str(device.index) for device in node.devices} if node else {}
     devices = ", ".join(indices.get(device, device) for device in grant.offer.devices)

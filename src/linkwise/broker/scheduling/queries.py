@@ -1,10 +1,7 @@
-"""Questions that change nothing: may this pod be made, where would it go, which evictions would help it.
+"""Queries that change nothing: admission, dry runs, preemption, preferred devices, dry plans.
 
-Which of the devices that kubelet still has it should hand out: what the scheduler picked, or would pick.
-
-What a plan for some pods would be now, whether they are in the cluster or not; nothing is kept of it.
+`preferred` returns the devices that kubelet should allocate: those that the scheduler chose, or would choose.
 """
-# Joined from asking, preferred, group_asking: one docstring for all.
 
 from __future__ import annotations
 
@@ -15,11 +12,11 @@ from linkwise.broker.answers import Admission, DryRun
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
 from linkwise.broker.group_registry import GroupView
-from linkwise.broker.groups.planning import gathered
-from linkwise.broker.groups.priority import imagined
+from linkwise.broker.groups.planning import current_view
+from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.scheduling.bind import pick_on
-from linkwise.broker.unobserved import unseen_member
+from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.reasons.catalog import refusal
@@ -38,75 +35,79 @@ __all__ = ["admit", "dry_plan", "dry_run", "preempt", "preferred"]
 
 
 def admit(state: State, pod: PodView) -> Admission:
-    """Whether what the pod says makes sense to any node at all."""
-    wish = state.request(pod)
-    if wish.ask is None:
-        broken = wish.broken
-        warnings = tuple(problem for problem in wish.problems if problem is not broken)
+    """Return whether the pod's request is valid for any node."""
+    request = state.request(pod)
+    if request.ask is None:
+        broken = request.broken
+        warnings = tuple(problem for problem in request.problems if problem is not broken)
         return Admission(str(broken) if broken else "", warnings)
-    refused = state.policies[wish.policy].admit(wish.ask)
-    return Admission(refusal(refused) if refused else "", wish.problems)
+    refused = state.policies[request.policy].admit(request.ask)
+    return Admission(refusal(refused) if refused else "", request.problems)
 
 
 def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> DryRun:
-    """Where the pod would go now if only it asked, by devices and by all else that a node must have."""
-    known = sorted(state.cluster.nodes) if names is None else [name for name in names if name in state.cluster.nodes]
-    wish = state.request(pod)
-    if wish.broken:
+    """Return where the pod would go now, by devices and all other requirements."""
+    known_names = (
+        sorted(state.cluster.nodes) if names is None else [name for name in names if name in state.cluster.nodes]
+    )
+    request = state.request(pod)
+    if request.broken:
         return DryRun(None)
-    wanted = state.query_of(wish)
+    query = state.query_of(request)
     demand = needed_by(state.cluster, pod)
-    stops = {name: reason for name in known if (reason := misfit(state.cluster, pod, demand, name))}
-    if wanted is None:
-        free = [(name, ()) for name in sorted(known) if name not in stops]
-        return DryRun(None, tuple(free), stops)
-    admitted = wanted.policy.admit(wanted.ask)
+    misfits = {name: reason for name in known_names if (reason := misfit(state.cluster, pod, demand, name))}
+    if query is None:
+        free = [(name, ()) for name in sorted(known_names) if name not in misfits]
+        return DryRun(None, tuple(free), misfits)
+    admitted = query.policy.admit(query.ask)
     if admitted:
-        return DryRun(None, (), dict.fromkeys(known, admitted))
-    found = choices(state.cluster.index, wanted)
-    refused = {name: rejected.reason for name in known if (rejected := found.refusal(name))}
-    fitting = [entry for entry in found.scores(known).items() if entry[0] not in stops and entry[0] not in refused]
-    stranded = {name: reason for name, reason in stops.items() if name not in refused}
+        return DryRun(None, (), dict.fromkeys(known_names, admitted))
+    lookup = choices(state.cluster.index, query)
+    refused = {name: rejected.reason for name in known_names if (rejected := lookup.refusal(name))}
+    fitting = [
+        entry for entry in lookup.scores(known_names).items() if entry[0] not in misfits and entry[0] not in refused
+    ]
+    stranded = {name: reason for name, reason in misfits.items() if name not in refused}
     ranking = sorted(fitting, key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
-    offer = pick_on(state, wanted, ranking[0][0]) if ranking else None
+    offer = pick_on(state, query, ranking[0][0]) if ranking else None
     return DryRun(offer if isinstance(offer, Offer) else None, tuple(ranking), refused | stranded, stranded)
 
 
 def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Those of the nodes on which evicting the pods named would serve the ask, with the same pods.
+    """Return the nodes on which evicting these pods would let the pod fit.
 
-    A node without victims is never among them: kube-scheduler would give the whole preemption up.
+    Nodes without victims are left out: kube-scheduler would abort the preemption.
     """
-    wish, cluster = state.request(pod), state.cluster
-    wanted, entry = state.query_of(wish), cluster.ledger.get(pod.uid)
-    if wanted is None and not wish.broken:
+    request, cluster = state.request(pod), state.cluster
+    query, entry = state.query_of(request), cluster.ledger.get(pod.uid)
+    if query is None and not request.broken:
         return {name: pods for name, pods in victims.items() if pods}
-    if wanted is None or wanted.policy.admit(wanted.ask) or (entry and entry.state != "PLANNED"):
-        return {}  # no eviction can help it, or it was promised devices already
-    if unseen_member(state, pod):
+    if query is None or query.policy.admit(query.ask) or (entry and entry.state != "PLANNED"):
+        return {}  # no eviction can help, or it is being bound
+    if is_unobserved_member(state, pod):
         return {}
     helped = {
         name: pods
         for name, pods in victims.items()
         if pods
         and name not in cluster.unready
-        and (stock := cluster.inventories.get(name))
-        and not cluster.index.unserved(wanted, name)
-        and eviction_frees_enough(cluster.ledger, stock, wanted, set(pods), cluster.ended_on(stock))
+        and (inventory := cluster.inventories.get(name))
+        and not cluster.index.unserved(query, name)
+        and eviction_frees_enough(cluster.ledger, inventory, query, set(pods), cluster.ended_on(inventory))
     }
-    found = gathered(state, state.groups.key_of(pod.uid))
-    if not helped or found is None or found.group.minimum is None or found.group.key in state.groups.satisfied:
+    view = current_view(state, state.groups.key_of(pod.uid))
+    if not helped or view is None or view.group.minimum is None or view.group.key in state.groups.satisfied:
         return helped
-    trying = WhatIf(state, found)  # nobody is evicted for a gang that can't start all the same
-    return {name: pods for name, pods in helped.items() if trying.plan(Assumption(gone=frozenset(pods)))}
+    what_if = WhatIf(state, view)  # no pod is evicted for a gang that can't start anyway
+    return {name: pods for name, pods in helped.items() if what_if.plan(Assumption(gone=frozenset(pods)))}
 
 
 def preferred(state: State, name: str, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
-    """So many of the available devices, the required ones among them; empty if that is not possible.
+    """Return that many available devices, including the required ones; empty if that is not possible.
 
-    A pod whose promise was made for exactly so many of them goes first, the oldest promise before the others.
+    Allocations of exactly that size take precedence, the oldest first.
     """
-    # rule 000.agree: scheduler and device plugin ask the same policy.
+    # rule 000.agree: scheduler and device plugin use the same policy.
     node = state.cluster.index.nodes.get(name)
     ids = {f"#{device.index}": device.id for device in node.devices} if node else {}
     for entry in sorted(state.cluster.ledger.on(name), key=lambda entry: entry.serial):
@@ -116,15 +117,17 @@ def preferred(state: State, name: str, available: Sequence[str], required: Seque
             picked = tuple(ids.get(device, device) for device in part.devices)  # a record may hold only indices
             if len(picked) == size and set(required) <= set(picked) <= set(available):
                 return picked
-    return _chosen(state, name, available, required, size)
+    return _pick_available(state, name, available, required, size)
 
 
-def _chosen(state: State, name: str, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+def _pick_available(
+    state: State, name: str, available: Sequence[str], required: Sequence[str], size: int
+) -> tuple[str, ...]:
     node = state.cluster.index.nodes.get(name)
     if node is None or size < 1:
         return ()
-    held = {device.id: Use(whole=True) for device in node.devices if device.id not in available}
-    free = replace(node, used=held, mode="any", unattributed=0, unattributed_share=0, unattributed_core=0)
+    used = {device.id: Use(whole=True) for device in node.devices if device.id not in available}
+    free = replace(node, used=used, mode="any", unattributed=0, unattributed_share=0, unattributed_core=0)
     policy = state.policies[
         policy_for_devices(state.cluster.inventories[name].words, node.mode, state.settings.policies)
     ]
@@ -137,26 +140,26 @@ FOREVER: Final = 1 << 40
 
 
 def dry_plan(state: State, pods: Sequence[PodView]) -> Plan | None:
-    """The plan for these pods as one group, beside those of it that are bound; None if too few of them fit."""
-    return imagined(state, _parts(state, pods), FOREVER) if pods else None
+    """Return the plan for these pods as one group, beside bound members; None if too few of them fit."""
+    return trial_plan(state, _parts(state, pods), FOREVER) if pods else None
 
 
 def _parts(state: State, pods: Sequence[PodView]) -> list[GroupView]:
-    """The pods by the group that they say; who says none goes with the first."""
+    """Group the pods by their declared group; pods without one join the first."""
     groups: dict[str, Group] = {}
     waiting: dict[str, list[PodView]] = {}
-    said = [group_said(pod, by_owner=state.settings.group.by_owner)[0] for pod in pods]
-    other = next(filter(None, said), Group(f"{pods[0].namespace}/dry-run", "linkwise", len(pods)))
-    for pod, named in zip(pods, said, strict=True):
+    declared = [group_said(pod, by_owner=state.settings.group.by_owner)[0] for pod in pods]
+    other = next(filter(None, declared), Group(f"{pods[0].namespace}/dry-run", "linkwise", len(pods)))
+    for pod, named in zip(pods, declared, strict=True):
         group = named or other
         if group.key not in groups:
             groups[group.key] = state.groups.complete(pod, group)
         waiting.setdefault(group.key, []).append(pod)
-    return [_gathered(state, group, waiting[key]) for key, group in groups.items()]
+    return [_view_of(state, group, waiting[key]) for key, group in groups.items()]
 
 
-def _gathered(state: State, group: Group, pods: Sequence[PodView]) -> GroupView:
-    known = gathered(state, group.key)
-    bound = known.bound if known else ()
+def _view_of(state: State, group: Group, pods: Sequence[PodView]) -> GroupView:
+    view = current_view(state, group.key)
+    bound = view.bound if view else ()
     there = {pod.uid for pod in bound}
     return GroupView(group, tuple(pod for pod in pods if pod.uid not in there and not pod.node), bound)
