@@ -82,7 +82,7 @@ def claim(placing: Placing, namespace: str) -> None:
 def test_an_evicted_member_comes_back_and_its_gang_is_placed_as_a_whole(allowed: Placing) -> None:
     namespace = allowed.namespace()
     first = halve(allowed, namespace)["metadata"]
-    assert "it is evicted" in allowed.told(namespace, first["name"], "GangEvicted", LONG)
+    assert "evicted: 1 member of its gang is bound" in allowed.told(namespace, first["name"], "GangEvicted", LONG)
     wait_for(lambda: other(allowed, namespace, first["uid"]), LONG, "another one comes in its place")
     wait_for(lambda: allowed.metric('linkwise_effects_total{effect="evict",result="written"}'), 5, "it is counted")
     claim(allowed, namespace)

@@ -82,7 +82,7 @@ def test_room_that_no_single_card_has_is_refused_with_a_sentence(placing: Placin
     fill(placing, namespace, {"n1": [12, 12]}, 22)
     placing.create(namespace, "pod", {MEMORY: 11})
     assert "node(s) had no device with enough free memory" in placing.refused(namespace, "pod")
-    assert "the largest room it may have on one device is 10 GiB now" in placing.explain(namespace, "pod")
+    assert "the largest request that fits on one device now is 10 GiB" in placing.explain(namespace, "pod")
 
 
 @pytest.mark.rule("002.fractions", "004.binpack")

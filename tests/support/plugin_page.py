@@ -29,7 +29,7 @@ PAGE: Final = ROOT / "docs/how-to/support-a-new-accelerator.md"
 EXAMPLE: Final = ROOT / "examples/plugin"
 OFFLINE: Final = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_QUIET": "1"}
 MARK: Final = "==== end of block\n"
-PATIENCE: Final = 90  # seconds for all commands
+PATIENCE: Final = 200  # seconds for all commands
 
 
 def followed() -> str:

@@ -41,7 +41,7 @@ def why_chosen(query: Query, node: Node, devices: Sequence[str]) -> Choice | Non
 def _by_count(query: Query, node: Node, devices: Sequence[str]) -> Choice:
     best = query.policy.pick(query.ask, node)
     now = best.devices if isinstance(best, Offer) and set(best.devices) != set(devices) else ()
-    because = "" if now else wanted.policy.summary or f"by the policy {wanted.policy.name}"
+    because = "" if now else query.policy.summary or f"by the policy {query.policy.name}"
     return Choice(indices_of(node, devices), because=because, now=indices_of(node, now))
 
 
