@@ -64,7 +64,7 @@ def test_a_node_whose_inventory_fails_is_reported_and_gets_no_pods_until_it_is_f
     (event,) = broker.observe([NodeObject("n", KIND, Poison())], NOW)
     assert isinstance(event, Event)
     assert (event.reason, event.node) == ("InventoryProblem", "n")
-    assert "a fault of Linkwise: RuntimeError" in event.sentence
+    assert "a bug in Linkwise: RuntimeError" in event.sentence
     assert broker.filter(pod, ["n", "other"], NOW).nodes == ["other"]
     broker.observe(BOX.events(), NOW)
     assert "n" in broker.filter(pod, ["n"], NOW).nodes

@@ -1,7 +1,7 @@
-"""What all dialects tell of one node, joined into what it has to hand out.
+"""Inventory of a node, merged from all dialects.
 
-Order of truth: our own inventory, then Koordinator's Device object, then what other systems list, then counts. What
-disagrees is a problem and never a guess.
+Order of precedence: our own inventory, then Koordinator's Device object, then lists of other systems, then counts.
+Disagreements are reported as problems, never guessed away.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 __all__ = ["kind_of", "merge_inventory", "merge_or_report"]
 
 BY_DEVICE: Final = frozenset({SOURCE, "koordinator"})
-"""sources that tell the health of every device"""
+"""sources that report the health of every device"""
 SHARING: Final = frozenset({SOURCE, "aliyun"})
 """sources that count memory as a node in the mode `share` does"""
 
 
 def merge_inventory(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeInventory:
-    """What the node has, by its own words and by the objects that tell of it."""
-    told = _told(view, objects)
-    problems = [problem for facts in told.values() for problem in facts.problems]
-    spoken = _spoken(view, told, problems)
-    vendor = _vendor(view, spoken, told, problems)
-    sources = matched([facts for name, facts in told.items() if name in vendor])
-    words, mode = _words(view, frozenset(spoken) & vendor), _mode(told, vendor)
+    """Merge the inventory of a node from its own fields and its objects."""
+    facts_by_source = _read_facts(view, objects)
+    problems = [problem for facts in facts_by_source.values() for problem in facts.problems]
+    spoken = _spoken(view, facts_by_source, problems)
+    vendor = _vendor(view, spoken, facts_by_source, problems)
+    sources = matched([facts for name, facts in facts_by_source.items() if name in vendor])
+    words, mode = _words(view, frozenset(spoken) & vendor), _mode(facts_by_source, vendor)
     devices, unit = _devices(sources, words, mode)
-    # A matrix that stands alone on a node does not say whose devices it joins: it may be any vendor's.
-    linked = [facts for name, facts in told.items() if name in vendor or not facts.devices]
+    # A matrix without devices may belong to any vendor.
+    linked = [facts for name, facts in facts_by_source.items() if name in vendor or not facts.devices]
     topology = topology_of(linked, devices, where_node(view), problems)
-    _compare(view, told.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
+    _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
     return NodeInventory(
         name=view.name,
         devices=devices,
@@ -65,40 +65,40 @@ def merge_inventory(view: NodeView, objects: Mapping[str, Mapping[str, object]])
 
 
 def merge_or_report(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeInventory:
-    """The same; nothing where that fails, and a problem that says so: one node must not stop all others."""
+    """Merge an inventory; on a bug, return an empty one with a problem: one node must not stop all others."""
     try:
         return merge_inventory(view, objects)
-    except Exception as error:  # noqa: BLE001 - whatever nobody thought of
-        wrong = f"what it has can't be worked out, which is a fault of Linkwise: {type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - any bug
+        wrong = f"the inventory can't be computed, which is a bug in Linkwise: {type(error).__name__}: {error}"
         return NodeInventory(view.name, problems=(Problem(where_node(view), "devices", wrong),))
 
 
-def kind_of(stock: NodeInventory) -> tuple[object, ...]:
-    """What decides whether a node serves an ask, beside what is free of it."""
-    return stock.words, stock.profile, stock.topology
+def kind_of(inventory: NodeInventory) -> tuple[object, ...]:
+    """Return what decides whether a node serves a request, apart from free devices."""
+    return inventory.words, inventory.profile, inventory.topology
 
 
-def _told(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:
-    """What each dialect tells, in the order of truth."""
+def _read_facts(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:
+    """Return the facts of each dialect, in order of precedence."""
     keys = (*view.capacity, *view.allocatable, *view.labels, *view.annotations, *objects)
     facts = [dialect.node(view, objects) for dialect in dialects_of_node(keys)]
-    return {told.source: told for told in facts if told is not None}
+    return {each.source: each for each in facts if each is not None}
 
 
-def _spoken(view: NodeView, told: Mapping[str, NodeFacts], problems: list[Problem]) -> dict[str, str]:
-    """The dialects in whose words something can be asked for, and what says so: labels alone do not."""
+def _spoken(view: NodeView, facts_by_source: Mapping[str, NodeFacts], problems: list[Problem]) -> dict[str, str]:
+    """Return the dialects by which devices can be requested, with the resource that shows it; labels are not enough."""
     found: dict[str, str] = {}
     for resource in view.allocatable or view.capacity:
         owner = owner_name(resource)
         if owner and owner not in found and _amount(view, resource, problems) > 0:
             found[owner] = resource
-    if "koordinator" in told and told["koordinator"].devices:
+    if "koordinator" in facts_by_source and facts_by_source["koordinator"].devices:
         found.setdefault("koordinator", "Device")
     return {dialect.name: found[dialect.name] for dialect in by_priority() if dialect.name in found}
 
 
 def _words(view: NodeView, spoken: frozenset[str]) -> frozenset[str]:
-    """The dialects, and the names of the resources that the node has in their words."""
+    """Return the dialects and the names of their resources on the node."""
     owned = [name for name in view.allocatable or view.capacity if owner_name(name) in spoken]
     return spoken | {name for name in owned if _amount(view, name, []) > 0}
 
@@ -112,28 +112,26 @@ def _amount(view: NodeView, resource: str, problems: list[Problem]) -> Decimal:
 
 
 def _vendor(
-    view: NodeView, spoken: Mapping[str, str], told: Mapping[str, NodeFacts], problems: list[Problem]
+    view: NodeView, spoken: Mapping[str, str], facts_by_source: Mapping[str, NodeFacts], problems: list[Problem]
 ) -> frozenset[str]:
-    """The dialects of the one vendor that is served, and our own; all of them while there are no devices."""
-    listing = (name for name, facts in told.items() if facts.devices and name != SOURCE)
+    """Return the dialects of the one vendor that is served, and our own; all while there are no devices."""
+    listing = (name for name, facts in facts_by_source.items() if facts.devices and name != SOURCE)
     first = next(iter((*spoken, *listing)), None)
     vendor = vendor_group(first) if first else frozenset(dialect.name for dialect in by_priority())
     for name, resource in spoken.items():
         if name not in vendor and first is not None:
-            sentence = (
-                f"the node has {spoken[first]} as well, which alone is served; keep to one vendor's devices a node"
-            )
+            sentence = f"the node has {spoken[first]} as well, and only that is served; use one vendor per node"
             problems.append(Problem(where_node(view), resource, sentence))
     return vendor | {SOURCE}
 
 
-def _mode(told: Mapping[str, NodeFacts], vendor: frozenset[str]) -> Mode:
-    modes = [told[name].mode for name in (SOURCE, "aliyun") if name in told and name in vendor]
+def _mode(facts_by_source: Mapping[str, NodeFacts], vendor: frozenset[str]) -> Mode:
+    modes = [facts_by_source[name].mode for name in (SOURCE, "aliyun") if name in facts_by_source and name in vendor]
     return next((mode for mode in modes if mode != "any"), "any")
 
 
 def _devices(sources: Sequence[Source], words: frozenset[str], mode: Mode) -> tuple[tuple[Device, ...], str]:
-    """The devices, with memory in the unit of what is served."""
+    """Return the devices, with memory in the unit of the sharing mode."""
     devices = joined(sources)
     if mode == "share":
         return measured(devices, [source for source in sources if source.facts.source in SHARING])
@@ -142,7 +140,7 @@ def _devices(sources: Sequence[Source], words: frozenset[str], mode: Mode) -> tu
 
 
 def _sick(sources: Sequence[Source], devices: Sequence[Device]) -> int:
-    """How many devices of those that are only counted do not work, beside those that are known."""
+    """Return the number of unhealthy devices that are counted but not identified."""
     if any(source.facts.devices for source in sources if source.facts.source in BY_DEVICE):
         return 0
     counting = [source.facts for source in sources if source.facts.source not in BY_DEVICE]
@@ -151,7 +149,7 @@ def _sick(sources: Sequence[Source], devices: Sequence[Device]) -> int:
 
 
 def _allocations(sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:
-    """Of the first source that tells any, under the ids of the devices that are believed."""
+    """Return the allocations of the first source that has any, with authoritative device ids."""
     for facts, twins in sources:
         if facts.allocations:
             ids = {twin.id: name for name, twin in twins.items()}
@@ -160,13 +158,13 @@ def _allocations(sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _compare(view: NodeView, listed: Sequence[Device], problems: list[Problem]) -> None:
-    """What the inventory lists beside what kubelet counts; devices that do not work may be counted or not."""
+    """Compare the inventory with kubelet's count, which may include unhealthy devices."""
     healthy = sum(device.healthy for device in listed)
     for resource in (view.allocatable or view.capacity) if listed else ():
         if not counts_whole_devices(resource):
             continue
         count = _amount(view, resource, problems)
         if count > 0 and not healthy <= count <= len(listed):
-            told = f"{count:g} are allocatable and the {KIND} lists {len(listed)}, {healthy} of them healthy"
-            sentence = f"{told}, which is used; check the agent and the device plugin"
+            counts = f"{count:g} are allocatable, but the {KIND} lists {len(listed)}, {healthy} of them healthy"
+            sentence = f"{counts}; the {KIND} is used, check the agent and the device plugin"
             problems.append(Problem(where_node(view), resource, sentence))

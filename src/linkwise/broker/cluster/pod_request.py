@@ -1,10 +1,4 @@
-"""What a pod wants, in the words of whichever system it speaks, and the policy that this is placed by.
-
-What pods want, read once for all that are made from one template.
-
-One ask, one policy: which rules an ask is placed by.
-"""
-# Joined from wish, wishes, policy_table: one docstring for all.
+"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template."""
 
 from __future__ import annotations
 
@@ -42,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """An ask that can be put to nodes, or what is wrong with it."""
+    """The request of a pod, or its problems."""
 
     dialect: str = ""
     ask: Ask | None = None
@@ -52,31 +46,31 @@ class PodRequest:
 
     @property
     def broken(self) -> Problem | None:
-        """What keeps devices that are asked for from being understood; what a group's words lack stops nobody."""
-        return None if self.ask else next((found for found in self.problems if owners(found.key)), None)
+        """The problem that makes the device request invalid; problems of the group do not count."""
+        return None if self.ask else next((problem for problem in self.problems if owners(problem.key)), None)
 
 
 def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool = False) -> PodRequest:
-    """What the pod says; `by_resource` and `by_owner` are the administrator's choice of policies and of groups."""
-    said = understand(pod)
-    group = group_said(pod, by_owner=True)[0] if by_owner else said.group
-    if said.ask is None:
-        return PodRequest(said.dialect, None, "", group, said.problems)
-    policy, wrong = policy_of(pod, said.dialect, said.ask, in_group=group is not None, by_resource=by_resource)
-    problems = (*said.problems, wrong) if wrong else said.problems
-    return PodRequest(said.dialect, said.ask, policy, group, problems)
+    """Read the request of a pod; `by_resource` and `by_owner` are the administrator's choice of policies and groups."""
+    declared = understand(pod)
+    group = group_said(pod, by_owner=True)[0] if by_owner else declared.group
+    if declared.ask is None:
+        return PodRequest(declared.dialect, None, "", group, declared.problems)
+    policy, wrong = policy_of(pod, declared.dialect, declared.ask, in_group=group is not None, by_resource=by_resource)
+    problems = (*declared.problems, wrong) if wrong else declared.problems
+    return PodRequest(declared.dialect, declared.ask, policy, group, problems)
 
 
 def group_said(pod: PodView, *, by_owner: bool) -> tuple[Group | None, tuple[Problem, ...]]:
-    """The group of a pod, and what is wrong with its words; its owner counts where it says nothing and wants devices."""
+    """Return the group of a pod and its problems; with `by_owner`, the owner of a pod that declares none."""
     if may_have_group(pod):
         return group_of(pod)
     return (owner_group(pod), ()) if by_owner and pod.owner and asks_for_devices(pod) else (None, ())
 
 
 def asks_for_devices(pod: PodView) -> bool:
-    """Whether a container names any resource that some dialect owns: most pods do not, and are passed over quickly."""
-    # rule 000.skip: a pod that asks for no managed device is not delayed, not scored, not changed.
+    """Return whether a container requests a managed resource; fast, as most pods do not."""
+    # rule 000.skip: a pod that requests no managed device is not delayed, not scored, not changed.
     for container in pod.containers:
         for name in container.limits:
             if owners(name):
@@ -89,22 +83,22 @@ def asks_for_devices(pod: PodView) -> bool:
 
 TEMPLATES: Final = 4_096
 LONGEST: Final = 8_192
-"""characters of annotations; what stays in mind when its pod is gone must not be large"""
+"""largest annotations, in characters, that are cached beyond the life of a pod"""
 
-_words: Final = attrgetter(
+_fields: Final = attrgetter(
     *("containers", "labels", "annotations", "overhead", "node_selector", "owner"),
     *("scheduling_group", "claims", "hosted_by_claims"),
 )
-"""all that dialects read of a pod to learn what it wants, beside its namespace"""
+"""the fields that dialects read, beside the namespace"""
 
 
 class RequestCache:
-    """Answers for pods that are made again and again.
+    """Cache of pod requests, keyed by template.
 
     Args:
         by_resource: the administrator's choice of policies.
-        by_owner: whether pods of one owner are a group though they do not say so.
-        most: templates that are remembered; pods of others are read again.
+        by_owner: whether pods of one owner form a group without declaring one.
+        most: limit of cached templates.
     """
 
     def __init__(self, by_resource: Mapping[str, str], *, by_owner: bool, most: int = TEMPLATES) -> None:
@@ -114,19 +108,19 @@ class RequestCache:
         self._known: dict[tuple[str, int, int, str | None], tuple[PodView, PodRequest]] = {}
 
     def of(self, pod: PodView) -> PodRequest:
-        """What the pod wants; its words are compared, for a version alone is no proof: whoever asks may have made it up."""
-        # Views of one template share these parts, and the view that is kept keeps them from being anybody else's.
+        """Return the request of a pod; fields are compared, because the caller may have invented the version."""
+        # Views of one template share these objects; the cached view keeps their ids from being reused.
         template = (pod.namespace, id(pod.containers), id(pod.labels))
         for name in (None, pod.name):
             known = self._known.get((*template, name))
-            if known and _words(known[0]) == _words(pod):
+            if known and _fields(known[0]) == _fields(pod):
                 return known[1]
-        wish = read_request(pod, self._by_resource, by_owner=self._by_owner)
+        request = read_request(pod, self._by_resource, by_owner=self._by_owner)
         if sum(map(len, pod.annotations.values())) <= LONGEST:
-            self._known[*template, pod.name if wish.problems else None] = (pod, wish)  # problems name the pod
+            self._known[*template, pod.name if request.problems else None] = (pod, request)  # problems name the pod
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]
-        return wish
+        return request
 
 
 _NONE: Final[Mapping[str, str]] = {}
