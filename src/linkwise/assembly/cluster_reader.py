@@ -1,8 +1,7 @@
-"""A cluster read once, in a broker of our own that answers as the service does.
+"""Reads a cluster once into a broker that answers as the service does.
 
-Something done with a cluster, and what to look at if that does not answer.
+Errors of the connection are reported with what to check.
 """
-# Joined from cluster_view, with_cluster: one docstring for all.
 
 from __future__ import annotations
 

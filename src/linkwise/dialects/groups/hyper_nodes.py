@@ -98,9 +98,9 @@ def hyper_node_of(name: str, document: Mapping[str, object]) -> tuple[HyperNode 
     return HyperNode(name, tier, tier_name or "", members), tuple(report.problems)
 
 
-def tiers_of(found: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> Tiers:
+def tiers_of(hyper_nodes: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> Tiers:
     """The tiers of the nodes, which are passed with their labels by name."""
-    hypers = {hyper.name: hyper for hyper in sorted(found, key=lambda hyper: hyper.name)}
+    hypers = {hyper.name: hyper for hyper in sorted(hyper_nodes, key=lambda hyper: hyper.name)}
     numbers = tuple(sorted({hyper.tier for hyper in hypers.values()}, reverse=True))
     parents = _parents(hypers)
     homes = _homes(hypers.values(), nodes)
@@ -168,16 +168,16 @@ def _member(entry: Fields) -> Selector | None:
         entry.report.refuse(f"{entry.path}type is {shown(kind)}; one of {', '.join(_TYPES)} is expected")
     if selector is None or kind not in _TYPES:
         return None
-    told = [key for key in ("exactMatch", "regexMatch", "labelMatch") if key in selector.raw]
-    if len(told) != 1 or (told[0] == "labelMatch" and kind != "Node"):
+    matchers = [key for key in ("exactMatch", "regexMatch", "labelMatch") if key in selector.raw]
+    if len(matchers) != 1 or (matchers[0] == "labelMatch" and kind != "Node"):
         entry.report.refuse(f"{selector.path}exactMatch, regexMatch or, of nodes, labelMatch is expected, one of them")
         return None
-    matched = Fields.of(selector.raw[told[0]], f"{selector.path}{told[0]}", entry.report)
+    matched = Fields.of(selector.raw[matchers[0]], f"{selector.path}{matchers[0]}", entry.report)
     if matched is None:
         return None
-    if told[0] == "exactMatch":
+    if matchers[0] == "exactMatch":
         return Selector(kind, matched.text("name") or "")
-    if told[0] == "regexMatch":
+    if matchers[0] == "regexMatch":
         return Selector(kind, pattern=_pattern(matched))
     return Selector(kind, labels=tuple(_expressions(matched)))
 

@@ -86,23 +86,23 @@ def speaks_gang(words: Words) -> bool:
 
 def gang(words: Words) -> Group | None:
     """The group that gang words alone make: it needs a name, and a minimum unless a PodGroup object has it."""
-    said = gang_words(words)
-    if said.name is None or (said.minimum is None and said.named_by == NAME):
+    gang = gang_words(words)
+    if gang.name is None or (gang.minimum is None and gang.named_by == NAME):
         return None
-    total = said.total or said.minimum
-    if total is not None and said.minimum is not None and total < said.minimum:
-        words.say(TOTAL, f"it is {total} and {MINIMUM} is {said.minimum}; {said.minimum} is taken for both")
-        total = said.minimum
+    total = gang.total or gang.minimum
+    if total is not None and gang.minimum is not None and total < gang.minimum:
+        words.say(TOTAL, f"it is {total} and {MINIMUM} is {gang.minimum}; {gang.minimum} is taken for both")
+        total = gang.minimum
     return Group(
-        words.key(said.name),
+        words.key(gang.name),
         "koordinator",
         total,
-        said.minimum,
-        match_policy=said.match_policy,
-        strict=said.strict,
-        waiting_time=said.waiting_time,
-        bundle=said.bundle,
-        network=said.network,
+        gang.minimum,
+        match_policy=gang.match_policy,
+        strict=gang.strict,
+        waiting_time=gang.waiting_time,
+        bundle=gang.bundle,
+        network=gang.network,
     )
 
 
@@ -139,12 +139,12 @@ def duration(text: str) -> float:
 
 def _name(words: Words) -> tuple[str | None, str]:
     """By Koordinator's order; the others must say the same."""
-    told = {key: words.labels[key] for key in (LABEL, NAME_LABEL) if key in words.labels}
-    told |= {NAME: words.annotations[NAME]} if NAME in words.annotations else {}
-    if not told:
+    names = {key: words.labels[key] for key in (LABEL, NAME_LABEL) if key in words.labels}
+    names |= {NAME: words.annotations[NAME]} if NAME in words.annotations else {}
+    if not names:
         words.say(NAME, "other gang annotations are given without it; name the gang")
         return None, NAME
-    (first, text), *others = told.items()
+    (first, text), *others = names.items()
     for key, other in others:
         if other != text:
             words.say(key, f"it is {shown(other)} and {first} is {shown(text)}; the latter counts, make them equal")
@@ -179,9 +179,9 @@ def _word(words: Words, key: str, known: Mapping[str, V], *, default: V) -> V:
 
 
 def _bundle(words: Words) -> tuple[str, ...]:
-    for found in _json(words, GROUPS):
-        names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
-        if isinstance(found, list) and len(names) == len(found) and all(map(_MEMBER.fullmatch, names)):
+    for members in _json(words, GROUPS):
+        names = [name for name in members if isinstance(name, str)] if isinstance(members, list) else []
+        if isinstance(members, list) and len(names) == len(members) and all(map(_MEMBER.fullmatch, names)):
             return tuple(sorted(set(names)))
         words.say(GROUPS, 'write a list such as ["default/gang-a","default/gang-b"]; the gang is taken alone')
     return ()
@@ -190,8 +190,8 @@ def _bundle(words: Words) -> tuple[str, ...]:
 def _network(words: Words) -> tuple[NetworkWish, ...]:
     report = Report(where_pod(words.pod), NETWORK)
     wishes: list[NetworkWish | None] = []
-    for found in _json(words, NETWORK):
-        if spec := Fields.of(found, "", report):
+    for value in _json(words, NETWORK):
+        if spec := Fields.of(value, "", report):
             wishes += [_wish(rule) for rule in spec.objects("gatherStrategy")]
             spec.unknown({"gatherStrategy"})
     words.problems += report.problems

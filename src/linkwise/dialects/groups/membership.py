@@ -99,11 +99,11 @@ def owner_group(pod: PodView) -> Group | None:
 
 
 def _seed(words: Words) -> Group | None:
-    told = {key: words.labels[key] for key in (NAME, REPLICA) if key in words.labels}
-    for missing in {NAME, REPLICA} - told.keys():
-        words.say(missing, f"it is missing beside {next(iter(told))}; give both, the pod is placed alone")
+    values = {key: words.labels[key] for key in (NAME, REPLICA) if key in words.labels}
+    for missing in {NAME, REPLICA} - values.keys():
+        words.say(missing, f"it is missing beside {next(iter(values))}; give both, the pod is placed alone")
         return None
-    name, total = words.name(NAME, told[NAME]), words.count(REPLICA, told[REPLICA])
+    name, total = words.name(NAME, values[NAME]), words.count(REPLICA, values[REPLICA])
     if name is None or total is None:
         return None
     # rule 001.group: equal name and replica in one namespace; the owner tells a new job from an old one of that name.
@@ -113,26 +113,26 @@ def _seed(words: Words) -> Group | None:
     return _with_gang(group, name, gang_words(words), words) if speaks_gang(words) else group
 
 
-def _with_gang(group: Group, name: str, said: Gang, words: Words) -> Group:
+def _with_gang(group: Group, name: str, gang: Gang, words: Words) -> Group:
     # rule 001.gang-words: both are named where they differ; replica is how many are planned, the gang how many start.
-    if said.name not in {name, None}:
+    if gang.name not in {name, None}:
         words.say(
-            said.named_by, f"it is {shown(said.name)} and {NAME} is {shown(name)}; make them equal, {name!r} counts"
+            gang.named_by, f"it is {shown(gang.name)} and {NAME} is {shown(name)}; make them equal, {name!r} counts"
         )
     for key, number, effect in (
-        (MINIMUM if MINIMUM in words.annotations else MINIMUM_LABEL, said.minimum, "that many must start together"),
-        (TOTAL, said.total, f"{group.total} are planned"),
+        (MINIMUM if MINIMUM in words.annotations else MINIMUM_LABEL, gang.minimum, "that many must start together"),
+        (TOTAL, gang.total, f"{group.total} are planned"),
     ):
         if number not in {group.total, None}:
             words.say(key, f"it is {number} and {REPLICA} is {group.total}; make them equal, until then {effect}")
     return replace(
         group,
-        minimum=said.minimum,
-        match_policy=said.match_policy,
-        strict=said.strict,
-        waiting_time=said.waiting_time,
-        bundle=said.bundle,
-        network=said.network,
+        minimum=gang.minimum,
+        match_policy=gang.match_policy,
+        strict=gang.strict,
+        waiting_time=gang.waiting_time,
+        bundle=gang.bundle,
+        network=gang.network,
     )
 
 
@@ -144,19 +144,19 @@ def _rank(words: Words) -> int | None:
 
 def _first(words: Words, keys: tuple[str, ...]) -> int | None:
     for key in keys:
-        told = {holder[key] for holder in (words.labels, words.annotations) if key in holder}
-        if len(told) > 1:
-            words.say(key, f"label and annotation differ: {' and '.join(map(shown, sorted(told)))}; neither counts")
+        values = {holder[key] for holder in (words.labels, words.annotations) if key in holder}
+        if len(values) > 1:
+            words.say(key, f"label and annotation differ: {' and '.join(map(shown, sorted(values)))}; neither counts")
             return None
-        if told:
-            return _place(words, key, told.pop())
+        if values:
+            return _place(words, key, values.pop())
     return None
 
 
 def _place(words: Words, key: str, text: str) -> int | None:
     """A number; Koordinator's index may have a name before it: w-10 comes after w-2."""
-    found = _LAST_NUMBER.fullmatch(text) if key == INDEX else None
-    return words.count(key, found[1] if found else text, least=0)
+    match = _LAST_NUMBER.fullmatch(text) if key == INDEX else None
+    return words.count(key, match[1] if match else text, least=0)
 
 
 # One line a system, in the order in which they are believed.

@@ -1,4 +1,4 @@
-"""PodGroup objects of five systems: what they add to groups whose pods leave it out.
+"""PodGroup objects of five systems: fields that the pods of a group leave out.
 
 Source: contract koordinator, sections 7 and 8.
 """
@@ -30,9 +30,9 @@ KINDS: Final[Mapping[str, str]] = {
     "volcano": "PodGroup.scheduling.volcano.sh",
     "kai": "PodGroup.scheduling.run.ai",
 }
-"""kinds of objects by the source of the groups that they tell of; their names have the namespace before them"""
+"""kind of the object by the source of the group; object names include the namespace"""
 
-_USUAL: Final = Group("", "")
+_DEFAULTS: Final = Group("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,46 +54,48 @@ def pod_group_of(kind: str, name: str, document: Mapping[str, object]) -> tuple[
     spec = Fields.of(document.get("spec"), "spec", report)
     if spec is None:
         return None, tuple(report.problems)
-    found = _READERS[kind](spec)
-    words: tuple[Problem, ...] = ()
+    pod_group = _READERS[kind](spec)
+    gang_problems: tuple[Problem, ...] = ()
     if kind == KINDS["koordinator"]:
-        found, words = _with_gang_words(found, name, document)
-    return None if report.broken else found, (*report.problems, *words)
+        pod_group, gang_problems = _with_gang_annotations(pod_group, name, document)
+    return None if report.broken else pod_group, (*report.problems, *gang_problems)
 
 
 def gang_name(pod: PodView, group: Group) -> str:
     """Name of the group for PodGroups and other gangs, with the namespace; empty if it is not a gang."""
     if group.source != "koordinator":
         return group.key
-    told = (pod.labels.get(LABEL), pod.labels.get(NAME_LABEL), pod.annotations.get(NAME))
-    return next((f"{pod.namespace}/{name}" for name in told if name), "")
+    names = (pod.labels.get(LABEL), pod.labels.get(NAME_LABEL), pod.annotations.get(NAME))
+    return next((f"{pod.namespace}/{name}" for name in names if name), "")
 
 
-def with_pod_group(group: Group, found: PodGroup) -> Group:
-    """The group with what the object adds; what a pod says itself counts before it."""
-    wait = WAIT.get(group.source, _USUAL.waiting_time)
-    minimum = found.minimum if group.minimum is None else group.minimum
-    total = found.total if group.total is None else group.total
+def with_pod_group(group: Group, pod_group: PodGroup) -> Group:
+    """Return the group with the fields of the object; those of the pods take precedence."""
+    wait = WAIT.get(group.source, _DEFAULTS.waiting_time)
+    minimum = pod_group.minimum if group.minimum is None else group.minimum
+    total = pod_group.total if group.total is None else group.total
     return replace(
         group,
         minimum=minimum,
         total=total if total is None or minimum is None or group.total else max(total, minimum),
-        waiting_time=found.waiting_time if found.waiting_time and group.waiting_time == wait else group.waiting_time,
-        match_policy=found.match_policy if group.match_policy == _USUAL.match_policy else group.match_policy,
-        strict=found.strict and group.strict,
-        bundle=group.bundle or found.bundle,
-        network=group.network or found.network,
+        waiting_time=pod_group.waiting_time
+        if pod_group.waiting_time and group.waiting_time == wait
+        else group.waiting_time,
+        match_policy=pod_group.match_policy if group.match_policy == _DEFAULTS.match_policy else group.match_policy,
+        strict=pod_group.strict and group.strict,
+        bundle=group.bundle or pod_group.bundle,
+        network=group.network or pod_group.network,
     )
 
 
 def _least(spec: Fields, name: str) -> int | None:
-    """A number of members that must start together; 0 asks for none."""
+    """Read the number of members that must start together; 0 means none."""
     return spec.number(name, 0) or None
 
 
 def _wait(spec: Fields) -> float | None:
-    found = spec.number("scheduleTimeoutSeconds", 0)
-    return float(found) if found else None
+    seconds = spec.number("scheduleTimeoutSeconds", 0)
+    return float(seconds) if seconds else None
 
 
 def _of_members(spec: Fields) -> PodGroup:
@@ -112,50 +114,50 @@ def _kubernetes(spec: Fields) -> PodGroup:
 
 def _volcano(spec: Fields) -> PodGroup:
     raw = spec.raw.get("networkTopology")
-    told = Fields.of(raw, "spec.networkTopology", spec.report) if raw is not None else None
-    return PodGroup(_least(spec, "minMember"), network=_tier(told) if told else ())
+    topology = Fields.of(raw, "spec.networkTopology", spec.report) if raw is not None else None
+    return PodGroup(_least(spec, "minMember"), network=_tier(topology) if topology else ())
 
 
-def _tier(told: Fields) -> tuple[NetworkWish, ...]:
-    """The tier that members shall share; soft without a tier is what every group wants anyway."""
-    mode, name = told.text("mode", "hard"), told.text("highestTierName", "")
+def _tier(topology: Fields) -> tuple[NetworkWish, ...]:
+    """Read the tier that members share; soft without a tier is the default of every group."""
+    mode, name = topology.text("mode", "hard"), topology.text("highestTierName", "")
     if mode not in {"hard", "soft"}:
-        told.report.refuse(f"{told.path}mode is {shown(mode)}; write hard or soft")
+        topology.report.refuse(f"{topology.path}mode is {shown(mode)}; write hard or soft")
         return ()
-    if "highestTierAllowed" in told.raw:
-        number = told.number("highestTierAllowed")
+    if "highestTierAllowed" in topology.raw:
+        number = topology.number("highestTierAllowed")
         return () if number is None else (NetworkWish(f"{TIER}{number}", required=mode == "hard"),)
     return (NetworkWish(f"{TIER}{name}", required=mode == "hard"),) if name else ()
 
 
 def _kai(spec: Fields) -> PodGroup:
-    told = Fields.of(spec.raw.get("topologyConstraint", {}), "spec.topologyConstraint", spec.report)
-    words = (("requiredTopologyLevel", True), ("preferredTopologyLevel", False)) if told else ()
-    levels = [(told.text(key, ""), required) for key, required in words] if told else []
+    topology = Fields.of(spec.raw.get("topologyConstraint", {}), "spec.topologyConstraint", spec.report)
+    words = (("requiredTopologyLevel", True), ("preferredTopologyLevel", False)) if topology else ()
+    levels = [(topology.text(key, ""), required) for key, required in words] if topology else []
     return PodGroup(_least(spec, "minMember"), network=tuple(NetworkWish(word, must) for word, must in levels if word))
 
 
-def _with_gang_words(
-    found: PodGroup, name: str, document: Mapping[str, object]
+def _with_gang_annotations(
+    pod_group: PodGroup, name: str, document: Mapping[str, object]
 ) -> tuple[PodGroup, tuple[Problem, ...]]:
-    """Koordinator's gang words may stand on the object as they do on pods."""
+    """Add Koordinator's gang annotations, which are allowed on the object as on pods."""
     namespace, _, own = name.partition("/")
     meta = document.get("metadata")
     raw = meta.get("annotations") if isinstance(meta, dict) else None
-    told = {key: text for key, text in raw.items() if isinstance(text, str)} if isinstance(raw, dict) else {}
-    words = Words(PodView(namespace, own, "", labels={LABEL: own}, annotations=told))
-    said = gang_words(words)
-    waits = said.waiting_time if said.waiting_time != _USUAL.waiting_time else found.waiting_time
-    made = PodGroup(
-        found.minimum or said.minimum,
-        said.total,
+    annotations = {key: text for key, text in raw.items() if isinstance(text, str)} if isinstance(raw, dict) else {}
+    words = Words(PodView(namespace, own, "", labels={LABEL: own}, annotations=annotations))
+    gang = gang_words(words)
+    waits = gang.waiting_time if gang.waiting_time != _DEFAULTS.waiting_time else pod_group.waiting_time
+    merged = PodGroup(
+        pod_group.minimum or gang.minimum,
+        gang.total,
         waits,
-        said.match_policy,
-        said.strict,
-        said.bundle,
-        said.network,
+        gang.match_policy,
+        gang.strict,
+        gang.bundle,
+        gang.network,
     )
-    return made, tuple(replace(problem, where=f"PodGroup {name}") for problem in words.problems)
+    return merged, tuple(replace(problem, where=f"PodGroup {name}") for problem in words.problems)
 
 
 _READERS: Final[Mapping[str, Callable[[Fields], PodGroup]]] = {

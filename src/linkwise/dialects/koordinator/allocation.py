@@ -35,7 +35,7 @@ _KOORDINATOR: Final = PREFIXES[0]
 
 
 class Card(NamedTuple):
-    """A card of the record; amounts that are not told are 0."""
+    """A card of the record; missing amounts are 0."""
 
     device: str
     ratio: int = 0  # percent of memory
@@ -49,7 +49,7 @@ class Card(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Without memory nothing else can sit on a card, so that less compute beside all memory is told apart."""
+        """Without memory nothing else can sit on a card, so less compute with all of the memory is distinguished."""
         return self.untold or (self.ratio == WHOLE and self.core in {0, WHOLE})
 
 
@@ -110,8 +110,8 @@ def seed_text(writing: Writing) -> dict[str, str]:
 def visible(pod: PodView) -> frozenset[int]:
     """The numbers of the cards that the containers may see; none where that can't be read."""
     try:
-        told = _object(_loads(pod.annotations.get(TOPOLOGY, "{}")), "the value")
-        return frozenset(map(int, _numbers(told.get("visibleGPUs", []), "visibleGPUs")))
+        record = _object(_loads(pod.annotations.get(TOPOLOGY, "{}")), "the value")
+        return frozenset(map(int, _numbers(record.get("visibleGPUs", []), "visibleGPUs")))
     except InputError:
         return frozenset()
 
@@ -127,16 +127,16 @@ def _own(writing: Writing) -> list[str]:
 
 def _ordinary(pod: PodView) -> list[str]:
     """The containers that the seed numbers."""
-    return [found.name for found in pod.containers if not found.init]
+    return [container.name for container in pod.containers if not container.init]
 
 
 def _lists(pod: PodView, cards: int) -> dict[str, tuple[str, ...]]:
     """Numbers of cards by container name, in the order of the pod; InputError if the seed's annotation is broken."""
     if TOPOLOGY not in pod.annotations:
         return {}
-    told = _object(_loads(pod.annotations[TOPOLOGY]), "the value")
-    _numbers(told.get("visibleGPUs", []), "visibleGPUs")
-    lists = _object(told.get("allocatedGPUs"), "allocatedGPUs")
+    record = _object(_loads(pod.annotations[TOPOLOGY]), "the value")
+    _numbers(record.get("visibleGPUs", []), "visibleGPUs")
+    lists = _object(record.get("allocatedGPUs"), "allocatedGPUs")
     names = _ordinary(pod)
     if len(set(names)) < len(names):
         raise InputError("two containers of the pod have one name")
@@ -145,19 +145,21 @@ def _lists(pod: PodView, cards: int) -> dict[str, tuple[str, ...]]:
         raise InputError(
             f"allocatedGPUs names container {strange[:20]!r}, the pod's are numbered 0 to {len(names) - 1}"
         )
-    found = {name: _numbers(lists[str(at)], f"allocatedGPUs {at}") for at, name in enumerate(names) if str(at) in lists}
-    different = {number for own in found.values() for number in own}
+    by_container = {
+        name: _numbers(lists[str(at)], f"allocatedGPUs {at}") for at, name in enumerate(names) if str(at) in lists
+    }
+    different = {number for own in by_container.values() for number in own}
     if cards and len(different) > cards:
         raise InputError(f"it names {len(different)} cards, {ALLOCATED} names {cards}")
-    return found
+    return by_container
 
 
 def _numbers(value: object, what: str) -> tuple[str, ...]:
-    told = value if isinstance(value, list) else [None]
-    found = tuple(number for number in told if isinstance(number, str) and _INDEX.fullmatch(number))
-    if len(set(found)) != len(told):
+    entries = value if isinstance(value, list) else [None]
+    numbers = tuple(number for number in entries if isinstance(number, str) and _INDEX.fullmatch(number))
+    if len(set(numbers)) != len(entries):
         raise InputError(f'{what} is no list of different numbers, written as texts like ["4","5"]')
-    return found
+    return numbers
 
 
 def _cards(pod: PodView) -> tuple[Card, ...]:
@@ -185,9 +187,9 @@ def _card(entry: Mapping[str, object], what: str) -> Card:
 
 
 def _amount(resources: Mapping[str, object], word: str, what: str) -> int:
-    told = {count(resources[prefix + word]) for prefix in PREFIXES if prefix + word in resources} or {0}
-    number = told.pop()
-    if number is None or told:
+    amounts = {count(resources[prefix + word]) for prefix in PREFIXES if prefix + word in resources} or {0}
+    number = amounts.pop()
+    if number is None or amounts:
         raise InputError(f"{what} has a {word} that is not a quantity")
     return number
 

@@ -53,7 +53,7 @@ class _Notes:
         self.problems.append(Problem(self.where, key, sentence))
 
     def typed(self, value: object, kind: type[T], key: str) -> T:
-        """The value, or the empty one of its kind: what is not told and what is broken."""
+        """Return the value, or an empty one of its type if it is missing or invalid."""
         if value is not None and not isinstance(value, kind):
             self.say(key, f"{_EXPECTED[kind]} is expected: it is not read")
         return value if isinstance(value, kind) else kind()
@@ -97,15 +97,15 @@ def _labels(view: NodeView, whole: Raw, notes: _Notes) -> dict[str, str]:
     """The object's labels, then the node's; where they differ the object's, which the node's own agent writes."""
     metadata = notes.typed(whole.get("metadata"), dict, "Device metadata")
     labels = notes.typed(metadata.get("labels"), dict, "Device metadata.labels")
-    found = {}
+    labels_by_name = {}
     for key, word in LABELS.items():
-        told = notes.typed(labels.get(key), str, f"Device metadata.labels {key}")
+        label = notes.typed(labels.get(key), str, f"Device metadata.labels {key}")
         other = view.labels.get(key, "")
-        if told and other and told != other:
-            notes.say(key, f"the node says {other!r}, its Device object {told!r}, which is used: correct the label")
-        if told or other:
-            found[word] = told or other
-    return found
+        if label and other and label != other:
+            notes.say(key, f"the node says {other!r}, its Device object {label!r}, which is used: correct the label")
+        if label or other:
+            labels_by_name[word] = label or other
+    return labels_by_name
 
 
 def _cards(spec: Raw, model: str, notes: _Notes) -> list[_Card]:
@@ -148,7 +148,7 @@ def _card(item: Raw, minor: int, model: str, key: str, notes: _Notes) -> _Card:
 
 
 def _id(value: object, minor: int, key: str, notes: _Notes) -> str:
-    """The id as told, a cut one too; `#minor` where there is none."""
+    """Return the ID as reported, even a truncated one; `#minor` if there is none."""
     text = notes.typed(value, str, f"{key}.id")
     if text.startswith("#") or not text.isprintable():
         notes.say(f"{key}.id", f"{text!r} is not an id: the card is known as #{minor}")
@@ -174,33 +174,33 @@ def _numa(value: object, key: str, notes: _Notes) -> int | None:
 
 
 def _healthy(item: Raw, key: str, notes: _Notes) -> bool:
-    """False if nothing is told, as in Koordinator; a condition Healthy is newer than the field and overrides it."""
+    """False if nothing is reported, as in Koordinator; a condition Healthy is newer than the field and overrides it."""
     health = notes.typed(item.get("health"), bool, f"{key}.health")
-    conditions = [found for found, _ in notes.items(item.get("conditions"), f"{key}.conditions")]
-    told = [found.get("status") for found in conditions if found.get("type") == "Healthy"]
-    return "False" not in told and ("True" in told or health)
+    conditions = [condition for condition, _ in notes.items(item.get("conditions"), f"{key}.conditions")]
+    statuses = [condition.get("status") for condition in conditions if condition.get("type") == "Healthy"]
+    return "False" not in statuses and ("True" in statuses or health)
 
 
 def _amount(resources: Raw, word: str, key: str, notes: _Notes) -> int | None:
-    """An amount under either prefix; None if it is not told or broken."""
-    told = [(prefix + word, resources[prefix + word]) for prefix in PREFIXES if prefix + word in resources]
-    found = set()
-    for name, value in told:
+    """Return an amount under either prefix; None if it is missing or invalid."""
+    amounts = [(prefix + word, resources[prefix + word]) for prefix in PREFIXES if prefix + word in resources]
+    numbers = set()
+    for name, value in amounts:
         number = count(value)
         if number is None:
             notes.say(f"{key} {name}", "a quantity is expected, such as 16Gi or 100: it is not read")
             return None
-        found.add(number)
-    if len(found) > 1:
-        notes.say(f"{key} {word}", f"{' and '.join(name for name, _ in told)} differ: neither is read")
-    return found.pop() if len(found) == 1 else None
+        numbers.add(number)
+    if len(numbers) > 1:
+        notes.say(f"{key} {word}", f"{' and '.join(name for name, _ in amounts)} differ: neither is read")
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def _topology(spec: Raw, devices: tuple[Device, ...], notes: _Notes) -> Topology | None:
     """The matrix, its rows bound to the devices in the order of their minors; None where it can't be believed."""
     key = "Device spec.topologies"
-    told = notes.items(notes.typed(spec.get("topologies"), dict, key).get(_TYPE), f"{key}.{_TYPE}")
-    matrices = [(item.get("topology"), at) for item, at in told if item.get("name") == _MATRIX]
+    topologies = notes.items(notes.typed(spec.get("topologies"), dict, key).get(_TYPE), f"{key}.{_TYPE}")
+    matrices = [(item.get("topology"), at) for item, at in topologies if item.get("name") == _MATRIX]
     if len(matrices) > 1:
         notes.say(f"{key}.{_TYPE}", f"{len(matrices)} matrices are named {_MATRIX}: none is read, keep one")
     if len(matrices) != 1:
@@ -229,7 +229,7 @@ def _allocations(whole: Raw, devices: tuple[Device, ...], notes: _Notes) -> dict
     """Devices by pod, as the status tells them."""
     ids = {device.index: device.id for device in devices}
     status = notes.typed(whole.get("status"), dict, "Device status")
-    found: dict[str, tuple[str, ...]] = {}
+    allocations: dict[str, tuple[str, ...]] = {}
     for group, key in notes.items(status.get("allocations"), "Device status.allocations"):
         entries = notes.items(group.get("entries"), f"{key}.entries") if group.get("type") == _TYPE else []
         for entry, at in entries:
@@ -240,5 +240,5 @@ def _allocations(whole: Raw, devices: tuple[Device, ...], notes: _Notes) -> dict
             held = [ids[minor] for minor in minors if is_minor(minor) and minor in ids]
             if len(held) < len(minors):
                 notes.say(f"{at}.minors", f"{len(minors) - len(held)} name no card of this node: they are left out")
-            found[uid] = tuple(dict.fromkeys((*found.get(uid, ()), *held)))
-    return found
+            allocations[uid] = tuple(dict.fromkeys((*allocations.get(uid, ()), *held)))
+    return allocations
