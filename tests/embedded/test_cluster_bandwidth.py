@@ -55,7 +55,7 @@ async def test_a_poor_set_is_given_rather_than_none(bed: Bed) -> None:
 async def test_a_set_below_the_floor_is_refused_with_a_sentence(bed: Bed) -> None:
     await bed.nodes(*koordinator("a", sick=[2, 3, 5, 6, 7]))
     bed.create("train", {f"{WORDS}gpu": 300})
-    assert "1 node(s) had only links below the bandwidth floor" in await bed.refused("train")
+    assert "1 node(s) had no free device set with the required bandwidth" in await bed.refused("train")
 
 
 @pytest.mark.rule("001.percent", "002.fractions")

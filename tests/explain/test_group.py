@@ -277,7 +277,7 @@ def test_gangs_that_start_together_are_planned_as_one() -> None:
     bundle = [replace(view, annotations={**view.annotations, **keys}) for view in pods]
     broker.observe(bundle[:1], 0.0)
     assert lines(broker, "g-0")[0] == (
-        "group team/g/1 is pending: gang team/h must start together with the pod's gang, and it is incomplete"
+        "group team/g/1 is pending: the pod's gang must start together with gang team/h, which is incomplete"
     )
     broker.observe(bundle[1:], 0.0)
     told = lines(broker, "g-0")

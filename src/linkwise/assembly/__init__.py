@@ -1,1 +1,1 @@
-"""Wires the service, the cluster in one process and readers of clusters out of kube, serve and embedded."""
+"""Composition root: builds the service, the embedded cluster and cluster readers from kube, serve and embedded."""

@@ -1,1 +1,1 @@
-"""Where words meet decisions: views in, answers out, the same for every front door."""
+"""Broker: turns observed pods and nodes into scheduling decisions, for the service, the command line and replay."""

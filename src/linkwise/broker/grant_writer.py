@@ -32,7 +32,7 @@ class GrantWriter:
         time = self._last[node] = max(int(1e9 * min(LATEST, max(0.0, now))), self._last.get(node, 0) + 1)
         writing = replace(writing, now=time)
         keys = {**BY_NAME[dialect].write(writing), **BY_NAME[Linkwise.name].write(writing)}
-        # rule 001.record: a pod with the labels of the seed's groups is told in its words, whatever it asks in.
+        # rule 001.record: a pod with Koordinator's group labels gets that system's record, whichever resource it requests.
         return {**(seed_text(writing) if GROUP_NAME in writing.pod.labels else {}), **keys}
 
     def forget(self, node: str) -> None:

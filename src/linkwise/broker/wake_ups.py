@@ -1,6 +1,7 @@
 """Wake-ups: unschedulable pods that may fit now, because a node has more devices free.
 
-They depend on the observed cluster and the queue alone, so that every verb may flush in the middle of its work.
+`engine.queue.unschedulable` decides which pods; this module finds the nodes and makes the effects. It depends on the
+observed cluster and the queue alone, so that every verb may flush in the middle of its work.
 """
 
 from __future__ import annotations

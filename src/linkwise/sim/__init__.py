@@ -1,1 +1,1 @@
-"""Simulation: a cluster's past, decided again."""
+"""Replay: repeats the scheduling decisions of a recorded cluster."""

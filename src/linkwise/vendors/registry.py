@@ -1,6 +1,7 @@
 """Registered vendors: the built-in ones, and those that the process adds at start.
 
-A vendor that is not usable is refused here, so that a mistake stops the start and not a pod.
+A vendor that is not usable is refused here, so that a mistake stops the start and not a pod. The resources that pods
+request are registered in `dialects.registry`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The observed cluster: nodes, pods, objects, and what is worked out of them."""
+"""The observed cluster: nodes, pods, objects, and the inventories and requests derived from them."""

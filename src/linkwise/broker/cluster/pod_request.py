@@ -1,4 +1,7 @@
-"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template."""
+"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template.
+
+The manifest itself is read by the dialects; this module adds the group and the policy.
+"""
 
 from __future__ import annotations
 

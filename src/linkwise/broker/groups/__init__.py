@@ -1,1 +1,1 @@
-"""Groups and gangs: membership, plans and their life."""
+"""Groups and gangs: readiness, planning, reservations and eviction of stale gangs."""

@@ -1,1 +1,1 @@
-"""The verbs for one pod: filter, bind, and questions that change nothing."""
+"""Verbs for one pod: filter, bind, and read-only queries."""

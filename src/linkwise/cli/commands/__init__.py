@@ -1,1 +1,1 @@
-"""The commands, one file each; what they work out and show is beside this folder."""
+"""Commands, one file each; their work and output are in the folders beside this one."""

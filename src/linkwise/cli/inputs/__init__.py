@@ -1,1 +1,1 @@
-"""Files that users give to commands, read and checked."""
+"""Input files of commands: loading and validation."""

@@ -1,1 +1,1 @@
-"""Choosing devices of one machine, for `linkwise pick`."""
+"""Device selection and output of `linkwise pick`."""

@@ -1,1 +1,1 @@
-"""Planning a group without a cluster, for `linkwise plan`."""
+"""Planning and output of `linkwise plan`."""

@@ -1,1 +1,1 @@
-"""Tables, matrices and drawings that several commands show."""
+"""Tables, matrices and drawings shared by several commands."""

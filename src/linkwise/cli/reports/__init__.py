@@ -1,1 +1,1 @@
-"""What single commands work out and show."""
+"""Reports of single commands."""

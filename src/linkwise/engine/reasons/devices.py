@@ -91,7 +91,7 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         ),
     ),
     ("001.best-effort", ""): RefusalText(
-        "node(s) had only links below the bandwidth floor",
+        "node(s) had no free device set with the required bandwidth",
         lambda r: f"the slowest link of the best free set has {r.found:g} GB/s, below the floor of {r.asked:g} GB/s",
     ),
     ("001.best-effort", "unknown"): RefusalText(

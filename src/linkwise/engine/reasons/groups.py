@@ -30,7 +30,7 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ),
     ("001.gang", "bundle"): RefusalText(
         "node(s): a gang of the same bundle is incomplete",
-        lambda r: f"gang {r.asked} must start together with the pod's gang, and it is incomplete",
+        lambda r: f"the pod's gang must start together with gang {r.asked}, which is incomplete",
     ),
     ("001.gang", "short"): RefusalText(
         "node(s): the gang doesn't fit",
