@@ -33,7 +33,7 @@ GIB: Final = 1024  # MiB
 
 @dataclass(frozen=True, slots=True)
 class _Offered:
-    """How a machine hands out its devices."""
+    """Sharing mode of a node."""
 
     mode: Mode
     unit: str

@@ -58,7 +58,7 @@ class _Places:
 
     @classmethod
     def of(cls, node: Node, devices: Iterable[str]) -> _Places | None:
-        """None if nothing is known of the links of one of the devices."""
+        """None if one of the devices has no link data."""
         topology, at = node.topology, node.positions()
         if topology is None or not (topology.links or topology.bandwidth) or not all(name in at for name in devices):
             return None
