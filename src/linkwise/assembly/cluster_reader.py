@@ -85,7 +85,7 @@ def named(key: str) -> tuple[str, str]:
 
 
 def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterReader:
-    """Read the cluster; what can't be read and is not needed is told aside."""
+    """Read the cluster; optional kinds that can't be read are reported as notes."""
     gc.disable()  # nothing of what is read is garbage, and the program ends soon
     settings = load(None, os.environ)
 

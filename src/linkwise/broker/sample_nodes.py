@@ -1,4 +1,4 @@
-"""Nodes of machines that people know by name, as a watch would show them: for trying things out, and for tests."""
+"""Nodes of known machine profiles, as watch events; used by fleets, plans and tests."""
 
 from __future__ import annotations
 

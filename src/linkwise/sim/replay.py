@@ -73,8 +73,10 @@ def replay(snapshot: Snapshot) -> Iterator[Decision]:
 
 def explained(runner: Runner, decision: Decision) -> Decision:
     """Return a decision with its explanation."""
-    told = explain_pod(runner.broker, decision.uid, runner.now, plan=False)  # its group was planned when it was tried
-    return replace(decision, why=tuple(explanation_lines(told)) if told else ())
+    explanation = explain_pod(
+        runner.broker, decision.uid, runner.now, plan=False
+    )  # its group was planned when it was tried
+    return replace(decision, why=tuple(explanation_lines(explanation)) if explanation else ())
 
 
 def differs(one: Decision | None, other: Decision | None) -> bool:

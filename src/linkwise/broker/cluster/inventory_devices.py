@@ -59,7 +59,7 @@ def measured(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tupl
     units = units_with_memory or [source.facts.unit for source in sources if source.facts.unit]
     same = [source for source in sources if source.facts.unit == units[0]] if units else []
     if same and same[0].facts.devices == devices and all(map(_MEMORY, devices)):
-        return tuple(devices), units[0]  # as it was told: the usual case, in a fraction of the time
+        return tuple(devices), units[0]  # nothing to merge: the usual case, and much faster
     return tuple([_with_memory(device, same) for device in devices]), units[0] if units else ""
 
 

@@ -25,19 +25,19 @@ KEYS: Final = {"linkwise": KIND, "koordinator": "Device spec.topologies", "nvidi
 
 
 def topology_of(
-    told: Iterable[NodeFacts], devices: Sequence[Device], where: str, problems: list[Problem]
+    sources: Iterable[NodeFacts], devices: Sequence[Device], where: str, problems: list[Problem]
 ) -> Topology | None:
     """Return the first topology of these devices; links and bandwidth of two sources if none has both."""
-    found = [
+    topologies = [
         _named(facts.topology, devices)
-        for facts in told
+        for facts in sources
         if facts.topology is not None and _as_many(facts, devices, where, problems)
     ]
-    links = next((topology for topology in found if topology.links), None)
-    bandwidth = next((topology for topology in found if topology.bandwidth), None)
+    links = next((topology for topology in topologies if topology.links), None)
+    bandwidth = next((topology for topology in topologies if topology.bandwidth), None)
     both = _combined(links, bandwidth, devices) if links and bandwidth and links is not bandwidth else None
-    telling = [topology for topology in found if topology.links or topology.bandwidth]
-    return both or next(iter(telling or found), None)
+    with_data = [topology for topology in topologies if topology.links or topology.bandwidth]
+    return both or next(iter(with_data or topologies), None)
 
 
 def _as_many(facts: NodeFacts, devices: Sequence[Device], where: str, problems: list[Problem]) -> bool:

@@ -240,12 +240,12 @@ def bind_refused(state: State, bound: Bind, now: float) -> None:
     state.groups.touched |= {key: None} if key else {}
     held, pod = state.groups.plans.get(key), state.pod(bound.uid)
     if held is None or bound.uid not in held.plan.placements:
-        return  # a plan that was made anew while it was being bound has no place for it
+        return  # the group was planned again during the bind, and the new plan does not include it
     if pod is None or bound.grant is None or state.cluster.ledger.get(bound.uid):
         return
     tries = state.groups.refused[bound.uid] = state.groups.refused.get(bound.uid, 0) + 1
     entry = Entry(bound.grant, "PLANNED", pod.namespace, pod.created, expires=held.expires)
-    # While the bind was under way nobody looked at what became of its node.
+    # The node may have changed during the bind.
     available = _accepts_pods(state, bound.node) and _is_available(state, entry)
     if tries < state.settings.rounds and available and unclaimed(state, bound.grant):
         inventory = state.cluster.inventories.get(bound.node)

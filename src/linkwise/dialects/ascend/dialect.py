@@ -106,7 +106,7 @@ class Ascend(Dialect):
         # rule 003.record: the chosen chips under the resource's own name, ascending, with commas and no blanks.
         chips = chip_names(numbers, resource)
         written = {resource: chips, PREDICATE_TIME: str(writing.now)}
-        # The plugin reads no list where a pod takes the whole node: what is mounted is told for it.
+        # The plugin reads no list if a pod uses the whole node, so the devices to mount are written for it.
         whole = numbers == {device.index for device in writing.devices.values()}
         return {**written, REAL: chips} if whole and resource in _OWN_PLUGIN else written
 

@@ -54,7 +54,7 @@ def read_matrix(text: str, size: int = 0) -> Topology | None:
 
 
 def _written(link: Link) -> str:
-    """The link's text, with the PCIe path where a tool told it elsewhere."""
+    """Return the text of the link, with the PCIe path if a tool reported it elsewhere."""
     if Link(link).pcie == link.pcie:
         return str(link)
     return link.pcie.name if link == "?" else f"{link}+{link.pcie.name}"

@@ -20,11 +20,11 @@ class UnobservedPods:
 
     def __init__(self) -> None:
         self.asked: dict[str, float] = {}
-        """when each asked; who did so longest ago comes first"""
+        """time of the last filter call of each pod, oldest first"""
         self.refused: dict[str, UnschedulablePod] = {}
-        """those that were told that nothing fits: once they are seen they stand in line"""
+        """refused pods; they become unschedulable pods once the watch delivers them"""
         self.shown: dict[str, None] = {}
-        """those that were seen since this was last emptied"""
+        """pods that the watch delivered since this was last emptied"""
 
     def note(self, uid: str, now: float) -> None:
         """The pod asks."""

@@ -95,7 +95,7 @@ class LinkTable:
     nics: list[str] = field(default_factory=list)
     """names of the NIC rows"""
     ending: str = ""
-    """the name, whole or cut, that the text ends with below its rows: one more device of which nothing is told"""
+    """the name, complete or truncated, that the text ends with below its rows: one more device without data"""
 
     def codes(self) -> Iterator[str]:
         """The link codes of all rows."""
