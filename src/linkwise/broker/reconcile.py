@@ -65,7 +65,7 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     if state.groups.empty or state.groups.places:
         keep_places(state, now)
     gained = state.cluster.settle()
-    news = objects_changed(state) if state.cluster.shared.renewed or state.cluster.shared.moved else []
+    news = objects_changed(state) if state.cluster.changes.pod_groups or state.cluster.changes.network else []
     if state.groups.written:
         take_up_plans(state, now)
     note_stale_gangs(state, now)
@@ -149,10 +149,10 @@ def _delete_node(state: State, name: str) -> None:
 
 def _node_events(state: State) -> list[Event]:
     """Return events about new drift and inventory problems."""
-    cluster = state.cluster
-    if not cluster.drifted and not cluster.restocked:
+    cluster, changes = state.cluster, state.cluster.changes
+    if not changes.drift and not changes.inventories:
         return []
-    changed, cluster.drifted = cluster.drifted, {}
+    changed, changes.drift = changes.drift, {}
     new = [drift for node, before in changed.items() for drift in cluster.drift.get(node, ()) if drift not in before]
     events = [Event("Warning", "Drift", drift_text(drift, state.name_of), node=drift.node) for drift in new]
     return [*events, *inventory_events(cluster)]

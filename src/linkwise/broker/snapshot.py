@@ -96,8 +96,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
     state.writer.restore(kept.times)
     restore_groups(state.groups, snapshot.pods, kept.groups, by_owner=state.settings.group.by_owner)
     state.cluster.settle()
-    state.cluster.drifted.clear()  # none of it is news
-    state.cluster.restocked.clear()
+    state.cluster.changes.forget_events()
     state.outbox.add(map(_effect, kept.late))
 
 

@@ -65,13 +65,17 @@ _entry: Final = fast_constructor(Entry)
 
 
 class Ledger:
-    """At most one entry per pod, by UID; `touched` has the nodes whose entries changed since it was last cleared."""
+    """At most one entry per pod, by UID.
 
-    def __init__(self) -> None:
+    Args:
+        touched: gets the nodes whose entries change; the caller empties it.
+    """
+
+    def __init__(self, touched: set[str] | None = None) -> None:
         self._entries: dict[str, Entry] = {}
         self._by_node: dict[str, dict[str, Entry]] = {}
         self._serial = 0
-        self.touched: set[str] = set()
+        self.touched: Final[set[str]] = set() if touched is None else touched
 
     def get(self, pod: str) -> Entry | None:
         """The pod's entry."""

@@ -1,7 +1,6 @@
 """The observed cluster: views of pods, nodes and objects, and the ledger and index derived from them.
 
-Observing only marks what changed; `settle` computes the consequences node by node. So the order in which pods, nodes and
-inventories are observed does not matter, and a start with many thousands of them computes nothing twice.
+Observing only notes what changed, in `changes`; `settle` computes the consequences node by node.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.changes import Changes
 from linkwise.broker.cluster.cluster_objects import ClusterObjects, document_of
 from linkwise.broker.cluster.inventory import kind_of, merge_or_report
 from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
@@ -47,32 +47,24 @@ class Cluster:
         self.settings: Final = settings
         self._parse: Final = parse
         self.requests: Final = RequestCache(settings.policies, by_owner=settings.group.by_owner)
+        self.changes: Final = Changes()
         self.known: Final = Pods()
         self.nodes: dict[str, NodeView] = {}
         self.unready: set[str] = set()
         """nodes that accept no pods now"""
         self.objects: dict[str, dict[str, Mapping[str, object] | bytes]] = {}
         """further objects about a node, by node name and kind"""
-        self.shared: Final = ClusterObjects()
+        self.shared: Final = ClusterObjects(self.changes)
         self.inventories: dict[str, NodeInventory] = {}
-        self.ledger: Final = Ledger()
+        self.ledger: Final = Ledger(self.changes.used)
         self.index: Final = Index(settings)
         self.drift: dict[str, tuple[Drift, ...]] = {}
         """drift by node"""
-        self.drifted: dict[str, tuple[Drift, ...]] = {}
-        """nodes whose drift changed, with the earlier drift; until processed"""
         self.problems: dict[str, tuple[Problem, ...]] = {}
         """of pods, by UID"""
-        self.restocked: dict[str, NodeInventory | None] = {}
-        """nodes whose inventory changed, with the earlier inventory; until processed"""
         self._changed: dict[str, Grant] = {}
         """records of bound pods that were changed after they were first observed"""
         self._moved: dict[str, Drift] = {}
-        self._restock: dict[str, None] = {}
-        self._opened: set[str] = set()
-        """nodes that may serve other requests than before"""
-        self._gained: set[str] = set()
-        """nodes that gained capacity, until processed"""
 
     @property
     def pods(self) -> Mapping[str, PodView]:
@@ -87,7 +79,7 @@ class Cluster:
         if not holds_devices(view):
             if view.node:
                 self._let_go(view.uid)
-                self.ledger.touched.add(view.node)  # its agent may have it in its list still
+                self.changes.used.add(view.node)  # its agent may have it in its list still
         elif asks_for_devices(view):
             self._believe(view)
         return True
@@ -106,12 +98,12 @@ class Cluster:
             self.shared.labels_changed()
         self.nodes[view.name] = view
         if known is None or replace(known, version=view.version) != view:  # kubelet writes every few minutes
-            self._restock[view.name] = None
+            self.changes.observed[view.name] = None
         if not view.ready:
             self.unready.add(view.name)
         elif view.name in self.unready:
             self.unready.remove(view.name)
-            self._opened.add(view.name)
+            self.changes.opened.add(view.name)
         return True
 
     def lose_node(self, name: str) -> None:
@@ -119,7 +111,7 @@ class Cluster:
         self.nodes.pop(name, None)
         self.unready.discard(name)
         self.shared.labels_changed()
-        self._restock[name] = None
+        self.changes.observed[name] = None
 
     def see_object(self, node: str, kind: str, document: Mapping[str, object] | bytes | None) -> None:
         """Record an object about a node; None if it was deleted."""
@@ -131,7 +123,7 @@ class Cluster:
             self.objects[node][kind] = document
         elif not self.objects[node]:
             del self.objects[node]
-        self._restock[node] = None
+        self.changes.observed[node] = None
 
     def documents(self, node: str) -> dict[str, Mapping[str, object]]:
         """Return the objects about a node, by kind."""
@@ -162,33 +154,35 @@ class Cluster:
         self.ledger.restore(kept.entries, kept.serial)
         self._changed = dict(kept.changed)
         self._moved = {uid: elsewhere(uid, seen, promised) for uid, (seen, promised) in kept.moved.items()}
-        self._restock = dict.fromkeys((*self.nodes, *self.objects))
+        self.changes.observed |= dict.fromkeys((*self.nodes, *self.objects))
 
     def unsettled(self) -> bool:
         """Return whether changes are unprocessed."""
-        return bool(self._restock or self.ledger.touched or self._gained)
+        return bool(self.changes.observed or self.changes.used or self.changes.gained)
 
     def settle(self) -> list[str]:
         """Process all changes; return the nodes that gained capacity."""
         if not self.unsettled():
             return []
-        self.settle_some(len(self._restock))
-        touched, self.ledger.touched = self.ledger.touched, set()
-        found = self._gained | self._opened | {name for name in sorted(touched) if self._refresh(name, restocked=False)}
-        self._opened, self._gained = set(), set()
-        return sorted(found)
+        changes = self.changes
+        self.settle_some(len(changes.observed))
+        used = sorted(changes.used)
+        changes.used.clear()
+        changes.gained.update(name for name in used if self._refresh(name, merged=False))
+        return changes.take_gained()
 
     def settle_some(self, nodes: int) -> bool:
         """Process at most that many changed nodes; return whether more are left."""
-        for name in list(islice(self._restock, nodes)):
-            del self._restock[name]
-            self._join(name)
-            self.ledger.touched.discard(name)
-            if self._refresh(name, restocked=True):
-                self._gained.add(name)
-        return bool(self._restock)
+        changes = self.changes
+        for name in list(islice(changes.observed, nodes)):
+            del changes.observed[name]
+            self._merge(name)
+            changes.used.discard(name)
+            if self._refresh(name, merged=True):
+                changes.gained.add(name)
+        return bool(changes.observed)
 
-    def _join(self, name: str) -> None:
+    def _merge(self, name: str) -> None:
         view, before = self.nodes.get(name), self.inventories.pop(name, None)
         if view is None:
             return
@@ -198,11 +192,11 @@ class Cluster:
             if before is None
             else (before.problems, before.devices) != (inventory.problems, inventory.devices)
         ):
-            self.restocked.setdefault(name, before)
+            self.changes.inventories.setdefault(name, before)
         if before and kind_of(before) != kind_of(inventory):
-            self._opened.add(name)
+            self.changes.opened.add(name)
 
-    def _refresh(self, name: str, *, restocked: bool) -> bool:
+    def _refresh(self, name: str, *, merged: bool) -> bool:
         """Update a node in the index; return whether it gained capacity."""
         inventory = self.inventories.get(name)
         if inventory is None:
@@ -215,7 +209,7 @@ class Cluster:
         known = [drift for entry in entries if (drift := self._drift_of(entry, inventory))]
         self._note_drift(name, (*usage.drift, *known))
         before, after = self.index.nodes.get(name), node_of(inventory, usage)
-        if before == after and not restocked:
+        if before == after and not merged:
             return False  # what is held is held in another way, which is nothing to whoever looks for room
         self.index.put(after, inventory.words)
         return gained_capacity(before, after)
@@ -225,7 +219,7 @@ class Cluster:
         if found:
             self.drift[name] = found
         if found != before:
-            self.drifted.setdefault(name, before)
+            self.changes.drift.setdefault(name, before)
 
     def has(self, entry: Entry) -> bool:
         """Return whether the node still has the devices of an entry, and no other pod uses them."""
@@ -247,7 +241,7 @@ class Cluster:
                 self.ledger.observe(
                     Entry(changed, entry.state, entry.namespace, entry.created), deleting=entry.state == "RELEASING"
                 )
-        self.ledger.touched.discard(inventory.name)
+        self.changes.used.discard(inventory.name)
 
     def _drift_of(self, entry: Entry, inventory: NodeInventory) -> Drift | None:
         if changed := self._changed.get(entry.pod):
@@ -290,7 +284,7 @@ class Cluster:
             self._changed[known.pod] = changed
         elif self._changed.pop(known.pod, None) is None:
             return
-        self.ledger.touched.add(known.node)
+        self.changes.used.add(known.node)
 
     def _read(self, view: PodView) -> tuple[Grant | None, PodRequest | None]:
         """Return the recorded grant of a bound pod, or its request if it has no record."""

@@ -12,6 +12,7 @@ from linkwise.dialects.groups.pod_group_objects import KINDS, gang_name, pod_gro
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
 
+    from linkwise.broker.cluster.changes import Changes
     from linkwise.dialects.groups.hyper_nodes import HyperNode, Tiers
     from linkwise.dialects.groups.network_topology import Ladder
     from linkwise.dialects.groups.pod_group_objects import PodGroup
@@ -43,17 +44,14 @@ def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) 
 
 
 class ClusterObjects:
-    """Objects by kind and name, parsed; `renewed` and `moved` note changes until they are processed."""
+    """Objects by kind and name, parsed."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes) -> None:
+        self._changes: Final = changes
         self.documents: dict[str, dict[str, Mapping[str, object]]] = {}
         self.problems: dict[tuple[str, str], tuple[Problem, ...]] = {}
         """by kind and name"""
         self.ladders: dict[tuple[str, str], Ladder] = {}
-        self.renewed: set[str] = set()
-        """names of changed PodGroups"""
-        self.moved = False
-        """whether the network topology changed"""
         self._pod_groups: dict[tuple[str, str], PodGroup] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: Tiers | None = None
@@ -77,8 +75,8 @@ class ClusterObjects:
         for kind, named in objects.items():
             for name, document in named.items():
                 self.see(kind, name, document)
-        self.renewed.clear()
-        self.moved = False
+        self._changes.take_pod_groups()
+        self._changes.take_network()
 
     def completed(self, pod: PodView, group: Group) -> Group:
         """Return the group completed from its PodGroup."""
@@ -138,7 +136,7 @@ class ClusterObjects:
             self._pod_groups[kind, name] = found
         self._note(kind, name, problems)
         if problems or found != before:
-            self.renewed.add(name)
+            self._changes.pod_groups.add(name)
 
     def _see_ladder(self, kind: str, name: str, document: Mapping[str, object] | None) -> None:
         before = self.ladders.pop((kind, name), None)
@@ -146,7 +144,7 @@ class ClusterObjects:
         if found:
             self.ladders[kind, name] = found
         self._note(kind, name, problems)
-        self.moved = self.moved or found != before
+        self._changes.network |= found != before
 
     def _see_hyper_node(self, name: str, document: Mapping[str, object] | None) -> None:
         before = self._hyper_nodes.pop(name, None)
@@ -155,7 +153,7 @@ class ClusterObjects:
             self._hyper_nodes[name] = found
         self._note(HYPER_NODE, name, problems)
         if found != before:
-            self.moved, self._tiers = True, None
+            self._changes.network, self._tiers = True, None
 
     def _note(self, kind: str, name: str, problems: tuple[Problem, ...]) -> None:
         if problems:

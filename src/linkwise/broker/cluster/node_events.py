@@ -18,7 +18,7 @@ __all__ = ["inventory_events"]
 
 def inventory_events(cluster: Cluster) -> list[Event]:
     """Return events of all nodes that changed since the last call."""
-    changed, cluster.restocked = cluster.restocked, {}
+    changed, cluster.changes.inventories = cluster.changes.inventories, {}
     pairs = [(before, cluster.inventories[name]) for name, before in changed.items() if name in cluster.inventories]
     return [event for before, after in pairs for event in (*_problems(before, after), *_health(cluster, before, after))]
 

@@ -280,10 +280,8 @@ def node_changed(state: State, view: NodeView) -> None:
 
 def objects_changed(state: State) -> list[Wake]:
     """Wake groups affected by changed PodGroups or network objects."""
-    shared, book = state.cluster.shared, state.groups
-    names, moved = sorted(shared.renewed), shared.moved
-    shared.renewed.clear()
-    shared.moved = False
+    changes, book = state.cluster.changes, state.groups
+    names, moved = changes.take_pod_groups(), changes.take_network()
     effects: list[Wake] = []
     for key in [key for name in names for key in book.named(name)]:
         book.count_bound(key)

@@ -1,0 +1,61 @@
+"""Changes: everything that was observed or decided since the last reconciliation, which processes and empties it.
+
+Observing only notes what changed, so that a start with many thousands of objects computes nothing twice, and the order
+in which pods, nodes and inventories are observed does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from linkwise.engine.drift import Drift
+    from linkwise.model.inventory import NodeInventory
+
+__all__ = ["Changes"]
+
+
+@dataclass(slots=True)
+class Changes:
+    """Names of what changed, by the work that follows from it."""
+
+    observed: dict[str, None] = field(default_factory=dict)
+    """nodes whose view or objects changed: their inventory is merged again"""
+    used: set[str] = field(default_factory=set)
+    """nodes whose ledger entries changed: their usage is computed again"""
+    opened: set[str] = field(default_factory=set)
+    """nodes that may serve requests that they did not serve before"""
+    gained: set[str] = field(default_factory=set)
+    """nodes that have more free devices: pods may be woken"""
+    inventories: dict[str, NodeInventory | None] = field(default_factory=dict)
+    """nodes whose inventory changed, with the earlier one: events may follow"""
+    drift: dict[str, tuple[Drift, ...]] = field(default_factory=dict)
+    """nodes whose drift changed, with the earlier drift: events may follow"""
+    pod_groups: set[str] = field(default_factory=set)
+    """names of PodGroups that changed"""
+    network: bool = False
+    """whether the network topology changed"""
+
+    def take_pod_groups(self) -> list[str]:
+        """Take the names of changed PodGroups out, in order."""
+        names = sorted(self.pod_groups)
+        self.pod_groups.clear()
+        return names
+
+    def take_network(self) -> bool:
+        """Take out whether the network topology changed."""
+        changed, self.network = self.network, False
+        return changed
+
+    def take_gained(self) -> list[str]:
+        """Take the nodes out that may serve more than before, in order."""
+        names = sorted(self.gained | self.opened)
+        self.gained.clear()
+        self.opened.clear()
+        return names
+
+    def forget_events(self) -> None:
+        """Drop what would only lead to events, for a restored state: nothing of it is new."""
+        self.inventories.clear()
+        self.drift.clear()
