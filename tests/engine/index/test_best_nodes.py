@@ -27,19 +27,12 @@ def table(codes: dict[str, Code | None], leading: int) -> ClassTable:
     return made
 
 
-def naive(table: ClassTable, names: Sequence[str], breadth: int, last: set[str]) -> list[tuple[bool, Code]]:
-    """What is expected of the answer: which class, best first, and those in `last` at the end."""
-    found = [(name in last, table.codes[name]) for name in dict.fromkeys(names) if name in table.codes]
-    best = max((code[: table.leading] for _, code in found), default=())
-    fitting = [(touched, code) for touched, code in found if code[: table.leading] == best]
-    return sorted(fitting, key=lambda one: (one[0], tuple(-term for term in one[1])))[:breadth]
-
-
-def shown(table: ClassTable, names: Sequence[str], breadth: int, last: set[str]) -> list[tuple[bool, Code]]:
-    found = best_names(table, names, breadth, last)
-    assert len(set(found)) == len(found)
-    assert set(found) <= set(names)
-    return [(name in last, table.codes[name]) for name in found]
+def naive(table: ClassTable, names: Sequence[str], breadth: int, last: set[str]) -> list[str]:
+    """What is expected of the answer: the best class; of it those in `last` at the end, then by score and name."""
+    fitting = {name: table.codes[name] for name in names if name in table.codes}
+    best = max((code[: table.leading] for code in fitting.values()), default=())
+    of_class = [name for name, code in fitting.items() if code[: table.leading] == best]
+    return sorted(of_class, key=lambda name: (name in last, [-term for term in fitting[name]], name))[:breadth]
 
 
 @settings(max_examples=200, deadline=None)
@@ -64,7 +57,7 @@ def test_the_best_names_are_those_that_looking_at_each_would_find(  # noqa: PLR0
     names = [name for name in (*codes, "unknown") if chance.random() < asked]
     chance.shuffle(names)
     last = {name for name in names if chance.random() < avoided}
-    assert shown(made, names, breadth, last) == naive(made, names, breadth, last)
+    assert best_names(made, names, breadth, last) == naive(made, names, breadth, last)
 
 
 @pytest.mark.parametrize("count", [8, 520])

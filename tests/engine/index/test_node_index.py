@@ -41,7 +41,8 @@ def index_of(*nodes: Node, words: frozenset[str] = WORD) -> Index:
 
 def content(table: ClassTable) -> tuple[object, ...]:
     refused = {name: (reject.reason, reject.final) for name, reject in table.refused.items()}
-    return table.codes, refused, table.sets, table.order, table.texts, table.final
+    equal = {code: list(table.names(code)) for code in table.order}
+    return table.codes, refused, equal, table.texts, table.final
 
 
 @st.composite

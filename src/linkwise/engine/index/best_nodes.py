@@ -1,107 +1,108 @@
-"""Selection of the best nodes of a request from a score table.
+"""Selection of the best nodes of a request from a score table: by class, score and name.
 
-Bound: one pass over the names of the request. Hashing each name costs more than parsing it, so the names are checked
-against a small pool of the best nodes first, and looked up one by one only if the pool has too few of them.
+Nodes with equal scores are ordered by name, because kube-scheduler sends the names in a different order every time.
+Bound: one pass over the names of the request. Hashing each name costs more than parsing it, so the best node of all is
+searched among the names first, then a small pool of the best, and only then all names are hashed and kept.
 """
 
 from __future__ import annotations
 
-from itertools import filterfalse, islice
+from itertools import filterfalse, groupby, islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 
     from linkwise.engine.index.score_table import ClassTable, Code
 
-__all__ = ["best_names"]
+__all__ = ["best_names", "first_named", "pool_size"]
 
-WORTH: Final = 3
-"""largest pool, as a multiple of the names: a larger one takes longer to build than looking up every name"""
-PLENTY: Final = 4
-"""expected hits, as a multiple of the breadth, above which the first hits are taken without sorting"""
+FEW: Final = 4
+"""if there are this many times more nodes than names, the names are looked up one by one"""
+
+GUESSES: Final = 3
+"""nodes that are searched among the names one by one: three searches take as long as hashing all names"""
 
 
 def best_names(
     table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str] = frozenset()
 ) -> list[str]:
-    """At most `breadth` of the names, all of the best class that any name is in, best first; those in `last` at the end.
+    """At most `breadth` of the names, all of the best class that any name is in; those in `last` at the end.
 
-    Empty only if none of the names fits.
+    The best come first, and equal ones by name. Empty only if none of the names fits.
     """
-    if not table.codes:
+    if not table.codes or not names:
         return []
-    pool = 1.5 * breadth * len(table) / max(1, len(names))
-    if pool <= WORTH * len(names) and (best := _by_pool(table, names, breadth, last, pool)) is not None:
+    if len(names) * FEW <= len(table):
+        return _by_name(table, names, breadth, last)
+    pool, complete = _leading(table, pool_size(breadth, len(names), len(table)), last)
+    best = first_named(pool, names, breadth)
+    if len(best) == breadth or (best and complete and not last):
         return best
-    return _by_name(table, names, breadth, last)
+    wanted = set(names)
+    for codes in _classes(table):
+        hits = [filter(wanted.__contains__, table.names(code)) for code in codes]
+        if best := _fresh_first(hits, breadth, last):
+            return best
+    return []
 
 
-def _by_pool(
-    table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str], enough: float
-) -> list[str] | None:
-    """The best names by one pass against a pool of about `enough` nodes; None if the pool has too few of them."""
-    sets, size, complete = _leading(table, enough, last)
-    if not sets:
-        return None
-    if len(sets) == 1 and size * len(names) > PLENTY * breadth * len(table):
-        # Nodes of equal score are interchangeable: take the first hits.
-        hits = filter(sets[0].__contains__, names)
-        first = list(islice(filterfalse(last.__contains__, hits) if last else hits, breadth))
-        return first if len(first) == breadth else None
-    pool = sets[0] if len(sets) == 1 else set[str]().union(*sets)
-    in_pool = pool.intersection(names)
-    fresh = in_pool.difference(last) if last else in_pool
-    if len(fresh) < breadth and not complete:
-        return None
-    best = _first(sets, fresh, breadth, names)
-    if len(best) < breadth and last:
-        best += _first(sets, in_pool.intersection(last), breadth - len(best), names)
-    return best or None
+def pool_size(breadth: int, names: int, nodes: int) -> int:
+    """The number of best nodes that almost always has enough of the names."""
+    return int((2 * breadth + 14) * max(1.0, nodes / max(1, names)))
 
 
-def _first(sets: list[set[str]], hits: set[str], most: int, names: Sequence[str]) -> list[str]:
-    """At most `most` hits, best set first; within a set by name, or in request order if the set has many hits."""
-    first: list[str] = []
-    for equal in sets:
-        in_set, missing = equal & hits, most - len(first)
-        first += (
-            islice(filter(in_set.__contains__, names), missing) if len(in_set) > PLENTY * missing else sorted(in_set)
-        )
-        if len(first) >= most:
-            break
-    return first[:most]
+def first_named(pool: Sequence[str], names: Sequence[str], breadth: int) -> list[str]:
+    """The first `breadth` nodes of an ordered pool that are among the names."""
+    if breadth == 1:
+        for name in pool[:GUESSES]:
+            if name in names:
+                return [name]
+    in_pool = set(pool).intersection(names)
+    return list(islice(filter(in_pool.__contains__, pool), breadth))
 
 
-def _leading(table: ClassTable, enough: float, last: AbstractSet[str]) -> tuple[list[set[str]], int, bool]:
-    """Sets of the best class, best score first, up to `enough` nodes not in `last`; their size; whether that is all."""
-    sets: list[set[str]] = []
-    size = 0
-    best: Code | None = None
-    for code in reversed(table.order):
-        leading = code[: table.leading]
-        if best is not None and leading != best:
-            return sets, size, True
-        if size >= enough:
-            return sets, size, False
-        best = leading
-        equal = table.sets[code]
-        sets.append(equal)
-        size += len(equal) - (len(equal.intersection(last)) if last else 0)
-    return sets, size, True
+def _leading(table: ClassTable, enough: int, last: AbstractSet[str]) -> tuple[list[str], bool]:
+    """The best nodes of the best class that are not in `last`, about `enough`; whether these are all."""
+    pool: list[str] = []
+    for code in next(_classes(table)):
+        if len(pool) >= enough:
+            return pool, False
+        names = table.names(code)
+        missing = enough - len(pool) + len(last)
+        pool += filterfalse(last.__contains__, names[:missing]) if last else names[:missing]
+        if missing < len(names):
+            return pool, False
+    return pool, True
+
+
+def _classes(table: ClassTable) -> Iterator[Iterator[Code]]:
+    """The scores of each class, the best first."""
+    return (codes for _, codes in groupby(reversed(table.order), key=lambda code: code[: table.leading]))
 
 
 def _by_name(table: ClassTable, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
     """The best names by looking up every name."""
     known = table.codes
-    codes = list(map(known.get, names))
-    fitting = list(filter(None, codes))
+    fitting = {name: code for name in names if (code := known.get(name)) is not None}
     if not fitting:
         return []
     # The best leading terms are a prefix: exactly the codes that begin with them compare greater or equal.
-    best = max(fitting)[: table.leading]
-    hits = [name for name, code in zip(names, codes, strict=True) if code and code >= best]
-    hits.sort(key=known.__getitem__, reverse=True)
-    if not last:
-        return hits[:breadth]
-    return [*(name for name in hits if name not in last), *(name for name in hits if name in last)][:breadth]
+    best = max(fitting.values())[: table.leading]
+    by_code: dict[Code, list[str]] = {}
+    for name, code in fitting.items():
+        if code >= best:
+            by_code.setdefault(code, []).append(name)
+    return _fresh_first((sorted(by_code[code]) for code in sorted(by_code, reverse=True)), breadth, last)
+
+
+def _fresh_first(hits: Iterable[Iterable[str]], breadth: int, last: AbstractSet[str]) -> list[str]:
+    """The first `breadth` of the hits; those in `last` only if the others are not enough."""
+    best: list[str] = []
+    avoided: list[str] = []
+    for equal in hits:
+        for name in islice(equal, breadth - len(best)) if not last else equal:
+            (avoided if name in last else best).append(name)
+            if len(best) == breadth:
+                return best
+    return (best + avoided)[:breadth]

@@ -57,8 +57,10 @@ class ClassTable:
         """nodes per text, by `final`: a single text is returned as one value for all names"""
         self._escaped: set[str] = set()
         """refused nodes whose names have characters that JSON may escape, which Kubernetes names never have"""
-        self.sets: dict[Code, set[str]] = {}
+        self._sets: dict[Code, set[str]] = {}
         """the nodes with each score"""
+        self._sorted: dict[Code, list[str]] = {}
+        """the same by name, for the scores that were read"""
         self.order: list[Code] = []
         """all scores, ascending"""
         self.position = 0
@@ -115,6 +117,12 @@ class ClassTable:
         if old is not None:
             self._leave(name, old)
 
+    def names(self, code: Code) -> Sequence[str]:
+        """The nodes with this score, by name."""
+        if code not in self._sorted:
+            self._sorted[code] = sorted(self._sets[code])
+        return self._sorted[code]
+
     def fits(self, names: Iterable[str]) -> list[str]:
         """Those of the names that fit, in their order."""
         return list(filter(self.codes.__contains__, names))
@@ -131,14 +139,20 @@ class ClassTable:
 
     def _enter(self, name: str, code: Code) -> None:
         self.codes[name] = code
-        if code not in self.sets:
-            self.sets[code] = set()
+        if code not in self._sets:
+            self._sets[code] = set()
             insort(self.order, code)
-        self.sets[code].add(name)
+        self._sets[code].add(name)
+        if code in self._sorted:
+            insort(self._sorted[code], name)
 
     def _leave(self, name: str, code: Code) -> None:
         del self.codes[name]
-        self.sets[code].remove(name)
-        if not self.sets[code]:
-            del self.sets[code]
+        self._sets[code].remove(name)
+        if code in self._sorted:
+            names = self._sorted[code]
+            del names[bisect_left(names, name)]
+        if not self._sets[code]:
+            del self._sets[code]
+            self._sorted.pop(code, None)
             del self.order[bisect_left(self.order, code)]
