@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters import node_names, observed, pod_json, request, shared_cluster, whole_cluster
-from linkwise.model.settings import PlacingSettings, ShareSettings
+from linkwise.model.settings import PlacingSettings
 from linkwise.wire.extender import FilterResult, decode_filter, encode, filter_result
 from linkwise.wire.kubernetes.objects import view_of
 
@@ -132,14 +132,14 @@ def share_rows(count: int, unit: str) -> list[Row]:
     names = node_names(count, 13)
     sights = shared_cluster(names, chance, unit)
     broker = observed(sights)
-    exact = observed(sights, PlacingSettings(share=ShareSettings(width=0)))
+    single = observed(sights, PlacingSettings(breadth=1))
     wide = observed(sights, PlacingSettings(breadth=0))
     share = "5" if unit == "GiB" else "5000"
     body = request(pod_json(1, {"aliyun.com/gpu-mem": share}), names)
     most = "22" if unit == "GiB" else "22919"
     return [
-        compare(f"share in {unit}", broker, body, 2),
-        compare(f"share in {unit}, the tightest", exact, body, 3),
+        compare(f"share in {unit}, the best node", single, body, 2),
+        compare(f"share in {unit}", broker, body, 3),
         compare(f"share in {unit}, all that fit", wide, body, 4),
         compare(
             f"share in {unit}, nothing fits",

@@ -105,7 +105,7 @@ def test_a_snapshots_settings_can_stand_in_the_file(write: Write) -> None:
             "placing: {bandwidth: {floor: .inf}}",
             "placing.bandwidth.floor: expected a number of 0 or more, got a number that is too large",
         ),
-        ("placing: {share: {width: .nan}}", "placing.share.width: expected a number from 0 to 1, got nan"),
+        ("kube: {wake_rate: .nan}", "kube.wake_rate: expected a number from 0.1 to 10000, got nan"),
         ("placing: {share: {order: binpak}}", "placing.share.order: expected binpack or spread, got 'binpak'"),
         ("placing: {group: {write_plans: 1}}", "placing.group.write_plans: expected true or false, got 1"),
         ("placing: {group: {network: rack}}", "placing.group.network: expected a list of texts, got 'rack'"),

@@ -12,7 +12,6 @@ from linkwise import Ask, Node, Offer
 from linkwise.engine.index.share_index import ShareIndex
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
-from linkwise.testing.nodes import share_ask, share_node
 from support.properties.strategies import asks, nodes
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ SETTINGS = st.builds(
     ShareSettings,
     order=st.sampled_from(["binpack", "spread"]),
     within=st.sampled_from(["namespace", "any"]),
-    width=st.sampled_from([0.0, 0.05, 0.3]),
 )
 LENGTHS = st.sampled_from([[], STRANGERS])
 MODES: list[Mode] = ["share", "share", "any", "percent", "whole"]
@@ -60,11 +58,6 @@ def rooms_of(cluster: dict[str, Node], chosen: ShareSettings) -> ShareIndex:
     return rooms
 
 
-def left_over(cluster: dict[str, Node], ask: Ask, chosen: ShareSettings) -> dict[str, int]:
-    """What is left of the device that the policy picks, where it offers one."""
-    return {name: abs(score[0]) for name, score in scores(cluster, ask, chosen).items()}
-
-
 def scores(cluster: dict[str, Node], ask: Ask, chosen: ShareSettings) -> dict[str, tuple[int, ...]]:
     """What the policy says of each node that it offers a device of."""
     policy = MemoryShare(chosen)
@@ -82,46 +75,18 @@ def test_a_node_fits_and_is_as_good_as_the_policy_says(
     names = [*cluster, *others]
     assert rooms.scores(names, ask) == left
     assert rooms.all_fitting(names, ask) == [name for name in names if name in left]
-    assert sorted(rooms.fitting(names, ask, len(names))) == sorted(left)
-    assert len(set(rooms.fitting(names, ask, 2)) & set(left)) == min(2, len(left))
 
 
 @WORLD
-@given(clusters(), ASKS, SETTINGS, st.integers(1, 9), LENGTHS)
-def test_at_no_width_nodes_come_by_what_is_left(
-    cluster: dict[str, Node], ask: Ask, chosen: ShareSettings, breadth: int, others: list[str]
+@given(clusters(), ASKS, SETTINGS, st.integers(1, 9), st.sets(st.integers(0, 7)), LENGTHS)
+def test_nodes_come_by_score_and_name_without_those_left_out(  # noqa: PLR0913, PLR0917 - what a request is made of
+    cluster: dict[str, Node], ask: Ask, chosen: ShareSettings, breadth: int, left_out: set[int], others: list[str]
 ) -> None:
-    exact = replace(chosen, width=0.0)
-    left = left_over(cluster, ask, exact)
-    found = [left[name] for name in rooms_of(cluster, exact).fitting([*others, *cluster], ask, breadth)]
-    assert found == sorted(left.values(), reverse=exact.order == "spread")[:breadth]
-
-
-@WORLD
-@given(
-    st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=3), min_size=1, max_size=40),
-    SETTINGS,
-    st.sets(st.integers(0, 39)),
-    st.integers(1, 20),
-    LENGTHS,
-)
-def test_nodes_come_by_what_is_left_but_for_equals_and_those_left_out_do_not_come(
-    sizes: list[list[int]], chosen: ShareSettings, touched: set[int], breadth: int, others: list[str]
-) -> None:
-    cluster = {f"n{number}": share_node(100, left, name=f"n{number}") for number, left in enumerate(sizes)}
-    without, ask, width = {f"n{number}" for number in touched}, share_ask(30), int(chosen.width * 100)
-    sign = 1 if chosen.order == "binpack" else -1
-    ranks = {name: sign * left for name, left in left_over(cluster, ask, chosen).items() if name not in without}
-    expected: list[set[str]] = []
-    while ranks:
-        equal = {name for name, rank in ranks.items() if rank <= min(ranks.values()) + width}
-        expected.append(equal)
-        ranks = {name: rank for name, rank in ranks.items() if name not in equal}
-    found = rooms_of(cluster, chosen).fitting([*cluster, *others], ask, breadth, without)
-    assert len(found) == min(breadth, sum(map(len, expected)))
-    for group in expected:
-        part, found = found[: len(group)], found[len(group) :]
-        assert set(part) <= group
+    without = {f"n{number}" for number in left_out}
+    code = {name: score for name, score in scores(cluster, ask, chosen).items() if name not in without}
+    expected = sorted(code, key=lambda name: ([-term for term in code[name]], name))[:breadth]
+    for names in ([*others, *cluster], [*reversed(cluster), *others]):
+        assert rooms_of(cluster, chosen).fitting(names, ask, breadth, without) == expected
 
 
 @WORLD

@@ -28,8 +28,6 @@ class ShareSettings:
     """the fitting device with the least free memory, or with the most"""
     within: Literal["namespace", "any"] = "namespace"
     """which pods may share a device: those of one namespace, or any"""
-    width: float = 0.05
-    """fraction of a device's memory within which nodes count as equally tight; with 0 every unit counts"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ import pytest
 
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.model.views import PodView
-from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place
+from linkwise.testing.cluster import KOORDINATOR, MEMORY, FakeNode, binds, broker_of, device_pod, place
 from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
+    from linkwise.testing.cluster import Family
 
 NOW = 100.0
 
@@ -94,3 +95,20 @@ def test_an_amount_that_is_no_count_is_refused_for_good_and_nothing_is_taken(amo
     assert MEMORY in broker.bind("uid-a", "n", NOW).error
     assert broker.admit(wrong).refusal
     assert rooms(broker) == [16]
+
+
+@pytest.mark.parametrize("count", [1, 10, 40, 1000])
+@pytest.mark.parametrize(("resource", "family", "size"), [(MEMORY, "share", 8), (KOORDINATOR, "percent", 50)])
+def test_no_wholly_free_node_is_opened_while_another_has_a_free_card(
+    resource: str, family: Family, size: int, count: int
+) -> None:
+    nodes = [FakeNode(f"n{number:04}", family, count=8) for number in range(count)]
+    broker, last = broker_of(*nodes), nodes[-1].name
+    for number in range(7):
+        place(broker, device_pod(f"p{number}", 16 if family == "share" else 100, resource), last)
+    asking, names = device_pod("asking", size, resource), [node.name for node in nodes]
+    assert broker.filter(asking, names, NOW, keep=False).nodes == [last]
+    assert broker.filter(asking, names[::-1], NOW, keep=False).nodes == [last]
+    offer = broker.dry_run(asking, NOW).offer
+    assert offer
+    assert offer.node == last

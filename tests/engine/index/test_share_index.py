@@ -12,11 +12,11 @@ from linkwise.engine.index.share_index import ShareIndex
 from linkwise.model.settings import ShareSettings
 from linkwise.testing.nodes import share_ask, share_node
 
-EXACT = ShareSettings(width=0.0)
+BINPACK = ShareSettings()
 CARD = 100
 
 
-def rooms_of(*nodes: Node, settings: ShareSettings = EXACT) -> ShareIndex:
+def rooms_of(*nodes: Node, settings: ShareSettings = BINPACK) -> ShareIndex:
     rooms = ShareIndex(settings)
     for node in nodes:
         rooms.put(node)
@@ -38,7 +38,7 @@ def big_cluster(count: int = 1200) -> list[Node]:
 def test_the_tightest_node_is_first_and_the_roomiest_where_load_is_spread() -> None:
     nodes = [share_node(CARD, left, name=name) for name, left in (("a", [90, 20]), ("b", [50, 50]), ("c", [10, 35]))]
     assert rooms_of(*nodes).fitting(["a", "b", "c"], share_ask(30), 9) == ["c", "b", "a"]
-    spread = rooms_of(*nodes, settings=replace(EXACT, order="spread"))
+    spread = rooms_of(*nodes, settings=ShareSettings(order="spread"))
     assert spread.fitting(["a", "b", "c"], share_ask(30), 9) == ["a", "b", "c"]
 
 
@@ -75,39 +75,28 @@ def test_bytes_are_counted_in_percent_of_each_device() -> None:
     assert [left(rooms, name, ask) for name in ("n1000", "n4000")] == [49, 87]
 
 
-@pytest.mark.parametrize("width", [0.0, 0.05])
 @pytest.mark.parametrize("asked", [5, 150, 500, 1200])
 @pytest.mark.parametrize("left_out", [0.0, 0.1, 0.9, 1.0])
-def test_names_that_are_left_out_are_as_if_they_were_not_asked_about(asked: int, left_out: float, width: float) -> None:
+def test_names_that_are_left_out_are_as_if_they_were_not_asked_about(asked: int, left_out: float) -> None:
     chance, nodes = random.Random(asked), big_cluster()
-    rooms = rooms_of(*nodes, settings=ShareSettings(width=width))
+    rooms = rooms_of(*nodes)
     for share in (1, 40, 61, 99):
         names = chance.sample([node.name for node in nodes], asked)
         without = {name for name in names if chance.random() < left_out}
-        kept, ask = [name for name in names if name not in without], share_ask(share)
-        found, best = (
-            [left(rooms, name, ask) or 0 for name in rooms.fitting(*of)]
-            for of in ((names, ask, 16, without), (kept, ask, 16))
-        )
-        assert len(found) == len(best)
-        assert all(abs(one - other) <= width * CARD for one, other in zip(sorted(found), sorted(best), strict=True))
+        rest, ask = [name for name in names if name not in without], share_ask(share)
+        for breadth in (1, 16):
+            assert rooms.fitting(names, ask, breadth, without) == rooms.fitting(rest, ask, breadth)
 
 
-def test_left_overs_within_the_width_of_the_best_are_equal_where_many_are_asked_about() -> None:
-    nodes = [share_node(10_000, [100 + number], name=f"n{number:04}") for number in range(1200)]
-    names = [node.name for node in reversed(nodes)]
-    exact, wide = (rooms_of(*nodes, settings=ShareSettings(width=width)) for width in (0.0, 0.05))
-    assert exact.fitting(names, share_ask(100), 16) == sorted(names)[:16]
-    found = wide.fitting(names, share_ask(100), 16)
-    assert found != sorted(names)[:16]  # the first that were met
-    assert all((left(wide, name, share_ask(100)) or 0) <= 500 for name in found)
-
-
-def test_the_width_is_a_part_of_the_smallest_device_that_could_serve() -> None:
-    nodes = [share_node(10_000, [100 + number], name=f"n{number:04}") for number in range(1200)]
-    names = [node.name for node in reversed(nodes)]
-    rooms = rooms_of(*nodes, share_node(100, [100], name="small"), settings=ShareSettings(width=0.05))
-    assert rooms.fitting(names, share_ask(100), 16) == sorted(names)[:16]
+@pytest.mark.parametrize("count", [1, 10, 40, 1200])
+def test_of_equally_tight_nodes_the_one_with_the_fewest_unused_devices_is_best(count: int) -> None:
+    unused = [share_node(CARD, [CARD] * 8, name=f"n{number:04}") for number in range(count)]
+    rooms = rooms_of(*unused, share_node(CARD, [0] * 7 + [CARD], name="opened"))
+    names = [*(node.name for node in unused), "opened"]
+    assert rooms.fitting(names, share_ask(50), 1) == ["opened"]
+    assert rooms.fitting(names[::-1], share_ask(50), 3) == ["opened", *names[:-1]][:3]
+    spread = rooms_of(*unused, share_node(CARD, [0] * 7 + [CARD], name="opened"), settings=ShareSettings("spread"))
+    assert spread.fitting(names, share_ask(50), count + 1) == names
 
 
 def test_a_long_request_gets_what_a_short_one_does() -> None:

@@ -1,35 +1,47 @@
-"""Buckets of the share index: nodes sorted by the free share of devices that are alike otherwise.
+"""Buckets of the share index: nodes sorted by score, per kind of device.
 
-Bound: a change moves at most LONGEST entries, and the best nodes are read from the front of a bucket.
+A level is the free share of a device and the number of unused devices of its node in one number, so that the order of
+levels is the order of both terms of the score. Bound: a change moves at most LONGEST entries, and the best nodes are
+read from the front of a bucket.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from heapq import merge
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 __all__ = [
     "LONGEST",
     "Bucket",
     "DeviceKind",
-    "Pool",
-    "Ranked",
     "Reach",
     "SortedNames",
-    "all_ranked",
-    "best_pool",
+    "best_ranked",
     "best_ranks",
+    "level",
+    "score",
     "with_free_share",
 ]
 
 LONGEST: Final = 512
 """entries per list; a longer one is split in halves"""
+_UNUSED: Final = 1 << 16
+"""more than the devices of any node: the factor of the free share in a level"""
+
+
+def level(share: int, unused: int = 0) -> int:
+    """The level of a device with this free share, on a node with this number of unused devices."""
+    return share * _UNUSED + unused
+
+
+def score(rank: int) -> tuple[int, int]:
+    """The score of a rank, equal to `MemoryShare.score`."""
+    share, unused = divmod(abs(rank), _UNUSED)
+    return (-share, -unused) if rank > 0 else (share, unused)
 
 
 class SortedNames:
@@ -96,8 +108,8 @@ class DeviceKind(NamedTuple):
 class Bucket:
     """Devices of one kind that are used by one namespace, or by none.
 
-    The rank of a device is the share that an ask leaves free on it, negated if the largest free share is best: the
-    lowest rank is best.
+    The rank of a device is the level that an ask leaves on it, negated if the largest free share is best: the lowest
+    rank is best.
 
     Args:
         kind: of the devices.
@@ -107,133 +119,87 @@ class Bucket:
     def __init__(self, kind: DeviceKind, sign: int) -> None:
         self.kind: Final = kind
         self.of: Final[dict[str, tuple[int, ...]]] = {}
-        """the distinct free shares of each node, ascending"""
+        """the distinct levels of each node, ascending"""
         self._sign: Final = sign
-        self._rooms: Final = SortedNames()
+        self._levels: Final = SortedNames()
         self._largest: Final[dict[int, dict[str, None]]] = {}
-        self._step: Final = max(1, kind.memory // STEPS)
+        self._step: Final = level(max(1, kind.memory // STEPS))
 
-    def put(self, name: str, rooms: tuple[int, ...]) -> None:
-        """Set the distinct free shares of a node."""
+    def put(self, name: str, levels: tuple[int, ...]) -> None:
+        """Set the distinct levels of a node."""
         old = self.of.pop(name, ())
-        for room in old:
-            if room not in rooms:
-                self._rooms.remove(self._sign * room, name)
-        for room in rooms:
-            if room not in old:
-                self._rooms.add(self._sign * room, name)
+        for number in old:
+            if number not in levels:
+                self._levels.remove(self._sign * number, name)
+        for number in levels:
+            if number not in old:
+                self._levels.add(self._sign * number, name)
         if old:
             del self._largest[old[-1] // self._step][name]
-        if rooms:
-            self._largest.setdefault(rooms[-1] // self._step, {})[name] = None
-            self.of[name] = rooms
+        if levels:
+            self._largest.setdefault(levels[-1] // self._step, {})[name] = None
+            self.of[name] = levels
 
-    def ranked(self, share: int, piece: int = LONGEST) -> Iterator[Ranked]:
-        """All ranks, the best first, and the nodes that have them, in pieces of at most `piece`."""
-        offset = self._sign * share
-        least, most = (offset, inf) if self._sign > 0 else (-inf, offset)
-        for numbers, names in self._rooms.between(least, most, piece):
-            yield [number - offset for number in numbers], names
+    def first(self, need: int, count: int, wanted: Callable[[str], bool], limit: float) -> dict[str, int]:
+        """The first `count` wanted nodes and their ranks, none above `limit`; the best first, and equal ones by name."""
+        offset = self._sign * need
+        least, most = (offset, limit + offset) if self._sign > 0 else (-inf, min(offset, limit + offset))
+        hits: dict[str, int] = {}
+        for numbers, names in self._levels.between(least, most):
+            for number, name in zip(numbers, names, strict=True):
+                if wanted(name) and name not in hits:
+                    hits[name] = number - offset
+                    if len(hits) == count:
+                        return hits
+        return hits
 
-    def ranks(self, names: Iterable[str], share: int) -> dict[str, int]:
+    def ranks(self, names: Iterable[str], need: int) -> dict[str, int]:
         """The best rank of each of the names that fits."""
         of = self.of
         known = filter(of.__contains__, names)
         if self._sign < 0:
-            return {name: share - of[name][-1] for name in known if of[name][-1] >= share}
-        return {name: rooms[bisect_left(rooms, share)] - share for name in known if (rooms := of[name])[-1] >= share}
+            return {name: need - of[name][-1] for name in known if of[name][-1] >= need}
+        return {name: levels[bisect_left(levels, need)] - need for name in known if (levels := of[name])[-1] >= need}
 
-    def with_free_share(self, share: int) -> list[Collection[str]]:
-        """All nodes with a free share of at least `share`, in several collections."""
-        step, rest = divmod(share, self._step)
+    def with_free_share(self, need: int) -> list[Collection[str]]:
+        """All nodes with a level of at least `need`, in several collections."""
+        step, rest = divmod(need, self._step)
         edge: Collection[str] = self._largest.get(step, {})
         if rest:
-            edge = {name for name in edge if self.of[name][-1] >= share}
+            edge = {name for name in edge if self.of[name][-1] >= need}
         return [edge, *(names for at, names in self._largest.items() if at > step)]
 
 
-Ranked = tuple[list[int], list[str]]
-"""ascending ranks and the node of each; a node has one rank per distinct free share"""
-
 Reach = list[tuple[Bucket, int]]
-"""buckets whose devices may serve an ask, and the share that it needs there"""
+"""buckets whose devices may serve an ask, and the level that it needs there"""
 
 
-class Pool(NamedTuple):
-    """The nodes of the best ranks; those at rank `high` may be incomplete."""
-
-    parts: list[Ranked]
-    low: int = 0
-    high: int = 0
-    whole: bool = True
-    """whether it has all nodes that fit"""
-
-    def names(self) -> set[str]:
-        """All nodes of the pool."""
-        return set[str]().union(*(names for _, names in self.parts))
-
-    def ranked(self, names: Collection[str]) -> list[str]:
-        """The names that are in the pool, best first, once per rank."""
-        pairs = chain.from_iterable(zip(*part, strict=True) for part in self.parts)
-        return [name for _, name in sorted(pair for pair in pairs if pair[1] in names)]
-
-
-def best_pool(reach: Reach, width: int, enough: int, plenty: int) -> Pool:
-    """The nodes of the best ranks: at least `enough`, up to `plenty` if they are within `width` of the best."""
-    count = plenty if width else enough
-    # A few nodes of each bucket are usually enough; if one bucket has all the best, take `count` of it.
-    for depth in (count // len(reach) + 16, count):
-        parts, horizon = _best_of_each(reach, depth)
-        order = sorted(chain.from_iterable(ranks for ranks, _ in parts))
-        known = bisect_right(order, horizon)
-        if known >= enough or horizon == inf:
-            break
-    if not order:
-        return Pool([])
-    equal = bisect_right(order, order[0] + width)
-    high = order[min(known, max(enough, min(equal, plenty))) - 1]
-    ends = [bisect_right(ranks, high) for ranks, _ in parts]
-    best = [(ranks[:end], names[:end]) for (ranks, names), end in zip(parts, ends, strict=True)]
-    return Pool(best, order[0], high, whole=horizon == inf and high == order[-1])
-
-
-def _best_of_each(reach: Reach, depth: int) -> tuple[list[Ranked], float]:
-    """The `depth` best of each bucket, and the rank up to which they are complete."""
-    parts: list[Ranked] = []
-    horizon = inf
-    for bucket, share in reach:
-        ranks: list[int] = []
-        names: list[str] = []
-        for piece in bucket.ranked(share, depth + 1):
-            ranks += piece[0]
-            names += piece[1]
-            if len(ranks) > depth:
-                horizon = min(horizon, ranks[depth - 1])
-                break
-        parts.append((ranks[:depth], names[:depth]))
-    return parts, horizon
-
-
-def all_ranked(reach: Reach, names: Collection[str]) -> Iterator[str]:
-    """The names that fit, best first, once per rank; computed lazily."""
-    return (name for _, name in merge(*(_pairs(bucket.ranked(share), names) for bucket, share in reach)))
-
-
-def _pairs(pieces: Iterable[Ranked], names: Collection[str]) -> Iterator[tuple[int, str]]:
-    for piece in pieces:
-        yield from [pair for pair in zip(*piece, strict=True) if pair[1] in names]
+def best_ranked(reach: Reach, count: int, wanted: Callable[[str], bool]) -> list[str]:
+    """The first `count` wanted nodes of all buckets; the best first, and equal ones by name."""
+    best: dict[str, int] = {}
+    limit = inf
+    for bucket, need in reach:
+        hits = bucket.first(need, count, wanted, limit)
+        if not hits:
+            continue
+        for name, rank in best.items():
+            hits[name] = min(rank, hits.get(name, rank))
+        order = sorted(hits, key=lambda name: (hits[name], name))[:count]
+        best = {name: hits[name] for name in order}
+        limit = best[order[-1]] if len(best) == count else inf
+    return list(best)
 
 
 def with_free_share(reach: Reach) -> set[str]:
     """All nodes that fit."""
-    return set[str]().union(*(part for bucket, share in reach for part in bucket.with_free_share(share)))
+    return set[str]().union(*(part for bucket, need in reach for part in bucket.with_free_share(need)))
 
 
 def best_ranks(names: Collection[str], reach: Reach) -> dict[str, int]:
     """The best rank of each of the names that fits."""
     best: dict[str, int] = {}
-    for bucket, share in reach:
-        more, fewer = bucket.ranks(names, share), best
+    for bucket, need in reach:
+        more, fewer = bucket.ranks(names, need), best
         best, fewer = (more, fewer) if len(more) > len(fewer) else (fewer, more)
         for name, rank in fewer.items():
             if rank < best.get(name, inf):

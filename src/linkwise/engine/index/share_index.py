@@ -1,17 +1,25 @@
-"""Share index: the nodes with enough free share on one device, the tightest first.
+"""Share index: the nodes with enough free share on one device, in the order of their scores.
 
 Its answers are exactly those of the `MemoryShare` policy. Bound: one pass over the names of the request. Hashing each
-name costs more than parsing it, so the names are checked against a small pool of the tightest nodes first, and looked
-up one by one only if the pool has too few of them.
+name costs more than parsing it, so the best node of all is searched among the names first, and the names are hashed
+only if it is not one of them.
 """
 
 from __future__ import annotations
 
-from itertools import filterfalse, islice
-from math import isqrt
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.index.share_buckets import Bucket, DeviceKind, all_ranked, best_pool, best_ranks, with_free_share
+from linkwise.engine.index.best_nodes import first_named, pool_size
+from linkwise.engine.index.share_buckets import (
+    Bucket,
+    DeviceKind,
+    best_ranked,
+    best_ranks,
+    level,
+    score,
+    with_free_share,
+)
 from linkwise.model.node import FREE
 from linkwise.policies.memory_share import WHOLE_CORE, shares_on
 
@@ -32,9 +40,7 @@ LOOKED_UP: Final = 1024
 CHEAPER: Final = 8
 """nodes that are collected in the time of one lookup"""
 CACHED_ASKS: Final = 8
-"""asks for which all nodes that fit are cache; the one not used for the longest goes first"""
-MANY: Final = 4
-"""if a pool had too few of the names, they are looked up one by one if there are this many times more nodes than names"""
+"""asks for which all nodes that fit are cached; the one not used for the longest is dropped first"""
 
 SERVED: Final[Mapping[Mode, tuple[Mode, ...]]] = {
     "any": ("share", "percent"),
@@ -47,7 +53,7 @@ SERVED: Final[Mapping[Mode, tuple[Mode, ...]]] = {
 _Place = tuple["Mode", str | None]
 """the mode of an ask, and the namespace that uses the devices; None if any namespace may use them"""
 _Content = dict[tuple[_Place, DeviceKind], tuple[int, ...]]
-"""the distinct free shares of one node, ascending"""
+"""the distinct levels of one node, ascending"""
 
 
 class ShareIndex:
@@ -59,40 +65,35 @@ class ShareIndex:
         self._open = settings.within == "any"
         self._buckets: dict[_Place, dict[DeviceKind, Bucket]] = {}
         self._known: dict[str, _Content] = {}
-        self._unused: dict[str, int] = {}
         self._fit_caches: dict[tuple[object, ...], _FitCache] = {}
         self._reached: tuple[Ask, Reach] | None = None
 
     def put(self, node: Node) -> None:
         """Add or update a node."""
-        self._replace(node.name, self._free_shares_of(node))
-        self._unused[node.name] = len(node.free())
+        self._replace(node.name, self._levels_of(node))
 
     def drop(self, name: str) -> None:
         """Remove a node."""
         self._replace(name, {})
-        self._unused.pop(name, None)
 
     def fitting(
         self, names: Sequence[str], ask: Ask, breadth: int, without: AbstractSet[str] = frozenset()
     ) -> list[str]:
-        """At most `breadth` of the names that fit, the best first; empty only if none fits except those in `without`.
-
-        Ranks within the configured width of the best count as equal, and the first names in the request are taken.
-        """
+        """At most `breadth` of the names that fit, the best first and equal ones by name; none of those in `without`."""
         reach = self._reach(ask)
         if not reach or not names or breadth < 1:
             return []
-        width = int(self._settings.width * min(bucket.kind.memory for bucket, _ in reach))
-        choice = _Choice(breadth, width, without)
-        if len(names) > max(FEW, LOOKED_UP // len(reach)):
-            best = self._by_pool(names, reach, choice)
-            if best is not None:
-                return best
-            if len(names) * MANY > len(self._known):
-                return choice.of(all_ranked(reach, set(names)))
-        ranks = best_ranks(names, reach)
-        return choice.of(sorted(filter(ranks.__contains__, names), key=ranks.__getitem__))
+        if len(names) <= max(FEW, LOOKED_UP // len(reach)):
+            ranks = best_ranks(names, reach)
+            return nsmallest(breadth, ranks.keys() - without, key=lambda name: (ranks[name], name))
+        enough = pool_size(breadth, len(names), len(self._known))
+        pool = best_ranked(reach, enough, lambda name: name not in without)
+        best = first_named(pool, names, breadth)
+        if len(best) == breadth or len(pool) < enough:
+            return best
+        wanted = set(names)
+        wanted -= without
+        return best_ranked(reach, breadth, wanted.__contains__)
 
     def all_fitting(self, names: Sequence[str], ask: Ask) -> list[str]:
         """All names that fit, in their order."""
@@ -103,11 +104,10 @@ class ShareIndex:
 
     def scores(self, names: Iterable[str], ask: Ask) -> dict[str, tuple[int, int]]:
         """The score of each of the names that fits, equal to `MemoryShare.score`: share left free, and unused devices."""
-        ranks = best_ranks(tuple(names), self._reach(ask))
-        return {name: (-rank, -self._sign * self._unused[name]) for name, rank in ranks.items()}
+        return {name: score(rank) for name, rank in best_ranks(tuple(names), self._reach(ask)).items()}
 
-    def _free_shares_of(self, node: Node) -> _Content:
-        rooms = node.room()
+    def _levels_of(self, node: Node) -> _Content:
+        rooms, unused = node.room(), len(node.free())
         whole_core = max(0, WHOLE_CORE - node.unattributed_core)
         distinct: dict[tuple[str | None, int, int, int], set[int]] = {}
         for device in node.devices:
@@ -122,12 +122,12 @@ class ShareIndex:
                 # rule 002.segregate: a device used by several namespaces, or by an unknown one, can't be shared.
                 elif not self._open and use != FREE:
                     continue
-            distinct.setdefault((owner, core, device.memory, device.bytes), set()).add(rooms[device.id])
+            distinct.setdefault((owner, core, device.memory, device.bytes), set()).add(level(rooms[device.id], unused))
         # rule 004.mode
         modes = SERVED[node.mode]
         return {
-            ((mode, owner), DeviceKind(*kind)): tuple(sorted(shares))
-            for (owner, *kind), shares in distinct.items()
+            ((mode, owner), DeviceKind(*kind)): tuple(sorted(levels))
+            for (owner, *kind), levels in distinct.items()
             for mode in modes
         }
 
@@ -139,17 +139,17 @@ class ShareIndex:
         if old and not new:  # bounds the caches if nodes come and go with ever new names
             self._fit_caches = {key: cache for key, cache in self._fit_caches.items() if self._worth(cache)}
         for key in old.keys() | new.keys():
-            rooms = new.get(key, ())
-            if rooms != old.get(key, ()):
-                self._fill_bucket(name, *key, rooms)
+            levels = new.get(key, ())
+            if levels != old.get(key, ()):
+                self._fill_bucket(name, *key, levels)
         if new:
             self._known[name] = new
 
-    def _fill_bucket(self, name: str, place: _Place, kind: DeviceKind, rooms: tuple[int, ...]) -> None:
+    def _fill_bucket(self, name: str, place: _Place, kind: DeviceKind, levels: tuple[int, ...]) -> None:
         buckets = self._buckets.setdefault(place, {})
         if kind not in buckets:
             buckets[kind] = Bucket(kind, self._sign)
-        buckets[kind].put(name, rooms)
+        buckets[kind].put(name, levels)
         if not buckets[kind].of:
             del buckets[kind]
         if not buckets:
@@ -171,7 +171,7 @@ class ShareIndex:
             for kind, bucket in self._buckets.get((ask.mode, owner), {}).items():
                 shares = shares_on(ask, kind.memory, kind.bytes) if kind.core >= core else None
                 if shares is not None and (share := sum(shares)) <= kind.memory:
-                    reach.append((bucket, share))
+                    reach.append((bucket, level(share)))
         return reach
 
     def _fits(self, ask: Ask, reach: Reach) -> set[str]:
@@ -193,44 +193,9 @@ class ShareIndex:
         """Whether evaluating the changed nodes is cheaper than collecting all."""
         return len(cache.changed) * CHEAPER <= len(self._known)
 
-    def _by_pool(self, names: Sequence[str], reach: Reach, choice: _Choice) -> list[str] | None:
-        """The best names by one pass against a pool; None if the pool has too few of them."""
-        needed = choice.breadth + min(len(choice.without), MANY * choice.breadth)
-        known = len(self._known)
-        nodes_per_name = max(1.0, known / len(names))
-        enough = int(1.5 * needed * nodes_per_name) + 8
-        pool = best_pool(reach, choice.width, enough, max(enough, isqrt(needed * known // 2)))
-        in_pool = pool.names()
-        if pool.high - pool.low <= choice.width and len(in_pool) >= enough:
-            best = choice.first(filter(in_pool.__contains__, names))
-            return best if len(best) == choice.breadth else None
-        best = choice.of(pool.ranked(in_pool.intersection(names)))
-        return best if pool.whole or len(best) == choice.breadth else None
-
 
 class _FitCache(NamedTuple):
     """The nodes that fitted an ask, and the nodes that changed since."""
 
     names: set[str]
     changed: dict[str, None]
-
-
-class _Choice(NamedTuple):
-    """How the returned nodes are chosen from those that fit."""
-
-    breadth: int
-    width: int
-    without: AbstractSet[str]
-
-    def of(self, ranked: Iterable[str]) -> list[str]:
-        """The first distinct names of `ranked`, which is best first and may repeat names."""
-        chosen: dict[str, None] = {}
-        for name in filterfalse(self.without.__contains__, ranked):
-            chosen[name] = None
-            if len(chosen) == self.breadth:
-                break
-        return list(chosen)
-
-    def first(self, names: Iterable[str]) -> list[str]:
-        """The first of equally good, distinct names."""
-        return list(islice(filterfalse(self.without.__contains__, names), self.breadth))
