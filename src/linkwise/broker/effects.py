@@ -37,6 +37,10 @@ class Wake:
     name: str
     uid: str
     sentence: str
+    priority: int = 0
+    """of the pod"""
+    fits: bool = False
+    """whether it is a single pod that fits now; the others may be refused again"""
 
 
 @dataclass(frozen=True, slots=True)

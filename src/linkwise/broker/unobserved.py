@@ -87,8 +87,9 @@ def wake_observed(state: State, observed: Iterable[Observed], effects: Iterable[
     not_woken = [(pod, refused) for pod, refused in observed if pod.uid not in woken and not _is_assumed(state, pod)]
     kinds = {refused.query.table_key(): refused.query for _, refused in not_woken if refused}
     fitting = {kind for kind, query in kinds.items() if _fits(state, query)}
+    sentence = "the scheduler asked about it before it was observed"
     return [
-        Wake(pod.namespace, pod.name, pod.uid, "the scheduler asked about it before it was observed")
+        Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority, fits=not _in_a_group(state, pod))
         for pod, refused in not_woken
         if _in_a_group(state, pod)
         or (refused and (refused.query.table_key() in fitting or _outranks_a_plan(state, pod)))
@@ -122,7 +123,7 @@ def unanswered(state: State) -> tuple[Wake, ...]:
     pods = [pod for pod in state.cluster.pods.values() if _waits(pod) and pod.uid not in state.asked]
     pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
     sentence = "it may have been refused by a previous instance of the service"
-    return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence) for pod in pods)
+    return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority) for pod in pods)
 
 
 def _waits(pod: PodView) -> bool:

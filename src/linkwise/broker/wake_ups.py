@@ -34,7 +34,10 @@ def wake_pods(state: State, gained: Iterable[str], again: Iterable[str]) -> list
     fresh, others = ([index.nodes[name] for name in names if name in index.nodes] for names in (gained, again))
     serves = lambda query, name: not index.unserved(query, name)  # noqa: E731 - a question in a line
     woken = state.unschedulable.pods_to_wake(fresh, others, serves, lambda uid, name: may_go(state, uid, name))
-    return [Wake(pod.namespace, pod.name, pod.pod, f"it may fit on node {node} now") for pod, node in woken]
+    return [
+        Wake(pod.namespace, pod.name, pod.pod, f"it may fit on node {node} now", pod.priority, fits=True)
+        for pod, node in woken
+    ]
 
 
 def may_go(state: State, uid: str, name: str) -> bool:

@@ -91,7 +91,7 @@ def test_freed_memory_is_available_at_once_and_waiting_pods_are_woken() -> None:
     broker.observe([pod("b")], NOW)
     assert broker.filter(pod("b"), ["n"], NOW).nodes == []
     effects = broker.observe([PodDeleted(seen.uid)], NOW)
-    assert effects == (Wake("default", "b", "uid-b", "it may fit on node n now"),)
+    assert effects == (Wake("default", "b", "uid-b", "it may fit on node n now", fits=True),)
     assert broker.filter(pod("b"), ["n"], NOW).nodes == ["n"]
 
 

@@ -40,7 +40,7 @@ def test_the_oldest_pod_that_fits_is_woken_with_the_name_of_the_node() -> None:
     broker, holder = full(FakeNode("n", count=1))
     refuse(broker, device_pod("young", created=9.0), device_pod("old", created=1.0))
     effects = broker.observe([PodDeleted(holder.uid)], NOW)
-    assert effects == (Wake("default", "old", "uid-old", "it may fit on node n now"),)
+    assert effects == (Wake("default", "old", "uid-old", "it may fit on node n now", fits=True),)
 
 
 def test_a_pod_of_higher_priority_is_woken_before_older_ones() -> None:

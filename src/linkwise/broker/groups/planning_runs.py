@@ -66,7 +66,9 @@ def wakes(state: State, key: str) -> list[Wake]:
         clear_notices(state, peer)
     groups = [view for peer in bundle_keys(state, key) if (view := state.groups.gather(peer))]
     return [
-        Wake(pod.namespace, pod.name, pod.uid, "its group can be retried") for view in groups for pod in view.waiting
+        Wake(pod.namespace, pod.name, pod.uid, "its group can be retried", pod.priority)
+        for view in groups
+        for pod in view.waiting
     ]
 
 

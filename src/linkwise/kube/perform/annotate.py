@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from linkwise.broker.effects import Annotate, Wake
 from linkwise.kube.client.api import MERGE
 from linkwise.kube.perform.bind import pod_path
+from linkwise.kube.perform.wake_queue import WakeQueue
 from linkwise.kube.perform.write_queue import WriteQueue, is_gone
 from linkwise.net.timing import RateLimit
 from linkwise.wire.kubernetes.writes import annotations_patch
@@ -86,12 +87,13 @@ class _PatchQueue(WriteQueue[E]):
 
 @dataclass(slots=True)
 class Waker(_PatchQueue[Wake]):
-    """Wakes pods at a limited rate.
+    """Wakes pods at a limited rate, the most urgent first.
 
     A failed wake must be retried: the broker expects a woken pod to be scheduled again and sends no second wake.
     """
 
     past_tense = "woken"
+    _queue: WakeQueue = field(default_factory=WakeQueue)
 
     async def run(self) -> None:
         """Wake queued pods, until cancelled."""

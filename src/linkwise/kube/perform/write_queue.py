@@ -1,4 +1,4 @@
-"""Write queue: bounded concurrency, first in first out, one write in flight per pod; with retries.
+"""Write queue: bounded concurrency, one write in flight per pod; with retries.
 
 The writes are idempotent, so they are retried until the API server answers or a limit is reached. A write that hangs,
 for example behind an admission webhook of its namespace, delays no other pod.
@@ -21,12 +21,14 @@ from linkwise.net.timing import Backoff, Timing
 from linkwise.wire.kubernetes.watch_stream import status_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from linkwise.kube.client.api import Connection
     from linkwise.kube.settings import PerformSettings
     from linkwise.net.http_client import Answer
     from linkwise.net.timing import RateLimit
 
-__all__ = ["Attempts", "WriteQueue", "WriteResult", "is_gone"]
+__all__ = ["Attempts", "Fifo", "WriteQueue", "WriteResult", "is_gone"]
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,19 @@ _UID_MISMATCH: Final = ((409, "UID in precondition"), (422, "metadata.uid"))
 """status and text by which an eviction and a patch are refused if the pod was recreated with another UID"""
 
 E = TypeVar("E", Wake, Annotate, Evict)
+
+
+class Fifo(dict[str, E]):
+    """Effects by the UID of their pod, first in first out."""
+
+    def take(self, uid: str) -> E:
+        """Remove and return the effect of a pod, to be written."""
+        return self.pop(uid)
+
+    def first(self, sending: Collection[str], concurrency: int) -> str | None:
+        """The pod to write next, of those without a write in flight."""
+        del concurrency
+        return next((uid for uid in self if uid not in sending), None)
 
 
 @dataclass(slots=True)
@@ -52,7 +67,7 @@ class WriteQueue(Generic[E]):
     trouble: str = ""
     flushing: bool = False
     """whether the rate limit is suspended, at shutdown"""
-    _queue: dict[str, E] = field(default_factory=dict)
+    _queue: Fifo[E] = field(default_factory=Fifo)
     _sending: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,13 +91,14 @@ class WriteQueue(Generic[E]):
         try:
             while True:
                 await self._changed.wait()
-                uid = self._next(concurrency)
-                if uid is None:
+                if self._next(concurrency) is None:
                     self._changed.clear()
                     continue
                 if rate and not self.flushing:
                     await rate.take()
-                self._sending[uid] = asyncio.create_task(self._write(self._queue.pop(uid)))
+                uid = self._next(concurrency)  # chosen after the wait: a more urgent effect may have come
+                if uid is not None:
+                    self._sending[uid] = asyncio.create_task(self._write(self._queue.take(uid)))
         finally:
             for task in self._sending.values():
                 task.cancel()
@@ -91,7 +107,7 @@ class WriteQueue(Generic[E]):
         """UID of the pod to write next; None if the concurrency is used up or every queued pod has a write in flight."""
         if len(self._sending) >= concurrency:
             return None
-        return next((uid for uid in self._queue if uid not in self._sending), None)
+        return self._queue.first(self._sending, concurrency)
 
     async def _write(self, effect: E) -> None:
         try:
