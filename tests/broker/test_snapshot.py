@@ -109,7 +109,7 @@ def test_an_unknown_effect_is_an_input_error() -> None:
 # remember more must decide which of the two that is.
 REMEMBERED = {
     "state": {
-        *("settings", "asked", "outbox", "cluster", "offers", "unschedulable", "writer", "groups", "unobserved"),
+        *("settings", "outbox", "cluster", "queue", "writer", "groups"),
         *("policies", "hosts", "runs"),
     },
     "state.cluster": {
@@ -130,10 +130,8 @@ REMEMBERED = {
         *("problems", "ladders", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
     },
     "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
-    "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "touched")},
-    "state.offers": {"_entries", "_attempts", "_offered", "freed", *("_by_node", "_offers")},
-    "state.unschedulable": {"_refused", "_woken", "_passed", "freed", *("_lines",)},
-    "state.unobserved": {"asked", "refused", "shown"},
+    "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_offers", "touched")},
+    "state.queue": {"_pods", "shown", "untaken", *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed")},
     "state.writer": {"_last"},
     "state.outbox": {"_effects"},
 }

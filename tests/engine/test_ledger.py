@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import pytest
@@ -29,7 +30,9 @@ def entry(pod: str = "a", *devices: str, node: str = "n", share: int = 0, create
 def ledger_in(state: State | None) -> Ledger:
     """A ledger in which pod `a` has come so far."""
     ledger = Ledger()
-    if state == "PLANNED":
+    if state == "OFFERED":
+        ledger.offer(entry())
+    elif state == "PLANNED":
         ledger.plan([entry()])
     elif state == "ASSUMED":
         ledger.assume(entry())
@@ -41,6 +44,7 @@ def ledger_in(state: State | None) -> Ledger:
 def happens(ledger: Ledger, transition: Transition) -> object:
     serial = ledger.serial
     acts: dict[Transition, Callable[[], object]] = {
+        "offer": lambda: ledger.offer(entry()),
         "plan": lambda: ledger.plan([entry()]),
         "drop": lambda: ledger.drop(["a"]),
         "assume": lambda: ledger.assume(entry()),
@@ -87,7 +91,7 @@ def test_what_it_does_not_list_is_an_error_and_changes_nothing(state: State | No
     assert (list(ledger.entries()), ledger.serial) == (before, serial)
 
 
-@pytest.mark.parametrize("state", [None, "PLANNED"])
+@pytest.mark.parametrize("state", [None, "OFFERED", "PLANNED"])
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_the_outcome_of_a_settled_bind_is_ignored(state: State | None, outcome: Outcome) -> None:
     ledger = ledger_in(state)
@@ -128,11 +132,47 @@ def test_two_members_of_a_plan_do_not_get_one_device() -> None:
     assert list(ledger.entries()) == []
 
 
-def test_a_plan_without_an_end_is_refused() -> None:
+def test_a_plan_or_an_offer_without_an_end_is_refused() -> None:
     ledger = Ledger()
     with pytest.raises(LedgerError, match="no deadline"):
         ledger.plan([Entry(entry().grant, "PLANNED")])
+    with pytest.raises(LedgerError, match="no deadline"):
+        ledger.offer(Entry(entry().grant, "OFFERED"))
     assert ledger.get("a") is None
+
+
+def test_the_devices_of_an_offer_are_offered_to_nobody_else() -> None:
+    ledger = ledger_in("OFFERED")
+    with pytest.raises(LedgerError, match="d0 of n would be allocated to a and b"):
+        ledger.offer(entry("b"))
+    ledger.offer(entry("a", "d1"))
+    ledger.offer(entry("b"))
+    assert sorted(ledger.offers) == ["a", "b"]
+
+
+def test_a_bind_on_the_offered_devices_touches_no_node() -> None:
+    ledger = ledger_in("OFFERED")
+    ledger.touched.clear()
+    ledger.assume(entry())
+    assert (ledger.touched, list(ledger.offers)) == (set(), [])
+
+
+def test_offers_end_in_the_order_of_their_deadlines() -> None:
+    ledger = Ledger()
+    for number, pod in enumerate("abc"):
+        ledger.offer(replace(entry(pod, f"d{number}"), expires=2.0 + number))
+    assert ledger.next_expiry() == 2.0
+    assert ledger.expired_offers(1.9, longest=9.0) == []
+    assert ledger.expired_offers(3.0, longest=9.0) == ["a", "b"]
+    ledger.offer(replace(entry("a"), expires=5.0))
+    assert (ledger.next_expiry(), ledger.expired_offers(4.0, longest=9.0)) == (3.0, ["b", "c"])
+
+
+@pytest.mark.parametrize("now", [-1e18, -3600.0, -0.1, float("nan"), 1e18, float("inf")])
+def test_a_clock_that_is_set_back_or_far_ahead_keeps_no_offer_for_longer(now: float) -> None:
+    ledger = Ledger()
+    ledger.offer(replace(entry(), expires=2.0))
+    assert ledger.expired_offers(now, longest=2.0) == ["a"]
 
 
 def test_a_plan_made_anew_gives_the_old_devices_back() -> None:
@@ -144,13 +184,15 @@ def test_a_plan_made_anew_gives_the_old_devices_back() -> None:
 
 
 @pytest.mark.parametrize("state", get_args(State))
-def test_only_what_is_planned_ends_by_the_clock(state: State) -> None:
+def test_only_what_is_offered_or_planned_ends_by_the_clock(state: State) -> None:
     (found,) = ledger_in(state).entries()
-    assert found.expires == (9.0 if state == "PLANNED" else None)
+    assert found.expires == (9.0 if found.tentative else None)
+    assert found.tentative == (state in {"OFFERED", "PLANNED"})
 
 
-def test_a_promise_ends_the_time_limit_of_its_plan() -> None:
-    ledger = ledger_in("PLANNED")
+@pytest.mark.parametrize("state", ["OFFERED", "PLANNED"])
+def test_a_promise_ends_the_time_limit_of_its_offer_or_plan(state: State) -> None:
+    ledger = ledger_in(state)
     assert ledger.assume(entry()).expires is None
 
 

@@ -11,8 +11,8 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
+from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explanation_lines
-from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, Taint
 from linkwise.sim.replay import Runner
 from linkwise.vendors.machines import profile
@@ -250,27 +250,28 @@ def test_offers_that_led_to_no_bind_are_counted() -> None:
     )
 
 
-def test_an_offer_of_a_moment_ago_is_awaited_and_keeps_others_off() -> None:
+def test_a_pod_whose_node_was_just_named_is_being_scheduled_there() -> None:
+    runner = cluster(a="dgx-a100", b="dgx-a100")
+    view = pod("train", GPU, 8)
+    runner.broker.filter(view, ["a", "b"], runner.now)
+    assert lines(runner, "train")[:2] == [
+        "pod team/train is being scheduled to devices 0, 1, 2, 3, 4, 5, 6, 7 on node a",
+        "its node was named to the scheduler a moment ago, and its bind is expected",
+    ]
+    runner.broker.filter(view, ["a", "b"], runner.now)
+    assert lines(runner, "train")[-1] == (
+        "it was offered a once without being bound; check volumes, quotas and other scheduler filters"
+    )
+
+
+def test_devices_of_a_pod_that_is_being_scheduled_are_not_free_for_others() -> None:
     runner = cluster(a="dgx-a100")
-    first, second = pod("first", GPU, 8), pod("second", GPU, 8)
-    runner.broker.filter(first, ["a"], runner.now)
-    runner.broker.filter(second, ["a"], runner.now)
-    assert lines(runner, "first")[-1] == "it was just offered a, and its bind is expected"
-    assert lines(runner, "second")[-1] == (
-        "its devices were just offered to other pods; it is retried when those are bound"
-    )
-
-
-def test_a_pod_passes_by_nodes_that_others_were_just_offered() -> None:
-    runner = Runner(Broker(PlacingSettings(breadth=0)))
-    for name in ("a", "b"):
-        runner.show(*fleet_node(profile("dgx-a100"), name))
     runner.broker.filter(pod("first", GPU, 8), ["a"], runner.now)
-    runner.show(pod("second", GPU, 8))
-    assert (
-        "2 of 2 nodes are feasible; it would get devices 0, 1, 2, 3, 4, 5, 6, 7 on node b (policy link-affinity)"
-        in (lines(runner, "second"))
-    )
+    runner.broker.filter(pod("second", GPU, 8), ["a"], runner.now)
+    assert "node a: 8 devices requested, but none of 8 is free" in "\n".join(lines(runner, "second"))
+    node = explain_node(runner.broker, "a", runner.now)
+    assert node is not None
+    assert any("team/first, being scheduled" in line for line in explanation_lines(node))
 
 
 def test_a_cluster_without_nodes_is_said_to_be_one() -> None:

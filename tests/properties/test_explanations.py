@@ -93,13 +93,15 @@ def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]
     broker, now = caller.broker, caller.now
     explain_node(broker, "n0", now)
     before = broker.snapshot(now)
-    told = [explain_pod(broker, uid, now) for uid in (*broker.pods, *state_of(broker).asked)]
+    told = [explain_pod(broker, uid, now) for uid in (*broker.pods, *(queued.uid for queued in state_of(broker).queue))]
     nodes = [explain_node(broker, name, now) for name in broker.nodes]
     for found in (*told, *nodes):
         assert found is not None
         assert all(explanation_lines(found))
         json.dumps(asdict(found))
-    assert told == [explain_pod(broker, uid, now) for uid in (*broker.pods, *state_of(broker).asked)]
+    assert told == [
+        explain_pod(broker, uid, now) for uid in (*broker.pods, *(queued.uid for queued in state_of(broker).queue))
+    ]
     assert broker.snapshot(now) == before
 
 

@@ -1,18 +1,22 @@
-"""Over generated clusters: what filter leaves out would not have been chosen."""
+"""Over generated clusters: filter names the node that ranks highest, and bursts fill the nodes that single pods would."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from hypothesis import given, strategies as st
 
-from linkwise.model.settings import PlacingSettings
-from linkwise.testing.cluster import KOORDINATOR, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place
-
-if TYPE_CHECKING:
-    from linkwise.broker.broker import Broker
-    from linkwise.model.views import PodView
+from linkwise.broker.broker import Broker
+from linkwise.model.views import PodView
+from linkwise.testing.cluster import (
+    KOORDINATOR,
+    MEMORY,
+    NVIDIA,
+    FakeNode,
+    binds,
+    broker_of,
+    device_pod,
+    place,
+    seen_bound,
+)
 
 NOW = 100.0
 BOXES = {
@@ -51,9 +55,38 @@ def played(story: Story) -> tuple[Broker, list[str], PodView]:
 
 
 @given(stories())
-def test_the_nodes_offered_are_those_of_the_class_that_rank_highest(story: Story) -> None:
+def test_the_node_offered_ranks_highest(story: Story) -> None:
     broker, names, pod = played(story)
-    wide = type(broker).restore(replace(broker.snapshot(NOW), settings=PlacingSettings(offer="class")))
-    offered, whole = broker.filter(pod, names, NOW).nodes, wide.filter(pod, names, NOW).nodes
-    ranks = dict(wide.prioritize(pod, whole, NOW))
-    assert set(offered) == {name for name, rank in ranks.items() if rank == max(ranks.values())}
+    fitting = [name for name, _ in broker.dry_run(pod, NOW).ranking]
+    ranks = dict(broker.prioritize(pod, fitting, NOW))
+    offered = broker.filter(pod, names, NOW).nodes
+    assert len(offered) == bool(fitting)
+    assert all(ranks[name] == max(ranks.values()) for name in offered)
+
+
+@given(stories(), st.lists(st.booleans(), max_size=20), st.integers(1, 10))
+def test_any_interleaving_of_filters_and_binds_of_equal_pods_fills_the_same_nodes(
+    story: Story, turns: list[bool], count: int
+) -> None:
+    resource, placed, _, size = story
+    start = played((resource, placed, [], size))[0].snapshot(NOW)
+    pods = [device_pod(f"p{number}", size, resource) for number in range(count)]
+    names = [box.name for box in BOXES[resource]]
+
+    def homes(turns: list[bool]) -> list[str]:
+        """The node of each pod; True binds the oldest pod that is under way, False filters the next one."""
+        broker, under_way, found = Broker.restore(start), list[tuple[PodView, str]](), dict[str, str]()
+        waiting = list(pods)
+        while waiting or under_way:
+            turn = turns.pop(0) if turns else True
+            if under_way and (turn or not waiting):
+                pod, node = under_way.pop(0)
+                (bound,) = binds(broker.bind(pod.uid, node, NOW).effects)
+                broker.observe([seen_bound(pod, bound)], NOW)
+                found[pod.uid] = bound.node
+                continue
+            pod = waiting.pop(0)
+            under_way += [(pod, node) for node in broker.filter(pod, names, NOW).nodes]
+        return sorted(found.values())
+
+    assert homes(list(turns)) == homes([])

@@ -149,7 +149,7 @@ def test_a_call_as_a_scheduler_sends_it_is_answered(file: Path) -> None:
         assert {entry["Host"] for entry in reply} == set(call["NodeNames"])
     else:
         key = {"filter": "NodeNames", "preempt": "NodeNameToMetaVictims"}[verb]
-        assert set(reply[key]) == set(call[key])
+        assert sorted(reply[key]) == (sorted(call[key])[:1] if verb == "filter" else sorted(call[key]))
 
 
 def shape(value: object) -> object:

@@ -58,10 +58,10 @@ def observe(state: State, events: Iterable[WatchEvent]) -> None:
 
 def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     """Derive what follows from events, binds and deadlines up to `now`; return the effects, with those of the outbox."""
-    shown = take_observed(state) if state.unobserved.shown else []
-    if state.unobserved.asked:
-        forget_unobserved(state, now)
-    state.offers.expire(now, state.settings.pending)
+    shown = take_observed(state) if state.queue.shown else []
+    forget_unobserved(state, now)
+    ledger = state.cluster.ledger
+    ledger.drop(ledger.expired_offers(now, state.settings.pending))
     if state.groups.empty or state.groups.places:
         keep_places(state, now)
     gained = state.cluster.settle()
@@ -71,10 +71,10 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     note_stale_gangs(state, now)
     plans = maintain_plans(state, now) if state.groups.under_way() else ()
     gained += state.cluster.settle()
-    # No group was refused for the sake of what others were offered.
     wakes = wake_groups(state) if gained or state.groups.reopened else []
-    fresh, again = dict.fromkeys((*gained, *state.offers.take_freed())), state.unschedulable.take_freed()
-    wakes = [*(wake_pods(state, fresh, again) if state.unschedulable and (fresh or again) else ()), *wakes, *news]
+    again = state.queue.take_untaken()
+    singles = wake_pods(state, dict.fromkeys(gained), again) if state.queue.waiting and (gained or again) else ()
+    wakes = [*singles, *wakes, *news]
     if shown:
         wakes += wake_observed(state, shown, (*plans, *wakes))
     kept = state.outbox.drain()
@@ -91,7 +91,7 @@ def next_deadline(state: State) -> float | None:
     """When to reconcile again if nothing happens before; 0 if there is work left."""
     if _has_work(state):
         return 0.0
-    deadlines = (state.offers.next_expiry(), next_alarm(state), state.unobserved.next_end())
+    deadlines = (state.cluster.ledger.next_expiry(), next_alarm(state), state.queue.next_deadline())
     return min((time for time in deadlines if time is not None), default=None)
 
 
@@ -99,8 +99,8 @@ def _has_work(state: State) -> bool:
     return bool(
         state.outbox
         or state.runs
-        or state.unobserved.shown
-        or (state.unschedulable and (state.offers.freed or state.unschedulable.freed))
+        or state.queue.shown
+        or (state.queue.waiting and state.queue.untaken)
         or state.cluster.unsettled()
         or state.cluster.index.owes()
     )
@@ -112,22 +112,21 @@ def _observe_pod(state: State, pod: PodView) -> None:
     held, new = cluster.ledger.get(pod.uid), pod.uid not in cluster.pods
     if not cluster.see_pod(pod):
         return
-    if pod.uid in state.unobserved.asked:
-        state.unobserved.shown[pod.uid] = None
+    state.queue.show(pod.uid)
     if before:  # a name is free only when its pod is gone
         _delete_pod(state, before.uid)
     group, problems = group_said(pod, by_owner=state.settings.group.by_owner)
     if group or problems or groups.key_of(pod.uid):
         if group and not new and not groups.key_of(pod.uid):
             # It waits no longer for devices of its own, but for its group.
-            state.unschedulable.remove(pod.uid)
+            state.leave_to_group(pod.uid)
             groups.alarms[group.key] = IMMEDIATELY
         groups.see(pod, group)
         note_empty(state, groups.key_of(pod.uid), pod.uid, held)
         note_written(state, pod)
         if group is None and problems and new and not pod.node:
             groups.alone[pod.uid] = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
-    if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in state.asked):
+    if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in state.queue):
         state.forget(pod.uid)
 
 
@@ -143,7 +142,7 @@ def _delete_pod(state: State, uid: str) -> None:
 def _delete_node(state: State, name: str) -> None:
     state.cluster.lose_node(name)
     state.cluster.known.lose_node(name)
-    state.unschedulable.lose_node(name)
+    state.queue.lose_node(name)
     state.writer.forget(name)
 
 

@@ -7,7 +7,7 @@ and the plans start again.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import group_said
@@ -17,15 +17,13 @@ from linkwise.broker.reconcile import observe, reconcile
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.planning.planner import Level
-from linkwise.engine.queue.offers import FailedOffers, OpenOffer
-from linkwise.engine.queue.unschedulable import UnschedulablePod
+from linkwise.engine.queue.queued_pod import QueuedPod
 from linkwise.errors import InputError
 from linkwise.model.snapshot import (
     BrokerState,
     EffectKept,
     GroupsKept,
     LevelKept,
-    OfferKept,
     PlacementKept,
     PlanKept,
     ShortKept,
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from linkwise.broker.group_registry import GroupRegistry
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
-    from linkwise.engine.index.node_index import Query
     from linkwise.model.views import PodView
 
 __all__ = ["Snapshot", "groups_kept", "restore", "restore_groups", "sights_of", "take"]
@@ -81,18 +78,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
         reconcile(state, snapshot.now)
         return
     state.cluster.restore(snapshot, kept)
-    state.asked = {pod.uid: pod for pod in kept.asked}
-    _restore_unseen(state, snapshot.now, kept.unseen)
-    state.offers.restore(
-        [OpenOffer(found.pod, _wanted(state, found.pod), found.nodes, found.expires) for found in kept.pending],
-        {pod: FailedOffers(frozenset(tried.nodes), tried.rounds) for pod, tried in kept.tried.items()},
-        kept.offered,
-        kept.freed,
-    )
-    for uid in kept.refused:
-        wanted, pod = _wanted(state, uid), state.asked[uid]
-        state.note_refused(UnschedulablePod(uid, pod.namespace, pod.name, pod.created, pod.priority, wanted))
-    state.unschedulable.restore(kept.woken, kept.passed, kept.left)
+    _restore_queue(state, snapshot.now, kept)
     state.writer.restore(kept.times)
     restore_groups(state.groups, snapshot.pods, kept.groups, by_owner=state.settings.group.by_owner)
     state.cluster.settle()
@@ -111,26 +97,23 @@ def sights_of(snapshot: Snapshot) -> Iterator[WatchEvent]:
 
 
 def _kept(state: State, now: float) -> BrokerState:
-    pending, ledger = state.offers, state.cluster.ledger
+    ledger, queued = state.cluster.ledger, sorted(state.queue, key=lambda queued: queued.uid)
     gone, changed, moved = state.cluster.remembered()
-    woken, passed, left = state.unschedulable.remembered()
+    passed: dict[str, list[str]] = {}
+    for each in queued:
+        for node in sorted(each.passed):
+            passed.setdefault(node, []).append(each.uid)
     return BrokerState(
         entries=tuple(sorted(ledger.entries(), key=lambda entry: (entry.created, entry.pod))),
         serial=ledger.serial,
-        asked=tuple(state.asked[uid] for uid in sorted(state.asked)),
-        pending=tuple(OfferKept(entry.pod, entry.nodes, entry.expires) for entry in pending.entries()),
-        offered=dict(sorted(pending.offered().items())),
-        tried={
-            pod: Tried(tuple(sorted(tried.nodes)), tried.rounds)
-            for pod, tried in sorted(pending.all_attempts().items())
-            if tried.rounds
-        },
-        freed=tuple(pending.freed),
-        unseen=dict(state.unobserved.asked),
-        refused=tuple(sorted((*state.unobserved.refused, *(refused.pod for refused in state.unschedulable.pods())))),
-        woken=woken,
-        passed=passed,
-        left=left,
+        asked=tuple(each.pod for each in queued),
+        offered={each.uid: each.offered for each in queued if each.offered},
+        tried={each.uid: Tried(tuple(sorted(each.failed)), each.rounds) for each in queued if each.rounds},
+        unseen={each.uid: each.asked_at for each in state.queue.unobserved()},
+        refused=tuple(each.uid for each in queued if each.unschedulable),
+        woken={each.uid: each.woken_for for each in queued if each.woken_for},
+        passed={node: tuple(pods) for node, pods in sorted(passed.items())},
+        left=tuple(state.queue.untaken),
         times=dict(sorted(state.writer.times().items())),
         gone=gone,
         changed=dict(sorted(changed.items())),
@@ -140,13 +123,40 @@ def _kept(state: State, now: float) -> BrokerState:
     )
 
 
-def _restore_unseen(state: State, now: float, times: Mapping[str, float]) -> None:
-    """Restore pods asked about, observed or not; without times, all asked when the snapshot was taken."""
-    if unknown := sorted(times.keys() - state.asked.keys()):
+def _restore_queue(state: State, now: float, kept: BrokerState) -> None:
+    """Restore the pods asked about; without a time, an unobserved one was asked about when the snapshot was taken."""
+    known = {pod.uid for pod in kept.asked}
+    if unknown := sorted(kept.unseen.keys() - known):
         raise InputError(f"pod {unknown[0]} is neither an observed pod nor one that a scheduler asked about")
-    seen = state.cluster.pods
-    state.unobserved.asked = dict(times) | {uid: now for uid in state.asked if uid not in seen and uid not in times}
-    state.unobserved.shown = {uid: None for uid in times if uid in seen}
+    if unknown := sorted({*kept.refused, *kept.offered} - known):
+        raise _not_asked_about(unknown[0])
+    passed: dict[str, set[str]] = {}
+    for node, uids in kept.passed.items():
+        for uid in uids:
+            passed.setdefault(uid, set()).add(node)
+    seen, pods = state.cluster.pods, list[QueuedPod]()
+    for pod in kept.asked:
+        uid, query = pod.uid, state.query(pod)
+        if query is None and (uid in kept.refused or uid in kept.offered):
+            raise _not_asked_about(uid)
+        tried = kept.tried.get(uid, Tried())
+        observed = uid in seen and uid not in kept.unseen
+        queued = QueuedPod(pod, query, kept.unseen.get(uid, now), observed, passed=frozenset(passed.get(uid, ())))
+        queued = replace(queued, failed=frozenset(tried.nodes), rounds=tried.rounds, offered=kept.offered.get(uid, ()))
+        if uid in kept.woken:
+            queued = replace(queued, state="WOKEN", woken_for=kept.woken[uid])
+        elif uid in kept.refused:
+            queued = replace(queued, state="UNSCHEDULABLE")
+        else:
+            queued = replace(queued, state="NOMINATED" if queued.offered else "IN_FLIGHT")
+        pods.append(queued)
+    state.queue.restore(pods, [uid for uid in kept.unseen if uid in seen], kept.left)
+
+
+def _not_asked_about(uid: str) -> InputError:
+    return InputError(
+        f"pod {uid} was offered nodes or refused, but is not a pod that a scheduler asked about and that requests devices"
+    )
 
 
 def _effect(kept: EffectKept) -> Effect:
@@ -154,16 +164,6 @@ def _effect(kept: EffectKept) -> Effect:
         return _EFFECTS[kept.effect](**kept.fields)
     except (LookupError, TypeError) as error:
         raise InputError(f"effect {kept.effect!r} with {', '.join(kept.fields)} is unknown") from error
-
-
-def _wanted(state: State, uid: str) -> Query:
-    pod = state.asked.get(uid)
-    wanted = state.query(pod) if pod else None
-    if wanted is None:
-        raise InputError(
-            f"pod {uid} was offered nodes or refused, but is not a pod that a scheduler asked about and that requests devices"
-        )
-    return wanted
 
 
 def groups_kept(book: GroupRegistry, running: Iterable[str], now: float) -> GroupsKept:

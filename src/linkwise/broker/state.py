@@ -13,9 +13,8 @@ from linkwise.broker.group_registry import GroupRegistry
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
-from linkwise.engine.queue.offers import OfferBook
-from linkwise.engine.queue.unobserved import UnobservedPods
-from linkwise.engine.queue.unschedulable import UnschedulablePods
+from linkwise.engine.queue.queued_pod import QueuedPod
+from linkwise.engine.queue.scheduling_queue import SchedulingQueue
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.effects import Effect
     from linkwise.broker.group_registry import Run
-    from linkwise.engine.queue.unschedulable import UnschedulablePod
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.views import PodView
 
@@ -68,25 +66,22 @@ class State:
         self.settings: Final = settings
         self.cluster: Final = Cluster(settings, parse)
         self.policies: Final = policies_with(settings)
-        self.offers: Final = OfferBook()
-        self.unschedulable: Final = UnschedulablePods()
+        self.queue: Final = SchedulingQueue()
         self.writer: Final = GrantWriter()
         self.groups: Final = GroupRegistry(self.cluster.shared.completed)
         self.hosts: Final = Hosts()
         self.runs: dict[str, Run] = {}
         """plans that are being made, by group"""
-        self.asked: dict[str, PodView] = {}
-        """pods that asked for nodes, as they asked: a bind names only their UID"""
-        self.unobserved: Final = UnobservedPods()
         self.outbox: Final = Outbox()
 
     def uids(self) -> set[str]:
         """All pods that are known in any way: observed, asked about, or in the ledger."""
-        return {*self.cluster.pods, *self.asked, *(entry.pod for entry in self.cluster.ledger.entries())}
+        queued = (queued.uid for queued in self.queue)
+        return {*self.cluster.pods, *queued, *(entry.pod for entry in self.cluster.ledger.entries())}
 
     def pod(self, uid: str) -> PodView | None:
         """The pod as observed, or as it asked."""
-        return self.cluster.pods.get(uid) or self.asked.get(uid)
+        return self.cluster.pods.get(uid) or self.queue.pod(uid)
 
     def name_of(self, uid: str) -> str:
         """Namespace and name of the pod with that UID; the UID if it is unknown."""
@@ -108,22 +103,21 @@ class State:
         word = request.ask.resource if BY_NAME[request.dialect].by_resource else request.dialect
         return Query(request.ask, word, self.policies[request.policy])
 
-    def note_ask(self, pod: PodView, now: float) -> None:
-        """Remember a pod that asks for nodes."""
-        self.asked[pod.uid] = pod
-        if pod.uid not in self.cluster.pods:
-            self.unobserved.note(pod.uid, now)
+    def asked(self, pod: PodView, query: Query | None, now: float) -> QueuedPod:
+        """The record of a pod that asks for the first time."""
+        return QueuedPod(pod, query, now, pod.uid in self.cluster.pods)
 
-    def note_refused(self, refused: UnschedulablePod) -> None:
-        """Remember an unschedulable pod; it is woken when something fits, once it is observed."""
-        if refused.pod in self.unobserved.asked:
-            self.unobserved.refused[refused.pod] = refused
-        else:
-            self.unschedulable.put(refused)
+    def leave_to_group(self, uid: str) -> None:
+        """From now on the pod's group answers for it; an open offer ends."""
+        self.queue.leave_to_group(uid)
+        self.withdraw(uid)
+
+    def withdraw(self, uid: str) -> None:
+        """End an open offer to the pod."""
+        if self.cluster.ledger.offered(uid):
+            self.cluster.ledger.drop([uid])
 
     def forget(self, uid: str) -> None:
-        """Drop what was answered to a pod that is bound or deleted."""
-        self.offers.forget(uid)
-        self.unschedulable.remove(uid)
-        self.asked.pop(uid, None)
-        self.unobserved.drop(uid)
+        """Remove a pod that is bound or deleted from the queue; an open offer ends."""
+        self.queue.forget(uid)
+        self.withdraw(uid)

@@ -9,13 +9,12 @@ it again after a change that it knows of, or after five minutes; it is woken at 
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import Wake
 from linkwise.engine.index.lookup import choices
-from linkwise.engine.queue.unobserved import MAX_UNOBSERVED
+from linkwise.engine.queue.scheduling_queue import MAX_UNOBSERVED
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.queue.unschedulable import UnschedulablePod
+    from linkwise.engine.queue.queued_pod import QueuedPod
     from linkwise.model.views import PodView
 
-    Observed = tuple[PodView, UnschedulablePod | None]
-    """an observed pod, and its earlier refusal"""
+    Observed = tuple[PodView, QueuedPod]
+    """an observed pod, and its record as it was before"""
 
 __all__ = [
     "forget_unobserved",
@@ -50,60 +49,50 @@ def forget_unobserved(state: State, now: float, most: int = MAX_UNOBSERVED) -> N
 
     A real pod is asked about again, or is bound when it is observed.
     """
-    unobserved = state.unobserved
-    if unobserved.asked and next(reversed(unobserved.asked.values())) > now:  # the clock was set back
-        unobserved.asked = {uid: min(asked, now) for uid, asked in unobserved.asked.items()}
-    for uid in list(islice(unobserved.asked, max(0, len(unobserved.asked) - most))):
-        _forget(state, uid, now)
-    while (end := unobserved.next_end()) is not None and end <= now:
-        _forget(state, next(iter(unobserved.asked)), now)
-
-
-def _forget(state: State, uid: str, now: float) -> None:
-    if state.cluster.ledger.get(uid):
-        state.unobserved.note(uid, now)
-    else:
-        state.forget(uid)
+    for uid in state.queue.surplus(now, most):
+        entry = state.cluster.ledger.get(uid)
+        if entry and entry.state != "OFFERED":
+            state.queue.prolong(uid, now)
+        else:
+            state.forget(uid)
 
 
 def take_observed(state: State) -> list[Observed]:
-    """Return newly observed pods by priority and age; refused ones enter the queue.
-
-    Pods that are being bound do not enter it.
-    """
-    unobserved, pods = state.unobserved, [state.cluster.pods[uid] for uid in state.unobserved.shown]
+    """Return newly observed pods by priority and age; from now on those that no node fits may be woken."""
+    pods = [state.cluster.pods[uid] for uid in state.queue.shown]
     pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
-    observed = [(pod, unobserved.refused.get(pod.uid)) for pod in pods]
-    for pod, refused in observed:
-        unobserved.drop(pod.uid)
-        if refused and not state.groups.key_of(pod.uid) and not _is_assumed(state, pod):
-            state.unschedulable.put(refused)
+    observed = [(pod, queued) for pod in pods if (queued := state.queue.get(pod.uid))]
+    for pod, _ in observed:
+        state.queue.observe(pod.uid)
+        if state.groups.key_of(pod.uid):
+            state.leave_to_group(pod.uid)
     return observed
 
 
 def wake_observed(state: State, observed: Iterable[Observed], effects: Iterable[Effect]) -> list[Wake]:
     """Return wake-ups for pods just observed, except those woken already: unobserved pods are not woken."""
     woken = {effect.uid for effect in effects if isinstance(effect, Wake)}
-    not_woken = [(pod, refused) for pod, refused in observed if pod.uid not in woken and not _is_assumed(state, pod)]
-    kinds = {refused.query.table_key(): refused.query for _, refused in not_woken if refused}
+    not_woken = [(pod, queued) for pod, queued in observed if pod.uid not in woken and not _is_assumed(state, pod)]
+    refused = {queued.uid: queued.query for _, queued in not_woken if queued.unschedulable and queued.query}
+    kinds = {query.table_key(): query for query in refused.values()}
     fitting = {kind for kind, query in kinds.items() if _fits(state, query)}
     sentence = "the scheduler asked about it before it was observed"
     return [
-        Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority, fits=not _in_a_group(state, pod))
-        for pod, refused in not_woken
-        if _in_a_group(state, pod)
-        or (refused and (refused.query.table_key() in fitting or _outranks_a_plan(state, pod)))
+        Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority, fits=not _in_a_group(state, queued))
+        for pod, queued in not_woken
+        if _in_a_group(state, queued)
+        or (pod.uid in refused and (refused[pod.uid].table_key() in fitting or _outranks_a_plan(state, pod)))
     ]
 
 
 def _is_assumed(state: State, pod: PodView) -> bool:
     entry = state.cluster.ledger.get(pod.uid)
-    return entry is not None and entry.state != "PLANNED"
+    return entry is not None and not entry.tentative
 
 
-def _in_a_group(state: State, pod: PodView) -> bool:
+def _in_a_group(state: State, queued: QueuedPod) -> bool:
     """Return whether the pod is a member of a group, or declared one when it asked."""
-    return bool(state.groups.key_of(pod.uid) or state.request(state.asked[pod.uid]).group)
+    return bool(state.groups.key_of(queued.uid) or state.request(queued.pod).group)
 
 
 def _fits(state: State, query: Query) -> bool:
@@ -120,7 +109,7 @@ def _outranks_a_plan(state: State, pod: PodView) -> bool:
 
 def unanswered(state: State) -> tuple[Wake, ...]:
     """Return wake-ups for pending pods never asked about, by priority and age."""
-    pods = [pod for pod in state.cluster.pods.values() if _waits(pod) and pod.uid not in state.asked]
+    pods = [pod for pod in state.cluster.pods.values() if _waits(pod) and pod.uid not in state.queue]
     pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
     sentence = "it may have been refused by a previous instance of the service"
     return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority) for pod in pods)

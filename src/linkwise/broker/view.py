@@ -42,7 +42,7 @@ class Counts:
     unschedulable: int
     """pods that no node could serve when they last asked"""
     offered: int
-    """pods that were offered nodes and are not bound yet"""
+    """pods for which devices are reserved on the node that filter named, until they are bound"""
     plans: int
     """groups whose plan reserves devices"""
 
@@ -64,9 +64,9 @@ class BrokerView:
         return Counts(
             nodes=len(state.cluster.nodes),
             pods=len(state.cluster.pods),
-            grants=sum(1 for _ in state.cluster.ledger.entries()),
-            unschedulable=len(state.unschedulable),
-            offered=len(state.offers.entries()),
+            grants=len(state.cluster.ledger) - len(state.cluster.ledger.offers),
+            unschedulable=state.queue.waiting,
+            offered=len(state.cluster.ledger.offers),
             plans=len(state.groups.plans),
         )
 

@@ -1,6 +1,6 @@
 """Wake-ups: unschedulable pods that may fit now, because a node has more devices free.
 
-`engine.queue.unschedulable` decides which pods; this module finds the nodes and makes the effects. It depends on the
+`engine.queue.scheduling_queue` decides which pods; this module finds the nodes and makes the effects. It depends on the
 observed cluster and the queue alone, so that every verb may flush in the middle of its work.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["flush", "may_go", "wake_pods"]
 def flush(state: State) -> None:
     """Bring index and usage up to date in the middle of a verb; pods that this wakes go to the outbox."""
     gained = state.cluster.settle()
-    if gained and state.unschedulable:
+    if gained and state.queue.waiting:
         state.outbox.add(wake_pods(state, dict.fromkeys(gained), ()))
 
 
@@ -33,10 +33,10 @@ def wake_pods(state: State, gained: Iterable[str], again: Iterable[str]) -> list
     index = state.cluster.index
     fresh, others = ([index.nodes[name] for name in names if name in index.nodes] for names in (gained, again))
     serves = lambda query, name: not index.unserved(query, name)  # noqa: E731 - a question in a line
-    woken = state.unschedulable.pods_to_wake(fresh, others, serves, lambda uid, name: may_go(state, uid, name))
+    woken = state.queue.pods_to_wake(fresh, others, serves, lambda uid, name: may_go(state, uid, name))
     return [
-        Wake(pod.namespace, pod.name, pod.pod, f"it may fit on node {node} now", pod.priority, fits=True)
-        for pod, node in woken
+        Wake(each.namespace, each.name, each.uid, f"it may fit on node {node} now", each.priority, fits=True)
+        for each, node in ((queued.pod, node) for queued, node in woken)
     ]
 
 

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from linkwise.config.schema import SCHEMA, SettingValue
+from linkwise.config.validation import REMOVED
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ GPUSHARE: Final[Mapping[str, str]] = {"PORT": "http.port", "LOG_LEVEL": "log.lev
 _PREFIX: Final = "LINKWISE_"
 _VARIABLES: Final = {setting.variable: setting for setting in SCHEMA.values() if setting.variable}
 _TABLES: Final = {f"LINKWISE_{name.replace('.', '_').upper()}": name for name in SCHEMA if not SCHEMA[name].variable}
+_REMOVED: Final = {f"LINKWISE_{name.replace('.', '_').upper()}": sentence for name, sentence in REMOVED.items()}
 # The kubelet sets these for a Service called linkwise or linkwise-*; those ending in PORT contain a URL.
 _OF_A_SERVICE: Final = re.compile(
     r"LINKWISE_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
@@ -72,6 +74,8 @@ def _unknown(environ: Mapping[str, str]) -> list[Problem]:
             continue
         if variable in _TABLES:
             problems.append(Problem("environment", variable, f"{_TABLES[variable]} can only be set in a file"))
+        elif variable in _REMOVED:
+            problems.append(Problem("environment", variable, _REMOVED[variable]))
         elif not _of_a_service(variable, value):
             near = get_close_matches(
                 variable.removeprefix(_PREFIX), [name.removeprefix(_PREFIX) for name in _VARIABLES], 1

@@ -196,8 +196,8 @@ def weight_note(weight: int) -> str:
     )
     if weight < WEIGHT:
         return (
-            f"{scale}At {weight} they can outweigh a better rank if Linkwise offers more than the best nodes "
-            f"(placing.offer: class); from {WEIGHT} the better rank always wins."
+            f"{scale}At {weight} they can outweigh a better rank where Linkwise returns nodes of different ranks "
+            f"(placing.rounds); from {WEIGHT} the better rank always wins."
         )
     return f"{scale}At {weight} the better rank always wins, and in-tree scores decide among nodes of equal rank."
 

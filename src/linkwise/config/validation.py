@@ -13,7 +13,7 @@ from linkwise.policies.registry import POLICIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["LIMITS", "SECRET", "check_value", "describe", "hint", "range_text"]
+__all__ = ["LIMITS", "REMOVED", "SECRET", "check_value", "describe", "hint", "range_text"]
 
 SECRET: Final = frozenset({"debug.token"})
 """settings whose values are never printed"""
@@ -28,7 +28,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "kube.wake_burst": (1, 100_000),
     "kube.event_rate": (0.1, 10_000),
     "kube.event_burst": (1, 100_000),
-    "placing.breadth": (0, math.inf),
+    "placing.breadth": (1, math.inf),
     "placing.pending": (0, 3600),
     "placing.rounds": (0, math.inf),
     "placing.budget": (1, math.inf),
@@ -40,6 +40,14 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "placing.group.steps": (1, math.inf),
 }
 """minimum and maximum of numeric settings"""
+
+REMOVED: Final[Mapping[str, str]] = {
+    "placing.offer": (
+        "this setting was removed: filter returns the best node, and several only for a pod with preferences of its own "
+        "(placing.breadth); placing.rounds: 0 returns all nodes that fit"
+    ),
+}
+"""settings of earlier versions, and what replaced them"""
 
 # An optional DNS prefix with a slash, and a name: the label keys that Kubernetes allows.
 _LABEL: Final = re.compile(

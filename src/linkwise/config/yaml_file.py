@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from linkwise.config.schema import SCHEMA, SettingValue
-from linkwise.config.validation import SECRET, describe, hint
+from linkwise.config.validation import REMOVED, SECRET, describe, hint
 from linkwise.config.yaml_tree import content_of, duplicate_keys, is_null, pairs, place_of, plain, root_of
 from linkwise.model.verdict import Problem
 
@@ -59,7 +59,7 @@ class _SettingsReader:
             elif inner in _SECTIONS:
                 self.section(value, inner)
             else:
-                self._report(place, inner, f"unknown setting{_nearest(name, key)}")
+                self._report(place, inner, REMOVED.get(inner) or f"unknown setting{_nearest(name, key)}")
 
     def _read(self, setting: Setting, node: yaml.Node) -> None:
         try:

@@ -1,6 +1,7 @@
 """Ledger: the devices of every pod, from the reservation until its containers have stopped.
 
-PLANNED    reserved for a member of a group's plan; the only state with a deadline
+OFFERED    filter named the node a moment ago, and the bind is expected; with a deadline
+PLANNED    reserved for a member of a group's plan; with a deadline
 ASSUMED    reserved by a bind that the watch has not confirmed yet, as kube-scheduler's assumed pods
 ASSIGNED   observed as bound
 RELEASING  being deleted; the devices stay in use until the containers have stopped
@@ -25,13 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE", "Entry", "Ledger", "Outcome", "State", "Transition", "is_whole"]
 
-Transition = Literal["plan", "drop", "assume", "written", "refused", "unknown", "observed", "deleting", "gone"]
+Transition = Literal["offer", "plan", "drop", "assume", "written", "refused", "unknown", "observed", "deleting", "gone"]
 
 TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
+    (None, "offer"): "OFFERED",
+    ("OFFERED", "offer"): "OFFERED",  # filtered again
+    ("OFFERED", "drop"): None,  # the offer expired, or is withdrawn
     (None, "plan"): "PLANNED",
+    ("OFFERED", "plan"): "PLANNED",  # a pod that was scheduled alone has become a member of a group
     ("PLANNED", "plan"): "PLANNED",  # planned again
     ("PLANNED", "drop"): None,  # the plan expired or can't be carried out
     (None, "assume"): "ASSUMED",
+    ("OFFERED", "assume"): "ASSUMED",
     ("PLANNED", "assume"): "ASSUMED",
     ("ASSUMED", "assume"): "ASSUMED",  # the bind is retried
     ("ASSUMED", "written"): "ASSUMED",
@@ -45,16 +51,19 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("RELEASING", "unknown"): "RELEASING",
     ("RELEASING", "refused"): "RELEASING",
     (None, "observed"): "ASSIGNED",
+    ("OFFERED", "observed"): "ASSIGNED",
     ("PLANNED", "observed"): "ASSIGNED",
     ("ASSUMED", "observed"): "ASSIGNED",
     ("ASSIGNED", "observed"): "ASSIGNED",
     ("RELEASING", "observed"): "RELEASING",  # a deletion can't be undone: the event is older than the deletion
     (None, "deleting"): "RELEASING",
+    ("OFFERED", "deleting"): "RELEASING",
     ("PLANNED", "deleting"): "RELEASING",
     ("ASSUMED", "deleting"): "RELEASING",
     ("ASSIGNED", "deleting"): "RELEASING",
     ("RELEASING", "deleting"): "RELEASING",
     (None, "gone"): None,
+    ("OFFERED", "gone"): None,
     ("PLANNED", "gone"): None,
     ("ASSUMED", "gone"): None,
     ("ASSIGNED", "gone"): None,
@@ -74,8 +83,13 @@ class Ledger:
     def __init__(self, touched: set[str] | None = None) -> None:
         self._entries: dict[str, Entry] = {}
         self._by_node: dict[str, dict[str, Entry]] = {}
+        self._offers: dict[str, float] = {}
+        """deadlines of the OFFERED entries, the earliest first"""
         self._serial = 0
         self.touched: Final[set[str]] = set() if touched is None else touched
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def get(self, pod: str) -> Entry | None:
         """The pod's entry."""
@@ -89,6 +103,36 @@ class Ledger:
         """The entries of a node, the oldest pod first, so that the order does not depend on the order of events."""
         entries = list(self._by_node.get(node, {}).values())
         return sorted(entries, key=lambda entry: (entry.created, entry.pod)) if len(entries) > 1 else entries
+
+    def offer(self, entry: Entry, agent_reported: Collection[str] = ()) -> None:
+        """Reserve devices for a pod that filter named their node to; `agent_reported` as in `assume`."""
+        self._check(entry, "offer")
+        if entry.expires is None:
+            raise LedgerError(f"the offer to pod {entry.pod} has no deadline")
+        self._check_together([entry], agent_reported)
+        self._set(replace(entry, state="OFFERED"))
+
+    def offered(self, pod: str) -> Entry | None:
+        """The pod's entry if it is OFFERED."""
+        return self._entries[pod] if pod in self._offers else None
+
+    @property
+    def offers(self) -> Collection[str]:
+        """The pods with an OFFERED entry."""
+        return self._offers.keys()
+
+    def expired_offers(self, now: float, longest: float) -> list[str]:
+        """Pods whose offer is expired, or would last for more than `longest` seconds because the clock was set back."""
+        if not self._offers:
+            return []
+        earliest, latest = next(iter(self._offers.values())), next(reversed(self._offers.values()))
+        if now < earliest and latest <= now + longest:
+            return []
+        return [pod for pod, expires in self._offers.items() if not now < expires <= now + longest]
+
+    def next_expiry(self) -> float | None:
+        """The earliest deadline of an offer."""
+        return next(iter(self._offers.values()), None)
 
     def plan(self, entries: Sequence[Entry], agent_reported: Collection[str] = ()) -> None:
         """Reserve devices for the members of a plan, for all of them or for none; `agent_reported` as in `assume`."""
@@ -149,7 +193,7 @@ class Ledger:
         return self._remove(pod)
 
     def drop(self, pods: Iterable[str]) -> None:
-        """Free the planned devices of pods."""
+        """Free devices that are only offered or planned."""
         dropped = list(pods)
         for pod in dropped:
             self._next(pod, "drop")
@@ -160,7 +204,7 @@ class Ledger:
         """Replace the content with that of a snapshot."""
         for pod in list(self._entries):
             self._remove(pod)
-        for entry in entries:
+        for entry in sorted(entries, key=lambda entry: (entry.expires or 0.0) if entry.state == "OFFERED" else 0.0):
             self._set(entry)
         self._serial = serial
 
@@ -224,12 +268,16 @@ class Ledger:
             self.touched.add(entry.node)
         self._entries[pod] = entry
         self._by_node.setdefault(entry.node, {})[pod] = entry
+        self._offers.pop(pod, None)
+        if entry.state == "OFFERED" and entry.expires is not None:
+            self._offers[pod] = entry.expires
         return entry
 
     def _remove(self, pod: str) -> bool:
         entry = self._entries.pop(pod, None)
         if entry is None:
             return False
+        self._offers.pop(pod, None)
         on_node = self._by_node[entry.node]
         del on_node[pod]
         if not on_node:

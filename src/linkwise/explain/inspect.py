@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect_nodes", "inspections"]
 
-HolderState = Literal["planned", "binding", "bound", "terminating", "unknown"]
-"""`binding` and `planned` pods are not observed on the node yet; `unknown` pods are reported by its agent only"""
+HolderState = Literal["scheduling", "planned", "binding", "bound", "terminating", "unknown"]
+"""`scheduling`, `planned` and `binding` pods are not observed on the node yet; `unknown` pods are reported by its agent
+only"""
 
 _STATES: Final[Mapping[LedgerState, HolderState]] = {
+    "OFFERED": "scheduling",
     "PLANNED": "planned",
     "ASSUMED": "binding",
     "ASSIGNED": "bound",
@@ -48,7 +50,7 @@ class Holder:
     @property
     def seen(self) -> bool:
         """Whether the pod was observed on the node."""
-        return self.state not in {"planned", "binding"}
+        return self.state not in {"scheduling", "planned", "binding"}
 
 
 @dataclass(frozen=True, slots=True)

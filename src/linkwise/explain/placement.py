@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.cluster.recorded_grants import allocated_parts
+from linkwise.broker.scheduling.candidates import node_without
 from linkwise.engine.drift import drift_text
 from linkwise.explain.choice import why_chosen
 from linkwise.explain.reports.pod import ContainerDevices, OtherNode, Term
-from linkwise.explain.survey import against_all, node_without, survey
+from linkwise.explain.survey import against_all, survey
 from linkwise.model.verdict import Offer
 from linkwise.policies.memory_share import shares_on
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["container_devices", "explain_placed", "other_node", "rank_of", "scored", "terms_of"]
 
 _STATES: Final[Mapping[LedgerState, PodState]] = {
+    "OFFERED": "scheduling",
     "PLANNED": "planned",
     "ASSUMED": "binding",
     "ASSIGNED": "bound",

@@ -16,7 +16,6 @@ from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
-from linkwise.engine.queue.contention import is_contended
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.explain.choice import why_chosen
 from linkwise.explain.group import group_explanation, group_stage
@@ -66,7 +65,8 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
     if pod.phase in FINISHED or pod.stopped:
         return replace(report, state="ended")
     if entry is not None:
-        return explain_placed(state, pod, request, entry, report)
+        offered = _offered(state, pod) if entry.state == "OFFERED" else None
+        return explain_placed(state, pod, request, entry, replace(report, offered=offered))
     if request.ask is None:
         return _without_ask(request, report, unknown_resource(state, pod))
     return report if pod.node else _unplaced(state, pod, request, report)
@@ -103,14 +103,11 @@ def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanati
 
 
 def _schedulable(state: State, query: Query, surveyed: Survey, report: Explanation) -> Explanation:
-    """Explain where it would go; nodes just offered to other pods come last, as in filter."""
+    """Explain where it would go."""
     nodes = state.cluster.index.nodes
-    names = [name for name, _ in surveyed.fitting[: state.settings.breadth or None]]
-    open_ones = [name for name in names if not _is_contended(state, query, report.uid, name)]
-    best = (open_ones or names)[0]
+    best, own = surveyed.fitting[0]
     offer = pick_on(state, query, best)
-    own = dict(surveyed.fitting)[best]
-    if not isinstance(offer, Offer) or report.offered is None:
+    if not isinstance(offer, Offer):
         return report
     return replace(
         report,
@@ -124,20 +121,16 @@ def _schedulable(state: State, query: Query, surveyed: Survey, report: Explanati
         choice=why_chosen(query, nodes[best], offer.devices),
         other=other_node(query, own, [entry for entry in surveyed.fitting if entry[0] != best]),
         against=against_all(state, query, surveyed),
-        offered=replace(report.offered, contended=not open_ones),
     )
 
 
-def _is_contended(state: State, query: Query, uid: str, name: str) -> bool:
-    others, nodes = state.offers.on(name, uid), state.cluster.index.nodes
-    return bool(others) and is_contended(nodes[name], query, others, nodes.get)
-
-
 def _offered(state: State, pod: PodView) -> Offered:
-    tries, last = state.offers.attempts(pod.uid), state.offers.offered().get(pod.uid, ())
-    waiting = any(entry.pod == pod.uid for entry in state.offers.entries())
-    rounds = tries.rounds + (bool(last) and not waiting)
-    return Offered(rounds, tuple(sorted({*tries.nodes, *last})), waiting, pod.uid in state.asked)
+    """Return the offers that led to no bind, the last one included unless it is still open."""
+    queued = state.queue.get(pod.uid)
+    if queued is None:
+        return Offered(asked=False)
+    last = () if state.cluster.ledger.offered(pod.uid) else queued.offered
+    return Offered(queued.rounds + bool(last), tuple(sorted(queued.failed.union(last))))
 
 
 def _requested(state: State, ask: Ask | None, node: str) -> Requested | None:

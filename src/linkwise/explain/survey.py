@@ -14,7 +14,6 @@ from linkwise.broker.scheduling.bind import pick_on
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.reasons.catalog import refusal, short_refusal
-from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.demand import Load
 from linkwise.model.verdict import Offer, Reason, Reject
 
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
     from linkwise.model.demand import Demand
-    from linkwise.model.node import Node
     from linkwise.model.verdict import Fact
     from linkwise.model.views import PodView
 
-__all__ = ["RefusalSummary", "Survey", "against_all", "nearness", "node_without", "summarise", "survey"]
+__all__ = ["RefusalSummary", "Survey", "against_all", "nearness", "summarise", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +91,6 @@ def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSu
         return offer.reason if isinstance(offer, Reject) else reason
 
     return summarise(surveyed.against(), exact)
-
-
-def node_without(state: State, name: str, uid: str) -> Node | None:
-    """Return a node as it would be without one of its pods; None if it is unknown."""
-    inventory = state.cluster.inventories.get(name)
-    if inventory is None:
-        return None
-    staying = [entry for entry in state.cluster.ledger.on(name) if entry.pod != uid]
-    return node_of(inventory, usage_of(inventory, staying, {uid, *state.cluster.ended_on(inventory)}))
 
 
 def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from linkwise.model.ask import Ask
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Outcome", "State"]
 
-State = Literal["PLANNED", "ASSUMED", "ASSIGNED", "RELEASING"]
+State = Literal["OFFERED", "PLANNED", "ASSUMED", "ASSIGNED", "RELEASING"]
 """drawn in `engine.ledger`"""
 Outcome = Literal["written", "refused", "unknown"]
 """result of a bind; unknown if the API server may or may not have written it"""
+_TENTATIVE: Final[tuple[State, ...]] = ("OFFERED", "PLANNED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,12 @@ class Entry:
     outcome: Outcome | None = None
     """result of the bind, None while it is in flight"""
     expires: float | None = None
-    """deadline of a PLANNED entry, None for all others"""
+    """deadline of an OFFERED or PLANNED entry, None for all others"""
+
+    @property
+    def tentative(self) -> bool:
+        """Whether the devices are only offered or planned: no bind has begun, and the entry ends at its deadline."""
+        return self.state in _TENTATIVE
 
     @property
     def pod(self) -> str:

@@ -70,14 +70,12 @@ class PlacingSettings:
     """How filter and prioritize answer."""
 
     breadth: int = 16
-    """nodes of the best class that filter returns, so that the scheduler's own preferences choose among equals;
-    0 returns every node that fits"""
-    offer: Literal["best", "class"] = "best"
-    """which of them: those of the best rank, or the complete class, for schedulers whose own scores outweigh ranks"""
+    """nodes of equal score that filter returns for a pod with preferences of its own, so that the scheduler's own scores
+    choose among them; every other pod gets one node"""
     pending: float = 2.0  # seconds
-    """how long an offer to a pod that is not bound is taken into account"""
+    """how long devices are reserved for a pod on the node that filter named, until the pod is bound"""
     rounds: int = 3
-    """after this number of offers without a bind all nodes that fit are returned"""
+    """after this number of offers without a bind all nodes that fit are returned; 0 always returns all"""
     budget: int = 20_000
     """node shapes evaluated per filter call; beyond it the answer has only the nodes evaluated so far"""
     policies: dict[str, str] = field(default_factory=dict)

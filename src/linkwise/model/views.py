@@ -152,6 +152,8 @@ class PodView:
     """the nominated node, on which pods are being preempted for it"""
     begun: bool = False
     """whether any of its containers has run"""
+    has_preferences: bool = False
+    """whether it has preferred affinity or anti-affinity, or topology spread constraints with ScheduleAnyway"""
 
 
 @dataclass(frozen=True, slots=True)

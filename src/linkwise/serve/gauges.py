@@ -100,7 +100,11 @@ class Gauges(Collector):
             ("linkwise_nodes", "Nodes in the cluster.", counted.nodes),
             ("linkwise_grants", "Pods with allocated or assumed devices.", counted.grants),
             ("linkwise_waiting_pods", "Pods that fit on no node when last filtered.", counted.unschedulable),
-            ("linkwise_offered_pods", "Pods that were offered nodes and are not bound yet.", counted.offered),
+            (
+                "linkwise_offered_pods",
+                "Pods with devices reserved on the node that filter named, until they are bound.",
+                counted.offered,
+            ),
             ("linkwise_plans", "Groups with a plan that reserves devices.", counted.plans),
         ):
             yield GaugeMetricFamily(name, text, value)

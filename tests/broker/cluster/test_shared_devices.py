@@ -100,7 +100,7 @@ def test_what_was_placed_before_the_unit_changed_is_never_converted() -> None:
 def test_nodes_of_one_cluster_may_count_in_different_units() -> None:
     broker = broker_of(counted("gib"), counted("mib", memory=16276))
     assert [found.unit for found in inspect_nodes(broker, None, NOW)] == ["GiB", "MiB"]
-    assert broker.filter(pod("a", 8138), ["gib", "mib"], NOW).nodes == ["mib"]
+    assert broker.filter(pod("a", 8138), ["gib", "mib"], NOW, keep=False).nodes == ["mib"]
     place(broker, pod("b", 8138), "mib", NOW)
     assert (rooms(broker, "gib"), rooms(broker, "mib")) == ([16], [8138])
 

@@ -151,10 +151,10 @@ def test_a_pod_too_many_that_becomes_a_member_waits_no_longer_alone() -> None:
     first, second, extra = in_group(device_pod("a"), device_pod("b"), device_pod("c"), total=2)
     broker.observe([first, second, extra], 0.0)
     assert broker.filter(extra, ["n0"], 1.0).nodes == []
-    assert [found.pod for found in state_of(broker).unschedulable.pods()] == [extra.uid]
+    assert [queued.uid for queued in state_of(broker).queue.unschedulable()] == [extra.uid]
     broker.observe([PodDeleted(second.uid), PodDeleted("uid-other")], 2.0)
     assert broker.filter(first, ["n0"], 2.0).nodes == ["n0"]
-    assert state_of(broker).unschedulable.pods() == []
+    assert state_of(broker).queue.unschedulable() == []
 
 
 def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
@@ -167,7 +167,7 @@ def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
         "a",
         "b",
     }
-    assert state_of(broker).unschedulable.pods() == []
+    assert state_of(broker).queue.unschedulable() == []
 
 
 def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> None:

@@ -54,7 +54,7 @@ def answered(broker: Broker, asking: PodView, now: float) -> FilterAnswer:
 def test_a_pod_of_a_higher_priority_breaks_a_plan_that_takes_all_room() -> None:
     broker = holding()
     answer = answered(broker, pod("high", priority=1), 2.0)
-    assert answer.nodes == ["n0", "n1"]
+    assert answer.nodes == ["n0"]
     assert state_of(broker).groups.plans == {}
 
 

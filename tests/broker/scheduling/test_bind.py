@@ -99,7 +99,7 @@ def test_a_pod_that_does_not_fit_is_refused_at_once_and_nothing_leaks() -> None:
     after = broker.snapshot(NOW)
     assert after.kept is not None
     assert before.kept is not None
-    assert replace(after.kept, tried={}) == before.kept
+    assert replace(after.kept, asked=(), tried={}) == before.kept
     assert after.kept.tried["uid-a"].nodes == ("n",)  # so that other nodes are offered next
 
 

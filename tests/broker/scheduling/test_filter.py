@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import thread_time
-from typing import Literal
 
 import pytest
 
 from linkwise.broker.effects import Bind
-from linkwise.engine.index.node_index import Query
-from linkwise.engine.queue.offers import OpenOffer
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import (
@@ -24,7 +21,6 @@ from linkwise.testing.cluster import (
     device_pod,
     place,
 )
-from linkwise.testing.nodes import ask
 from support.state import state_of
 
 NOW = 100.0
@@ -32,6 +28,10 @@ NOW = 100.0
 
 def boxes(count: int, devices: int = 2) -> list[FakeNode]:
     return [FakeNode(f"n{number}", count=devices) for number in range(count)]
+
+
+def preferring(name: str) -> PodView:
+    return replace(device_pod(name), has_preferences=True)
 
 
 def names(*found: FakeNode) -> list[str]:
@@ -45,7 +45,7 @@ def test_a_pod_that_asks_for_no_device_may_go_anywhere_and_is_not_kept_in_mind()
     given = ["n", "never-seen", "n"]
     answer = broker.filter(plain, given, NOW)
     assert (answer.nodes, answer.failed, answer.effects) == (given, {}, ())
-    assert state_of(broker).asked == {}
+    assert len(state_of(broker).queue) == 0
     assert broker.prioritize(plain, ["n"], NOW) == [("n", 0)]
     assert broker.bind("u", "n", NOW).error == "pod u has not been observed yet; retry once it is"
     broker.observe([plain], NOW)
@@ -65,21 +65,21 @@ def test_only_nodes_of_the_best_class_are_returned() -> None:
     assert broker.filter(device_pod("b", 2), ["far"], NOW).nodes == ["far"]
 
 
-@pytest.mark.parametrize(("offer", "returned"), [("best", ["used"]), ("class", ["used", "free"])])
-def test_nodes_that_others_outrank_are_returned_only_where_that_is_set(
-    offer: Literal["best", "class"], returned: list[str]
-) -> None:
-    broker = broker_of(FakeNode("free"), FakeNode("used"), settings=PlacingSettings(offer=offer))
-    place(broker, device_pod("a"), "used")
-    assert broker.filter(device_pod("b"), ["free", "used"], NOW).nodes == returned
+def test_one_node_is_returned_however_many_are_equal() -> None:
+    broker = broker_of(*boxes(8))
+    assert broker.filter(device_pod("a"), names(*boxes(8)), NOW).nodes == ["n0"]
 
 
-def test_no_more_nodes_are_returned_than_the_breadth() -> None:
+def test_a_pod_with_preferences_is_offered_nodes_that_no_other_outranks_up_to_the_breadth() -> None:
     broker = broker_of(*boxes(8), settings=PlacingSettings(breadth=3))
-    answer = broker.filter(device_pod("a"), names(*boxes(8)), NOW)
-    assert len(answer.nodes) == 3
-    wide = broker_of(*boxes(8), settings=PlacingSettings(breadth=0))
-    assert len(wide.filter(device_pod("a"), names(*boxes(8)), NOW).nodes) == 8
+    place(broker, device_pod("full", 2), "n0")
+    assert broker.filter(preferring("a"), names(*boxes(8)), NOW).nodes == ["n1", "n2", "n3"]
+    assert broker.filter(preferring("b"), names(*boxes(8)), NOW).nodes == ["n1"], "it is fuller by the offer to a"
+
+
+def test_all_nodes_that_fit_are_returned_where_that_is_set() -> None:
+    broker = broker_of(*boxes(8), settings=PlacingSettings(rounds=0))
+    assert set(broker.filter(device_pod("a"), names(*boxes(8)), NOW).nodes) == set(names(*boxes(8)))
 
 
 def test_a_node_given_twice_is_returned_once() -> None:
@@ -116,7 +116,7 @@ def test_a_node_that_is_not_ready_is_not_returned() -> None:
     broker = broker_of(FakeNode("n0"), FakeNode("n1", ready=False))
     assert broker.filter(device_pod("a"), ["n0", "n1"], NOW).nodes == ["n0"]
     broker.observe(FakeNode("n1").events(), NOW)
-    assert broker.filter(device_pod("b"), ["n0", "n1"], NOW).nodes == ["n1"], "the other was offered a moment ago"
+    assert broker.filter(device_pod("b"), ["n1"], NOW).nodes == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_an_ask_that_makes_no_sense_is_refused_everywhere_for_good(resource: str
     assert (answer.nodes, answer.failed) == ([], {})
     assert answer.unresolvable.keys() == {"n", "m"}
     assert len(set(answer.unresolvable.values())) == 1
-    assert state_of(broker).unschedulable.pods() == []
+    assert state_of(broker).queue.unschedulable() == []
 
 
 def test_devices_asked_for_in_two_systems_words_are_refused_and_not_let_pass() -> None:
@@ -168,41 +168,64 @@ def test_ranks_are_dense_and_from_nothing_up() -> None:
     assert ranks == [("n0", 0), ("n1", 2), ("n2", 1), ("n3", 0), ("never-seen", 0)]
 
 
-def test_the_next_pod_is_offered_other_nodes_first() -> None:
-    broker = broker_of(*boxes(4), settings=PlacingSettings(breadth=2))
-    first = broker.filter(device_pod("a"), names(*boxes(4)), NOW).nodes
-    second = broker.filter(device_pod("b"), names(*boxes(4)), NOW).nodes
-    assert set(first) | set(second) == {"n0", "n1", "n2", "n3"}
+def test_the_next_pod_sees_the_devices_of_an_offer_as_used() -> None:
+    broker = broker_of(*boxes(2, 4))
+    assert broker.filter(device_pod("a"), ["n1"], NOW).nodes == ["n1"]
+    assert broker.filter(device_pod("b"), ["n0", "n1"], NOW).nodes == ["n1"], "the fuller one"
+    assert broker.filter(device_pod("c", 4), ["n0", "n1"], NOW).nodes == ["n0"], "the free one"
+    assert len(broker.usage["n1"].used) == 2
 
 
-def test_pods_spread_over_equal_nodes_when_all_of_them_were_offered_before() -> None:
-    broker = broker_of(*boxes(4, 8), settings=PlacingSettings(breadth=1))
-    offered = [broker.filter(device_pod(f"p{number}"), names(*boxes(4)), NOW).nodes[0] for number in range(12)]
-    assert {name: offered.count(name) for name in offered} == dict.fromkeys(names(*boxes(4)), 3)
-
-
-def test_a_pod_is_refused_where_another_pending_one_could_go_nowhere_else() -> None:
+def test_a_pod_is_refused_where_another_is_expected_and_offered_the_node_when_that_is_over() -> None:
     broker = broker_of(FakeNode("n", count=1))
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
     answer = broker.filter(device_pod("b"), ["n"], NOW)
-    assert answer.failed == {"n": "node(s) had free devices that were just offered to other pods"}
+    assert answer.failed == {"n": "node(s) had too few free devices"}
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]  # nobody stands in its own way
     assert broker.filter(device_pod("b"), ["n"], NOW + 2.0).nodes == ["n"]
 
 
-def test_a_pod_is_offered_a_node_beside_pending_ones_that_have_a_place_elsewhere() -> None:
-    broker = broker_of(FakeNode("n0", count=1), FakeNode("n1", count=1))
-    broker.filter(device_pod("a"), ["n0", "n1"], NOW)
-    assert set(broker.filter(device_pod("b"), ["n0", "n1"], NOW).nodes) == {"n0", "n1"}
-    assert broker.filter(device_pod("c"), ["n0", "n1"], NOW).nodes == []
-
-
 def test_nodes_offered_in_vain_come_last_and_in_the_end_all_are_offered() -> None:
-    broker = broker_of(*boxes(4), settings=PlacingSettings(breadth=1, rounds=3))
+    broker = broker_of(*boxes(4), settings=PlacingSettings(rounds=3))
     pod, given = device_pod("a"), names(*boxes(4))
     offered = [broker.filter(pod, given, NOW + 10 * turn).nodes for turn in range(4)]
-    assert len({nodes[0] for nodes in offered[:3]}) == 3
-    assert set(offered[3]) == set(given)
+    assert offered[:3] == [["n0"], ["n1"], ["n2"]]
+    assert offered[3] == ["n3", "n0", "n1", "n2"]
+    assert broker.prioritize(pod, given, NOW + 30) == [("n0", 0), ("n1", 0), ("n2", 0), ("n3", 1)]
+
+
+def test_all_nodes_are_offered_again_when_each_was_offered_in_vain() -> None:
+    broker, pod = broker_of(*boxes(2)), device_pod("a")
+    offered = [broker.filter(pod, ["n0", "n1"], NOW).nodes for _ in range(3)]
+    assert offered == [["n0"], ["n1"], ["n0", "n1"]]
+
+
+def test_a_worse_node_is_offered_after_the_only_one_of_the_best_class_has_failed() -> None:
+    broker, pod = broker_of(FakeNode("near", count=2), FakeNode("far", inventory=False)), device_pod("a", 2)
+    assert [broker.filter(pod, ["far", "near"], NOW).nodes for _ in range(2)] == [["near"], ["far"]]
+
+
+def test_asking_about_the_nominated_node_alone_is_not_a_failure() -> None:
+    broker, pod = broker_of(*boxes(2)), device_pod("a")
+    for _ in range(5):
+        assert broker.filter(pod, ["n0"], NOW).nodes == ["n0"]
+    assert broker.prioritize(pod, ["n0", "n1"], NOW) == [("n0", 0), ("n1", 0)]
+
+
+def test_a_pod_with_an_open_offer_ranks_nodes_as_if_it_had_none() -> None:
+    broker, pod = broker_of(*boxes(3)), preferring("a")
+    nodes = broker.filter(pod, names(*boxes(3)), NOW).nodes
+    assert broker.prioritize(pod, nodes, NOW) == [("n0", 0), ("n1", 0), ("n2", 0)]
+    assert broker.prioritize(device_pod("b"), nodes, NOW) == [("n0", 1), ("n1", 0), ("n2", 0)]
+
+
+def test_a_pod_with_an_open_offer_fits_where_it_is_expected() -> None:
+    broker, pod = broker_of(FakeNode("n", count=1)), device_pod("a")
+    broker.filter(pod, ["n"], NOW)
+    before = broker.snapshot(NOW)
+    assert broker.filter(pod, ["n"], NOW, keep=False).nodes == ["n"]
+    assert [name for name, _ in broker.dry_run(pod, NOW).ranking] == ["n"]
+    assert broker.snapshot(NOW) == before
 
 
 def test_a_call_that_leads_to_no_bind_leaves_nothing_behind() -> None:
@@ -231,17 +254,13 @@ def test_nothing_is_kept_of_a_pod_without_a_uid() -> None:
     assert broker.bind("", "n", NOW).error
 
 
-@pytest.mark.parametrize("devices", [1, 8])
-def test_ten_thousand_pending_pods_do_not_hold_up_the_next(devices: int) -> None:
-    nodes = boxes(200, devices)
+def test_ten_thousand_open_offers_do_not_hold_up_the_next() -> None:
+    nodes = boxes(1300, 8)
     broker, given = broker_of(*nodes), names(*nodes)
-    wanted = Query(ask(1), NVIDIA, state_of(broker).policies["link-affinity"])
     for number in range(10_000):
-        offered = tuple(given[(number + place) % 200] for place in range(16))
-        state_of(broker).offers.put(OpenOffer(f"p{number}", wanted, offered, NOW + 1))
+        broker.filter(device_pod(f"p{number}"), given[number % 1300 :][:1], NOW)
     begin = thread_time()
-    answer = broker.filter(device_pod("last"), given, NOW)
-    assert thread_time() - begin < 2.0
-    assert answer.nodes or set(answer.failed) == set(given)
-    assert broker.filter(device_pod("next"), given, NOW + 1).nodes
-    assert {entry.pod for entry in state_of(broker).offers.entries()} == {"uid-next", "uid-last"}
+    assert broker.filter(device_pod("last"), given, NOW).nodes
+    assert thread_time() - begin < 0.2
+    assert broker.filter(device_pod("next"), given, NOW + 2.0).nodes
+    assert broker.counts().offered == 1

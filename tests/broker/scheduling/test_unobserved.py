@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.unobserved import forget_unobserved
-from linkwise.engine.queue.unobserved import MAX_UNOBSERVED, UNOBSERVED_TIME
+from linkwise.engine.queue.scheduling_queue import MAX_UNOBSERVED, UNOBSERVED_TIME
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod
 from support.state import state_of
 
@@ -22,9 +22,11 @@ NOW = 100.0
 def left(broker: Broker) -> list[object]:
     """All that is kept in mind of pods that asked."""
     state = state_of(broker)
-    pending, unseen = state.offers, state.unobserved
-    asked = [*state.asked, *unseen.asked, *unseen.refused, *unseen.shown]
-    return [*asked, *state.unschedulable.pods(), *pending.entries(), *pending.all_attempts(), *pending.offered()]
+    return [*state.queue, *state.queue.unobserved(), *state.queue.shown, *state.cluster.ledger.entries()]
+
+
+def asked(broker: Broker) -> list[str]:
+    return [queued.uid for queued in state_of(broker).queue]
 
 
 def ask(broker: Broker, pod: PodView, now: float = NOW) -> list[str]:
@@ -37,9 +39,9 @@ def test_asks_of_pods_that_do_not_exist_are_kept_up_to_a_number_and_for_a_while(
         ask(broker, device_pod(f"made-up-{number}", created=-number))
     broker.step(NOW + 2.0)
     state = state_of(broker)
-    assert len(state.asked) == len(state.unobserved.asked) == MAX_UNOBSERVED
-    assert len(state.unschedulable) == 0
-    assert next(iter(state.asked)) == "uid-made-up-2000"
+    assert len(state.queue) == len(state.queue.unobserved()) == MAX_UNOBSERVED
+    assert state.queue.waiting == 0
+    assert next(iter(state.queue)).uid == "uid-made-up-2000"
     assert broker.next_deadline() == NOW + UNOBSERVED_TIME
     broker.step(NOW + UNOBSERVED_TIME)
     assert left(broker) == []
@@ -50,7 +52,7 @@ def test_offers_to_pods_that_do_not_exist_are_forgotten_as_well() -> None:
     broker = broker_of(FakeNode("n", count=1))
     for number in range(3000):
         assert ask(broker, device_pod(f"made-up-{number}"), NOW + 3.0 * number) == ["n"]
-    assert len(state_of(broker).asked) == UNOBSERVED_TIME // 3
+    assert len(asked(broker)) == UNOBSERVED_TIME // 3
     broker.step(NOW + 9000.0 + UNOBSERVED_TIME)
     assert left(broker) == []
 
@@ -61,7 +63,7 @@ def test_who_asks_again_is_kept_for_longer() -> None:
     ask(broker, device_pod("b"))
     ask(broker, device_pod("a"), NOW + 50.0)
     broker.step(NOW + UNOBSERVED_TIME)
-    assert list(state_of(broker).asked) == ["uid-a"]
+    assert asked(broker) == ["uid-a"]
 
 
 def test_what_a_pod_says_of_its_age_does_not_keep_it() -> None:
@@ -76,8 +78,8 @@ def test_who_is_seen_is_not_forgotten() -> None:
     ask(broker, pod)
     broker.observe([pod], NOW + 1.0)
     broker.step(NOW + 10 * UNOBSERVED_TIME)
-    assert list(state_of(broker).asked) == ["uid-a"]
-    assert [refused.pod for refused in state_of(broker).unschedulable.pods()] == ["uid-a"]
+    assert asked(broker) == ["uid-a"]
+    assert [queued.uid for queued in state_of(broker).queue.unschedulable()] == ["uid-a"]
     assert broker.next_deadline() is None
 
 
@@ -89,8 +91,8 @@ def test_who_is_seen_or_promised_something_is_kept_and_of_the_others_who_asked_l
     assert broker.bind(pods[1].uid, "n", NOW).error == ""
     forget_unobserved(state_of(broker), NOW, most=3)
     kept = [pods[number].uid for number in (0, 1, 5, 6, 7)]
-    assert sorted(state_of(broker).asked) == kept
-    assert {refused.pod for refused in state_of(broker).unschedulable.pods()} <= set(kept)
+    assert sorted(asked(broker)) == kept
+    assert {queued.uid for queued in state_of(broker).queue.unschedulable()} <= set(kept)
 
 
 def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_over() -> None:
@@ -98,7 +100,7 @@ def test_who_was_promised_something_is_forgotten_a_while_after_the_promise_is_ov
     ask(broker, pod)
     (bound,) = binds(broker.bind(pod.uid, "n", NOW).effects)
     broker.step(NOW + UNOBSERVED_TIME)
-    assert list(state_of(broker).asked) == ["uid-a"]
+    assert asked(broker) == ["uid-a"]
     broker.outcome(bound, "refused", NOW + UNOBSERVED_TIME)
     broker.step(NOW + 2 * UNOBSERVED_TIME)
     assert left(broker) == []
@@ -108,7 +110,7 @@ def test_a_clock_that_is_set_back_keeps_no_pod_longer_and_loses_none() -> None:
     broker = broker_of(FakeNode("n", count=1))
     ask(broker, device_pod("a"), NOW + 3600.0)
     broker.step(NOW)
-    assert list(state_of(broker).asked) == ["uid-a"]
+    assert asked(broker) == ["uid-a"]
     assert broker.next_deadline() == NOW + UNOBSERVED_TIME
     broker.step(NOW + UNOBSERVED_TIME)
     assert left(broker) == []
@@ -136,7 +138,7 @@ def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
     assert other.observe(room, NOW + 1.0) == broker.observe(room, NOW + 1.0)
     for each in (broker, other):
         each.step(NOW + UNOBSERVED_TIME)
-        assert sorted(state_of(each).asked) == (["uid-a", "uid-b"] if shown else ["uid-a"])
+        assert sorted(asked(each)) == (["uid-a", "uid-b"] if shown else ["uid-a"])
 
 
 def test_pods_of_a_snapshot_without_times_count_as_called_when_it_was_taken() -> None:

@@ -109,12 +109,12 @@ def test_who_was_refused_for_the_sake_of_a_pod_that_went_elsewhere_is_woken() ->
     broker.filter(device_pod("first"), ["n0", "n1"], NOW)
     broker.filter(device_pod("second"), ["n0", "n1"], NOW)
     refused(broker, device_pod("a"))
-    broker.filter(device_pod("second"), ["n0"], NOW)
-    told = woken(broker.step(NOW))
-    answer = broker.bind("uid-first", "n0", NOW)
-    assert binds(answer.effects)
-    # `second` is offered n0 alone by now, and that is taken; who was woken and did not ask yet is not woken again.
-    assert [*told, *woken(answer.effects)] == ["a"]
+    answer = broker.filter(device_pod("second"), ["n0"], NOW)
+    assert answer.nodes == [], "first was offered n0"
+    assert woken(answer.effects) == ["a"], "n1 is free again"
+    bound = broker.bind("uid-first", "n0", NOW)
+    assert binds(bound.effects)
+    assert woken(bound.effects) == [], "who was woken and did not ask yet is not woken again"
 
 
 @pytest.mark.parametrize("question", ["prioritize", "dry run", "preempt", "preferred"])

@@ -86,4 +86,4 @@ def test_a_pod_that_was_bound_after_a_refusal_stands_in_no_line() -> None:
     assert broker.filter(real, ["m"], NOW).nodes == []
     assert not broker.bind(real.uid, "n", NOW).error
     broker.observe([real], NOW)
-    assert list(state_of(broker).unschedulable.pods()) == []
+    assert state_of(broker).queue.unschedulable() == []

@@ -13,7 +13,7 @@ from linkwise.broker.wake_ups import may_go
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.engine.index.lookup import choices
-from linkwise.engine.queue.unobserved import UNOBSERVED_TIME
+from linkwise.engine.queue.scheduling_queue import UNOBSERVED_TIME
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Offer, Reject
 from linkwise.testing.cluster import binds
@@ -99,7 +99,7 @@ class Checks:
             sound = {device["uuid"] for device in document["spec"]["devices"] if device["healthy"]}
             must(sound.issuperset(bound.grant.offer.devices), f"{bound.grant.offer.devices} do not all work")
 
-    def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer, *, quiet: bool) -> None:
+    def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer) -> None:
         """What is offered can be had, and who is offered nothing can have nothing."""
         state = state_of(self._world.broker)
         wanted = state.query(pod)
@@ -117,15 +117,15 @@ class Checks:
         if is_unobserved_member(state, pod):
             self.early.add(pod.uid)
             return
-        if quiet and wanted.policy.admit(wanted.ask) is None and state.cluster.ledger.get(pod.uid) is None:
+        if wanted.policy.admit(wanted.ask) is None and state.cluster.ledger.get(pod.uid) is None:
             for name in state.cluster.index.nodes.keys() & set(names) - state.cluster.unready:
                 must(isinstance(pick_on(state, wanted, name), Reject), f"{name} would have done for {pod.uid}")
 
     def restarted(self, before: Broker) -> None:
         """A new broker holds what the old one did, but for what was never written."""
         old, new = ({entry.pod: entry for entry in broker.entries()} for broker in (before, self._world.broker))
-        kept = {uid: held_of(entry) for uid, entry in old.items() if entry.state not in {"ASSUMED", "PLANNED"}}
-        found = {uid: held_of(entry) for uid, entry in new.items() if entry.state != "PLANNED"}
+        kept = {uid: held_of(entry) for uid, entry in old.items() if entry.state != "ASSUMED" and not entry.tentative}
+        found = {uid: held_of(entry) for uid, entry in new.items() if not entry.tentative}
         must(kept == found, f"a restart made {found} of {kept}")
 
     def _it_binds(self, pod: PodView, name: str) -> None:
@@ -207,46 +207,50 @@ class Checks:
 
     def _nobody_is_kept_in_mind_for_too_long(self) -> None:
         state, now = state_of(self._world.broker), self._world.now
-        pending, known = state.offers, state.cluster.known
+        ledger, known = state.cluster.ledger, state.cluster.known
         longest = now + state.settings.pending
-        must(all(now < entry.expires <= longest for entry in pending.entries()), "a pod is pending for too long")
-        kept = {*state.asked, *(entry.pod for entry in pending.entries()), *pending.all_attempts()}
-        must(not any(map(known.settled, kept)), "a pod that is bound or gone is kept in mind")
-        waiting = [refused.pod for refused in state.unschedulable.pods()]
-        must(not any(uid in known.gone or state.cluster.ledger.get(uid) for uid in waiting), "who has all waits for it")
+        offers = [entry for entry in ledger.entries() if entry.state == "OFFERED"]
+        must(all(now < (entry.expires or now) <= longest for entry in offers), "an offer is open for too long")
+        must({entry.pod for entry in offers} == set(ledger.offers), "the ledger has other offers")
+        must(all(entry.pod in state.queue for entry in offers), "a pod that is not in the queue is offered a node")
+        must(
+            not any(known.settled(queued.uid) for queued in state.queue), "a pod that is bound or gone is in the queue"
+        )
+        waiting = [queued.uid for queued in state.queue.unschedulable()]
+        must(not any(uid in known.gone or ledger.get(uid) for uid in waiting), "who has all waits for it")
 
     def _nobody_waits_unseen(self) -> None:
         """Who was not seen stands in no line and is forgotten in time, and a member that is seen late is woken."""
         state, now = state_of(self._world.broker), self._world.now
-        asked = state.unobserved.asked
-        must(asked.keys() == state.asked.keys() - state.cluster.pods.keys(), f"{set(asked)} are not seen")
+        unseen = {queued.uid: queued.asked_at for queued in state.queue.unobserved()}
+        asked = {queued.uid for queued in state.queue}
+        must(unseen.keys() == asked - state.cluster.pods.keys(), f"{set(unseen)} are not seen")
         must(
-            all(now - UNOBSERVED_TIME < time <= now for time in asked.values()),
+            all(now - UNOBSERVED_TIME < time <= now for time in unseen.values()),
             "a pod that was not seen is kept for too long",
         )
+        must(list(unseen.values()) == sorted(unseen.values()), "unseen pods are not in the order of their questions")
+        in_line = {queued.uid for queued in state.queue.unschedulable()}
         must(
-            not any(refused.pod in asked for refused in state.unschedulable.pods()),
+            in_line == {queued.uid for queued in state.queue if queued.unschedulable} - unseen.keys(),
             "a pod that was not seen is in line",
         )
-        must(
-            state.unobserved.refused.keys() <= asked.keys() and not state.unobserved.shown,
-            "who was seen counts as unseen",
-        )
-        must(not any(map(state.groups.key_of, asked)), "a pod that was not seen is in a group")
+        must(len(in_line) == state.queue.waiting and not state.queue.shown, "who was seen counts as unseen")
+        must(not any(map(state.groups.key_of, unseen)), "a pod that was not seen is in a group")
         promised = {uid for uid in self.early if state.cluster.ledger.get(uid)}
-        self.early = (self.early & state.asked.keys()) - promised
-        must(self.early <= asked.keys(), f"{self.early - asked.keys()} were seen and not woken")
+        self.early = (self.early & asked) - promised
+        must(self.early <= unseen.keys(), f"{self.early - unseen.keys()} were seen and not woken")
 
     def _who_fits_was_woken(self) -> None:
-        """The first in line is told when there is room on a node that refused it, and that nobody else may need."""
+        """The first in line is told when there is room on a node that refused it."""
         state = state_of(self._world.broker)
-        first = next(iter(state.unschedulable.pods()), None)
-        if first is None or first.pod in self.woken:
+        first = next(iter(state.queue.unschedulable()), None)
+        if first is None or first.query is None or first.uid in self.woken:
             return
-        for name in state.cluster.index.nodes.keys() & set(self._names.get(first.pod, ())) - state.cluster.unready:
-            fits = isinstance(pick_on(state, first.query, name), Offer) and not state.offers.on(name, first.pod)
-            fits = fits and name not in self.reopened and may_go(state, first.pod, name)
-            must(not fits, f"{first.pod} was not told of {name}")
+        for name in state.cluster.index.nodes.keys() & set(self._names.get(first.uid, ())) - state.cluster.unready:
+            fits = isinstance(pick_on(state, first.query, name), Offer)
+            fits = fits and name not in self.reopened and may_go(state, first.uid, name)
+            must(not fits, f"{first.uid} was not told of {name}")
 
     def _nothing_is_forgotten(self) -> None:
         """When all news are through, no more is left of a node than its pods leave."""
@@ -272,9 +276,10 @@ def held_of(entry: Entry) -> tuple[object, ...]:
 def _values(broker: Broker) -> dict[int, object]:
     """What never changes need not be copied, and plans that are being made can't be."""
     cluster = state_of(broker).cluster
-    kept = (cluster.inventories, cluster.nodes, cluster.index.nodes, cluster.pods, state_of(broker).asked)
-    values = {id(value): value for values in kept for value in values.values()}
-    return {**values, id(state_of(broker).runs): {}}
+    kept = (cluster.inventories, cluster.nodes, cluster.index.nodes, cluster.pods)
+    values: dict[int, object] = {id(value): value for values in kept for value in values.values()}
+    queued = {id(value): value for value in state_of(broker).queue}
+    return {**values, **queued, id(state_of(broker).runs): {}}
 
 
 def _parts(pod: PodView) -> list[dict[str, Any]]:

@@ -15,7 +15,6 @@ from linkwise.testing.cluster import FakeNode, binds
 from support.properties.broker_invariants import Checks, claims, must
 from support.properties.cluster_moves import CLUSTER_MOVES, box_of, one_of
 from support.properties.model_api import Flight, ModelApi
-from support.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -97,12 +96,10 @@ class World:
 
     def filter_pod(self, pod: PodView, names: list[str]) -> None:
         """The scheduler asks for nodes for one pod."""
-        pending = state_of(self.broker).offers
-        quiet = not pending.entries() and not pending.all_attempts()
         answer = self.broker.filter(pod, names, self.now)
         self.take(answer.effects)
         self.offered[pod.uid] = answer.nodes
-        self.checks.filtered(pod, names, answer, quiet=quiet)
+        self.checks.filtered(pod, names, answer)
 
     def bind(self, a: int, b: int, c: int) -> None:
         """The scheduler binds a pod, mostly to a node that it was offered."""

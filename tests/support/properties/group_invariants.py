@@ -169,13 +169,13 @@ class GroupChecks(Checks):
             return []
         return [pod for pod in found.bound if pod.uid in known and known[pod.uid].node]
 
-    def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer, *, quiet: bool) -> None:
+    def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer) -> None:
         """What a member is offered can be had, and who is refused is told why."""
         found = self._group_of(pod.uid)
         entry = self.state.cluster.ledger.get(pod.uid)
-        if found is None or pod.uid in found.extra or (entry and entry.state != "PLANNED"):
+        if found is None or pod.uid in found.extra or (entry and not entry.tentative):
             self.refused.pop(pod.uid, None)
-            super().filtered(pod, names, answer, quiet=quiet)
+            super().filtered(pod, names, answer)
             return
         must(set(answer.nodes) <= set(names), "a node is offered that was not asked about")
         if answer.nodes:

@@ -47,9 +47,7 @@ GRANT = Grant(
 ASK = Ask("x", (ContainerAsk("main", 1, 2, 3),), "team", "ascend-910", "share", ("a",), in_bytes=True)
 FULL = Snapshot(
     12.5,
-    PlacingSettings(
-        3, "class", 4.0, share=ShareSettings("spread"), bandwidth=BandwidthSettings(1.5), policies={"a": "b"}
-    ),
+    PlacingSettings(3, 4.0, share=ShareSettings("spread"), bandwidth=BandwidthSettings(1.5), policies={"a": "b"}),
     (NodeView("n1", capacity={"cpu": "4"}),),
     {"n1": {"Device": {"spec": {"topology": [1.25, None, "x"]}}}},
     (POD,),

@@ -19,12 +19,12 @@ from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
 from linkwise.engine.index.node_index import Index
 from linkwise.engine.ledger import Entry, Ledger
-from linkwise.engine.queue.unschedulable import gained_capacity
+from linkwise.engine.queue.capacity import gained_capacity
 from linkwise.engine.usage import node_of, resolved, usage_of
 from linkwise.model.verdict import Grant, Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
@@ -206,6 +206,11 @@ class Cluster:
         self._correct(inventory)
         entries = self.ledger.on(name)
         usage = usage_of(inventory, entries, self.ended_on(inventory))
+        if usage.drift and (displaced := _displaced_offers(entries, usage.drift)):
+            self.ledger.drop(displaced)
+            self.changes.used.discard(name)
+            entries = self.ledger.on(name)
+            usage = usage_of(inventory, entries, self.ended_on(inventory))
         known = [drift for entry in entries if (drift := self._drift_of(entry, inventory))]
         self._note_drift(name, (*usage.drift, *known))
         before, after = self.index.nodes.get(name), node_of(inventory, usage)
@@ -265,7 +270,7 @@ class Cluster:
         elif grant is None and (request is None or request.ask is None):
             return
         else:
-            if known and known.node != view.node:
+            if known and known.state != "OFFERED" and known.node != view.node:
                 self._moved[view.uid] = elsewhere(view.uid, view.node, known.node)
             ask = request.ask if request else None
             entry = Entry(grant or unrecorded_grant(view, request), "ASSIGNED", view.namespace, view.created, ask)
@@ -295,6 +300,12 @@ class Cluster:
         if held.problems or (request and request.problems):
             self.problems[view.uid] = (*held.problems, *(request.problems if request else ()))
         return grant, request
+
+
+def _displaced_offers(entries: Iterable[Entry], drift: Iterable[Drift]) -> list[str]:
+    """Return pods whose offer disagrees with a record or with the node's agent: an offer gives way, and is no drift."""
+    named = {pod for each in drift for pod in (*each.pods, *each.believed)}
+    return [entry.pod for entry in entries if entry.state == "OFFERED" and entry.pod in named]
 
 
 def _claim(grant: Grant) -> tuple[object, ...]:

@@ -72,7 +72,7 @@ def filter_member(
     if refused:
         return _refuse(state, pod, names, refused)
     answer = _answer_from_plan(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
-    others = tuple(wake for wake in wakes(state, key) if wake.uid != pod.uid and wake.uid in state.asked)
+    others = tuple(wake for wake in wakes(state, key) if wake.uid != pod.uid and wake.uid in state.queue)
     return replace(answer, effects=others) if answer else None
 
 

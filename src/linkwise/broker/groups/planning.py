@@ -56,7 +56,7 @@ def current_view(state: State, key: str) -> GroupView | None:
     if view is None:
         return None
     get = state.cluster.ledger.get
-    homes = {pod.uid: entry.node for pod in view.waiting if (entry := get(pod.uid)) and entry.state != "PLANNED"}
+    homes = {pod.uid: entry.node for pod in view.waiting if (entry := get(pod.uid)) and not entry.tentative}
     if not homes:
         return view
     under_way = [replace(pod, node=homes[pod.uid]) for pod in view.waiting if pod.uid in homes]
@@ -96,7 +96,7 @@ def hold(state: State, key: str, plan: Plan, now: float, generation: int | None 
     # rule 001.hold: a complete plan reserves its devices for a limited time.
     ledger.plan(entries, agent_reported_pods(state, plan))
     for entry in entries:
-        state.unschedulable.remove(entry.pod)  # it may have been queued as an extra pod before
+        state.queue.leave_to_group(entry.pod)  # it may have been queued as an extra pod before
     priority = max((pod.priority for uid in plan.placements if (pod := state.pod(uid))), default=0)
     book.plans[key] = HeldPlan(plan, key, generation, expires, priority)
     book.short.pop(key, None)

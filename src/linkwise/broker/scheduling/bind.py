@@ -8,11 +8,13 @@ from linkwise.broker.answers import BindAnswer
 from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.reconcile import reconcile
+from linkwise.broker.scheduling.candidates import node_without
 from linkwise.broker.scheduling.siblings import visibility_events, visible_to
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.dialects.dialect import Writing
 from linkwise.engine.ledger import Entry
+from linkwise.engine.planning.seating import takes
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.verdict import Grant, Reject
 
@@ -36,7 +38,7 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
         there = "was deleted" if uid in state.cluster.known.gone else "has not been observed yet; retry once it is"
         return BindAnswer(f"pod {uid} {there}", effects)
     entry = state.cluster.ledger.get(uid)
-    if pod.node or (entry and entry.state != "PLANNED"):
+    if pod.node or (entry and not entry.tentative):
         answer = _repeat(state, pod, entry, node, now)
     else:
         answer = _bind_pending(state, pod, entry, node, now)
@@ -45,8 +47,8 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
     return BindAnswer(answer.error, (*effects, *more))
 
 
-def _bind_pending(state: State, pod: PodView, planned: Entry | None, node: str, now: float) -> BindAnswer:
-    """Bind a pod that has no devices assumed, except by a plan."""
+def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str, now: float) -> BindAnswer:
+    """Bind a pod that has no devices assumed; those that it was offered or that are planned for it come first."""
     request, uid = state.request(pod), pod.uid
     query = state.query_of(request)
     if wrong_node := _wrong_node(state, uid, node):
@@ -55,22 +57,21 @@ def _bind_pending(state: State, pod: PodView, planned: Entry | None, node: str, 
         return _without_devices(pod, request, node)
     if unusable := _unusable(state, node):
         return BindAnswer(unusable)
-    if planned:
+    if tentative and tentative.state == "PLANNED":
         # rule 001.hold: the member gets what the plan reserves.
-        member = Entry(planned.grant, "ASSUMED", pod.namespace, pod.created)
+        member = Entry(tentative.grant, "ASSUMED", pod.namespace, pod.created)
         bound = _assume(state, pod, request.dialect, member, now)
         bound_by_plan(state, uid, now)
         return BindAnswer("", (*reconcile(state, now), *visibility_events(state, pod, member), bound))
-    offer = pick_on(state, query, node)
+    offer = _devices_for(state, query, tentative, node)
     if isinstance(offer, Reject):
         # rule 004.no-fit: refused at once with the reason, and nothing leaks.
-        state.offers.bound(uid)
-        state.offers.failed(uid, [node])
-        return BindAnswer(f"node {node}: {refusal(offer.reason)}")
+        state.queue.reject(state.asked(pod, query, now), node)
+        state.withdraw(uid)
+        return BindAnswer(f"node {node}: {refusal(offer.reason)}", reconcile(state, now))
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
     bound = _assume(state, pod, request.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
-    state.offers.bound(uid)
-    state.unschedulable.remove(uid, [node])
+    state.queue.assume(state.asked(pod, query, now), node)
     # Reconcile now, so that no work is left between verbs.
     return BindAnswer("", (*reconcile(state, now), bound))
 
@@ -81,7 +82,8 @@ def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effe
         return reconcile(state, now)
     follows = state.cluster.ledger.outcome(bound.uid, bound.serial, ended)
     if follows and ended == "refused":
-        state.offers.failed(bound.uid, [bound.node])
+        if pod := state.pod(bound.uid):
+            state.queue.reject(state.asked(pod, state.query(pod), now), bound.node)
         bind_refused(state, bound, now)
     effects = reconcile(state, now)
     confirmed = ended == "written" and (follows or _observed_first(state, bound))
@@ -92,6 +94,18 @@ def pick_on(state: State, query: Query, name: str) -> Offer | Reject:
     """Return the devices that the node would allocate now, or a refusal."""
     index = state.cluster.index
     return index.unserved(query, name) or query.policy.pick(query.ask, index.nodes[name])
+
+
+def _devices_for(state: State, query: Query, offered: Entry | None, node: str) -> Offer | Reject:
+    """Return the devices that the pod was offered, if it was offered this node and they are available; else pick some."""
+    there = node_without(state, node, offered.pod) if offered and offered.node == node else None
+    if offered is None or there is None:
+        return pick_on(state, query, node)
+    queued = state.queue.get(offered.pod)
+    same_request = queued is not None and queued.query == query
+    if same_request and takes(there, query, offered.grant.offer):
+        return offered.grant.offer
+    return state.cluster.index.unserved(query, node) or query.policy.pick(query.ask, there)
 
 
 def _observed_first(state: State, bound: Bind) -> bool:

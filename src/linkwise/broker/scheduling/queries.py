@@ -15,9 +15,8 @@ from linkwise.broker.group_registry import GroupView
 from linkwise.broker.groups.planning import current_view
 from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
-from linkwise.broker.scheduling.bind import pick_on
+from linkwise.broker.scheduling.candidates import Candidates
 from linkwise.broker.unobserved import is_unobserved_member
-from linkwise.engine.index.lookup import choices
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Ask, ContainerAsk, Group
@@ -62,14 +61,14 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
     admitted = query.policy.admit(query.ask)
     if admitted:
         return DryRun(None, (), dict.fromkeys(known_names, admitted))
-    lookup = choices(state.cluster.index, query)
-    refused = {name: rejected.reason for name in known_names if (rejected := lookup.refusal(name))}
+    candidates = Candidates(state, query, pod.uid)
+    refused = {name: rejected.reason for name in known_names if (rejected := candidates.refusal(name))}
     fitting = [
-        entry for entry in lookup.scores(known_names).items() if entry[0] not in misfits and entry[0] not in refused
+        entry for entry in candidates.scores(known_names).items() if entry[0] not in misfits and entry[0] not in refused
     ]
     stranded = {name: reason for name, reason in misfits.items() if name not in refused}
     ranking = sorted(fitting, key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
-    offer = pick_on(state, query, ranking[0][0]) if ranking else None
+    offer = candidates.pick(ranking[0][0]) if ranking else None
     return DryRun(offer if isinstance(offer, Offer) else None, tuple(ranking), refused | stranded, stranded)
 
 
@@ -82,10 +81,11 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
     query, entry = state.query_of(request), cluster.ledger.get(pod.uid)
     if query is None and not request.broken:
         return {name: pods for name, pods in victims.items() if pods}
-    if query is None or query.policy.admit(query.ask) or (entry and entry.state != "PLANNED"):
+    if query is None or query.policy.admit(query.ask) or (entry and not entry.tentative):
         return {}  # no eviction can help, or it is being bound
     if is_unobserved_member(state, pod):
         return {}
+    own = {pod.uid} if entry and entry.state == "OFFERED" else set[str]()
     helped = {
         name: pods
         for name, pods in victims.items()
@@ -93,7 +93,7 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         and name not in cluster.unready
         and (inventory := cluster.inventories.get(name))
         and not cluster.index.unserved(query, name)
-        and eviction_frees_enough(cluster.ledger, inventory, query, set(pods), cluster.ended_on(inventory))
+        and eviction_frees_enough(cluster.ledger, inventory, query, {*pods, *own}, cluster.ended_on(inventory))
     }
     view = current_view(state, state.groups.key_of(pod.uid))
     if not helped or view is None or view.group.minimum is None or view.group.key in state.groups.satisfied:

@@ -40,6 +40,7 @@ _STATES: Final = {
     "invalid": "Invalid",
     "grouped": "Pending",
     "schedulable": "Pending",
+    "scheduling": "Pending",
     "binding": "Starting",
     "planned": "Pending",
     "terminating": "Terminating",

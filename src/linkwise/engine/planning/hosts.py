@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from linkwise.engine.queue.offers import node_with
+from linkwise.engine.queue.capacity import node_with
 from linkwise.model.node import Use
 from linkwise.model.verdict import Offer
 from linkwise.topology.canonical import canonical

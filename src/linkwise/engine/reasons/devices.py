@@ -113,10 +113,6 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "node(s) had free memory only on devices of other namespaces", _other_namespaces
     ),
     ("002.whole", ""): RefusalText(_TOO_FEW, _too_few),
-    ("002.whole", "pending"): RefusalText(
-        "node(s) had free devices that were just offered to other pods",
-        "the free devices were just offered to other pods that fit nowhere else",
-    ),
     ("002.whole", "promised"): RefusalText(
         "node(s): the pod is being bound to another node",
         "the pod is being bound to another node, and that bind has not finished",

@@ -31,6 +31,7 @@ PodState = Literal[
     "grouped",
     "unschedulable",
     "schedulable",
+    "scheduling",
     "planned",
     "binding",
     "bound",
@@ -44,6 +45,7 @@ invalid        the request is invalid, or no node could ever serve it
 grouped        pending with its group, and placed when the group is
 unschedulable  no node is feasible now
 schedulable    some node is feasible now, and the pod is not bound yet
+scheduling     filter named its node a moment ago, and its bind is expected
 planned        the plan of its group reserves devices for it
 binding        a bind is in progress, or its result is unknown
 bound          observed on its node
@@ -141,13 +143,9 @@ class Offered:
     rounds: int = 0
     """offers that led to no bind"""
     nodes: tuple[str, ...] = ()
-    """of these, and of the last one"""
-    waiting: bool = False
-    """whether the last offer is still open"""
+    """of these offers"""
     asked: bool = True
     """whether any scheduler has asked about the pod at all"""
-    contended: bool = False
-    """whether open offers to other pods claim the same devices"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ __all__ = ["node_lines"]
 
 _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
 _MARKS: Final = {
+    "scheduling": ", being scheduled",
     "planned": ", reserved by a plan",
     "binding": ", being bound",
     "bound": "",

@@ -44,7 +44,7 @@ def explanation_lines(report: Explanation | NodeExplanation | GroupExplanation) 
 
 def _pod_lines(report: Explanation) -> Iterator[str]:
     yield _HEADINGS[report.state](report)
-    if report.state in {"planned", "binding", "bound"}:
+    if report.state in {"scheduling", "planned", "binding", "bound"}:
         yield from _why_here(report)
     elif report.state == "schedulable":
         yield from _would_go(report)
@@ -102,6 +102,7 @@ _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
     ),
     "unschedulable": lambda report: f"pod {report.name} is pending: it requests {_request(report)}",
     "schedulable": lambda report: f"pod {report.name} is pending: it requests {_request(report)}",
+    "scheduling": lambda report: f"pod {report.name} is being scheduled to {_allocation(report)}",
     "planned": lambda report: f"pod {report.name} has {_allocation(report)} reserved by the plan of its group",
     "binding": lambda report: f"pod {report.name} is being bound to {_allocation(report)}",
     "bound": lambda report: f"pod {report.name} has {_allocation(report)}",
@@ -113,6 +114,8 @@ _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
 
 
 def _why_here(report: Explanation) -> Iterator[str]:
+    if report.state == "scheduling":
+        yield "its node was named to the scheduler a moment ago, and its bind is expected"
     if report.state == "binding":
         yield _OUTCOMES[report.outcome]
     if report.record != "unrecorded":
@@ -217,10 +220,6 @@ def _offers(offered: Offered, fitting: int) -> Iterator[str]:
         yield "no scheduler has asked about it yet; check its schedulerName, its scheduling gates and the scheduler"
     elif not offered.asked:
         yield "no scheduler has asked about it; kube-scheduler does not ask if it counts too few devices itself"
-    if offered.contended:
-        yield "its devices were just offered to other pods; it is retried when those are bound"
-    if offered.waiting:
-        yield f"it was just offered {names_text(offered.nodes)}, and its bind is expected"
-    elif offered.rounds:
+    if offered.rounds:
         times = "once" if offered.rounds == 1 else f"{offered.rounds} times"
         yield f"it was offered {names_text(offered.nodes)} {times} without being bound; {OFFERED_IN_VAIN}"

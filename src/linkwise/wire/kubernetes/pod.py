@@ -102,10 +102,17 @@ class NodeSelector(Fixed, frozen=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
+class Present(Struct):
+    """An object of which only the presence matters."""
+
+
 class NodeAffinity(Struct):
-    """Required node affinity; preferred terms are ignored."""
+    """Node affinity; of the preferred terms only the presence matters."""
 
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[Present] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
 
 
 class LabelSelector(Struct):
@@ -125,11 +132,20 @@ class PodAffinityTerm(Struct):
 
 
 class PodAffinity(Struct):
-    """Required pod affinity or anti-affinity; preferred terms are ignored."""
+    """Pod affinity or anti-affinity; of the preferred terms only the presence matters."""
 
     required: list[PodAffinityTerm] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
+    preferred: list[Present] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class SpreadConstraint(Struct):
+    """A topology spread constraint."""
+
+    when_unsatisfiable: str = "DoNotSchedule"
 
 
 class Affinity(Struct):
@@ -152,6 +168,7 @@ class PodSpec(Struct):
     node_selector: dict[str, str] | None = None
     tolerations: tuple[PodToleration, ...] | None = None
     affinity: Affinity | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
     host_network: bool | None = None
     resources: Resources | None = None
     resource_claims: list[Named] | None = None
@@ -170,10 +187,6 @@ class ExtendedClaims(Struct):
     """The claim that provides extended resources in place of a device plugin."""
 
     request_mappings: list[ExtendedClaimMapping] | None = None
-
-
-class Present(Struct):
-    """An object of which only the presence matters."""
 
 
 class ContainerState(Struct):

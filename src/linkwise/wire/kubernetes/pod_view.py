@@ -49,6 +49,7 @@ _Key = tuple[str, "AmountPairs", "AmountPairs"]
 _NO_POD: Final = (Requirement("", "In"),)
 """matches no pod"""
 _SIDECAR: Final = "Always"
+_BEST_EFFORT: Final = "ScheduleAnyway"
 _pod: Final = fast_constructor(PodView)
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 
@@ -91,6 +92,7 @@ def view_of(pod: PodObject) -> PodView:
         deleting and _stopped(status),
         one(status.nominated_node_name) if status.nominated_node_name else "",
         _has_started(status),
+        bool(affinity or spec.topology_spread_constraints) and _has_preferences(spec),
     )
 
 
@@ -184,6 +186,15 @@ def _same_term(
     key: str, pairs: _Pairs, expressions: tuple[Requirement, ...], namespaces: tuple[str, ...], *, everywhere: bool
 ) -> PodTerm:
     return PodTerm(key, same_texts(pairs), expressions, namespaces, everywhere)
+
+
+def _has_preferences(spec: PodSpec) -> bool:
+    affinity = spec.affinity
+    parts = (affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    spread = spec.topology_spread_constraints or ()
+    return any(part and part.preferred for part in parts) or any(
+        constraint.when_unsatisfiable == _BEST_EFFORT for constraint in spread
+    )
 
 
 def _ports(spec: PodSpec) -> tuple[HostPort, ...]:

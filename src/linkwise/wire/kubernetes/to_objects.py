@@ -1,7 +1,8 @@
 """Views encoded as Kubernetes objects; decoding the result gives the same view.
 
 Only fields of the view are written. Where a view has less than the object needs, an equivalent is written: all host ports
-are on one container, and the deletionTimestamp of a pod is its creationTimestamp.
+are on one container, the deletionTimestamp of a pod is its creationTimestamp, and whatever a pod prefers is a topology
+spread constraint.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ def _pod_spec(view: PodView) -> Object:
                 for each in view.tolerations
             ],
             "affinity": _affinity(view),
+            "topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}] if view.has_preferences else [],
             "resources": _non_empty({"requests": dict(view.requests)}),
             "resourceClaims": _named(view.claims),
             "overhead": dict(view.overhead),

@@ -1,0 +1,96 @@
+"""Candidates: the nodes that fit one pod, as if its own open offer were not there.
+
+The index counts the devices of an offer as used. That is right for every other pod, and wrong for the pod that asks again,
+so its verdict on the offered node is worked out without the offer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.engine.index.lookup import choices
+from linkwise.engine.usage import node_of, usage_of
+from linkwise.model.verdict import Reject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.index.score_table import Code
+    from linkwise.model.node import Node
+    from linkwise.model.verdict import Offer
+
+__all__ = ["Candidates", "node_without"]
+
+
+def node_without(state: State, name: str, uid: str) -> Node | None:
+    """Return a node as it would be without one of its pods; None if it is unknown."""
+    inventory = state.cluster.inventories.get(name)
+    if inventory is None:
+        return None
+    staying = [entry for entry in state.cluster.ledger.on(name) if entry.pod != uid]
+    return node_of(inventory, usage_of(inventory, staying, {uid, *state.cluster.ended_on(inventory)}))
+
+
+class Candidates:
+    """The nodes for one query of the pod with that UID; `budget` as in `choices`."""
+
+    def __init__(self, state: State, query: Query, uid: str, budget: int | None = None) -> None:
+        self._index = state.cluster.index
+        self.query = query
+        self._lookup = choices(self._index, query) if budget is None else choices(self._index, query, budget)
+        entry = state.cluster.ledger.offered(uid)
+        self._own = node_without(state, entry.node, uid) if entry else None
+        self._verdict = self._index.judge(query, self._own) if self._own else None
+
+    @property
+    def partial(self) -> bool:
+        """Whether some nodes were not evaluated, because the budget was exhausted."""
+        return self._lookup.partial
+
+    def best(self, names: Sequence[str], breadth: int) -> list[str]:
+        """At most `breadth` of the names: those with the best score, in the order of their names."""
+        if self._own is None and breadth == 1:
+            return self._lookup.best(names, 1, frozenset())
+        others = [name for name in names if name != self._own.name] if self._own else names
+        nodes = self._lookup.best(others, breadth, frozenset())
+        if self._own and self._own.name in names and not isinstance(self._verdict, Reject):
+            nodes.append(self._own.name)
+        scores = self.scores(nodes)
+        best = max(scores.values(), default=None)
+        return sorted(name for name, score in scores.items() if score == best)[:breadth]
+
+    def all(self, names: Sequence[str]) -> list[str]:
+        """Every one of the names that fits, in their order."""
+        fitting = self._lookup.all(names)
+        if self._own is None or self._own.name not in names:
+            return fitting
+        own = self._own.name
+        others = {name for name in fitting if name != own}
+        fits = not isinstance(self._verdict, Reject)
+        return [name for name in names if name in others or (fits and name == own)]
+
+    def scores(self, names: Iterable[str]) -> Mapping[str, Code]:
+        """The score of each of the names that fits."""
+        names = tuple(names)
+        scores = self._lookup.scores(names)
+        if self._own is None or self._own.name not in names or self._verdict is None:
+            return scores
+        others = {name: score for name, score in scores.items() if name != self._own.name}
+        return others if isinstance(self._verdict, Reject) else {**others, self._own.name: self._verdict}
+
+    def refusal(self, name: str) -> Reject | None:
+        """The refusal of a node; None if it fits."""
+        if self._own is None or name != self._own.name:
+            return self._lookup.refusal(name)
+        return self._verdict if isinstance(self._verdict, Reject) else None
+
+    def why(self, names: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Short refusal texts of names that all do not fit: resolvable by other pods ending, and unresolvable."""
+        return self._lookup.why(names)
+
+    def pick(self, name: str) -> Offer | Reject:
+        """The devices that the node would allocate now, or a refusal."""
+        node = self._own if self._own and self._own.name == name else self._index.nodes[name]
+        return self._index.unserved(self.query, name) or self.query.policy.pick(self.query.ask, node)

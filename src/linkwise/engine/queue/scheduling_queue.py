@@ -1,0 +1,313 @@
+"""Scheduling queue: the pods that schedulers asked about, and the choice of those to wake when capacity is freed.
+
+Only the first pods in line that fit are woken, and no more. Bound: pods with equal queries form one line, and only the
+head of each line is tried on a node.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import replace
+from heapq import heapify, heappop, heapreplace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.engine.queue.capacity import node_with
+from linkwise.engine.queue.queued_pod import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.queue.queued_pod import QueuedPod, Transition, Turn
+    from linkwise.model.node import Node
+    from linkwise.model.views import PodView
+
+    Serves = Callable[[Query, str], bool]
+    """whether a node provides the resource of a query"""
+    MayGo = Callable[[str, str], bool]
+    """whether a pod fits a node for all reasons other than devices"""
+    Kind = tuple[object, ...]
+
+__all__ = ["MAX_UNOBSERVED", "UNOBSERVED_TIME", "SchedulingQueue"]
+
+MAX_UNOBSERVED: Final = 10_000
+"""pods that are kept though they were not observed"""
+UNOBSERVED_TIME: Final = 90.0  # seconds
+"""for which each is kept; a silent watch is restarted after a minute"""
+MAX_TRIES: Final = 64
+"""pods of one line that may fail on a node for reasons other than devices before the line is skipped there"""
+
+
+class SchedulingQueue:
+    """One record per pod, by UID; everything else is an index over the records, or work that is left to do."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, QueuedPod] = {}
+        self._unobserved: dict[str, None] = {}
+        """unobserved pods, by the time of their last question"""
+        self._lines: dict[Kind, list[Turn]] = {}
+        """unschedulable pods that are observed, by table key and in queue order"""
+        self._unschedulable = 0
+        """the number of those"""
+        self._woken: dict[str, None] = {}
+        self._passed: dict[str, set[str]] = {}
+        """pods that passed on a node, by node"""
+        self.shown: dict[str, None] = {}
+        """pods in the queue that the watch delivered for the first time, until processed"""
+        self.untaken: dict[str, None] = {}
+        """nodes that a pod was woken for and did not take, until processed"""
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(self._pods.values())
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """The pod's record."""
+        return self._pods.get(uid)
+
+    def pod(self, uid: str) -> PodView | None:
+        """The pod as it asked."""
+        queued = self._pods.get(uid)
+        return queued.pod if queued else None
+
+    def offer(self, asked: QueuedPod, nodes: Iterable[str]) -> None:
+        """Filter named nodes to a pod."""
+        self._answer("offer", asked, tuple(nodes))
+
+    def refuse(self, asked: QueuedPod) -> None:
+        """No node fits a pod: it is woken when one may."""
+        self._answer("refuse", asked)
+
+    def join(self, asked: QueuedPod) -> None:
+        """A pod's group answered for it."""
+        self._answer("join", asked)
+
+    def leave_to_group(self, uid: str) -> None:
+        """From now on a pod's group answers for it."""
+        if queued := self._pods.get(uid):
+            self._move(queued, "join")
+
+    def retry(self, uid: str) -> None:
+        """A pod asks again: its last offer led to no bind."""
+        queued = self._pods.get(uid)
+        if queued and queued.offered:
+            failed = queued.failed.union(queued.offered)
+            self._put(replace(queued, offered=(), failed=failed, rounds=queued.rounds + 1))
+
+    def assume(self, asked: QueuedPod, node: str) -> None:
+        """A bind of a pod has begun: its offer has not failed."""
+        self._move(replace(self._pods.get(asked.uid, asked), offered=()), "assume", (node,))
+
+    def reject(self, asked: QueuedPod, node: str) -> None:
+        """A bind of a pod failed."""
+        queued = self._pods.get(asked.uid, asked)
+        failed = queued.failed | {node}
+        self._move(replace(queued, offered=(), failed=failed, rounds=queued.rounds + 1), "reject")
+
+    def show(self, uid: str) -> None:
+        """The watch delivers a pod; what follows from that is derived later, by `observe`."""
+        queued = self._pods.get(uid)
+        if queued and not queued.observed:
+            self.shown[uid] = None
+
+    def observe(self, uid: str) -> None:
+        """A pod that the watch delivered may be woken."""
+        self.shown.pop(uid, None)
+        queued = self._pods.get(uid)
+        if queued:
+            self._put(replace(queued, observed=True))
+
+    def forget(self, uid: str) -> None:
+        """Remove a pod that is bound or deleted."""
+        queued = self._pods.pop(uid, None)
+        if queued:
+            self._leave(queued)
+            self._untake(queued, ())
+            self._unobserved.pop(uid, None)
+            self.shown.pop(uid, None)
+
+    def lose_node(self, node: str) -> None:
+        """Remove a node: pods woken for it may be woken for another."""
+        self._forget_passed(node)
+        for uid in [uid for uid in self._woken if self._pods[uid].woken_for == node]:
+            self._move(self._pods[uid], "lose node", (node,))
+
+    def restore(self, pods: Iterable[QueuedPod], shown: Iterable[str] = (), untaken: Iterable[str] = ()) -> None:
+        """Replace the content with that of a snapshot."""
+        for uid in list(self._pods):
+            self.forget(uid)
+        for queued in sorted(pods, key=lambda queued: queued.asked_at):
+            self._put(queued)
+        self.shown, self.untaken = dict.fromkeys(shown), dict.fromkeys(untaken)
+
+    # unobserved pods
+
+    def unobserved(self) -> list[QueuedPod]:
+        """The pods that the watch has not delivered, by the time of their last question."""
+        return [self._pods[uid] for uid in self._unobserved]
+
+    def surplus(self, now: float, most: int = MAX_UNOBSERVED) -> list[str]:
+        """Unobserved pods to forget: asked about too long ago, or the oldest of too many."""
+        if not self._unobserved:
+            return []
+        last = self._pods[next(reversed(self._unobserved))]
+        if last.asked_at > now:  # the clock was set back
+            for queued in self.unobserved():
+                self._pods[queued.uid] = replace(queued, asked_at=min(queued.asked_at, now))
+        uids = list(self._unobserved) if self._is_over(now) or len(self._unobserved) > most else []
+        many = len(uids) - most
+        return [uid for n, uid in enumerate(uids) if n < many or self._pods[uid].asked_at + UNOBSERVED_TIME <= now]
+
+    def prolong(self, uid: str, now: float) -> None:
+        """Keep an unobserved pod for longer, because it is being bound."""
+        self._put(replace(self._pods[uid], asked_at=now))
+
+    def next_deadline(self) -> float | None:
+        """When the next unobserved pod is to be forgotten."""
+        first = next(iter(self._unobserved), None)
+        return None if first is None else self._pods[first].asked_at + UNOBSERVED_TIME
+
+    def _is_over(self, now: float) -> bool:
+        deadline = self.next_deadline()
+        return deadline is not None and deadline <= now
+
+    # unschedulable pods
+
+    @property
+    def waiting(self) -> int:
+        """The number of unschedulable pods that are observed: only these are woken."""
+        return self._unschedulable
+
+    def unschedulable(self) -> list[QueuedPod]:
+        """Those pods in queue order."""
+        return [self._pods[uid] for _, _, uid in sorted(turn for line in self._lines.values() for turn in line)]
+
+    def pods_to_wake(
+        self, fresh: Iterable[Node], again: Iterable[Node], serves: Serves, may_go: MayGo
+    ) -> list[tuple[QueuedPod, str]]:
+        """The pods to wake for freed capacity, each with its node; a trial placement fills each node, no pod twice.
+
+        `fresh` nodes gained capacity; `again` nodes have capacity that a woken pod did not take.
+        """
+        woken: list[tuple[QueuedPod, str]] = []
+        for node in fresh if self._lines else ():
+            self._forget_passed(node.name)
+            woken += self._fill(node, serves, may_go)
+        for node in again if self._lines else ():
+            woken += self._fill(node, serves, may_go)
+        return woken
+
+    def take_untaken(self) -> list[str]:
+        """The nodes that woken pods did not take since the last call."""
+        untaken, self.untaken = self.untaken, {}
+        return list(untaken)
+
+    def _fill(self, node: Node, serves: Serves, may_go: MayGo) -> Iterator[tuple[QueuedPod, str]]:
+        """Wake the first pods of all lines, in queue order, until none fits the node."""
+        name, passed = node.name, self._passed.get(node.name, ())
+        owners = {owner for use in node.used.values() for owner in use.namespaces}
+        # Keys that do not fit. Namespaces without a device on the node are equal to it, so that one try serves all.
+        unfit: set[Kind] = set()
+        heads = [(line[0], kind, 0, MAX_TRIES) for kind, line in self._lines.items()]
+        heapify(heads)
+        while heads:
+            (_, _, uid), kind, place, tries = heads[0]
+            queued, line = self._pods[uid], self._lines[kind]
+            if queued.query and uid not in self._woken and uid not in passed:
+                query = queued.query
+                key = query.table_key(any_namespace=query.ask.namespace not in owners)
+                after = node_with(query, node) if key not in unfit and serves(query, name) else None
+                if after is None or not tries:
+                    unfit |= {key} if after is None else set()
+                    heappop(heads)
+                    continue
+                if may_go(uid, name):  # otherwise the capacity stays for the pods behind it
+                    node = after
+                    owners.add(query.ask.namespace)
+                    # Its place in line stays the same, so that no index but this changes.
+                    self._pods[uid] = replace(queued, state=TABLE[queued.state, "wake"], woken_for=name)
+                    self._woken[uid] = None
+                    yield queued, name
+                else:
+                    tries -= 1
+            if place + 1 < len(line):
+                heapreplace(heads, (line[place + 1], kind, place + 1, tries))
+            else:
+                heappop(heads)
+
+    # transitions
+
+    def _answer(self, transition: Transition, asked: QueuedPod, offered: tuple[str, ...] | None = None) -> None:
+        """Record an answer of filter to a pod, which may have asked before."""
+        known = self._pods.get(asked.uid, asked)
+        passed = known.passed | {known.woken_for} if transition == "refuse" and known.woken_for else known.passed
+        queued = replace(
+            known,
+            pod=asked.pod,
+            query=asked.query,
+            asked_at=asked.asked_at,
+            observed=asked.observed,
+            offered=known.offered if offered is None else offered,
+            passed=passed,
+        )
+        self._move(queued, transition, offered or ())
+
+    def _move(self, queued: QueuedPod, transition: Transition, taken: Collection[str] = ()) -> None:
+        """Set a record after a transition; a node that the pod was woken for and that is not in `taken` is untaken."""
+        state = TABLE[queued.state, transition]
+        if state == "WOKEN":
+            self._put(replace(queued, state=state))
+            return
+        self._untake(queued, taken)
+        self._put(replace(queued, state=state, woken_for=""))
+
+    def _untake(self, queued: QueuedPod, taken: Collection[str]) -> None:
+        if queued.woken_for and queued.woken_for not in taken:
+            self.untaken[queued.woken_for] = None
+
+    # indexes
+
+    def _put(self, queued: QueuedPod) -> None:
+        """Set a record, and bring the indexes up to date."""
+        uid, known = queued.uid, self._pods.get(queued.uid)
+        self._pods[uid] = queued
+        if queued.observed or known is None or known.asked_at != queued.asked_at:
+            self._unobserved.pop(uid, None)
+        if not queued.observed:
+            self._unobserved[uid] = None
+        if known:
+            self._leave(known)
+        if queued.observed and queued.unschedulable and queued.query:
+            insort(self._lines.setdefault(queued.query.table_key(), []), queued.turn)
+            self._unschedulable += 1
+        if queued.state == "WOKEN":
+            self._woken[uid] = None
+        for node in queued.passed:
+            self._passed.setdefault(node, set()).add(uid)
+
+    def _leave(self, queued: QueuedPod) -> None:
+        """Take a record out of the indexes of unschedulable pods."""
+        if queued.observed and queued.unschedulable and queued.query:
+            kind = queued.query.table_key()
+            line = self._lines[kind]
+            del line[bisect_left(line, queued.turn)]
+            self._unschedulable -= 1
+            if not line:
+                del self._lines[kind]
+        self._woken.pop(queued.uid, None)
+        for node in queued.passed:
+            pods = self._passed[node]
+            pods.discard(queued.uid)
+            if not pods:
+                del self._passed[node]
+
+    def _forget_passed(self, node: str) -> None:
+        """Pods that passed on a node may be woken for it again."""
+        for uid in self._passed.pop(node, ()):
+            queued = self._pods[uid]
+            self._pods[uid] = replace(queued, passed=queued.passed - {node})
