@@ -22,13 +22,13 @@ import msgspec
 import uvloop
 from rich.console import Console
 from rich.table import Table
-from starlette.applications import Starlette
 
 from clusters import node_names, observed, pod_json, request, whole_cluster
-from linkwise.serve.app import application, verbs
-from linkwise.serve.http.endpoint import Endpoint
-from linkwise.serve.http.server import Server, listen
+from linkwise.net.http_server import Server, listen
+from linkwise.serve.app import application
+from linkwise.serve.endpoint import Endpoint
 from linkwise.serve.metrics import Counting
+from linkwise.serve.routes import Route, Routes
 from linkwise.serve.service import Service
 from linkwise.testing.recorder import Recorder
 from linkwise.wire.extender import FilterResult, decode_filter, encode
@@ -48,7 +48,8 @@ def constant(names: list[str]) -> Server:
         decode_filter(body)
         return reply
 
-    return Server(Starlette(), {b"/filter": Endpoint("filter", answer, lambda _: None, Counting())})
+    endpoint = Endpoint("filter", answer, lambda _: None, Counting())
+    return Server(Routes([Route("POST", "/filter", endpoint.handle, endpoint.refuse)]))
 
 
 def pod(number: int) -> dict[str, object]:
@@ -66,7 +67,7 @@ def ours(names: list[str]) -> Server:
     broker = observed([*whole_cluster(names, random.Random(1)), *shown])
     service = Service(broker, Recorder(), Counting(), clock=time.__next__)
     service.start()
-    return Server(application(service, dict), verbs(service))
+    return Server(application(service, dict))
 
 
 def stay_on(core: int) -> None:
@@ -81,7 +82,7 @@ async def serve(kind: str) -> None:
     stay_on(-1)
     door = listen("127.0.0.1", 0)
     print(door.getsockname()[1], flush=True)
-    await server.serve([door])
+    await server.serve(door)
 
 
 class Asked:

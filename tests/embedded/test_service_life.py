@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from linkwise.assembly.service import MAX_LIST_SECONDS, Serving
 from linkwise.config.settings import ServeSettings
 from linkwise.embedded.apiserver.faults import Fault
+from linkwise.net.http_server import listen
 from linkwise.net.timing import Timing
-from linkwise.serve.http.server import listen
 from support.embedded.cluster import Bed, embedded
 from support.embedded.service import EmbeddedService
 from support.fakes.scripted_api import play, until

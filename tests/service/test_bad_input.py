@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from starlette.requests import Request
 
-from linkwise.serve.http.endpoint import FAILED, Endpoint, respond
-from linkwise.serve.metrics import Counting
+from linkwise.net.http_server_connection import FAILED, Limits
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Reply, Served
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 VERBS = ("filter", "prioritize", "bind", "preempt")
 POD = pod_object(device_pod("p", 2))
@@ -144,25 +138,29 @@ def test_a_slow_client_delays_no_other_client() -> None:
             wire.recv(1)
 
 
-def trickled(*pieces: bytes) -> Response:
-    """The answer to a body of these pieces that never ends."""
-    waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
-
-    async def receive() -> dict[str, Any]:
-        return waiting.pop(0) if waiting else await asyncio.Future()
-
-    request = Request({"type": "http", "method": "POST", "path": "/filter", "headers": []}, receive)
-    return asyncio.run(respond(Endpoint("filter", bytes, str.encode, Counting()), request, body_seconds=0.01))
+def trickled(limits: Limits, *pieces: bytes) -> bytes:
+    """What comes back when a chunked body of these pieces never ends."""
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with (
+        Served(broker_of(FakeNode("a")), limits=limits) as served,
+        socket.create_connection(("127.0.0.1", served.port)) as wire,
+    ):
+        wire.sendall(head)
+        for piece in pieces:
+            wire.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+        return b"".join(iter(lambda: wire.recv(1000), b""))
 
 
 def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
-    answer = trickled(b"{")
-    assert (answer.status_code, answer.body) == (408, b"the request body did not arrive within 0.01 s\n")
+    answer = trickled(Limits(body_seconds=0.01), b"{")
+    assert b" 408 " in answer
+    assert answer.endswith(b"\r\n\r\nthe request body did not arrive within 0.01 s\n")
 
 
 def test_a_body_without_a_length_is_not_read_without_limit() -> None:
-    answer = trickled(*[bytes(1 << 20)] * 65)
-    assert (answer.status_code, answer.body) == (413, b"the request body exceeds the limit of 67108864 bytes\n")
+    answer = trickled(Limits(), *[bytes(1 << 20)] * 65)
+    assert b" 413 " in answer
+    assert answer.endswith(b"\r\n\r\nthe request body exceeds the limit of 67108864 bytes\n")
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -17,10 +17,10 @@ from linkwise.kube.client.api import connect
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.watcher import Watching
+from linkwise.net.http_server import Server, listen
 from linkwise.net.timing import SteadyClock, Timing
-from linkwise.serve.app import application, verbs
+from linkwise.serve.app import application
 from linkwise.serve.gauges import Gauges, WatchStatus
-from linkwise.serve.http.server import Server, listen
 from linkwise.serve.logs import start_logging
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
@@ -95,7 +95,7 @@ class Serving:
         )
         self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))
         routes = application(self._service, self._not_ready, self._notes, settings.debug.token)
-        self._server = Server(routes, verbs(self._service))
+        self._server = Server(routes)
         self._stopping = asyncio.Event()
         self._second_stop = asyncio.Event()
 
@@ -122,7 +122,7 @@ class Serving:
         parts = {
             asyncio.create_task(work, name=name)
             for name, work in (
-                ("http", self._server.serve([listener])),
+                ("http", self._server.serve(listener)),
                 ("watch", self._watching.run()),
                 ("effects", self._performer.run()),
                 ("broker", self._service.run()),

@@ -1,28 +1,25 @@
-"""ASGI application with all routes of the service."""
+"""Application of the service: one table with all of its routes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.applications import Starlette
-from starlette.responses import Response
-from starlette.routing import Route
 
+from linkwise.net.http_message import Response
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.extender import Extender
 from linkwise.serve.gpushare import PREFIX, gpushare_routes
 from linkwise.serve.health import health_routes
+from linkwise.serve.routes import Route, Routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from starlette.requests import Request
-
-    from linkwise.serve.http.endpoint import Endpoint
+    from linkwise.net.http_message import Request
     from linkwise.serve.service import Service
 
-__all__ = ["application", "verbs"]
+__all__ = ["application"]
 
 
 def application(
@@ -30,7 +27,7 @@ def application(
     ready: Callable[[], Mapping[str, str]],
     notes: Callable[[], Sequence[str]] = tuple,
     token: str = "",
-) -> Starlette:
+) -> Routes:
     """Build the application.
 
     Args:
@@ -39,24 +36,18 @@ def application(
         notes: problems to report while the service answers.
         token: bearer token that opens /debug to other machines; empty keeps it local.
     """
-    calls = Extender(service).routes()
+    extender = Extender(service)
 
-    async def metrics(request: Request) -> Response:
-        del request
-        return Response(generate_latest(service.counting.registry), media_type=CONTENT_TYPE_LATEST)
+    def metrics(request: Request, variables: Mapping[str, str]) -> Response:
+        del request, variables
+        return Response(generate_latest(service.counting.registry), content_type=CONTENT_TYPE_LATEST)
 
-    return Starlette(
-        routes=[
-            *calls,
-            *gpushare_routes(service, calls),
+    return Routes(
+        [
+            *extender.routes(),
+            *gpushare_routes(service, extender.routes(PREFIX)),
             *health_routes(ready, notes),
-            Route("/metrics", metrics),
+            Route("GET", "/metrics", metrics),
             *debug_routes(service, token),
         ]
     )
-
-
-def verbs(service: Service) -> dict[bytes, Endpoint]:
-    """The extender endpoints by request path, for the fast path of the server."""
-    endpoints = Extender(service).verbs
-    return {f"{prefix}/{verb.name}".encode(): verb for prefix in ("", PREFIX) for verb in endpoints}

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.routing import Route
-
-from linkwise.serve.http.endpoint import Endpoint, respond
+from linkwise.serve.endpoint import Endpoint
+from linkwise.serve.routes import Route
 from linkwise.wire.extender import (
     ExtenderBindingResult,
     FilterResult,
@@ -28,11 +27,6 @@ from linkwise.wire.kubernetes.metadata import version
 from linkwise.wire.kubernetes.objects import view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
     from linkwise.model.views import PodView
     from linkwise.serve.service import Service
     from linkwise.wire.kubernetes.pod import PodObject
@@ -53,9 +47,9 @@ class Extender:
             Endpoint("preempt", self._preempt, _no_field, counting),
         )
 
-    def routes(self) -> list[Route]:
+    def routes(self, prefix: str = "") -> list[Route]:
         """One route per verb."""
-        return [Route(f"/{verb.name}", _endpoint(verb), methods=["POST"]) for verb in self.verbs]
+        return [Route("POST", f"{prefix}/{verb.name}", verb.handle, verb.refuse) for verb in self.verbs]
 
     def _view(self, pod: PodObject) -> PodView:
         """The pod of a call; taken from the watch if that has the same resourceVersion, which saves decoding it."""
@@ -93,13 +87,6 @@ class Extender:
         return encode(
             PreemptResult({node: MetaVictims(victims[node].pods, victims[node].num_pdb_violations) for node in nodes})
         )
-
-
-def _endpoint(verb: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        return await respond(verb, request)
-
-    return endpoint
 
 
 def _filter_failed(sentence: str) -> bytes:

@@ -8,20 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from starlette.responses import Response
-from starlette.routing import Mount, Route
 
 from linkwise import __version__
 from linkwise.errors import NotNowError
-from linkwise.serve.http.endpoint import JSON, text
+from linkwise.net.http_message import Response, text
+from linkwise.serve.routes import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.requests import Request
-    from starlette.routing import BaseRoute
+    from collections.abc import Mapping, Sequence
 
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
+    from linkwise.net.http_message import Request
     from linkwise.serve.service import Service
 
 __all__ = ["PREFIX", "gpushare_routes"]
@@ -29,25 +26,26 @@ __all__ = ["PREFIX", "gpushare_routes"]
 PREFIX: Final = "/gpushare-scheduler"
 
 
-def gpushare_routes(service: Service, verbs: Sequence[BaseRoute]) -> list[BaseRoute]:
-    """All routes of gpushare's extender."""
+def gpushare_routes(service: Service, verbs: Sequence[Route]) -> list[Route]:
+    """All routes of gpushare's extender; `verbs` are those of the extender calls under PREFIX."""
 
-    async def inspect(request: Request) -> Response:
+    def inspect(request: Request, variables: Mapping[str, str]) -> Response:
         """Usage per device of one node, or of all nodes that share devices by memory."""
-        try:
-            document = _inspect(service, request.path_params.get("node", ""))
-        except NotNowError as error:
-            return Response(msgspec.json.encode({"nodes": [], "error": str(error)}), media_type=JSON)
-        return Response(msgspec.json.encode(document), media_type=JSON)
-
-    async def version(request: Request) -> Response:
-        """The version of the running service."""
         del request
+        try:
+            document = _inspect(service, variables.get("node", ""))
+        except NotNowError as error:
+            document = {"nodes": [], "error": str(error)}
+        return Response(msgspec.json.encode(document))
+
+    def version(request: Request, variables: Mapping[str, str]) -> Response:
+        """The version of the running service."""
+        del request, variables
         return text(__version__)
 
     # rule 004.routes: every path of gpushare's extender.
-    own = [Route(path, inspect, methods=["GET"]) for path in ("/inspect", "/inspect/", "/inspect/{node}")]
-    return [Mount(PREFIX, routes=[*verbs, *own]), Route("/version", version, methods=["GET"])]
+    own = [Route("GET", f"{PREFIX}{path}", inspect) for path in ("/inspect", "/inspect/", "/inspect/{node}")]
+    return [*verbs, *own, Route("GET", "/version", version)]
 
 
 def _inspect(service: Service, name: str) -> dict[str, Any]:

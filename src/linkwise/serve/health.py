@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.routing import Route
-
-from linkwise.serve.http.endpoint import text
+from linkwise.net.http_message import text
+from linkwise.serve.routes import Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from starlette.requests import Request
-    from starlette.responses import Response
+    from linkwise.net.http_message import Request, Response
 
 __all__ = ["health_routes"]
 
@@ -25,17 +23,17 @@ def health_routes(ready: Callable[[], Mapping[str, str]], notes: Callable[[], Se
         notes: problems to report while the service answers.
     """
 
-    async def livez(request: Request) -> Response:
+    def livez(request: Request, variables: Mapping[str, str]) -> Response:
         """Succeeds as long as the event loop runs."""
-        del request
+        del request, variables
         return text("ok")
 
-    async def readyz(request: Request) -> Response:
+    def readyz(request: Request, variables: Mapping[str, str]) -> Response:
         """Fails until the initial lists are complete; notes do not make it fail."""
-        del request
+        del request, variables
         blockers = [f"{name}: {sentence}" for name, sentence in ready().items()]
         lines = [f"not ready: {blocker}" for blocker in blockers] or ["ok"]
         lines += [f"note: {note}" for note in notes() if note not in blockers]
         return text("\n".join(lines), 503 if blockers else 200)
 
-    return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", livez)]
+    return [Route("GET", "/livez", livez), Route("GET", "/readyz", readyz), Route("GET", "/healthz", livez)]

@@ -50,5 +50,4 @@ def start_logging(settings: LogSettings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(lines_for(settings.format))
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
-    for chatty in ("asyncio", "uvicorn"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -14,8 +14,8 @@ from linkwise.assembly.service import Serving
 from linkwise.config.settings import KubeSettings, ServeSettings
 from linkwise.kube.client.api import connect
 from linkwise.model.settings import PlacingSettings
+from linkwise.net.http_server import listen
 from linkwise.net.timing import Timing
-from linkwise.serve.http.server import listen
 from support.environment import reserve
 
 if TYPE_CHECKING:

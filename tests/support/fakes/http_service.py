@@ -9,9 +9,9 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from linkwise.serve.app import application, verbs
+from linkwise.net.http_server import Limits, Server, listen
+from linkwise.serve.app import application
 from linkwise.serve.gauges import Gauges
-from linkwise.serve.http.server import Server, listen
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.recorder import Recorder
@@ -55,12 +55,13 @@ class Served:
         leads: Callable[[], bool] = lambda: True,
         synced: bool = True,
         token: str = "",
+        limits: Limits | None = None,
     ) -> None:
         self.performer = performer or Recorder()
         self.service = Service(broker, self.performer, Counting(), leads, clock)
         self.service.synced = synced
         self.service.counting.registry.register(Gauges(self.service, dict, dict))
-        self._server = Server(application(self.service, self._waits_for, token=token), verbs(self.service))
+        self._server = Server(application(self.service, self._waits_for, token=token), limits or Limits())
         self._door = listen("127.0.0.1", 0)
         self.port: int = self._door.getsockname()[1]
         self._loop = asyncio.new_event_loop()
@@ -116,6 +117,6 @@ class Served:
 
     async def _serve(self) -> None:
         work = asyncio.create_task(self.service.run())
-        await self._server.serve([self._door])
+        await self._server.serve(self._door)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)

@@ -1,17 +1,17 @@
-"""Verbs answered where their requests are read: whatever the bytes come like, the answers are those of the usual way."""
+"""Calls over real connections: however the bytes of a request arrive, it is answered once and in order."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.serve.app import application, verbs
-from linkwise.serve.http.connection import MAX_HEAD_BYTES, FastConnection
-from linkwise.serve.http.server import Server, listen
+from linkwise.net.http_server import Limits, Server, listen
+from linkwise.serve.app import application
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
@@ -29,11 +29,7 @@ STOPPED = "Linkwise stopped before it could answer; try again"
 PLAIN = ("Content-Type: application/json",)
 
 
-class Hasty(FastConnection):
-    """Waits for heads and bodies for a moment only."""
-
-    head_seconds = 0.2
-    body_seconds = 0.6
+HASTY = Limits(head_seconds=0.2, body_seconds=0.6)
 
 
 class Asking:
@@ -79,15 +75,13 @@ def request(path: str, document: object, *headers: str) -> bytes:
 async def asked(
     recorder: Recorder | None = None,
     counting: Counting | None = None,
-    caller: type[FastConnection] = FastConnection,
-    idle: float = 60.0,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Asking]:
     service = Service(broker_of(FakeNode("a")), recorder or Recorder(), counting or Counting(), clock=lambda: 100.0)
     service.start()
     door = listen("127.0.0.1", 0)
-    server = Server(application(service, dict), verbs(service), caller)
-    server.config.timeout_keep_alive = idle  # type: ignore[assignment]  # a fraction will do as well
-    serving = asyncio.create_task(server.serve([door]))
+    server = Server(application(service, dict), limits or Limits())
+    serving = asyncio.create_task(server.serve(door))
     reader, writer = await asyncio.open_connection(*door.getsockname())
     try:
         yield Asking(reader, writer, server)
@@ -101,7 +95,7 @@ async def asked(
 def test_many_long_requests_on_one_connection_are_all_answered() -> None:
     async def scenario() -> None:
         async with asked() as asking:
-            assert len(request("/filter", MANY)) > MAX_HEAD_BYTES
+            assert len(request("/filter", MANY)) > Limits().max_head
             for _ in range(5):
                 await asking.send(request("/filter", MANY))
                 status, ending, told = await asking.answer()
@@ -190,7 +184,7 @@ def test_a_body_that_drips_is_given_up_in_time_and_hung_up_on() -> None:
     whole = request("/filter", FILTER)
 
     async def scenario() -> None:
-        async with asked(caller=Hasty) as asking:
+        async with asked(limits=HASTY) as asking:
             begun = asyncio.get_running_loop().time()
             await asking.send(whole[:-50])
             for place in range(-50, -46):
@@ -209,7 +203,7 @@ def test_a_connection_that_was_answered_is_ended_when_nothing_more_is_asked_for_
     whole = request("/filter", FILTER)
 
     async def scenario() -> None:
-        async with asked(caller=Hasty, idle=1.0) as asking:
+        async with asked(limits=replace(HASTY, keep_alive=1.0)) as asking:
             await asking.send(whole[:place], whole[place:])
             await asking.answer()
             answered = asyncio.get_running_loop().time()
@@ -236,7 +230,7 @@ def test_a_bind_behind_an_answered_request_may_take_its_time() -> None:
     recorder = Recorder(gate=asyncio.Event())
 
     async def scenario() -> None:
-        async with asked(recorder, idle=0.3) as asking:
+        async with asked(recorder, limits=Limits(keep_alive=0.3)) as asking:
             await asking.send(request("/filter", FILTER) + request("/bind", BIND))
             assert (await asking.answer())[2]["NodeNames"] == ["a"]
             await asyncio.sleep(0.8)

@@ -6,33 +6,23 @@ import asyncio
 from contextlib import closing
 
 import pytest
-from starlette.applications import Starlette
 
 from linkwise.errors import InputError
-from linkwise.serve.http.connection import MAX_HEAD_BYTES, FastConnection
-from linkwise.serve.http.server import Server, listen
+from linkwise.net.http_server import Limits, Server, listen
+from linkwise.serve.routes import Routes
 from support.fakes.scripted_api import run_idle
 
-
-class Hasty(FastConnection):
-    """Waits for a head for a moment only."""
-
-    head_seconds = 0.05
+HASTY = Limits(head_seconds=0.05)
+PATIENT = Limits(head_seconds=60.0)
 
 
-class Patient(FastConnection):
-    """Waits for a long time, but reads no more for that."""
-
-    head_seconds = 60.0
-
-
-def answered(*pieces: bytes, caller: type[FastConnection] = Hasty) -> bytes:
+def answered(*pieces: bytes, limits: Limits = HASTY) -> bytes:
     """All that comes back on a connection until it is ended."""
 
     async def scenario() -> bytes:
         door = listen("127.0.0.1", 0)
-        server = Server(Starlette(), connection=caller)
-        serving = asyncio.create_task(server.serve([door]))
+        server = Server(Routes([]), limits)
+        serving = asyncio.create_task(server.serve(door))
         reader, writer = await asyncio.open_connection(*door.getsockname())
         got = b""
         try:
@@ -60,8 +50,8 @@ def test_a_connection_whose_request_head_never_ends_is_closed() -> None:
 
 
 def test_a_head_without_end_is_not_kept() -> None:
-    head = (b"POST /filter HTTP/1.1\r\n", b"X: " + b"a" * (2 * MAX_HEAD_BYTES))
-    assert answered(*head, caller=Patient) == b""
+    head = (b"POST /filter HTTP/1.1\r\n", b"X: " + b"a" * (2 * PATIENT.max_head))
+    assert answered(*head, limits=PATIENT) == b""
 
 
 def test_a_second_head_on_a_connection_must_end_as_well() -> None:

@@ -1,0 +1,91 @@
+"""HTTP messages of the server: a request that was read completely, and its response."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncGenerator, Awaitable
+
+__all__ = ["CLIENT_CLOSED", "JSON", "TEXT", "Application", "HangUpError", "Request", "Response", "text"]
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+CLIENT_CLOSED: Final = 499
+"""status of a request whose client disconnected before it was complete; nginx uses the same"""
+
+
+class HangUpError(Exception):
+    """Raised by an application to close the connection without a response, or in the middle of one."""
+
+
+class Request:
+    """A request; its body is complete when the application gets it."""
+
+    __slots__ = ("body", "client", "gone", "headers", "keep_alive", "method", "started", "target", "version")
+
+    def __init__(self, target: bytes, headers: dict[bytes, bytes], client: str, gone: asyncio.Event) -> None:
+        self.method = ""
+        self.target: Final = target
+        """path and query, as sent"""
+        self.version = "1.1"
+        self.headers: Final = headers
+        """by lower-case name; the last of several"""
+        self.client: Final = client
+        """IP address of the peer"""
+        self.gone: Final = gone
+        """set once the connection is closed"""
+        self.body = b""
+        self.keep_alive = False
+        """whether another request may follow on the connection"""
+        self.started: Final = time.perf_counter()
+
+    @property
+    def path(self) -> str:
+        """The decoded path."""
+        return unquote(self.target.partition(b"?")[0].decode("latin-1"))
+
+    @property
+    def query(self) -> str:
+        """The query, not decoded."""
+        return self.target.partition(b"?")[2].decode("latin-1")
+
+    def header(self, name: bytes) -> str:
+        """The value of a header, by lower-case name; empty if there is none."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response with a complete body, or with a stream of parts that are sent as they come."""
+
+    body: bytes = b""
+    status: int = 200
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    stream: AsyncGenerator[bytes, None] | None = None
+    """closed when the client disconnects"""
+
+
+def text(sentence: str, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    """A response in plain text."""
+    return Response(f"{sentence}\n".encode(), status, TEXT, headers)
+
+
+class Application(Protocol):
+    """Answers the requests of a server."""
+
+    def handle(self, request: Request) -> Response | Awaitable[Response]:
+        """Answer a request, at once or later; a response at once takes no task."""
+        ...
+
+    def refuse(self, request: Request, status: int, sentence: str) -> Response:
+        """The response to a request that the server could not read, or that could not be answered.
+
+        Also called for clients that disconnected (CLIENT_CLOSED), so that the application can count them.
+        """
+        ...

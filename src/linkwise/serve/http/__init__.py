@@ -1,1 +1,0 @@
-"""HTTP server: sockets, connections, time and size limits, and the endpoint that wraps every call."""
