@@ -26,8 +26,8 @@ __all__ = ["Limits", "Server", "listen"]
 BACKLOG: Final = 512
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket; InputError if the address is invalid or in use."""
+def listen(host: str, port: int, hint: str = "") -> socket.socket:
+    """Open a listening socket; InputError, with a hint about flags, if the address is invalid or in use."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)  # with the protocol, else asyncio does not set TCP_NODELAY
@@ -41,7 +41,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         flag = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
-        raise InputError(f"{host}:{port}: {error.strerror}; choose another with {flag}") from error
+        raise InputError(f"{host}:{port}: {error.strerror}; {hint or f'choose another with {flag}'}") from error
     listener.setblocking(False)  # noqa: FBT003 - the name says it
     return listener
 
@@ -89,6 +89,11 @@ class Server:
         await self._wait_for_connections(self.limits.drain_seconds)
         for connection in tuple(self.connections):
             connection.give_up()
+        await self._wait_for_connections(self.limits.drain_seconds)
+
+    async def close(self) -> None:
+        """Close the listening socket and every connection immediately, and wait until they are closed."""
+        self.abort()
         await self._wait_for_connections(self.limits.drain_seconds)
 
     def abort(self) -> None:

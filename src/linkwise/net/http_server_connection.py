@@ -165,7 +165,7 @@ class ServerConnection(asyncio.Protocol):
             reading, self._reading = self._reading, None
             self._application.refuse(reading, CLIENT_CLOSED, "the client closed the connection")
         if self._streaming and self._task is not None:
-            self._task.cancel()
+            self._cancel(self._task)
         self._can_write.set()
         self.gone.set()
 
@@ -233,15 +233,19 @@ class ServerConnection(asyncio.Protocol):
     def give_up(self) -> None:
         """Answer the request in flight with an error, and close."""
         if self._task is not None:
-            self._task.cancel()
+            self._cancel(self._task)
         else:
             self._transport.close()
 
     def abort(self) -> None:
         """Close the connection without a response."""
         if self._task is not None:
-            self._task.cancel()
+            self._cancel(self._task)
         self._transport.abort()
+
+    def _cancel(self, task: asyncio.Task[None]) -> None:
+        """Cancel a task once it has started; before that, the coroutines that it awaits would never be awaited."""
+        self._loop.call_soon(task.cancel)
 
     # requests
 
@@ -322,8 +326,6 @@ class ServerConnection(asyncio.Protocol):
             return
         self._answering = item
         self._task = self._loop.create_task(self._answer_later(item, result))
-        if asyncio.iscoroutine(result):  # a task that is cancelled before it starts leaves it unawaited
-            self._task.add_done_callback(lambda _: result.close())
 
     async def _answer_later(self, request: Request, result: Response | Awaitable[Response]) -> None:
         try:

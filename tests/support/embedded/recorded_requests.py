@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.app import Application
-    from linkwise.embedded.apiserver.request import Message, Receive, Send
+    from linkwise.net.http_message import Request, Response
     from support.e2e.api_client import Api, Raw
 
 __all__ = ["Recording", "replayed"]
@@ -22,34 +22,25 @@ class Recording:
 
     def __init__(self) -> None:
         self.requests: list[Raw] = []
+        self._application: Application
 
-    def before(self, application: Application) -> Any:  # noqa: ANN401 - an ASGI application
+    def before(self, application: Application) -> Recording:
         """The application, overheard."""
+        self._application = application
+        return self
 
-        async def heard(scope: Message, receive: Receive, send: Send) -> None:
-            headers = {key.decode(): value.decode() for key, value in scope["headers"]}
-            query = scope["query_string"].decode()
-            note: Raw = {"method": scope["method"], "path": scope["path"] + (f"?{query}" if query else "")}
-            note |= {name: headers[name] for name in _HEADERS if name in headers}
-            bodies, answers = list[bytes](), list[bytes]()
+    async def handle(self, request: Request) -> Response:
+        """Note a request and answer it."""
+        note: Raw = {"method": request.method, "path": request.target.decode()}
+        note |= {name: value for name in _HEADERS if (value := request.header(name.encode()))}
+        self.requests.append(note)
+        response = await self._application.handle(request)
+        note |= {"status": response.status} | _body(request.body) | _kind(response.body)
+        return response
 
-            async def received() -> Message:
-                message = await receive()
-                bodies.append(message.get("body", b""))
-                return message
-
-            async def sent(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    note["status"] = message["status"]
-                elif not answers:
-                    answers.append(message.get("body", b""))
-                await send(message)
-
-            self.requests.append(note)
-            await application(scope, received, sent)
-            note |= _body(b"".join(bodies)) | _kind(b"".join(answers))
-
-        return heard
+    def refuse(self, request: Request, status: int, sentence: str) -> Response:
+        """Answer a request that could not be read."""
+        return self._application.refuse(request, status, sentence)
 
     def text(self) -> str:
         """All requests, one a line."""

@@ -1,4 +1,4 @@
-"""ASGI application of the API server: authentication, fault injection, health, version, discovery and object routes."""
+"""Application of the API server: authentication, fault injection, health, version, discovery and object routes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import hmac
 import logging
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.api_errors import ApiError, no_such_path, not_allowed, unauthorized
-from linkwise.embedded.apiserver.bodies import JSON, decode_document
+from linkwise.embedded.api_errors import ApiError, no_such_path, not_allowed, too_large, unauthorized
+from linkwise.embedded.apiserver.bodies import MAX_BODY_BYTES, decode_document
 from linkwise.embedded.apiserver.faults import fault_response
 from linkwise.embedded.apiserver.paths import parse_path
-from linkwise.embedded.apiserver.request import Exchange, FullResponse
+from linkwise.embedded.apiserver.request import ApiRequest, json_response
 from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL, Objects
 from linkwise.embedded.kubectl import discovery
+from linkwise.net.http_message import JSON, TEXT, HangUpError, Response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
     from linkwise.embedded.apiserver.faults import Fault, Faults
-    from linkwise.embedded.apiserver.request import Message, Receive, Response, Send
     from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.store import Store
+    from linkwise.net.http_message import Request
 
 __all__ = ["Application"]
 
@@ -30,14 +31,14 @@ log = logging.getLogger(__name__)
 
 _PUBLIC_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
-_TEXT: Final = "text/plain; charset=utf-8"
 _OPENAPI_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _ROOT_PATHS: Final = {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+_REASONS: Final = {400: "BadRequest", 408: "Timeout", 500: "InternalError", 503: "ServiceUnavailable"}
 _ACCEPTED_TYPES: Final = (JSON, "*/*", "application/*")
 
 
 class Application:
-    """The ASGI application."""
+    """The application."""
 
     def __init__(
         self,
@@ -52,92 +53,85 @@ class Application:
         self._tokens = [token.encode() for token in tokens]
         self._restarts: set[asyncio.Future[None]] = set()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] != "http":
-            return
-        exchange = Exchange(scope, receive, send)
-        try:
-            faults = (
-                self._faults.on_request(exchange.verb, exchange.path) if not exchange.path.startswith("/faults") else []
-            )
-            if faults and await self._inject(exchange, faults, landed=False):
-                return
-            response = await self._respond(exchange)
-            if faults and await self._inject(exchange, faults, landed=True):
-                return
-            await response.send_to(exchange)
-        except ConnectionError:
-            await exchange.abort()
+    async def handle(self, request: Request) -> Response:
+        """Answer one request."""
+        api_request = ApiRequest(request)
+        if api_request.path.startswith("/faults"):
+            return await self._respond(api_request)
+        faults = self._faults.on_request(api_request.verb, api_request.path)
+        if faults and (response := await self._inject(api_request, faults, landed=False)):
+            return response
+        response = await self._respond(api_request)
+        return (faults and await self._inject(api_request, faults, landed=True)) or response
 
-    async def _inject(self, exchange: Exchange, faults: list[Fault], *, landed: bool) -> bool:
-        """Inject faults; whether the request is finished by that."""
+    def refuse(self, request: Request, status: int, sentence: str) -> Response:
+        """The Status of a request that the server could not read or answer."""
+        del request
+        error = too_large(MAX_BODY_BYTES) if status == 413 else ApiError(status, _REASONS.get(status, ""), sentence)
+        return _error_response(error)
+
+    async def _inject(self, request: ApiRequest, faults: list[Fault], *, landed: bool) -> Response | None:
+        """Inject faults; the response if that is what they do."""
         for fault in faults:
             if fault.do == "delay":
                 if not landed:
                     await asyncio.sleep(fault.seconds)
             elif fault.landed is landed:
                 if fault.do == "answer":
-                    await _error_response(fault_response(fault)).send_to(exchange)
-                elif fault.do == "hang":
-                    await exchange.wait_for_disconnect()
-                else:
-                    await exchange.abort()
-                return True
-        return False
+                    return _error_response(fault_response(fault))
+                if fault.do == "hang":
+                    await request.wait_for_disconnect()
+                raise HangUpError
+        return None
 
-    async def _respond(self, exchange: Exchange) -> Response:
+    async def _respond(self, request: ApiRequest) -> Response:
         try:
-            return await self._route(exchange)
+            return await self._route(request)
         except ApiError as error:
             return _error_response(error)
-        except ConnectionError:
-            raise
         except Exception as error:
-            log.exception("%s %s failed", exchange.method, exchange.path)
+            log.exception("%s %s failed", request.method, request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             return _error_response(ApiError(500, "InternalError", message))
 
-    async def _route(self, exchange: Exchange) -> Response:
-        path = exchange.path.rstrip("/") or "/"
-        if path not in _PUBLIC_PATHS and not self._is_authenticated(exchange):
+    async def _route(self, request: ApiRequest) -> Response:
+        path = request.path.rstrip("/") or "/"
+        if path not in _PUBLIC_PATHS and not self._is_authenticated(request):
             raise unauthorized()
         if path.startswith("/faults"):
-            return await self._handle_faults(exchange, path)
+            return await self._handle_faults(request, path)
         segments = path.split("/")[1:]
         if segments[0] in {"api", "apis"} and len(segments) > (2 if segments[0] == "api" else 3):
-            _check_accept(exchange)
-            return await self.objects.handle(exchange, parse_path(self._store.database.kinds, exchange.path))
-        if exchange.method not in {"GET", "HEAD"}:
+            _check_accept(request)
+            return await self.objects.handle(request, parse_path(self._store.database.kinds, request.path))
+        if request.method not in {"GET", "HEAD"}:
             raise not_allowed()
         if path == "/version":
-            return FullResponse.of(discovery.version())
+            return json_response(discovery.version())
         if path.split("/")[1] in {"healthz", "livez", "readyz"}:
-            return FullResponse(b"ok", media_type=_TEXT)
-        return self._discover(exchange, segments)
+            return Response(b"ok", content_type=TEXT)
+        return self._discover(request, segments)
 
-    def _discover(self, exchange: Exchange, segments: list[str]) -> Response:
-        kinds, accept = self._store.database.kinds, exchange.headers.get("accept", "")
+    def _discover(self, request: ApiRequest, segments: list[str]) -> Response:
+        kinds, accept = self._store.database.kinds, request.header("accept")
         if segments in (["api"], ["apis"]) and "as=APIGroupDiscoveryList" in accept:
-            return FullResponse.of(
-                discovery.aggregated(kinds, core=segments == ["api"]), media_type=discovery.AGGREGATED
-            )
+            return json_response(discovery.aggregated(kinds, core=segments == ["api"]), media_type=discovery.AGGREGATED)
         if segments == ["openapi", "v2"] and "protobuf" in accept:
-            return FullResponse(discovery.V2_PROTOBUF, media_type=_OPENAPI_PROTOBUF)
+            return Response(discovery.V2_PROTOBUF, content_type=_OPENAPI_PROTOBUF)
         document = (
             _openapi_document(kinds, segments[1:])
             if segments[0] == "openapi"
-            else _discovery_document(kinds, segments, exchange)
+            else _discovery_document(kinds, segments, request)
         )
         if document is None:
             raise no_such_path()
-        return FullResponse.of(document)
+        return json_response(document)
 
-    async def _handle_faults(self, exchange: Exchange, path: str) -> Response:
-        if exchange.client not in _LOOPBACK:
+    async def _handle_faults(self, request: ApiRequest, path: str) -> Response:
+        if request.client not in _LOOPBACK:
             raise no_such_path()
-        if path == "/faults/restart" and exchange.method == "POST" and self._restart is not None:
-            body = await exchange.body()
+        if path == "/faults/restart" and request.method == "POST" and self._restart is not None:
+            body = request.body
             options = decode_document(body, JSON) if body else {}
             lose_history = isinstance(options, dict) and bool(options.get("loseHistory"))
             # Respond first: a restart closes all connections.
@@ -146,25 +140,25 @@ class Application:
             task.add_done_callback(self._restarts.discard)
         elif path != "/faults":
             raise no_such_path()
-        elif exchange.method == "POST":
-            self._faults.add_from_request(decode_document(await exchange.body(), JSON))
-        elif exchange.method == "DELETE":
+        elif request.method == "POST":
+            self._faults.add_from_request(decode_document(request.body, JSON))
+        elif request.method == "DELETE":
             self._faults.clear()
-        elif exchange.method != "GET":
+        elif request.method != "GET":
             raise not_allowed()
-        return FullResponse.of({"faults": self._faults.to_list()})
+        return json_response({"faults": self._faults.to_list()})
 
-    def _is_authenticated(self, exchange: Exchange) -> bool:
-        scheme, _, token = exchange.headers.get("authorization", "").partition(" ")
+    def _is_authenticated(self, request: ApiRequest) -> bool:
+        scheme, _, token = request.header("authorization").partition(" ")
         presented = token.strip().encode("latin-1", "replace")
         return scheme.lower() == "bearer" and any(hmac.compare_digest(presented, known) for known in self._tokens)
 
 
-def _discovery_document(kinds: Kinds, segments: list[str], exchange: Exchange) -> Raw | None:
+def _discovery_document(kinds: Kinds, segments: list[str], request: ApiRequest) -> Raw | None:
     """A document of unaggregated discovery."""
     match segments:
         case ["api"]:
-            return discovery.core_versions(exchange.headers.get("host", ""))
+            return discovery.core_versions(request.header("host"))
         case ["apis"]:
             return discovery.groups(kinds)
         case ["api", version]:
@@ -194,12 +188,12 @@ async def _restart_soon(restart: Callable[[bool], Awaitable[None]], lose_history
     await restart(lose_history)
 
 
-def _error_response(error: ApiError) -> FullResponse:
-    return FullResponse.of(error.status(), error.code, retry_after=int(error.details.get("retryAfterSeconds", 0)))
+def _error_response(error: ApiError) -> Response:
+    return json_response(error.status(), error.code, retry_after=int(error.details.get("retryAfterSeconds", 0)))
 
 
-def _check_accept(exchange: Exchange) -> None:
-    accept = exchange.headers.get("accept", "")
+def _check_accept(request: ApiRequest) -> None:
+    accept = request.header("accept")
     kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")] if accept else []
     if kinds and not any(kind in _ACCEPTED_TYPES for kind in kinds):
         message = f"only the following media types are accepted: {JSON}"

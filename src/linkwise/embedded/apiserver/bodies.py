@@ -1,23 +1,20 @@
-"""Request bodies: read up to the size limit and decode JSON, YAML or protobuf; syntax errors name line and column."""
+"""Request bodies: decode JSON, YAML or protobuf; syntax errors name line and column."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import yaml
 
-from linkwise.embedded.api_errors import bad_request, too_large, unknown_format
+from linkwise.embedded.api_errors import bad_request, unknown_format
 from linkwise.embedded.kinds.protobuf import PROTOBUF, decode_object
+from linkwise.net.http_message import JSON
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
-
-__all__ = ["JSON", "MAX_BODY_BYTES", "YAML", "decode_body", "decode_document", "read_body"]
+__all__ = ["MAX_BODY_BYTES", "YAML", "decode_body", "decode_document"]
 
 MAX_BODY_BYTES: Final = 3 << 20
-JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 _MAX_DEPTH: Final = 200
 _MAX_VALUES: Final = 500_000
@@ -32,23 +29,6 @@ _Loader.yaml_implicit_resolvers = {
     letter: [(tag, expression) for tag, expression in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for letter, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
-
-
-async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], length: str) -> bytes:
-    """The complete body; ApiError 413 if it is too large."""
-    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
-        raise too_large(MAX_BODY_BYTES)
-    chunks, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise ConnectionError("the client is gone")
-        chunks.append(chunk := message.get("body", b""))
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise too_large(MAX_BODY_BYTES)
-        if not message.get("more_body"):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def decode_document(body: bytes, media_type: str) -> Any:  # noqa: ANN401 - JSON

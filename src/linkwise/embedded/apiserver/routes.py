@@ -5,28 +5,30 @@ from __future__ import annotations
 import asyncio
 import random
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 import msgspec
 
 from linkwise.embedded.api_errors import ApiError, bad_request, not_allowed, success
-from linkwise.embedded.apiserver.bodies import JSON, decode_body
-from linkwise.embedded.apiserver.request import FullResponse, ListResponse
+from linkwise.embedded.apiserver.bodies import decode_body
+from linkwise.embedded.apiserver.request import json_response, list_response
 from linkwise.embedded.apiserver.subresources import handle_subresource
-from linkwise.embedded.apiserver.watch_responses import FailedWatch, WatchResponse
+from linkwise.embedded.apiserver.watch_responses import WatchStream, failed_watch
 from linkwise.embedded.apiserver.write_requests import object_response, patch, read_object
 from linkwise.embedded.kubectl.tables import Table
 from linkwise.embedded.storage.collection import encode
 from linkwise.embedded.storage.lists import ListOptions, version_of
 from linkwise.embedded.writes.delete import DeleteOptions
+from linkwise.net.http_message import JSON, Response
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.faults import Faults
     from linkwise.embedded.apiserver.paths import RequestPath
-    from linkwise.embedded.apiserver.request import Exchange, Response
+    from linkwise.embedded.apiserver.request import ApiRequest
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.storage.selectors import Selector
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.watches import Watch, WatchEvent
     from linkwise.embedded.store import Store
 
 __all__ = ["Objects"]
@@ -41,59 +43,64 @@ class Objects:
     """Handles requests for objects."""
 
     def __init__(self, store: Store, faults: Faults, bookmark_interval: float = BOOKMARK_INTERVAL) -> None:
-        self.shutdown = asyncio.Event()
-        """set when watches must end"""
         self._store, self._faults, self._bookmark_interval = store, faults, bookmark_interval
+        self._watches: WeakSet[Watch] = WeakSet()
+        """those that are being streamed"""
 
-    async def handle(self, exchange: Exchange, request_path: RequestPath) -> Response:
+    def end_watches(self) -> None:
+        """End all watches as their timeouts would."""
+        for watch in tuple(self._watches):
+            watch.close()
+
+    async def handle(self, request: ApiRequest, request_path: RequestPath) -> Response:
         """Handle a request for an object, a collection or a subresource."""
         if request_path.subresource:
-            return await handle_subresource(self._store, exchange, request_path)
+            return handle_subresource(self._store, request, request_path)
         if request_path.name:
-            return await self._handle_object(exchange, request_path)
-        return await self._handle_collection(exchange, request_path)
+            return self._handle_object(request, request_path)
+        return await self._handle_collection(request, request_path)
 
-    async def _handle_collection(self, exchange: Exchange, request_path: RequestPath) -> Response:
+    async def _handle_collection(self, request: ApiRequest, request_path: RequestPath) -> Response:
         resource, namespace = request_path.resource, request_path.namespace
-        if exchange.method == "POST" and bool(namespace) == resource.namespaced:
-            document = await read_object(self._store, exchange, request_path)
-            stored = self._store.create(resource, document, namespace, dry_run=is_dry_run(exchange))
-            return self._object_response(exchange, resource, stored, 201)
-        if exchange.method not in {"GET", "HEAD", "DELETE"}:
+        if request.method == "POST" and bool(namespace) == resource.namespaced:
+            document = read_object(self._store, request, request_path)
+            stored = self._store.create(resource, document, namespace, dry_run=is_dry_run(request))
+            return self._object_response(request, resource, stored, 201)
+        if request.method not in {"GET", "HEAD", "DELETE"}:
             raise not_allowed()
-        selectors = exchange.query.get("labelSelector", ""), exchange.query.get("fieldSelector", "")
+        selectors = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
         selector = self._store.select(resource, namespace, *selectors)
-        if exchange.method == "DELETE":
-            return await self._delete_collection(exchange, request_path, selector)
-        if exchange.is_watch:
-            return self._watch(exchange, resource, selector)
-        return await self._list(exchange, resource, selector)
+        if request.method == "DELETE":
+            return await self._delete_collection(request, request_path, selector)
+        if request.is_watch:
+            return self._watch(request, resource, selector)
+        return await self._list(request, resource, selector)
 
-    async def _handle_object(self, exchange: Exchange, request_path: RequestPath) -> Response:
+    def _handle_object(self, request: ApiRequest, request_path: RequestPath) -> Response:
         store, resource, name, namespace = self._store, request_path.resource, request_path.name, request_path.namespace
-        match exchange.method:
+        match request.method:
             case "GET" | "HEAD":
-                if exchange.is_watch:
+                if request.is_watch:
                     selector = store.select(resource, namespace, "", f"metadata.name={name}")
-                    return self._watch(exchange, resource, selector)
+                    return self._watch(request, resource, selector)
                 stored = store.get(resource, name, namespace)
             case "PUT":
-                document = await read_object(store, exchange, request_path)
-                stored = store.replace(resource, name, namespace, document, dry_run=is_dry_run(exchange))
+                document = read_object(store, request, request_path)
+                stored = store.replace(resource, name, namespace, document, dry_run=is_dry_run(request))
             case "PATCH":
-                stored, created = await patch(store, exchange, request_path)
-                return self._object_response(exchange, resource, stored, 201 if created else 200)
+                stored, created = patch(store, request, request_path)
+                return self._object_response(request, resource, stored, 201 if created else 200)
             case "DELETE":
-                options = await _delete_options(exchange)
+                options = _delete_options(request)
                 stored, removed = store.delete(resource, name, namespace, options)
                 if removed and not resource.returns_deleted_object:
-                    return FullResponse.of(success(resource, name, stored.uid))
+                    return json_response(success(resource, name, stored.uid))
             case _:
                 raise not_allowed()
-        return self._object_response(exchange, resource, stored)
+        return self._object_response(request, resource, stored)
 
-    async def _list(self, exchange: Exchange, resource: Resource, selector: Selector) -> Response:
-        query = exchange.query
+    async def _list(self, request: ApiRequest, resource: Resource, selector: Selector) -> Response:
+        query = request.query
         limit = query.get("limit") or "0"
         if not limit.isdecimal():
             raise bad_request(f'limit: Invalid value: "{limit}"')
@@ -104,54 +111,55 @@ class Objects:
             query.get("resourceVersionMatch", ""),
         )
         page = self._store.list(resource, selector, options)
-        if wants_table(exchange):
-            return await self._list_table(exchange, resource, page.items, page.version, page.continue_token)
+        if wants_table(request):
+            return await self._list_table(request, resource, page.items, page.version, page.continue_token)
         meta = {"resourceVersion": str(page.version)} | (
             {"continue": page.continue_token} if page.continue_token else {}
         )
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta}
         prefix = encode(head)[:-1] + b',"items":['
-        return ListResponse(
+        return list_response(
             prefix, page.items, lambda items: b",".join(self._store.convert(resource, stored).data for stored in items)
         )
 
     async def _list_table(
-        self, exchange: Exchange, resource: Resource, items: list[Stored], version: int, continue_token: str
+        self, request: ApiRequest, resource: Resource, items: list[Stored], version: int, continue_token: str
     ) -> Response:
-        table = self._table(exchange, resource)
+        table = self._table(request, resource)
         rows = []
         for start in range(0, len(items), _BATCH_SIZE):
             rows.append(encode(table.rows(items[start : start + _BATCH_SIZE]))[1:-1])
             await asyncio.sleep(0)
         head = table.document((), version, continue_token)
-        return FullResponse(encode(head).removesuffix(b"[]}") + b"[" + b",".join(rows) + b"]}")
+        return Response(encode(head).removesuffix(b"[]}") + b"[" + b",".join(rows) + b"]}")
 
-    def _watch(self, exchange: Exchange, resource: Resource, selector: Selector) -> Response:
-        query = exchange.query
-        send_initial_end = exchange.flag("sendInitialEvents")
+    def _watch(self, request: ApiRequest, resource: Resource, selector: Selector) -> Response:
+        query = request.query
+        send_initial_end = request.flag("sendInitialEvents")
         version = version_of(query.get("resourceVersion", ""))
         try:
             watch = self._store.watch(resource, selector, version if version and not send_initial_end else None)
         except ApiError as error:
-            return FailedWatch(error)
+            return failed_watch(error)
         if query.get("sendInitialEvents") == "false" and not version:
             watch.skip_initial()
         timeout = query.get("timeoutSeconds", "")
-        return WatchResponse(
+        self._watches.add(watch)
+        return WatchStream(
+            path=request.path,
             resource=resource,
             watch=watch,
             faults=self._faults,
-            encode_event=self._event_encoder(exchange, resource),
+            encode_event=self._event_encoder(request, resource),
             timeout=float(timeout) if timeout.isdecimal() and int(timeout) else random.uniform(*_DEFAULT_TIMEOUT),  # noqa: S311 - no secret
-            bookmark_interval=self._bookmark_interval if exchange.flag("allowWatchBookmarks") else 0.0,
+            bookmark_interval=self._bookmark_interval if request.flag("allowWatchBookmarks") else 0.0,
             version=lambda: self._store.version,
-            shutdown=self.shutdown,
             send_initial_end=send_initial_end,
-        )
+        ).response()
 
-    def _event_encoder(self, exchange: Exchange, resource: Resource) -> Any:  # noqa: ANN401 - a function
+    def _event_encoder(self, request: ApiRequest, resource: Resource) -> Any:  # noqa: ANN401 - a function
         store, is_storage_version = self._store, self._store.database.kinds.storage_version(resource) == resource
-        if not wants_table(exchange):
+        if not wants_table(request):
 
             def encode_object(event: WatchEvent) -> bytes:
                 if event.line and is_storage_version:
@@ -162,7 +170,7 @@ class Objects:
                 )
 
             return encode_object
-        table, columns_sent = self._table(exchange, resource), False
+        table, columns_sent = self._table(request, resource), False
 
         def encode_table(event: WatchEvent) -> bytes:
             nonlocal columns_sent
@@ -172,8 +180,8 @@ class Objects:
 
         return encode_table
 
-    async def _delete_collection(self, exchange: Exchange, request_path: RequestPath, selector: Selector) -> Response:
-        options = await _delete_options(exchange)
+    async def _delete_collection(self, request: ApiRequest, request_path: RequestPath, selector: Selector) -> Response:
+        options = _delete_options(request)
         resource, deleted = request_path.resource, []
         for number, stored in enumerate(self._store.list(resource, selector).items, 1):
             try:
@@ -189,38 +197,38 @@ class Objects:
             "metadata": {"resourceVersion": str(self._store.version)},
         }
         prefix = encode(head)[:-1] + b',"items":['
-        return ListResponse(
+        return list_response(
             prefix, deleted, lambda items: b",".join(self._store.convert(resource, stored).data for stored in items)
         )
 
-    def _object_response(self, exchange: Exchange, resource: Resource, stored: Stored, code: int = 200) -> Response:
-        if wants_table(exchange):
-            return FullResponse.of(self._table(exchange, resource).document([stored], stored.version), code)
+    def _object_response(self, request: ApiRequest, resource: Resource, stored: Stored, code: int = 200) -> Response:
+        if wants_table(request):
+            return json_response(self._table(request, resource).document([stored], stored.version), code)
         return object_response(self._store, resource, stored, code)
 
-    def _table(self, exchange: Exchange, resource: Resource) -> Table:
+    def _table(self, request: ApiRequest, resource: Resource) -> Table:
         served = self._store.database.kinds.served(resource)
-        return Table(served, self._store.database.clock, exchange.query.get("includeObject", "Metadata"))
+        return Table(served, self._store.database.clock, request.query.get("includeObject", "Metadata"))
 
 
-def wants_table(exchange: Exchange) -> bool:
+def wants_table(request: ApiRequest) -> bool:
     """Whether the client prefers a Table."""
-    first = exchange.headers.get("accept", "").partition(",")[0]
+    first = request.header("accept").partition(",")[0]
     return "as=Table" in first and "v=v1beta1" not in first
 
 
-def is_dry_run(exchange: Exchange) -> bool:
+def is_dry_run(request: ApiRequest) -> bool:
     """Whether the request is a dry run."""
-    value = exchange.query.get("dryRun", "")
+    value = request.query.get("dryRun", "")
     if value not in {"", "All"}:
         raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
     return value == "All"
 
 
-async def _delete_options(exchange: Exchange) -> DeleteOptions:
-    body, query = await exchange.body(), exchange.query
+def _delete_options(request: ApiRequest) -> DeleteOptions:
+    body, query = request.body, request.query
     try:
-        body_options = decode_body(body, exchange.content_type or JSON) if body else {}
+        body_options = decode_body(body, request.content_type or JSON) if body else {}
         options = msgspec.convert(
             {key: value for key, value in body_options.items() if value is not None}, DeleteOptions
         )
@@ -229,5 +237,5 @@ async def _delete_options(exchange: Exchange) -> DeleteOptions:
     if (grace := query.get("gracePeriodSeconds", "")).isdecimal():
         options.grace_period_seconds = int(grace)
     options.propagation_policy = query.get("propagationPolicy") or options.propagation_policy
-    options.dry_run = ["All"] if is_dry_run(exchange) else options.dry_run
+    options.dry_run = ["All"] if is_dry_run(request) else options.dry_run
     return options

@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 import secrets
-import socket
-from typing import TYPE_CHECKING, Final, Self, cast
-
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
+from typing import TYPE_CHECKING, Final, Self
 
 from linkwise.embedded.apiserver.app import Application
+from linkwise.embedded.apiserver.bodies import MAX_BODY_BYTES
 from linkwise.embedded.apiserver.faults import Faults
-from linkwise.embedded.apiserver.request import ABORT
 from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL
 from linkwise.embedded.apiserver.tls import make_certificate
 from linkwise.embedded.store import Store
-from linkwise.errors import InputError
+from linkwise.net.http_server import Limits, Server, listen
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from linkwise.embedded.apiserver.request import Message, Receive, Send
-
-    Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
+    from linkwise.net import http_message
 
 __all__ = ["EmbeddedApi"]
 
-KEEP_ALIVE: Final = 90  # seconds; longer than the idle timeout of Go clients, so that the client closes the connection
-BACKLOG: Final = 512
-_DRAIN_SECONDS: Final = 2.0  # seconds for requests in flight to complete at shutdown
-
-
-class _Protocol(HttpToolsProtocol):
-    """Lets fault injection close a connection without a response."""
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        cast("dict[str, object]", self.scope)[ABORT] = self.transport.abort
+_LIMITS: Final = Limits(max_body=MAX_BODY_BYTES)
 
 
 class EmbeddedApi:
@@ -59,7 +41,7 @@ class EmbeddedApi:
         faults: Faults | None = None,
         bookmark_interval: float = BOOKMARK_INTERVAL,
         more_tokens: tuple[str, ...] = (),
-        middleware: Callable[[Application], Asgi] | None = None,
+        middleware: Callable[[Application], http_message.Application] | None = None,
     ) -> None:
         """Create a server that does not listen yet.
 
@@ -72,7 +54,7 @@ class EmbeddedApi:
             faults: injected faults.
             bookmark_interval: seconds between watch bookmarks.
             more_tokens: further accepted tokens.
-            middleware: wraps the ASGI application, for example to record requests.
+            middleware: wraps the application, for example to record requests.
         """
         self.token: Final = token or secrets.token_urlsafe(24)
         self.store: Final = store or Store()
@@ -83,9 +65,8 @@ class EmbeddedApi:
         self._context: ssl.SSLContext | None = self._certificate.context() if self._certificate else None
         self._tokens = (self.token, *more_tokens)
         self._bookmark_interval, self._middleware = bookmark_interval, middleware
-        self._state = ServerState()
         self._application = self._create_application()
-        self._server: asyncio.Server | None = None
+        self._server: Server | None = None
         self._gc_task: asyncio.Task[None] | None = None
 
     @property
@@ -136,8 +117,8 @@ class EmbeddedApi:
 
     def abort_connections(self) -> None:
         """Close all connections without a response; new ones are accepted."""
-        for connection in tuple(self._state.connections):
-            connection.transport.abort()
+        if self._server is not None:
+            self._server.abort_connections()
 
     def _create_application(self) -> Application:
         async def restart(lose_history: bool) -> None:  # noqa: FBT001 - one flag
@@ -146,59 +127,20 @@ class EmbeddedApi:
         return Application(self.store, self.faults, self._tokens, restart, self._bookmark_interval)
 
     async def _listen(self) -> None:
-        config = uvicorn.Config(
-            self._middleware(self._application) if self._middleware else self._application,
-            http=_Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            timeout_keep_alive=KEEP_ALIVE,
-        )
-        config.load()
-        self._state = ServerState()
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Protocol(config, self._state, {}),
-            sock=_bind_socket(self.host, self.port),
-            ssl=self._context,
-            backlog=BACKLOG,
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
+        application = self._middleware(self._application) if self._middleware else self._application
+        self._server = Server(application, _LIMITS, self._context)
+        listener = listen(self.host, self.port, hint="choose another port")
+        self.port = listener.getsockname()[1]
+        await self._server.start(listener)
 
     async def _stop(self, *, abruptly: bool) -> None:
         if self._server is None:
             return
-        self._server.close()
-        self._application.objects.shutdown.set()
+        server, self._server = self._server, None
+        self._application.objects.end_watches()
         if not abruptly:
-            for connection in tuple(self._state.connections):
-                connection.shutdown()
-            await asyncio.sleep(0)
-            if tasks := tuple(self._state.tasks):
-                await asyncio.wait(tasks, timeout=_DRAIN_SECONDS)
-        self.abort_connections()
-        current = asyncio.current_task()
-        tasks = tuple(task for task in self._state.tasks if task is not current)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                await self._server.wait_closed()
-        self._server = None
-
-
-def _bind_socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # IPPROTO_TCP is explicit because asyncio sets TCP_NODELAY only on sockets with it.
-    server_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        server_socket.bind((host, port))
-    except OSError as error:
-        server_socket.close()
-        raise InputError(f"{host}:{port}: {error.strerror}; choose another port") from error
-    return server_socket
+            await server.drain()
+        await server.close()
 
 
 def _base64(text: str) -> str:

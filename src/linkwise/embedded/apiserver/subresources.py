@@ -7,63 +7,65 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from linkwise.embedded.api_errors import ApiError, Cause, bad_request, conflict, invalid, no_such_path, not_allowed
-from linkwise.embedded.apiserver.bodies import JSON, decode_body
-from linkwise.embedded.apiserver.request import FullResponse
+from linkwise.embedded.apiserver.bodies import decode_body
+from linkwise.embedded.apiserver.request import json_response
 from linkwise.embedded.apiserver.write_requests import object_response, patch, read_object
 from linkwise.embedded.kubectl.cells import at_path
 from linkwise.embedded.writes.patch import merge_patch
+from linkwise.net.http_message import JSON
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.paths import RequestPath
-    from linkwise.embedded.apiserver.request import Exchange, Response
+    from linkwise.embedded.apiserver.request import ApiRequest
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
+    from linkwise.net.http_message import Response
 
 __all__ = ["handle_subresource"]
 
 _CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-async def handle_subresource(store: Store, exchange: Exchange, request_path: RequestPath) -> Response:
+def handle_subresource(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
     """Handle a request for a subresource."""
     resource, subresource = request_path.resource, request_path.subresource
-    if resource.group_resource == "namespaces" and subresource == "finalize" and exchange.method == "PUT":
-        return await _finalize(store, exchange, request_path)
+    if resource.group_resource == "namespaces" and subresource == "finalize" and request.method == "PUT":
+        return _finalize(store, request, request_path)
     if subresource not in resource.subresources:
         raise no_such_path()
     match subresource:
         case "binding" | "eviction":
-            return await _bind_or_evict(store, exchange, request_path)
+            return _bind_or_evict(store, request, request_path)
         case "log":
             return _log(store, request_path)
         case "scale":
-            return await _scale(store, exchange, request_path)
-    match exchange.method:
+            return _scale(store, request, request_path)
+    match request.method:
         case "GET":
             stored = store.get(resource, request_path.name, request_path.namespace)
         case "PUT" if subresource == "status":
-            document = await read_object(store, exchange, request_path)
-            dry_run = exchange.query.get("dryRun") == "All"
+            document = read_object(store, request, request_path)
+            dry_run = request.query.get("dryRun") == "All"
             stored = store.replace(
                 resource, request_path.name, request_path.namespace, document, subresource, dry_run=dry_run
             )
         case "PATCH" if subresource == "status":
-            stored, _ = await patch(store, exchange, request_path)
+            stored, _ = patch(store, request, request_path)
         case _:
             raise not_allowed()
     return object_response(store, resource, stored)
 
 
-async def _bind_or_evict(store: Store, exchange: Exchange, request_path: RequestPath) -> Response:
+def _bind_or_evict(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
     """POST to the binding or eviction subresource of a pod."""
-    if exchange.method != "POST":
+    if request.method != "POST":
         raise not_allowed()
-    document = decode_body(await exchange.body(), exchange.content_type or JSON)
+    document = decode_body(request.body, request.content_type or JSON)
     if request_path.subresource == "binding":
-        store.bind(request_path.name, request_path.namespace, document, dry_run=exchange.query.get("dryRun") == "All")
+        store.bind(request_path.name, request_path.namespace, document, dry_run=request.query.get("dryRun") == "All")
     else:
         store.evict(request_path.name, request_path.namespace, document)
-    return FullResponse.of(_CREATED, 201)
+    return json_response(_CREATED, 201)
 
 
 def _log(store: Store, request_path: RequestPath) -> Response:
@@ -76,8 +78,8 @@ def _log(store: Store, request_path: RequestPath) -> Response:
     )
 
 
-async def _finalize(store: Store, exchange: Exchange, request_path: RequestPath) -> Response:
-    document = decode_body(await exchange.body(), exchange.content_type or JSON)
+def _finalize(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
+    document = decode_body(request.body, request.content_type or JSON)
     return object_response(
         store, request_path.resource, store.replace(request_path.resource, request_path.name, "", document)
     )
@@ -96,15 +98,15 @@ class _Scale(msgspec.Struct):
     metadata: _ScaleMeta = msgspec.field(default_factory=_ScaleMeta)
 
 
-async def _scale(store: Store, exchange: Exchange, request_path: RequestPath) -> Response:
+def _scale(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
     """Read or write the replicas of a workload as a Scale object."""
     old = store.get(request_path.resource, request_path.name, request_path.namespace)
-    if exchange.method == "GET":
-        return FullResponse.of(_scale_of(old))
-    body: Any = decode_body(await exchange.body(), JSON)
-    if exchange.method == "PATCH":
+    if request.method == "GET":
+        return json_response(_scale_of(old))
+    body: Any = decode_body(request.body, JSON)
+    if request.method == "PATCH":
         body = merge_patch(_scale_of(old), body)
-    elif exchange.method != "PUT":
+    elif request.method != "PUT":
         raise not_allowed()
     try:
         scale = msgspec.convert(body, _Scale)
@@ -116,7 +118,7 @@ async def _scale(store: Store, exchange: Exchange, request_path: RequestPath) ->
     if scale.metadata.resource_version not in {None, "", str(old.version)}:
         raise conflict(request_path.resource, request_path.name)
     change = {"spec": {"replicas": scale.spec.replicas}}
-    return FullResponse.of(
+    return json_response(
         _scale_of(store.patch(request_path.resource, request_path.name, change, request_path.namespace))
     )
 
