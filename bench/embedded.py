@@ -7,7 +7,6 @@ The bar is on the CPU time between two turns of the loop, so that other programs
 from __future__ import annotations
 
 import asyncio
-import http.client
 import logging
 import sys
 import time
@@ -21,6 +20,8 @@ from rich.table import Table
 
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
+from linkwise.net.http_client import Origin
+from support.blocking_http import BlockingHttp
 from support.embedded.cluster import QUICK, Bed
 from support.embedded.service import EmbeddedService
 
@@ -60,12 +61,10 @@ class Turns:
 
 def read(port: int, token: str, path: str) -> None:
     """Read an answer to its end; what is watched for as long as it lasts."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
-    answer = connection.getresponse()
-    while answer.read(1 << 16):
-        pass
-    connection.close()
+    http = BlockingHttp(Origin("127.0.0.1", port))
+    with http.stream(path, {"Authorization": f"Bearer {token}"}) as (_, pieces):
+        for _ in pieces:
+            pass
 
 
 async def readers(api: EmbeddedApi, *paths: str) -> None:

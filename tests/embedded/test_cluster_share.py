@@ -9,7 +9,6 @@ import pytest
 
 from linkwise.embedded.scheduler.extender_client import Extender
 from linkwise.errors import ClusterError
-from linkwise.net.http_client import Caller
 from support.e2e.node_objects import gpushare, machine, node
 from support.embedded.cluster import QUICK, Bed, embedded
 
@@ -111,10 +110,10 @@ async def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(bed
     await fill(bed, {"n1": [10]}, 22)
     uid = bed.create("large", {MEMORY: 13}, scheduler="nobody")["metadata"]["uid"]
     await bed.until(lambda: uid in bed.service.broker.pods, "the pod is known")
-    caller = Caller(f"{bed.service.url}/gpushare-scheduler")
+    extender = Extender(f"{bed.service.url}/gpushare-scheduler")
     with pytest.raises(ClusterError, match="node n1: device 0 has 12 GiB free; 13 GiB is needed on one device"):
-        await Extender(caller).bind("default", "large", uid, "n1")
-    await caller.close()
+        await extender.bind("default", "large", uid, "n1")
+    await extender.close()
     assert not bed.pod("large")["spec"].get("nodeName")
     assert not bed.pod("large")["metadata"].get("annotations")
     assert (await bed.place("fits", {MEMORY: 12})).node == "n1"

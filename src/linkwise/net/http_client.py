@@ -1,7 +1,7 @@
-"""HTTP/1.1 clients for one server with keep-alive: `Http` for the API server, `Caller` for a scheduler extender.
+"""HTTP/1.1 client for one server, with keep-alive: for the API server, scheduler extenders and tests.
 
-A general-purpose client spends about a millisecond of CPU time per call, more than a scheduling decision takes. These have
-no redirects, cookies or compression, and `Http` reports for a failed call whether the request was sent at all.
+A general-purpose client spends about a millisecond of CPU time per call, more than a scheduling decision takes. This one
+has no redirects, cookies or compression, and reports for a failed call whether the request was sent at all.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
-from linkwise.errors import ClusterError, InputError
+from linkwise.errors import ClusterError
 from linkwise.net.http_connection import Answer, CutError, Exchange
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
 
-__all__ = ["Answer", "Caller", "CutError", "Http", "NotSentError", "Origin", "Proxy", "SlowError"]
+__all__ = ["Answer", "CutError", "Http", "NotSentError", "Origin", "Proxy", "SlowError"]
 
 MAX_IDLE: Final = 32
 """idle connections to keep"""
@@ -80,12 +79,30 @@ class Http:
         """Number of idle connections."""
         return sum(exchange.reusable for exchange in self._idle)
 
-    async def call(self, method: str, path: str, headers: bytes = b"", body: bytes = b"", wait: float = 10.0) -> Answer:
-        """Send a request and read its complete response; `headers` are lines that end with CRLF."""
+    async def call(  # noqa: PLR0913 - a request has that many parts
+        self,
+        method: str,
+        path: str,
+        headers: bytes = b"",
+        body: bytes = b"",
+        wait: float = 10.0,
+        *,
+        repeatable: bool = False,
+    ) -> Answer:
+        """Send a request and read its complete response.
+
+        Args:
+            method: reads (GET) are repeatable in any case.
+            path: path and query.
+            headers: lines that end with CRLF.
+            body: empty for none.
+            wait: seconds.
+            repeatable: whether it may be sent again if the server closes an idle connection just as it is reused.
+        """
         request = self._request(method, path, headers, body)
         try:
             async with asyncio.timeout(wait):
-                return await self._call(request, wait, retry=method == "GET")
+                return await self._call(request, wait, retry=repeatable or method == "GET")
         except TimeoutError as error:
             raise SlowError(f"{self.origin.authority} did not answer {method} {path} within {wait:g} s") from error
         except CutError as error:
@@ -128,7 +145,7 @@ class Http:
             try:
                 return await self._send(exchange, request)
             except CutError:
-                # The server may close an idle connection just as it is reused; only reads may be repeated.
+                # The server may close an idle connection just as it is reused.
                 if not retry or exchange.begun:
                     raise
         return await self._send(await self._connect(wait), request)
@@ -223,74 +240,3 @@ def _keep_alive(connection: object) -> None:
     for name, value in _KEEPALIVE:
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-_MAX_IDLE_CALLERS: Final = 16
-"""idle connections to keep"""
-_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-class Caller:
-    """POST calls to one extender; ClusterError unless the response is 200 and in time."""
-
-    def __init__(self, url: str, seconds: float = 5.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname or not parts.port:
-            raise InputError(f"{url!r} is not an address of the form http://HOST:PORT")
-        self._url, self._host, self._port = url.rstrip("/"), parts.hostname, parts.port
-        self._head = f"{parts.path.rstrip('/')}/%s HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        self._seconds = seconds
-        self._idle: list[_Streams] = []
-
-    async def post(self, verb: str, body: bytes) -> bytes:
-        """Call a verb; error messages are those of kube-scheduler."""
-        try:
-            async with asyncio.timeout(self._seconds):
-                status, answer = await self._post(verb, body)
-        except TimeoutError as error:
-            raise ClusterError(f'Post "{self._url}/{verb}": context deadline exceeded') from error
-        except (OSError, EOFError, ValueError) as error:
-            raise ClusterError(f'Post "{self._url}/{verb}": {str(error) or type(error).__name__}') from error
-        if status != 200:
-            raise ClusterError(f"failed {verb} with extender at URL {self._url}/{verb}, code {status}")
-        return answer
-
-    async def close(self) -> None:
-        """Close all connections."""
-        connections, self._idle = self._idle, []
-        for _, writer in connections:
-            writer.close()
-        await asyncio.gather(*(writer.wait_closed() for _, writer in connections), return_exceptions=True)
-
-    async def _post(self, verb: str, body: bytes) -> tuple[int, bytes]:
-        if self._idle:
-            try:
-                return await self._send(self._idle.pop(), verb, body)
-            except (ConnectionError, asyncio.IncompleteReadError):
-                # The server may close an idle connection just as it is reused; all verbs are idempotent.
-                pass
-        return await self._send(await asyncio.open_connection(self._host, self._port), verb, body)
-
-    async def _send(self, connection: _Streams, verb: str, body: bytes) -> tuple[int, bytes]:
-        reader, writer = connection
-        reusable = False
-        try:
-            head = f"POST {self._head % verb}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            writer.write(head.encode("ascii") + body)
-            status, length = _read_head(await reader.readuntil(b"\r\n\r\n"))
-            answer = await reader.readexactly(length)
-            reusable = len(self._idle) < _MAX_IDLE_CALLERS
-        finally:
-            if reusable:
-                self._idle.append(connection)
-            else:
-                writer.transport.abort()
-        return status, answer
-
-
-def _read_head(head: bytes) -> tuple[int, int]:
-    first, *lines = head.split(b"\r\n")
-    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
-    if b"content-length" not in fields:
-        raise ValueError("the response has no Content-Length")
-    return int(first.split()[1]), int(fields[b"content-length"])

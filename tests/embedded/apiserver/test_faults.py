@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from http.client import HTTPException
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +13,7 @@ from lightkube.config.models import User
 from linkwise.broker.effects import Bind
 from linkwise.embedded.apiserver.faults import Fault, Faults
 from linkwise.embedded.apiserver.server import EmbeddedApi
+from linkwise.errors import ClusterError
 from linkwise.kube.client.api import Connection
 from linkwise.kube.client.credentials import Credentials
 from linkwise.kube.perform.bind import Binder
@@ -160,7 +160,7 @@ def told(space: Space, served: EmbeddedThread, *faults: Fault) -> list[str]:
         found: list[str] = []
         try:
             found += takewhile(lambda name: name != "last", told)
-        except (OSError, HTTPException) as error:
+        except CutError as error:
             found.append(type(error).__name__)
         return found
 
@@ -253,7 +253,7 @@ def test_a_restart_can_be_requested_over_http(space: Space) -> None:
         try:
             with space.api.watch(f"{space.path('configmaps')}?watch=1&resourceVersion={version}") as lines:
                 return bool(next(lines)["type"] == "ERROR")
-        except OSError:
+        except ClusterError:
             return False
 
     space.until(expired, "history is lost")

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
+from linkwise.embedded.scheduler.extender_client import Extender
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.errors import ClusterError, InputError
-from linkwise.net.http_client import Caller
 from support.e2e.node_objects import ascend, machine, node
 from support.embedded.cluster import QUICK, Bed, embedded
 from support.environment import reserve
@@ -182,11 +182,11 @@ async def test_a_burst_of_pods_is_bound_side_by_side_and_nothing_is_given_twice(
 @pytest.mark.parametrize("url", ["https://127.0.0.1:1", "127.0.0.1:80", "http://host"])
 def test_an_address_that_can_not_be_called_is_refused_with_its_form(url: str) -> None:
     with pytest.raises(InputError, match="http://HOST:PORT"):
-        Caller(url)
+        Extender(url)
 
 
 def test_a_service_that_is_not_there_is_reported_with_its_address() -> None:
     with reserve() as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ClusterError, match=f'Post "{url}/filter"'):
-            asyncio.run(Caller(url).post("filter", b"{}"))
+            asyncio.run(Extender(url).filter(b"{}", []))

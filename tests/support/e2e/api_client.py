@@ -1,4 +1,4 @@
-"""Small client of the API server: JSON over one persistent connection per user; not thread-safe."""
+"""Small client of the API server: JSON over persistent connections, one client per user."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import json
 import ssl
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from linkwise.errors import ClusterError
+from linkwise.net.http_client import Origin
+from linkwise.wire.kubernetes.watch_stream import Lines
+from support.blocking_http import BlockingHttp
 from support.e2e.processes import BedError
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ class Api:
 
     def __init__(self, server: str, token: str = "", certificate: Path | None = None) -> None:
         self.server, self._token, self._certificate = server, token, certificate
-        self._connection: HTTPConnection | None = None
+        self._http = BlockingHttp(_origin(server, certificate))
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
         """What lies under a path."""
@@ -84,39 +87,26 @@ class Api:
     def raw(
         self, method: str, path: str, body: bytes | None = None, kind: str = "", *, accept: str = "application/json"
     ) -> tuple[int, bytes]:
-        """The status and the bytes of an answer; a connection that the server closed meanwhile is made anew, once."""
-        headers = {"Accept": accept} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
-        headers |= {"Content-Type": kind} if body is not None else {}
-        for again in (self._connection is not None, False):
-            connection = self._connection = self._connection or self._opened()
-            try:
-                connection.request(method, path, body, headers)
-                answer = connection.getresponse()
-                return answer.status, answer.read()
-            except (OSError, HTTPException) as error:
-                self.close()
-                if not again:
-                    raise BedError(f"{method} {self.server}{path}: {error!r}") from error
-        raise AssertionError("unreachable")
+        """The status and the bytes of an answer."""
+        headers = self._headers(accept) | ({"Content-Type": kind} if body is not None else {})
+        try:
+            answer = self._http.call(method, path, headers, body or b"")
+        except ClusterError as error:
+            raise BedError(f"{method} {self.server}{path}: {error!r}") from error
+        return answer.status, answer.body
 
     @contextmanager
     def watch(self, path: str, accept: str = "application/json") -> Iterator[Iterator[Raw]]:
-        """The lines of a watch as they come, on a connection of its own."""
-        connection = self._opened()
-        try:
-            connection.request("GET", path, headers={"Accept": accept, "Authorization": f"Bearer {self._token}"})
-            answer = connection.getresponse()
-            if answer.status >= 400:
-                raise ApiError(answer.status, "", answer.read().decode(errors="replace"))
-            yield (json.loads(line) for line in answer)
-        finally:
-            connection.close()
+        """The lines of a watch as they come, on a connection of its own; CutError if it is cut."""
+        with self._http.stream(path, self._headers(accept)) as (status, pieces):
+            if status >= 400:
+                raise ApiError(status, "", b"".join(pieces).decode(errors="replace"))
+            lines = Lines()
+            yield (json.loads(line) for piece in pieces for line in lines.feed(piece))
 
     def close(self) -> None:
-        """Let the connection go; the next call makes another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Close the connections; the next call opens another."""
+        self._http.close()
 
     def another(self, token: str = "") -> Api:
         """The same user, or whoever has this token, on a connection of its own."""
@@ -129,18 +119,21 @@ class Api:
         except BedError:
             return False
 
-    def _opened(self) -> HTTPConnection:
-        address = urlsplit(self.server)
-        host, port = address.hostname or "", address.port or (443 if address.scheme == "https" else 80)
-        if address.scheme == "http":
-            return HTTPConnection(host, port, timeout=60)
-        trust = ssl.create_default_context(cafile=self._certificate)
-        if self._certificate is None:  # a component's own, which changes with every start
-            trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-        trust.verify_flags &= (
-            ~ssl.VERIFY_X509_STRICT
-        )  # Kubernetes' own certificate lacks the key identifier of its authority
-        return HTTPSConnection(host, port, timeout=60, context=trust)
+    def _headers(self, accept: str) -> dict[str, str]:
+        return {"Accept": accept} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
+
+
+def _origin(server: str, certificate: Path | None) -> Origin:
+    address = urlsplit(server)
+    host, port = address.hostname or "", address.port or (443 if address.scheme == "https" else 80)
+    if address.scheme == "http":
+        return Origin(host, port)
+    trust = ssl.create_default_context(cafile=certificate)
+    if certificate is None:  # a component's own, which changes with every start
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    # Kubernetes' own certificate lacks the key identifier of its authority.
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return Origin(host, port, tls=trust)
 
 
 def in_parallel(api: Api, calls: Iterable[Callable[[Api], object]]) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from linkwise.net.http_client import Origin
 from linkwise.net.http_server import Limits, Server, listen
 from linkwise.serve.app import application
 from linkwise.serve.gauges import Gauges
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.recorder import Recorder
+from support.blocking_http import BlockingHttp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -30,7 +31,6 @@ class Reply:
 
     status: int
     body: bytes
-    kind: str
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - whatever JSON holds
@@ -64,6 +64,7 @@ class Served:
         self._server = Server(application(self.service, self._waits_for, token=token), limits or Limits())
         self._door = listen("127.0.0.1", 0)
         self.port: int = self._door.getsockname()[1]
+        self._http = BlockingHttp(Origin("127.0.0.1", self.port), 100.0)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -72,6 +73,7 @@ class Served:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._http.close()
         self._loop.call_soon_threadsafe(self._server.stop)
         self._thread.join(100)
         self._door.close()
@@ -81,20 +83,10 @@ class Served:
     def call(
         self, method: str, path: str, body: bytes | str | object = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """Send one request on a new connection; a body other than text is sent as JSON."""
-        raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
-        try:
-            connection.request(
-                method,
-                path,
-                raw if body is not None else None,
-                {"Content-Type": "application/json", **(headers or {})},
-            )
-            answer = connection.getresponse()
-            return Reply(answer.status, answer.read(), answer.headers.get_content_type())
-        finally:
-            connection.close()
+        """Send one request; a body other than text is sent as JSON."""
+        raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else _json(body)
+        answer = self._http.call(method, path, {"Content-Type": "application/json", **(headers or {})}, raw)
+        return Reply(answer.status, answer.body)
 
     def post(self, path: str, body: object) -> Reply:
         """One POST."""
@@ -120,3 +112,7 @@ class Served:
         await self._server.serve(self._door)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
+
+
+def _json(body: object) -> bytes:
+    return b"" if body is None else json.dumps(body).encode()

@@ -23,7 +23,6 @@ from linkwise.embedded.scheduler.preemption import find_candidates, select_candi
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.scheduler.writes import SchedulerWrites
 from linkwise.errors import ClusterError
-from linkwise.net.http_client import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,8 +59,7 @@ class Scheduler:
         self.settings: Final = settings or SchedulerSettings()
         self._store, self._clock = store, clock or Clock()
         self._cache = SchedulerCache(store, self.settings.names, self.settings.queue, self._clock.now)
-        self._caller = Caller(url, self.settings.extender_timeout) if url else None
-        self._extender = Extender(self._caller) if self._caller else None
+        self._extender = Extender(url, self.settings.extender_timeout) if url else None
         self._writes = SchedulerWrites(store, EventRecorder(store, self.settings.names[-1]))
         self._binds = asyncio.Semaphore(self.settings.max_concurrent_binds)
 
@@ -83,8 +81,8 @@ class Scheduler:
                 self._cache.follow(tasks)
                 tasks.create_task(self._run_cycles(), name="scheduler")
         finally:
-            if self._caller is not None:
-                await self._caller.close()
+            if self._extender is not None:
+                await self._extender.close()
 
     async def _run_cycles(self) -> None:
         while True:
