@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY_POD",
+    "all_met",
     "collides",
     "meets",
     "node_term_text",
@@ -58,14 +59,14 @@ def meets(view: NodeView, term: NodeTerm) -> bool:
     """Whether a node meets all requirements of a term; an empty term matches no node."""
     if not (term.expressions or term.fields):
         return False
-    return _all_met(term.expressions, view.labels) and _all_met(term.fields, {"metadata.name": view.name})
+    return all_met(term.expressions, view.labels) and all_met(term.fields, {"metadata.name": view.name})
 
 
 def selects(term: PodTerm, namespace: str, labels: Mapping[str, str]) -> bool:
     """Whether a term selects a pod."""
     if not (term.all_namespaces or namespace in term.namespaces):
         return False
-    return term.match_labels.items() <= labels.items() and _all_met(term.expressions, labels)
+    return term.match_labels.items() <= labels.items() and all_met(term.expressions, labels)
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
@@ -103,7 +104,8 @@ def taint_text(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def _all_met(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
+def all_met(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
+    """Whether labels meet all requirements."""
     return all(
         rule.operator in _OPERATORS and _OPERATORS[rule.operator](labels.get(rule.key), rule.values)
         for rule in requirements

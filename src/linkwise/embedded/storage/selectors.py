@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import bad_request
+from linkwise.engine.selectors import all_met
+from linkwise.model.views import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,42 +29,10 @@ _META: Final = ("metadata.name", "metadata.namespace")
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
-    """One label requirement: the value is (or is not) in a set."""
-
-    key: str
-    values: frozenset[str] | None
-    """None for any value"""
-    included: bool = True
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels satisfy the requirement; a missing label has none of the values."""
-        value = labels.get(self.key)
-        has_value = value is not None and (self.values is None or value in self.values)
-        return has_value is self.included
-
-
-@dataclass(frozen=True, slots=True)
-class NumericRequirement:
-    """A label requirement with `>` or `<`."""
-
-    key: str
-    limit: int
-    greater: bool
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the label value is an integer beyond the limit."""
-        value = labels.get(self.key, "")
-        if not value.lstrip("-").isdecimal():
-            return False
-        return int(value) > self.limit if self.greater else int(value) < self.limit
-
-
-@dataclass(frozen=True, slots=True)
 class Selector:
     """Selects objects by namespace, labels and fields."""
 
-    labels: tuple[Requirement | NumericRequirement, ...] = ()
+    labels: tuple[Requirement, ...] = ()
     fields: tuple[tuple[str, str, bool], ...] = ()
     """field, value, and whether they must be equal"""
     namespace: str = ""
@@ -79,7 +49,7 @@ class Selector:
         for name, value, equal in self.fields:
             if (stored.field(name) == value) is not equal:
                 return False
-        return all(term.matches(stored.labels) for term in self.labels)
+        return all_met(self.labels, stored.labels)
 
 
 EVERYTHING: Final = Selector()
@@ -100,23 +70,22 @@ def labels_match(selector: Mapping[str, object] | None, labels: Mapping[str, str
     if isinstance(exact, dict) and any(labels.get(key) != value for key, value in exact.items()):
         return False
     expressions = selector.get("matchExpressions")
-    return (
-        all(_expression(expression).matches(labels) for expression in expressions)
-        if isinstance(expressions, list)
-        else True
-    )
+    return all_met(tuple(map(_expression, expressions)), labels) if isinstance(expressions, list) else True
 
 
 def _expression(expression: Mapping[str, object]) -> Requirement:
-    listed, operator = expression.get("values"), expression.get("operator")
-    values = frozenset(map(str, listed)) if isinstance(listed, list) and operator in {"In", "NotIn"} else None
-    return Requirement(str(expression.get("key", "")), values, operator in {"In", "Exists"})
+    values = expression.get("values")
+    return Requirement(
+        str(expression.get("key", "")),
+        str(expression.get("operator", "")),
+        tuple(map(str, values)) if isinstance(values, list) else (),
+    )
 
 
 @lru_cache(maxsize=256)
-def parse_label_selector(text: str) -> tuple[Requirement | NumericRequirement, ...]:
+def parse_label_selector(text: str) -> tuple[Requirement, ...]:
     """Parse an equality-based or set-based label selector."""
-    requirements: list[Requirement | NumericRequirement] = []
+    requirements: list[Requirement] = []
     at = 0
     while at < len(text.rstrip()):
         match = _REQUIREMENT.match(text, at)
@@ -127,18 +96,20 @@ def parse_label_selector(text: str) -> tuple[Requirement | NumericRequirement, .
     return tuple(requirements)
 
 
-def _requirement(match: re.Match[str]) -> Requirement | NumericRequirement:
+def _requirement(match: re.Match[str]) -> Requirement:
     if match["absent"]:
-        return Requirement(match["without"], None, included=False)
+        return Requirement(match["without"], "DoesNotExist")
     key, operator = match["key"], match["operator"]
     if match["set"]:
-        values = frozenset(value.strip() for value in match["values"].split(","))
-        return Requirement(key, values, match["set"] == "in")
+        values = tuple(value.strip() for value in match["values"].split(","))
+        return Requirement(key, "In" if match["set"] == "in" else "NotIn", values)
     if operator in {">", "<"}:
         if not match["value"].lstrip("-").isdecimal():
             raise bad_request(f"for 'Gt', 'Lt' operators, the value must be an integer: {match['value']!r}")
-        return NumericRequirement(key, int(match["value"]), operator == ">")
-    return Requirement(key, frozenset({match["value"]}) if operator else None, operator != "!=")
+        return Requirement(key, "Gt" if operator == ">" else "Lt", (match["value"],))
+    if not operator:
+        return Requirement(key, "Exists")
+    return Requirement(key, "NotIn" if operator == "!=" else "In", (match["value"],))
 
 
 def _parse_field_selector(resource: Resource, text: str) -> tuple[tuple[str, str, bool], ...]:

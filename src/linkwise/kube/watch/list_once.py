@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 import msgspec
 
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.discovery import find_path
-from linkwise.kube.errors import AbsentError, ExpiredError, ForbiddenError
+from linkwise.kube.errors import AbsentError, ExpiredError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.kinds import NODES, SOURCES
-from linkwise.wire.kubernetes.watch_stream import head_of, page_of, status_of
+from linkwise.kube.watch.pages import Lister
+from linkwise.wire.kubernetes.watch_stream import head_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,21 +93,12 @@ async def _list(connection: Connection, source: WatchedKind, settings: WatchSett
 
 
 async def _read(connection: Connection, source: WatchedKind, path: str, settings: WatchSettings) -> ClusterList:
-    result, token = ClusterList(), ""
-    while True:
-        url = f"{path}?limit={settings.page}" + (f"&continue={quote(token, safe='')}" if token else "")
-        answer = await connection.call("GET", url, wait=settings.wait)
-        if answer.status != 200:
-            raise _list_error(connection, source, answer.status, status_of(answer.body).message)
-        try:
-            page = page_of(answer.body)
-        except InputError as error:
-            raise ClusterError(f"{connection.server}: the response to GET {url} is not a list: {error}") from error
+    result = ClusterList()
+    lister = Lister(connection, source, path, settings, f"grant the verb list on {source.name}")
+    async for page in lister.pages():
         for document in page.items:
             _add(result, source, document)
-        token = page.rest
-        if not token:
-            return result
+    return result
 
 
 def _add(result: ClusterList, source: WatchedKind, document: msgspec.Raw) -> None:
@@ -135,16 +126,3 @@ def _address(document: msgspec.Raw) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return next((one.address for one in addresses if one.type == "InternalIP"), "")
-
-
-def _list_error(connection: Connection, source: WatchedKind, status: int, message: str) -> ClusterError:
-    if status == 410:
-        return ExpiredError(f"{connection.server}: the list of {source.name} expired before its last page: {message}")
-    if status == 404 and not source.required:
-        return AbsentError(f"{source.name} is not served")
-    where = f" in namespace {source.namespace}" if source.namespace else ""
-    if status == 401:
-        return ClusterError(f"{connection.server}: not authenticated (401 {message}); log in again, as for kubectl")
-    if status == 403:
-        return ForbiddenError(f"may not list {source.name}{where}: {message}; grant the verb list on {source.name}")
-    return ClusterError(f"{connection.server}: list of {source.name}{where} failed: {status} {message}")

@@ -19,8 +19,9 @@ from linkwise.kube.errors import AbsentError, ExpiredError, ForbiddenError, Rest
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.event_reader import EventReader, ObjectKey, Stats
 from linkwise.kube.watch.kinds import PODS
+from linkwise.kube.watch.pages import Lister
 from linkwise.net.timing import Backoff, Timing
-from linkwise.wire.kubernetes.watch_stream import Lines, change_of, head_of, page_of, status_of
+from linkwise.wire.kubernetes.watch_stream import Lines, change_of, head_of, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from linkwise.kube.watch.event_reader import NamedEvent
     from linkwise.kube.watch.kinds import WatchedKind
     from linkwise.net.http_connection import Exchange
-    from linkwise.wire.kubernetes.watch_stream import RawPage, Status
 
 __all__ = ["Reflector"]
 
@@ -92,6 +92,10 @@ class Reflector:
             except ClusterError as error:
                 await self._back_off("failed", error)
 
+    @property
+    def _lister(self) -> Lister:
+        return Lister(self.connection, self.source, self.path, self.settings)
+
     def delete_all(self) -> None:
         """Deliver the deletion of every object, because the kind is no longer served."""
         self._deliver(self._reader.missing(frozenset()))
@@ -116,13 +120,12 @@ class Reflector:
         """List all objects, page by page; objects that existed before and are not listed are deleted."""
         # Set before the list: a resync that fails must not keep the watch from resuming.
         self._listed_at = self.timing.clock()
-        # Without a resourceVersion the list is a quorum read of the current state.
         before = frozenset(self.known()) if self.known else frozenset()
-        keys, token, nameless = set[ObjectKey](), "", self._reader.nameless
+        keys, version, nameless = set[ObjectKey](), "", self._reader.nameless
         self._reader.begin_list()
-        while True:
-            page = await self._page(token, self.settings.page)
-            self._check_version(page.version)
+        async for page in self._lister.pages():
+            version = page.version
+            self._check_version(version)
             for start in range(0, len(page.items), self.settings.slice):
                 events = []
                 for document in page.items[start : start + self.settings.slice]:
@@ -132,33 +135,19 @@ class Reflector:
                         events.append(event)
                 self._deliver(events)
                 await asyncio.sleep(0)
-            token = page.rest
-            if not token:
-                break
         if self._reader.nameless == nameless:
             self._reader.end_list()
             self._deliver_missing(keys, before)
-        self._version, self._listed_at = page.version, self.timing.clock()
+        self._version, self._listed_at = version, self.timing.clock()
         self.stats.heard_at = self.timing.clock()
         self.stats.lists += 1
         self.stats.synced = True
         self._clear_trouble()
 
-    async def _page(self, token: str, limit: int) -> RawPage:
-        url = f"{self.path}?limit={limit}" + (f"&continue={quote(token, safe='')}" if token else "")
-        answer = await self.connection.call("GET", url, wait=self.settings.wait)
-        if answer.status != 200:
-            raise self._status_error("list", answer.status, status_of(answer.body))
-        try:
-            return page_of(answer.body)
-        except InputError as error:
-            server = self.connection.server
-            raise ClusterError(f"{server}: the response to GET {url} is not a list: {error}") from error
-
     async def _check_not_restored(self) -> None:
         """Read the current resourceVersion: after a restore, a watch from a later one would stay silent."""
         try:
-            page = await self._page("", 1)
+            page = await self._lister.page(1)
         except ClusterError:
             return  # the watch may succeed all the same; if not, it reports the error
         self._check_version(page.version)
@@ -193,7 +182,7 @@ class Reflector:
                 self.connection.stream(f"{self.path}?{query}", settings.wait) as stream,
             ):
                 if stream.status != 200:
-                    raise self._status_error("watch", stream.status, status_of(await _read_all(stream)))
+                    raise self._lister.error("watch", stream.status, status_of(await _read_all(stream)))
                 self._clear_trouble()
                 self.stats.heard_at = self.timing.clock()
                 await self._read_stream(stream)
@@ -239,7 +228,8 @@ class Reflector:
             elif change.type == "BOOKMARK":
                 version = head_of(change.document).resource_version
             else:
-                raise self._status_error("watch", (status := status_of(change.document)).code, status)
+                status = status_of(change.document)
+                raise self._lister.error("watch", status.code, status)
         except InputError as error:
             # It is unknown which object the line was about, so everything is listed again.
             self.stats.errors["garbage"] += 1
@@ -260,19 +250,6 @@ class Reflector:
                     self.sink([event])
                 except Exception as cause:  # noqa: BLE001 - as above
                     self._reader.rejected(name, cause)
-
-    def _status_error(self, verb: str, code: int, status: Status) -> ClusterError:
-        if code == 410 or status.reason in {"Expired", "Gone"}:
-            return ExpiredError(f"{self.source.name}: the resourceVersion has expired: {status.message}")
-        if code == 404 and not self.source.required:  # every API server serves pods and nodes: that is an outage
-            return AbsentError(f"{self.source.name} is not served")
-        if code == 403:
-            where = f" in namespace {self.source.namespace}" if self.source.namespace else ""
-            return ForbiddenError(
-                f"may not {verb} {self.source.name}{where}: {status.message}; grant list and watch on it"
-                " (`linkwise manifests rbac` prints the role)"
-            )
-        return ClusterError(f"{self.connection.server}: {verb} of {self.source.name} failed: {code} {status.message}")
 
 
 def _number(version: str) -> int:
