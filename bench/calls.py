@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters import node_names, observed, pod_json, request, whole_cluster
-from linkwise.net.http_server import Server, listen
+from linkwise.net.http.server import Server, listen
 from linkwise.serve.app import application
 from linkwise.serve.endpoint import Endpoint
 from linkwise.serve.metrics import Counting

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
-from linkwise.net.http_client import Origin
+from linkwise.net.http.client import Origin
 from support.blocking_http import BlockingHttp
 from support.embedded.cluster import QUICK, Bed
 from support.embedded.service import EmbeddedService

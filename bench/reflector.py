@@ -23,7 +23,7 @@ from linkwise.kube.client.api import Connection
 from linkwise.kube.client.credentials import Credentials
 from linkwise.kube.watch.kinds import PODS
 from linkwise.kube.watch.reflector import Reflector
-from linkwise.net.http_client import Http, Origin
+from linkwise.net.http.client import Http, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

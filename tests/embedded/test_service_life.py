@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from linkwise.assembly.service import MAX_LIST_SECONDS, Serving
 from linkwise.config.settings import ServeSettings
 from linkwise.embedded.apiserver.faults import Fault
-from linkwise.net.http_server import listen
+from linkwise.net.http.server import listen
 from linkwise.net.timing import Timing
 from support.embedded.cluster import Bed, embedded
 from support.embedded.service import EmbeddedService

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from linkwise.net.http_server_connection import FAILED, Limits
+from linkwise.net.http.server_connection import FAILED, Limits
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Reply, Served

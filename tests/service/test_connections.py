@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.net.http_server import Limits, Server, listen
+from linkwise.net.http.server import Limits, Server, listen
 from linkwise.serve.app import application
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.effects import BindResult
-from linkwise.net.http_server_connection import FAILED
+from linkwise.net.http.server_connection import FAILED
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
 from linkwise.testing.recorder import Recorder
 from support.fakes.http_service import Served

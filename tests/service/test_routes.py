@@ -12,7 +12,7 @@ from linkwise import __version__
 from linkwise.broker.broker import Broker
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
-from linkwise.net.http_message import Request, Response
+from linkwise.net.http.messages import Request, Response
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.health import health_routes
 from linkwise.serve.metrics import Counting

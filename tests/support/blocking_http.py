@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from linkwise.net.http_client import Http
+from linkwise.net.http.client import Http
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
 
-    from linkwise.net.http_client import Answer, Origin
+    from linkwise.net.http.client import Answer, Origin
 
 __all__ = ["BlockingHttp"]
 

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from linkwise.net.http_server import listen
+from linkwise.net.http.server import listen
 from support.environment import reserve
 from support.fakes.scripted_api import Reply, run_idle
 

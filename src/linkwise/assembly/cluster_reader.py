@@ -22,7 +22,7 @@ from linkwise.errors import ClusterError, NotFoundError
 from linkwise.explain.text.phrases import names_text
 from linkwise.kube.client.api import connect
 from linkwise.kube.watch.list_once import list_all
-from linkwise.net.http_client import NotSentError
+from linkwise.net.http.client import NotSentError
 from linkwise.wire.decoding import parse_json
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from linkwise.embedded.cluster import EmbeddedCluster
 from linkwise.embedded.nodes.faults import FaultAnnotations
 from linkwise.embedded.nodes.machines import make_fleet
 from linkwise.kube.client.api import connect
-from linkwise.net.http_server import listen
+from linkwise.net.http.server import listen
 
 if TYPE_CHECKING:
     import socket

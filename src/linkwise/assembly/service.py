@@ -17,7 +17,7 @@ from linkwise.kube.client.api import connect
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.watcher import Watching
-from linkwise.net.http_server import Server, listen
+from linkwise.net.http.server import Server, listen
 from linkwise.net.timing import SteadyClock, Timing
 from linkwise.serve.app import application
 from linkwise.serve.gauges import Gauges, WatchStatus

@@ -1,1 +1,1 @@
-"""HTTP client and clocks, shared by the Kubernetes client, the service and the embedded cluster."""
+"""HTTP and clocks, shared by the Kubernetes client, the service and the embedded cluster."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from linkwise.net.http_message import Response
+from linkwise.net.http.messages import Response
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.extender import Extender
 from linkwise.serve.gpushare import PREFIX, gpushare_routes
@@ -16,7 +16,7 @@ from linkwise.serve.routes import Route, Routes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from linkwise.net.http_message import Request
+    from linkwise.net.http.messages import Request
     from linkwise.serve.service import Service
 
 __all__ = ["application"]

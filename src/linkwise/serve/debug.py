@@ -17,7 +17,7 @@ from linkwise.explain.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
-from linkwise.net.http_message import JSON, Response, text
+from linkwise.net.http.messages import JSON, Response, text
 from linkwise.serve.routes import Route
 from linkwise.wire.snapshot.snapshot import encode_snapshot
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
-    from linkwise.net.http_message import Request
+    from linkwise.net.http.messages import Request
     from linkwise.serve.routes import Handler
     from linkwise.serve.service import Service
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.errors import LinkwiseError, NotNowError
-from linkwise.net.http_message import JSON, Response, text
-from linkwise.net.http_server_connection import FAILED
+from linkwise.net.http.messages import JSON, Response, text
+from linkwise.net.http.server_connection import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from linkwise.net.http_message import Request
+    from linkwise.net.http.messages import Request
 
 __all__ = ["Endpoint", "RequestCounter"]
 

@@ -11,14 +11,14 @@ import msgspec
 
 from linkwise import __version__
 from linkwise.errors import NotNowError
-from linkwise.net.http_message import Response, text
+from linkwise.net.http.messages import Response, text
 from linkwise.serve.routes import Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
-    from linkwise.net.http_message import Request
+    from linkwise.net.http.messages import Request
     from linkwise.serve.service import Service
 
 __all__ = ["PREFIX", "gpushare_routes"]

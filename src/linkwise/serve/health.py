@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.net.http_message import text
+from linkwise.net.http.messages import text
 from linkwise.serve.routes import Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from linkwise.net.http_message import Request, Response
+    from linkwise.net.http.messages import Request, Response
 
 __all__ = ["health_routes"]
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.net.http_message import Request, Response, text
+from linkwise.net.http.messages import Request, Response, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from linkwise.kube.client.api import Connection
 from linkwise.kube.client.credentials import Credentials
 from linkwise.kube.perform.bind import Binder
 from linkwise.kube.settings import PerformSettings
-from linkwise.net.http_client import CutError, Http, Origin, SlowError
+from linkwise.net.http.client import CutError, Http, Origin, SlowError
 from support.embedded.conformance import Space, pod
 from support.embedded.thread import EmbeddedThread
 from support.fakes.scripted_api import run_idle

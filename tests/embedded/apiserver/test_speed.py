@@ -8,12 +8,12 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from linkwise.embedded.apiserver.server import EmbeddedApi
-from linkwise.net.http_client import Http, Origin
+from linkwise.net.http.client import Http, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from linkwise.net.http_connection import Exchange
+    from linkwise.net.http.client_connection import Exchange
 
 NODES = 5000
 LONGEST = 0.05  # seconds of work between two turns

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from linkwise.errors import ClusterError
-from linkwise.net.http_client import Origin
+from linkwise.net.http.client import Origin
 from linkwise.wire.kubernetes.watch_stream import Lines
 from support.blocking_http import BlockingHttp
 from support.e2e.processes import BedError

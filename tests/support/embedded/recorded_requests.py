@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.app import Application
-    from linkwise.net.http_message import Request, Response
+    from linkwise.net.http.messages import Request, Response
     from support.e2e.api_client import Api, Raw
 
 __all__ = ["Recording", "replayed"]

@@ -14,7 +14,7 @@ from linkwise.assembly.service import Serving
 from linkwise.config.settings import KubeSettings, ServeSettings
 from linkwise.kube.client.api import connect
 from linkwise.model.settings import PlacingSettings
-from linkwise.net.http_server import listen
+from linkwise.net.http.server import listen
 from linkwise.net.timing import Timing
 from support.environment import reserve
 

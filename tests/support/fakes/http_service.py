@@ -8,8 +8,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from linkwise.net.http_client import Origin
-from linkwise.net.http_server import Limits, Server, listen
+from linkwise.net.http.client import Origin
+from linkwise.net.http.server import Limits, Server, listen
 from linkwise.serve.app import application
 from linkwise.serve.gauges import Gauges
 from linkwise.serve.metrics import Counting

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from linkwise.kube.client.api import Connection
 from linkwise.kube.client.credentials import Credentials
-from linkwise.net.http_client import Http, Origin
+from linkwise.net.http.client import Http, Origin
 from linkwise.net.timing import Timing
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from linkwise.cli.inputs.manifests import load_manifests
 from linkwise.cli.options.files import file_name
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.apply import Applying
-from linkwise.net.http_client import NotSentError
+from linkwise.net.http.client import NotSentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

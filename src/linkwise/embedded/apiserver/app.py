@@ -14,7 +14,7 @@ from linkwise.embedded.apiserver.paths import parse_path
 from linkwise.embedded.apiserver.request import ApiRequest, json_response
 from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL, Objects
 from linkwise.embedded.kubectl import discovery
-from linkwise.net.http_message import JSON, TEXT, HangUpError, Response
+from linkwise.net.http.messages import JSON, TEXT, HangUpError, Response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.store import Store
-    from linkwise.net.http_message import Request
+    from linkwise.net.http.messages import Request
 
 __all__ = ["Application"]
 

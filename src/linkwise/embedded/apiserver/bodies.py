@@ -10,7 +10,7 @@ import yaml
 
 from linkwise.embedded.api_errors import bad_request, unknown_format
 from linkwise.embedded.kinds.protobuf import PROTOBUF, decode_object
-from linkwise.net.http_message import JSON
+from linkwise.net.http.messages import JSON
 
 __all__ = ["MAX_BODY_BYTES", "YAML", "decode_body", "decode_document"]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 from linkwise.embedded.storage.collection import encode
-from linkwise.net.http_message import JSON, Response
+from linkwise.net.http.messages import JSON, Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.net.http_message import Request
+    from linkwise.net.http.messages import Request
 
 __all__ = ["ApiRequest", "json_response", "list_response"]
 

@@ -19,7 +19,7 @@ from linkwise.embedded.kubectl.tables import Table
 from linkwise.embedded.storage.collection import encode
 from linkwise.embedded.storage.lists import ListOptions, version_of
 from linkwise.embedded.writes.delete import DeleteOptions
-from linkwise.net.http_message import JSON, Response
+from linkwise.net.http.messages import JSON, Response
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.faults import Faults

@@ -14,13 +14,13 @@ from linkwise.embedded.apiserver.faults import Faults
 from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL
 from linkwise.embedded.apiserver.tls import make_certificate
 from linkwise.embedded.store import Store
-from linkwise.net.http_server import Limits, Server, listen
+from linkwise.net.http.server import Limits, Server, listen
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from linkwise.net import http_message
+    from linkwise.net.http import messages
 
 __all__ = ["EmbeddedApi"]
 
@@ -41,7 +41,7 @@ class EmbeddedApi:
         faults: Faults | None = None,
         bookmark_interval: float = BOOKMARK_INTERVAL,
         more_tokens: tuple[str, ...] = (),
-        middleware: Callable[[Application], http_message.Application] | None = None,
+        middleware: Callable[[Application], messages.Application] | None = None,
     ) -> None:
         """Create a server that does not listen yet.
 

@@ -12,14 +12,14 @@ from linkwise.embedded.apiserver.request import json_response
 from linkwise.embedded.apiserver.write_requests import object_response, patch, read_object
 from linkwise.embedded.kubectl.cells import at_path
 from linkwise.embedded.writes.patch import merge_patch
-from linkwise.net.http_message import JSON
+from linkwise.net.http.messages import JSON
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.paths import RequestPath
     from linkwise.embedded.apiserver.request import ApiRequest
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
-    from linkwise.net.http_message import Response
+    from linkwise.net.http.messages import Response
 
 __all__ = ["handle_subresource"]
 

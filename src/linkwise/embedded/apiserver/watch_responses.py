@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError, expired
 from linkwise.embedded.storage.collection import encode
-from linkwise.net.http_message import HangUpError, Response
+from linkwise.net.http.messages import HangUpError, Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

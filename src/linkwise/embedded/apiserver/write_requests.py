@@ -8,7 +8,7 @@ from linkwise.embedded.api_errors import bad_request, unknown_format
 from linkwise.embedded.apiserver.bodies import YAML, decode_body, decode_document
 from linkwise.embedded.kinds.fields import reject_unknown_fields
 from linkwise.embedded.writes.patch import APPLY, JSON_PATCH, MERGE, STRATEGIC
-from linkwise.net.http_message import JSON, Response
+from linkwise.net.http.messages import JSON, Response
 
 if TYPE_CHECKING:
     from linkwise.embedded.apiserver.paths import RequestPath

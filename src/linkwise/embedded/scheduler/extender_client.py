@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from linkwise.errors import ClusterError, InputError
-from linkwise.net.http_client import Http, Origin, SlowError
+from linkwise.net.http.client import Http, Origin, SlowError
 from linkwise.wire.extender import BindArgs, ExtenderBindingResult, encode
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from linkwise import __version__
 from linkwise.errors import ClusterError
 from linkwise.kube.client.credentials import Credentials
 from linkwise.kube.client.kubeconfig import SERVICE_ACCOUNT, find
-from linkwise.net.http_client import Answer, Http, Origin, Proxy
+from linkwise.net.http.client import Answer, Http, Origin, Proxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from linkwise.kube.client.kubeconfig import ClusterConfig
-    from linkwise.net.http_connection import Exchange
+    from linkwise.net.http.client_connection import Exchange
 
 __all__ = ["Answer", "Connection", "connect"]
 

@@ -11,7 +11,7 @@ from lightkube.config.client_adapter import user_auth
 from lightkube.core.exceptions import ConfigError
 
 from linkwise.errors import ClusterError
-from linkwise.net.http_client import NotSentError
+from linkwise.net.http.client import NotSentError
 
 if TYPE_CHECKING:
     from lightkube.config.models import User

@@ -18,7 +18,7 @@ from linkwise.broker.effects import BindResult
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.settings import PerformSettings
-from linkwise.net.http_client import NotSentError
+from linkwise.net.http.client import NotSentError
 from linkwise.net.timing import Backoff, Timing
 from linkwise.wire.kubernetes.objects import decode_pod
 from linkwise.wire.kubernetes.watch_stream import status_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.model.ledger_entry import Outcome
     from linkwise.model.views import PodView
-    from linkwise.net.http_client import Answer
+    from linkwise.net.http.client import Answer
 
 __all__ = ["Binder", "pod_path", "retry_after"]
 

@@ -16,7 +16,7 @@ from linkwise.broker.effects import Annotate, Evict, Wake
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import JSON
 from linkwise.kube.perform.bind import retry_after
-from linkwise.net.http_client import SlowError
+from linkwise.net.http.client import SlowError
 from linkwise.net.timing import Backoff, Timing
 from linkwise.wire.kubernetes.watch_stream import status_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from linkwise.kube.client.api import Connection
     from linkwise.kube.settings import PerformSettings
-    from linkwise.net.http_client import Answer
+    from linkwise.net.http.client import Answer
     from linkwise.net.timing import RateLimit
 
 __all__ = ["Attempts", "Fifo", "WriteQueue", "WriteResult", "is_gone"]

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import InputError
-from linkwise.net.http_server_connection import Limits, ServerConnection
+from linkwise.net.http.server_connection import Limits, ServerConnection
 
 if TYPE_CHECKING:
     import ssl
 
-    from linkwise.net.http_message import Application
+    from linkwise.net.http.messages import Application
 
 __all__ = ["Limits", "Server", "listen"]
 

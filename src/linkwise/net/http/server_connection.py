@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final, cast
 
 import httptools
 
-from linkwise.net.http_message import CLIENT_CLOSED, HangUpError, Request, Response
+from linkwise.net.http.messages import CLIENT_CLOSED, HangUpError, Request, Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable
 
-    from linkwise.net.http_message import Application
+    from linkwise.net.http.messages import Application
 
 __all__ = ["FAILED", "STOPPED", "Limits", "ServerConnection"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.net.http_client import CutError, Http, NotSentError, Origin, Proxy, SlowError
+from linkwise.net.http.client import CutError, Http, NotSentError, Origin, Proxy, SlowError
 from support.fakes.scripted_api import Reply, ScriptedApi, play, run_idle, until
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from linkwise.errors import InputError
-from linkwise.net.http_server import Limits, Server, listen
+from linkwise.net.http.server import Limits, Server, listen
 from linkwise.serve.routes import Routes
 from support.fakes.scripted_api import run_idle
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import ClusterError
-from linkwise.net.http_connection import Answer, CutError, Exchange
+from linkwise.net.http.client_connection import Answer, CutError, Exchange
 
 if TYPE_CHECKING:
     import ssl
