@@ -224,6 +224,11 @@ class ServerConnection(asyncio.Protocol):
 
     # server
 
+    @property
+    def unsent(self) -> int:
+        """Bytes of responses that the client has not taken yet."""
+        return self._transport.get_write_buffer_size()
+
     def close_when_idle(self) -> None:
         """Close after the requests that have begun."""
         self._draining = True
