@@ -43,7 +43,7 @@ class KubeSettings:
     bind_timeout: float = 4.0  # seconds
     """for a bind; keep it below the scheduler's httpTimeout, so that the scheduler gets the result"""
     wake_rate: float = 100.0  # per second
-    """limit for waking unschedulable pods; the others are queued, oldest first"""
+    """limit for waking unschedulable pods; the others are queued by priority, then by age"""
     wake_burst: int = 200
     """pods that may be woken in a burst"""
     event_rate: float = 50.0  # per second
