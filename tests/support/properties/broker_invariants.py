@@ -109,6 +109,7 @@ class Checks:
         must(len(set(answer.nodes)) == len(answer.nodes), "a node is offered twice")
         must(set(answer.nodes) <= set(names), "a node is offered that was not asked about")
         if answer.nodes:
+            self.early.discard(pod.uid)
             self._it_binds(pod, answer.nodes[len(answer.nodes) // 2])
             return
         self._names[pod.uid] = names

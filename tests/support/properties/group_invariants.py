@@ -180,6 +180,7 @@ class GroupChecks(Checks):
         must(set(answer.nodes) <= set(names), "a node is offered that was not asked about")
         if answer.nodes:
             self.refused.pop(pod.uid, None)
+            self.early.discard(pod.uid)
             for name in dict.fromkeys(answer.nodes):
                 self._it_binds(pod, name)
             return
