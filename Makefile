@@ -46,8 +46,8 @@ bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, b
 bench-cluster: $(READY)  ## real kube-scheduler with and without the service, HTTP filter, memory over 20,000 pods (about 20 minutes)
 	@code=0; for part in cluster calls memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
 
-soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600), then run 50,000 pods on the embedded cluster
-	$(BIN)/python scripts/soak.py $(or $(SECONDS),600)
+soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600, or STEPS of each kind), then 50,000 pods on the embedded cluster
+	$(BIN)/python scripts/soak.py $(if $(STEPS),--steps $(STEPS) --jobs $(or $(JOBS),2),$(or $(SECONDS),600))
 	$(BIN)/python scripts/soak_embedded.py memory 50000
 
 docs: $(READY)  ## regenerate generated pages, pictures and console samples

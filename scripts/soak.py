@@ -1,16 +1,25 @@
-"""Soak test: long runs of the fuzz and property tests (`make soak`, SECONDS=600 by default); exits with 1 on a failure.
+"""Soak test: long runs of the fuzz and property tests; exits with 1 on a failure.
 
-Half of the time it damages texts of vendor tools: the parser may raise nothing but TopologyError and must stay linear in
-the size of the text. In the other half random events happen to brokers, for single pods and for groups, while the
-invariants of the property tests are checked. A failure is printed with the seed and the steps that reproduce it.
+Half of the time (`make soak`, SECONDS=600 by default) it damages texts of vendor tools: the parser may raise nothing but
+TopologyError and must stay linear in the size of the text. In the other half random events happen to brokers while the
+invariants of the property tests are checked, in worlds of several kinds. With `--steps` (`make soak STEPS=1000000`)
+each kind runs that many steps, and the texts are left out. A failure is printed with the seed and the steps that
+reproduce it: `scripts/soak.py --steps 80 --kind KIND --seed SEED` runs that world again.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
+import re
 import sys
 import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from linkwise import TopologyError, parse_topology
 from linkwise.vendors.machines import PROFILES
@@ -18,9 +27,13 @@ from support.builders.tool_texts import P2P_TITLES, p2p_text
 from support.properties.broker_world import World
 from support.properties.group_world import GroupWorld
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
 ROOT = Path(__file__).resolve().parents[1]
 SLOWEST = 2e-6  # seconds per character, for texts of some size
 STEPS = 80  # per world
+MOST_FAILURES = 20
 WEIGHTS = {
     "schedule": 8,
     "create": 6,
@@ -38,11 +51,46 @@ WEIGHTS = {
 }
 
 
+class Kind(NamedTuple):
+    """A kind of worlds, and how often each move is made."""
+
+    world: Callable[..., World]
+    numbers: int
+    """how many the world is made of"""
+    weights: Mapping[str, int]
+    others: int
+    """the weight of moves that are not listed"""
+
+
+KINDS = {
+    "single": Kind(World, 2, WEIGHTS, 2),
+    "group": Kind(GroupWorld, 3, WEIGHTS, 2),
+}
+
+
+class Failure(NamedTuple):
+    """A world in which an invariant did not hold."""
+
+    error: str
+    story: str
+    """the seed and the steps that reproduce it"""
+
+
 def main() -> None:
-    """Run both halves."""
-    seconds, seed = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0, time.time_ns()
-    fuzz(seconds / 2, seed)
-    shake(seconds / 2, seed)
+    """Run as long as asked."""
+    parser = argparse.ArgumentParser(description="Fuzz the parsers and the broker.")
+    parser.add_argument("seconds", nargs="?", type=float, default=600.0, help="half for texts, half for brokers")
+    parser.add_argument("--steps", type=int, help="steps of each kind of worlds, instead of a time")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="kind of worlds; all by default")
+    parser.add_argument("--seed", type=int, default=time.time_ns(), help="of the first world")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, with --steps")
+    args = parser.parse_args()
+    kinds = args.kind or list(KINDS)
+    if args.steps is not None:
+        failed = [kind for kind in kinds if count_steps(args.steps, args.seed, kind, args.jobs)]
+        sys.exit(bool(failed))
+    fuzz(args.seconds / 2, args.seed)
+    shake(args.seconds / 2, args.seed, kinds)
 
 
 def fuzz(seconds: float, seed: int) -> None:
@@ -58,32 +106,64 @@ def fuzz(seconds: float, seed: int) -> None:
     print(f"{rounds} texts, none raised or took too long")
 
 
-def shake(seconds: float, seed: int) -> None:
-    """Run random events on brokers, one world after the other."""
+def shake(seconds: float, seed: int, kinds: list[str]) -> None:
+    """Run random events on brokers, one world after the other, until the first failure."""
     print(f"random events on brokers for {seconds:g} s, from seed {seed}")
     end, worlds, steps = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
-        steps += live(seed + worlds, STEPS, groups=worlds % 2 == 1)
+        steps += live(seed + worlds, STEPS, kinds[worlds % len(kinds)])
         worlds += 1
         if worlds % 500 == 0:
             print(f"{steps} steps, {end - time.monotonic():.0f} s left")
     print(f"{steps} steps in {worlds} worlds, all invariants held")
 
 
-def live(seed: int, steps: int, *, groups: bool = False) -> int:
-    """Run one world; returns the number of steps, and prints all of them if one fails."""
-    chooser = random.Random(seed)
-    start = chooser.randrange(256), chooser.randrange(256)
-    world = GroupWorld(*start, chooser.randrange(256)) if groups else World(*start)
+def count_steps(steps: int, seed: int, kind: str, jobs: int) -> bool:
+    """Run that many steps in worlds of one kind; whether an invariant did not hold."""
+    worlds = -(-steps // STEPS)
+    print(f"{kind}: {steps} steps in {worlds} worlds, from seed {seed}", flush=True)
+    start, errors = time.monotonic(), Counter[str]()
+    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
+        run, chosen = partial(survive, kind=kind), range(seed, seed + worlds)
+        results: Iterable[Failure | None] = pool.map(run, chosen, chunksize=20) if pool else map(run, chosen)
+        for done, failure in enumerate(results, 1):
+            if failure:
+                errors[re.sub(r"'[^']*'|\bu\d+|[\w-]+/[\w.-]+|\d+(\.\d+)?", "#", failure.error)[:100]] += 1
+                print(f"FAILED {failure.error}\n{failure.story}", flush=True)
+            if done % 500 == 0:
+                rate = done * STEPS / (time.monotonic() - start)
+                print(f"{kind}: {done * STEPS} steps, {rate:.0f} per second, {errors.total()} failures", flush=True)
+            if errors.total() >= MOST_FAILURES:
+                break
+    for error, count in errors.most_common():
+        print(f"{kind}: {count} times {error}")
+    print(f"{kind}: {'failed' if errors else 'all invariants held'}", flush=True)
+    return bool(errors)
+
+
+def survive(seed: int, kind: str) -> Failure | None:
+    """Run one world; its failure, if it fails."""
+    try:
+        live(seed, STEPS, kind)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is counted and the run goes on
+        return Failure(f"{type(error).__name__}: {error}", error.__notes__[0])
+    return None
+
+
+def live(seed: int, steps: int, kind: str = "single") -> int:
+    """Run one world; returns the number of steps, and adds all of them to the error if one fails."""
+    chosen, chooser = KINDS[kind], random.Random(seed)
+    start = [chooser.randrange(256) for _ in range(chosen.numbers)]
+    world = chosen.world(*start)
     names, done = list(world.moves), list[tuple[str, int, int, int]]()
-    weights = [WEIGHTS.get(name, 2) for name in names]
+    weights = [chosen.weights.get(name, chosen.others) for name in names]
     try:
         for _ in range(steps):
             (move,) = chooser.choices(names, weights)
             done.append((move, chooser.randrange(256), chooser.randrange(256), chooser.randrange(256)))
             world.step(*done[-1])
-    except Exception:
-        print(f"seed {seed}, {groups=}: {type(world).__name__}{start}, steps {done}")
+    except Exception as error:
+        error.add_note(f"--kind {kind} --seed {seed}: {type(world).__name__}{tuple(start)}, steps {done}")
         raise
     return steps
 

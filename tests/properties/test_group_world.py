@@ -34,7 +34,7 @@ TestGroupMachine = GroupMachine.TestCase
 
 
 def test_a_world_with_groups_is_lived_from_its_seed_as_long_as_asked() -> None:
-    assert SOAK["live"](7, 60, groups=True) == 60
+    assert SOAK["live"](7, 60, kind="group") == 60
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_a_world_with_groups_is_lived_from_its_seed_as_long_as_asked() -> None:
     ],
 )
 def test_worlds_that_once_went_wrong_are_lived_to_their_end(seed: int) -> None:
-    assert SOAK["live"](seed, 80, groups=True) == 80
+    assert SOAK["live"](seed, 80, kind="group") == 80
