@@ -49,6 +49,25 @@ WEIGHTS = {
     "write": 4,
     "settle": 1,
 }
+MEMBERSHIP = {
+    "join": 10,
+    "group": 6,
+    "relabel": 6,
+    "deliver all": 14,
+    "delete": 6,
+    "pod group": 5,
+    "filter": 8,
+    "place": 3,
+    "bind": 4,
+    "land": 4,
+    "create": 4,
+    "schedule": 4,
+    "sleep": 1,
+    "gate": 1,
+    "read": 1,
+    "finish": 2,
+}
+"""few nodes change, and members come, go and move between groups all the time"""
 
 
 class Kind(NamedTuple):
@@ -65,6 +84,7 @@ class Kind(NamedTuple):
 KINDS = {
     "single": Kind(World, 2, WEIGHTS, 2),
     "group": Kind(GroupWorld, 3, WEIGHTS, 2),
+    "membership": Kind(GroupWorld, 3, MEMBERSHIP, 0),
 }
 
 
