@@ -109,12 +109,13 @@ def _outranks_a_plan(state: State, pod: PodView) -> bool:
 
 def unanswered(state: State) -> tuple[Wake, ...]:
     """Return wake-ups for pending pods never asked about, by priority and age."""
-    pods = [pod for pod in state.cluster.pods.values() if _waits(pod) and pod.uid not in state.queue]
+    pods = [pod for pod in state.cluster.pods.values() if _waits(state, pod) and pod.uid not in state.queue]
     pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
     sentence = "it may have been refused by a previous instance of the service"
     return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority) for pod in pods)
 
 
-def _waits(pod: PodView) -> bool:
+def _waits(state: State, pod: PodView) -> bool:
+    """Return whether a previous instance may have refused it: members that request no devices wait for their group."""
     free = not (pod.node or pod.deleting or pod.gates or pod.phase in FINISHED)
-    return free and asks_for_devices(pod)
+    return free and (asks_for_devices(pod) or bool(state.groups.key_of(pod.uid)))

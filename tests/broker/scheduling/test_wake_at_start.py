@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from linkwise.broker.effects import Wake
 from linkwise.model.views import PodView
-from linkwise.testing.cluster import FakeNode, broker_of, device_pod
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang
 
 NOW = 100.0
 
@@ -35,3 +35,8 @@ def test_a_pod_that_asked_is_remembered_and_not_woken_for_nothing() -> None:
     broker.observe([pod], NOW)
     assert broker.filter(pod, ["n"], NOW).nodes == []
     assert broker.unanswered() == ()
+
+
+def test_a_member_that_requests_no_devices_is_woken_because_it_waits_for_its_group() -> None:
+    with_device, without = in_gang(device_pod("a"), PodView("default", "b", "uid-b"), least=2)
+    assert woken(with_device, without) == ["a", "b"]
