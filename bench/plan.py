@@ -14,8 +14,9 @@ from rich.table import Table
 
 from clusters import node_names, noisy
 from linkwise.broker.broker import Broker
-from linkwise.broker.group_registry import GroupView
-from linkwise.broker.groups.planning import start
+from linkwise.broker.group_members import GroupView
+from linkwise.broker.group_records import Run
+from linkwise.broker.groups.planning import planning
 from linkwise.broker.sample_nodes import fleet_node, machine_devices
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.ask import Group
@@ -90,7 +91,8 @@ def planned(case: Case) -> tuple[float, float, Plan | None]:
     gc.freeze()
     pods = members(case.sizes)
     begin = before = time.process_time()
-    run = start(broker.state_at(0.0), "default/g", GroupView(Group("default/g", "koordinator", len(pods)), pods))
+    view = GroupView(Group("default/g", "koordinator", len(pods)), pods)
+    run = Run((view.key,), (), planning(broker.state_at(0.0), view))
     longest = 0.0
     while not run.advance(1):
         now = time.process_time()

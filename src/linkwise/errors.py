@@ -10,6 +10,7 @@ Linkwise, and for bugs::
       ClusterError        the API server or the connection to it failed; the text says what to check
         NotFoundError     the cluster has no object of that name; the text suggests similar names
       LedgerError         a transition that the ledger's table does not allow; nothing was changed
+      GroupError          a transition that the table of group stages does not allow; nothing was changed
       NotNowError         the service is not deciding: it is starting, stopping, or not the leader
       PluginError         a vendor, a dialect or a policy that can't be registered
         PolicyError       a policy that can't be registered
@@ -19,6 +20,7 @@ Linkwise, and for bugs::
 __all__ = [
     "AskError",
     "ClusterError",
+    "GroupError",
     "InputError",
     "LedgerError",
     "LinkwiseError",
@@ -57,6 +59,10 @@ class NotFoundError(ClusterError):
 
 class LedgerError(LinkwiseError):
     """A transition that the ledger's table does not allow; nothing was changed."""
+
+
+class GroupError(LinkwiseError):
+    """A transition that the table of group stages does not allow; nothing was changed."""
 
 
 class NotNowError(LinkwiseError):

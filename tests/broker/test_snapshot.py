@@ -9,6 +9,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
+from linkwise.broker.group_records import GroupRecord
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.errors import InputError
@@ -110,7 +111,7 @@ def test_an_unknown_effect_is_an_input_error() -> None:
 REMEMBERED = {
     "state": {
         *("settings", "outbox", "cluster", "queue", "writer", "groups"),
-        *("policies", "hosts", "runs"),
+        *("policies", "hosts"),
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "known", "ledger", "_changed", "_moved"),
@@ -132,16 +133,19 @@ REMEMBERED = {
     "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
     "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_offers", "touched")},
     "state.queue": {"_pods", "shown", "untaken", *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed")},
+    "state.groups": {
+        *("_records", "evicted", "changed"),
+        *("complete", "_entry_of", "_key_of", "_titles", "_called", "_views", "_busy", "moved", "emptied", "forgotten"),
+        *("alone", "gained", "reopened", "checked", "problems"),
+    },
     "state.writer": {"_last"},
     "state.outbox": {"_effects"},
 }
 
 
-OF_GROUPS = {
-    *("plans", "satisfied", "first_seen", "short", "alarms", "rests", "refused", "avoided", "places", "told"),
-    *("written", "touched", "past", "halved", "evicting", "evicted", "_generations"),
-    *("checked", "homes", "problems", "_gathered", "reopened", "missed"),
-    *("complete", "empty", "alone", "_members", "_key_of", "_titles", "_called"),
+OF_A_GROUP = {
+    *("members", "stage", "since", "satisfied", "expirations", "generation", "past", "written", "places"),
+    *("eviction", "stale", "answers", "notices"),
 }
 
 
@@ -151,7 +155,7 @@ def test_a_snapshot_knows_all_that_a_broker_remembers(part: str) -> None:
 
 
 def test_a_snapshot_knows_all_that_a_broker_remembers_of_groups() -> None:
-    assert {field.name for field in fields(state_of(broker()).groups)} == OF_GROUPS
+    assert {field.name for field in fields(GroupRecord)} == OF_A_GROUP
 
 
 def member(number: int, count: int = 8) -> PodView:

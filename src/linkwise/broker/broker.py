@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from linkwise.broker.groups.planning_runs import advance_plans
+from linkwise.broker.groups.lifecycle import wake_members
+from linkwise.broker.groups.planning import advance_plans
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
 from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
 from linkwise.broker.scheduling.bind import bind, outcome
@@ -126,7 +127,9 @@ class Broker(BrokerView):
         """Reconcile, then work ahead for that many steps on tables and plans."""
         effects = reconcile(self._state, now)
         self._state.cluster.index.work_ahead(budget)
-        return (*effects, *advance_plans(self._state, now, budget), *self._state.outbox.drain())
+        advance_plans(self._state, now, budget)
+        wake_members(self._state)
+        return (*effects, *self._state.outbox.drain())
 
     def unanswered(self) -> tuple[Effect, ...]:
         """Return wake-ups after the initial list: pending pods never asked about, which a previous instance may have refused."""

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 from linkwise.broker.cluster.node_events import inventory_events
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Event
-from linkwise.broker.group_registry import IMMEDIATELY
-from linkwise.broker.groups.lifecycle import maintain_plans, next_alarm, node_changed, objects_changed, wake_groups
-from linkwise.broker.groups.notices import group_warnings
-from linkwise.broker.groups.plan_annotations import note_written, take_up_plans
-from linkwise.broker.groups.planning import keep_places, note_empty
-from linkwise.broker.groups.stale_gangs import note_stale_gangs
+from linkwise.broker.groups.lifecycle import next_group_deadline, node_changed, prepare_groups, reconcile_groups
+from linkwise.broker.groups.plan_annotations import note_written
+from linkwise.broker.groups.reservations import note_emptied
 from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_observed
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
@@ -62,24 +59,16 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     forget_unobserved(state, now)
     ledger = state.cluster.ledger
     ledger.drop(ledger.expired_offers(now, state.settings.pending))
-    if state.groups.empty or state.groups.places:
-        keep_places(state, now)
+    prepare_groups(state, now)
     gained = state.cluster.settle()
-    news = objects_changed(state) if state.cluster.changes.pod_groups or state.cluster.changes.network else []
-    if state.groups.written:
-        take_up_plans(state, now)
-    note_stale_gangs(state, now)
-    plans = maintain_plans(state, now) if state.groups.under_way() else ()
-    gained += state.cluster.settle()
-    wakes = wake_groups(state) if gained or state.groups.reopened else []
+    reconcile_groups(state, gained, now)
     again = state.queue.take_untaken()
-    singles = wake_pods(state, dict.fromkeys(gained), again) if state.queue.waiting and (gained or again) else ()
-    wakes = [*singles, *wakes, *news]
+    if state.queue.waiting and (gained or again):
+        state.outbox.add(wake_pods(state, dict.fromkeys(gained), again))
     if shown:
-        wakes += wake_observed(state, shown, (*plans, *wakes))
-    kept = state.outbox.drain()
-    warned = group_warnings(state) if state.groups.touched or state.groups.alone else []
-    return (*kept, *plans, *wakes, *warned, *_node_events(state))
+        state.outbox.add(wake_observed(state, shown, state.outbox.effects()))
+    state.outbox.add(_node_events(state))
+    return state.outbox.drain()
 
 
 def reconcile_later(state: State, now: float) -> None:
@@ -91,14 +80,13 @@ def next_deadline(state: State) -> float | None:
     """When to reconcile again if nothing happens before; 0 if there is work left."""
     if _has_work(state):
         return 0.0
-    deadlines = (state.cluster.ledger.next_expiry(), next_alarm(state), state.queue.next_deadline())
+    deadlines = (state.cluster.ledger.next_expiry(), next_group_deadline(state), state.queue.next_deadline())
     return min((time for time in deadlines if time is not None), default=None)
 
 
 def _has_work(state: State) -> bool:
     return bool(
         state.outbox
-        or state.runs
         or state.queue.shown
         or (state.queue.waiting and state.queue.untaken)
         or state.cluster.unsettled()
@@ -120,9 +108,8 @@ def _observe_pod(state: State, pod: PodView) -> None:
         if group and not new and not groups.key_of(pod.uid):
             # It waits no longer for devices of its own, but for its group.
             state.leave_to_group(pod.uid)
-            groups.alarms[group.key] = IMMEDIATELY
         groups.see(pod, group)
-        note_empty(state, groups.key_of(pod.uid), pod.uid, held)
+        note_emptied(state, groups.key_of(pod.uid), pod.uid, held)
         note_written(state, pod)
         if group is None and problems and new and not pod.node:
             groups.alone[pod.uid] = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
@@ -135,7 +122,7 @@ def _delete_pod(state: State, uid: str) -> None:
         held, key = state.cluster.ledger.get(uid), state.groups.lose(uid)
         state.groups.evicted.pop(uid, None)
         state.cluster.lose_pod(uid)
-        note_empty(state, key, uid, held)
+        note_emptied(state, key, uid, held)
         state.forget(uid)
 
 

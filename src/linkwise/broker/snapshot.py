@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Annotate, Event, Evict, Wake
-from linkwise.broker.group_registry import HeldPlan, Shortage
+from linkwise.broker.group_records import (
+    Answer,
+    BackingOff,
+    Idle,
+    KeptPlaces,
+    Limits,
+    Planning,
+    Reserved,
+    Unschedulable,
+    Waiting,
+)
+from linkwise.broker.groups.bundles import bundle
+from linkwise.broker.groups.planning import requested_of
+from linkwise.broker.groups.reservations import hold_time
 from linkwise.broker.reconcile import observe, reconcile
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.engine.planning.plan import Placement, Plan
@@ -31,12 +44,13 @@ from linkwise.model.snapshot import (
     ToldKept,
     Tried,
 )
+from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.group_registry import GroupRegistry
+    from linkwise.broker.group_records import GroupRecord, Requested, Stage
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.views import PodView
@@ -52,6 +66,13 @@ _EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {
 """effects that may wait in the outbox"""
 
 
+_STAGES: Final[Mapping[str, type[Stage]]] = {
+    stage.__name__: stage for stage in (Idle, Waiting, Planning, Reserved, Unschedulable, BackingOff)
+}
+_ANSWER: Final = "answer"
+"""marks the last answer to a member among the notices"""
+
+
 def take(state: State, now: float) -> Snapshot:
     """Take a snapshot between two verbs; equal states give equal snapshots, whatever the order of events."""
     cluster = state.cluster
@@ -65,7 +86,7 @@ def take(state: State, now: float) -> Snapshot:
             if cluster.objects[node]
         },
         tuple(cluster.pods[uid] for uid in sorted(cluster.pods)),
-        _kept(state, now),
+        _kept(state),
         {kind: dict(sorted(named.items())) for kind, named in sorted(cluster.shared.documents.items()) if named},
     )
 
@@ -80,7 +101,7 @@ def restore(state: State, snapshot: Snapshot) -> None:
     state.cluster.restore(snapshot, kept)
     _restore_queue(state, snapshot.now, kept)
     state.writer.restore(kept.times)
-    restore_groups(state.groups, snapshot.pods, kept.groups, by_owner=state.settings.group.by_owner)
+    restore_groups(state, snapshot.pods, kept.groups)
     state.cluster.settle()
     state.cluster.changes.forget_events()
     state.outbox.add(map(_effect, kept.late))
@@ -96,7 +117,7 @@ def sights_of(snapshot: Snapshot) -> Iterator[WatchEvent]:
     yield from snapshot.pods
 
 
-def _kept(state: State, now: float) -> BrokerState:
+def _kept(state: State) -> BrokerState:
     ledger, queued = state.cluster.ledger, sorted(state.queue, key=lambda queued: queued.uid)
     gone, changed, moved = state.cluster.remembered()
     passed: dict[str, list[str]] = {}
@@ -119,7 +140,7 @@ def _kept(state: State, now: float) -> BrokerState:
         changed=dict(sorted(changed.items())),
         moved={pod: (drift.node, drift.believed[0]) for pod, drift in sorted(moved.items())},
         late=tuple(EffectKept(type(effect).__name__, asdict(effect)) for effect in state.outbox.effects()),
-        groups=groups_kept(state.groups, state.runs, now),
+        groups=groups_kept(state),
     )
 
 
@@ -166,70 +187,131 @@ def _effect(kept: EffectKept) -> Effect:
         raise InputError(f"effect {kept.effect!r} with {', '.join(kept.fields)} is unknown") from error
 
 
-def groups_kept(book: GroupRegistry, running: Iterable[str], now: float) -> GroupsKept:
-    """Return the state of groups beyond their pods; `running` names groups that are being planned."""
-    alarms = book.alarms | {key: min(now, book.alarms.get(key, now)) for key in running}
+def groups_kept(state: State) -> GroupsKept:
+    """Return the state of groups beyond their pods.
+
+    What a group waits for and plans that are being made are not stored: these groups are reviewed again.
+    """
+    records = dict(sorted(state.groups.records().items()))
+    short = [(key, record.stage) for key, record in state.groups.busy() if isinstance(record.stage, Unschedulable)]
+    pending = (key for key, record in state.groups.busy() if isinstance(record.stage, Waiting | Planning))
     return GroupsKept(
-        plans=tuple(_plan_kept(key, held) for key, held in book.plans.items()),
-        short=tuple(ShortKept(key, short.reason, short.members, short.until) for key, short in book.short.items()),
-        satisfied=tuple(sorted(book.satisfied)),
-        first_seen=dict(sorted(book.first_seen.items())),
-        alarms=alarms,
-        rests=dict(sorted(book.rests.items())),
-        refused=dict(sorted(book.refused.items())),
-        avoided={key: tuple(sorted(nodes)) for key, nodes in sorted(book.avoided.items()) if nodes},
-        places=dict(sorted(book.places.items())),
-        told={
-            key: tuple(ToldKept(uid, word, sentence) for (uid, word), sentence in sorted(said.items()))
-            for key, said in sorted(book.told.items())
+        plans=tuple(_plan_kept(key, stage) for key, stage in state.groups.plans.items()),
+        short=tuple(ShortKept(key, stage.reason, _members(stage.requested), stage.until) for key, stage in short),
+        satisfied=tuple(key for key, record in records.items() if record.satisfied),
+        first_seen={key: record.since for key, record in records.items() if record.since is not None},
+        rests={
+            key: (record.expirations, record.stage.until if isinstance(record.stage, BackingOff) else 0.0)
+            for key, record in records.items()
+            if record.expirations or isinstance(record.stage, BackingOff)
         },
-        halved=tuple(sorted(book.halved)),
-        evicting=dict(sorted(book.evicting.items())),
-        evicted=tuple(sorted(book.evicted)),
-        written=tuple(book.written),
-        touched=tuple(book.touched),
-        past=dict(sorted(book.past.items())),
-        generations=dict(sorted(book.generations().items())),
+        refused={
+            uid: count
+            for record in records.values()
+            if isinstance(record.stage, Reserved)
+            for uid, count in sorted(record.stage.refusals.items())
+        },
+        allowed={
+            key: {uid: tuple(sorted(nodes)) for uid, nodes in sorted(record.limits.allowed.items())}
+            for key, record in records.items()
+            if record.limits.allowed
+        },
+        avoided={key: tuple(sorted(record.limits.avoided)) for key, record in records.items() if record.limits.avoided},
+        places={key: (record.places.until, record.places.entries) for key, record in records.items() if record.places},
+        told={
+            key: (*_notices_kept(record), *_answers_kept(record))
+            for key, record in records.items()
+            if record.notices or record.answers
+        },
+        halved=tuple(key for key, record in records.items() if record.stale),
+        evicting={key: record.eviction for key, record in records.items() if record.eviction is not None},
+        evicted=tuple(sorted(state.groups.evicted)),
+        written=tuple(key for key, record in records.items() if record.written),
+        touched=tuple(dict.fromkeys((*state.groups.changed, *pending))),
+        past={key: record.past for key, record in records.items() if record.past},
+        generations={key: record.generation for key, record in records.items() if record.generation},
     )
 
 
-def restore_groups(book: GroupRegistry, pods: Iterable[PodView], kept: GroupsKept, *, by_owner: bool) -> None:
-    """Restore the registry of groups, without noting changes."""
+def _members(requested: Requested) -> tuple[str, ...]:
+    return tuple(uid for _, waiting, _ in requested for uid in waiting)
+
+
+def _notices_kept(record: GroupRecord) -> list[ToldKept]:
+    return [ToldKept(uid, word, sentence) for (uid, word), sentence in sorted(record.notices.items())]
+
+
+def _answers_kept(record: GroupRecord) -> list[ToldKept]:
+    return [
+        ToldKept(uid, _ANSWER, f"{answer.stage.__name__ if answer.stage else ''} {int(answer.retry)} {answer.node}")
+        for uid, answer in sorted(record.answers.items())
+    ]
+
+
+def _answer(text: str) -> Answer:
+    stage, retry, node = text.split(" ")
+    return Answer(_STAGES.get(stage), node, retry == "1")
+
+
+def restore_groups(state: State, pods: Iterable[PodView], kept: GroupsKept) -> None:
+    """Restore the records of groups, without noting changes."""
+    groups = state.groups
     for pod in pods:
-        book.see(pod, group_said(pod, by_owner=by_owner)[0])
-    book.plans = {plan.group: _held(plan) for plan in kept.plans}
-    book.short = {short.group: Shortage(short.reason, short.members, short.until) for short in kept.short}
-    book.satisfied = set(kept.satisfied)
-    book.first_seen, book.alarms = dict(kept.first_seen), dict(kept.alarms)
-    book.rests, book.refused, book.places = dict(kept.rests), dict(kept.refused), dict(kept.places)
-    book.avoided = {key: set(nodes) for key, nodes in kept.avoided.items()}
-    book.told = {key: {(found.pod, found.word): found.sentence for found in said} for key, said in kept.told.items()}
-    book.halved, book.written = dict.fromkeys(kept.halved), dict.fromkeys(kept.written)
-    book.evicting, book.evicted = dict(kept.evicting), dict.fromkeys(kept.evicted)
-    book.touched = dict.fromkeys(kept.touched)
-    book.past = dict(kept.past)
-    for key, number in kept.generations.items():
-        book.note_generation(key, number)
+        groups.see(pod, group_said(pod, by_owner=state.settings.group.by_owner)[0])
+    groups.changed, groups.evicted = {}, dict.fromkeys(kept.evicted)
+    for key, record in groups.records().items():
+        record.satisfied, record.since = key in kept.satisfied, kept.first_seen.get(key)
+        record.expirations = kept.rests.get(key, (0, 0.0))[0]
+        record.generation, record.past = kept.generations.get(key, 0), kept.past.get(key, 0)
+        record.written, record.stale = key in kept.written, key in kept.halved
+        record.eviction = kept.evicting.get(key)
+        record.places = KeptPlaces(*kept.places[key]) if key in kept.places else None
+        told = kept.told.get(key, ())
+        record.notices = {(each.pod, each.word): each.sentence for each in told if each.word != _ANSWER}
+        record.answers = {each.pod: _answer(each.sentence) for each in told if each.word == _ANSWER}
+        if kept.rests.get(key, (0, 0.0))[1]:
+            record.stage = BackingOff(Reason("001.hold", kind="resting"), kept.rests[key][1])
+    groups.objects_changed()
+    for plan in kept.plans:
+        view = groups.view(plan.group)
+        if view:
+            groups[plan.group].stage = _reserved(plan, kept, hold_time(state, view.group))
+    for short in kept.short:
+        if record_of_short := groups.get(short.group):
+            requested = requested_of(bundle(state, short.group))
+            same = _members(requested) == short.members
+            limits = _limits(kept, short.group)
+            record_of_short.stage = Unschedulable(short.reason, requested if same else (), short.until, limits)
+    for key in groups.records():
+        groups.note_deadline(key)
+    groups.changed = dict.fromkeys(key for key in kept.touched if key in groups)
 
 
-def _plan_kept(key: str, held: HeldPlan) -> PlanKept:
-    plan = held.plan
+def _plan_kept(key: str, stage: Reserved) -> PlanKept:
+    plan = stage.plan
     return PlanKept(
         key,
         tuple(PlacementKept(uid, placement.node, placement.offer) for uid, placement in plan.placements.items()),
-        held.id,
-        held.generation,
-        held.expires,
-        held.priority,
-        held.bundle,
+        key,
+        stage.generation,
+        stage.expires,
+        stage.priority,
+        stage.bundle,
         tuple(LevelKept(level.name, level.value, level.proven) for level in plan.levels),
         plan.region,
         plan.missing,
     )
 
 
-def _held(kept: PlanKept) -> HeldPlan:
+def _limits(kept: GroupsKept, key: str) -> Limits:
+    allowed = {uid: frozenset(nodes) for uid, nodes in kept.allowed.get(key, {}).items()}
+    return Limits(frozenset(kept.avoided.get(key, ())), allowed)
+
+
+def _reserved(kept: PlanKept, groups: GroupsKept, hold: float) -> Reserved:
     placements = {found.pod: Placement(found.node, found.offer) for found in kept.placements}
     levels = tuple(Level(level.name, level.value, level.proven) for level in kept.levels)
     plan = Plan(placements, levels, kept.region, kept.missing)
-    return HeldPlan(plan, kept.id, kept.generation, kept.expires, kept.priority, kept.mates)
+    refusals = {uid: count for uid, count in groups.refused.items() if uid in placements}
+    limits = _limits(groups, kept.group)
+    return Reserved(plan, kept.generation, kept.expires, hold, kept.priority, kept.mates, limits, refusals)

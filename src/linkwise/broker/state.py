@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.cluster import Cluster
 from linkwise.broker.grant_writer import GrantWriter
-from linkwise.broker.group_registry import GroupRegistry
+from linkwise.broker.group_records import Groups
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.effects import Effect
-    from linkwise.broker.group_registry import Run
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.views import PodView
 
@@ -68,10 +67,8 @@ class State:
         self.policies: Final = policies_with(settings)
         self.queue: Final = SchedulingQueue()
         self.writer: Final = GrantWriter()
-        self.groups: Final = GroupRegistry(self.cluster.shared.completed)
+        self.groups: Final = Groups(self.cluster.shared.completed, self.cluster.ledger.get)
         self.hosts: Final = Hosts()
-        self.runs: dict[str, Run] = {}
-        """plans that are being made, by group"""
         self.outbox: Final = Outbox()
 
     def uids(self) -> set[str]:

@@ -104,7 +104,7 @@ def _fits(state: State, query: Query) -> bool:
 
 def _outranks_a_plan(state: State, pod: PodView) -> bool:
     """Return whether it could preempt a plan."""
-    return any(held.priority < pod.priority for held in state.groups.plans.values())
+    return any(plan.priority < pod.priority for plan in state.groups.plans.values())
 
 
 def unanswered(state: State) -> tuple[Wake, ...]:

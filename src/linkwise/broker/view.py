@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.host_fit import misfit, needed_by
+from linkwise.broker.group_records import Planning, Unschedulable
 from linkwise.broker.state import State
 from linkwise.engine.index.lookup import choices
 
@@ -170,13 +171,13 @@ class BrokerView:
 
     def is_planning(self, key: str) -> bool:
         """Whether the plan of a group is being computed."""
-        return key in self._state.runs
+        return isinstance(self._state.groups.stage(key), Planning)
 
     def plans(self) -> dict[str, Plan]:
         """Plans that reserve devices, by group."""
-        return {key: held.plan for key, held in self._state.groups.plans.items()}
+        return {key: stage.plan for key, stage in self._state.groups.plans.items()}
 
     def shortage(self, key: str) -> Reason | None:
         """Why the last attempt to plan a group failed, until it is planned again."""
-        short = self._state.groups.short.get(key)
-        return short.reason if short else None
+        stage = self._state.groups.stage(key)
+        return stage.reason if isinstance(stage, Unschedulable) else None

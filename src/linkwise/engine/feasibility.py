@@ -1,7 +1,7 @@
 """Feasibility: whether a pod fits a node for reasons other than devices, as one pure function for group plans and dry runs.
 
 Pod affinity is evaluated only for the hostname topology key. Other topology keys (zones, racks), topology spread and
-volumes need more than one node to decide: kube-scheduler checks them, and they are ignored here.
+volumes need more than one node to decide: kube-scheduler checks them, and the nodes that it leaves out are in `only`.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ def _reasons(
         yield Reason(_RULE, kind="unschedulable")
     if not view.ready:
         yield Reason(_RULE, kind="not ready")
+    if demand.only is not None and view.name not in demand.only:
+        yield Reason(_RULE, kind="scheduler")
     if demand.selector or demand.affinity is not None:
         yield from _by_labels(demand, view)
     if view.taints:

@@ -11,9 +11,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.recorded_grants import allocated_parts
-from linkwise.broker.groups.bundles import alternatives, bundle_keys, bundle_view, unlinked
+from linkwise.broker.group_records import BackingOff, Planning, Reserved, Unschedulable
+from linkwise.broker.groups.bundles import alternatives, bundle, bundle_keys, joined, unlinked
 from linkwise.broker.groups.notices import unlinked_text
-from linkwise.broker.groups.planning import current_view
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.groups.what_if import Assumption, WhatIf
@@ -24,18 +24,17 @@ from linkwise.explain.group_shortage import explain_short
 from linkwise.explain.placement import container_devices
 from linkwise.explain.plan_comparison import best_of, compared
 from linkwise.explain.reports.group import GroupExplanation, GroupNode, MemberReport, PlanLevel, RunnerUp
-from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from linkwise.broker.broker import Broker
-    from linkwise.broker.group_registry import GroupView
+    from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.engine.planning.planner import Level
     from linkwise.explain.reports.group import GroupStage
-    from linkwise.model.verdict import Part
+    from linkwise.model.verdict import Part, Reason
     from linkwise.model.views import PodView
 
 __all__ = ["explain_group", "group_explanation", "group_stage", "hosts_of", "member_reports"]
@@ -56,12 +55,12 @@ def explain_group(broker: Broker, key: str, now: float, *, most: int | None = No
 def group_explanation(state: State, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
     """The same for a caller that has the state already."""
     key = state.groups.key_of(key) or key
-    view = current_view(state, key)
+    view = state.groups.view(key)
     if view is None:
         return None
     stage, reason = group_stage(state, view, now)
     report = _initial(state, view, stage, now)
-    held = state.groups.plans.get(key)
+    held = state.groups.plan_of(key)
     if reason:
         report = _waiting(state, report, reason)
     if held:
@@ -73,20 +72,20 @@ def group_explanation(state: State, key: str, now: float, *, most: int | None = 
 
 def group_stage(state: State, view: GroupView, now: float) -> tuple[GroupStage, Reason | None]:
     """Return the stage of a group as far as it is known without planning it, and the reason it is pending."""
-    key = view.group.key
-    if key in state.groups.plans:
-        return "reserved", None
+    match state.groups.stage(view.key):
+        case Reserved():
+            return "reserved", None
+        case Planning():
+            return "planning", None
+        case Unschedulable():
+            return "unschedulable", None
+        case BackingOff(reason=backoff):
+            return "pending", backoff
     if not view.waiting:
         return "placed", None
     reason = pending_reason(state, view, now)
-    if reason:
-        return "gated" if reason.kind == "gated" else "pending", reason
-    first = bundle_keys(state, key)[0]
-    if now < state.groups.rests.get(first, (0, now))[1]:
-        return "pending", Reason("001.hold", kind="resting")
-    if first in state.runs:
-        return "planning", None
-    return "unschedulable" if first in state.groups.short else "schedulable", None
+    stage: GroupStage = "schedulable" if reason is None else "gated" if reason.kind == "gated" else "pending"
+    return stage, reason
 
 
 def _initial(state: State, view: GroupView, stage: GroupStage, now: float) -> GroupExplanation:
@@ -121,7 +120,7 @@ def _planned(
     state: State, view: GroupView, report: GroupExplanation, plan: Plan | None, most: int | None
 ) -> GroupExplanation:
     """Add the reserved plan, or the plan that would be made now, and what is missing if it leaves members out."""
-    whole = bundle_view(state, view.group.key) or view
+    whole = joined(bundle(state, view.key))
     what_if = WhatIf(state, whole)
     if plan is None:
         plan = what_if.plan() or _of_fewer(state, view)
@@ -136,8 +135,7 @@ def _planned(
 
 def _of_fewer(state: State, view: GroupView) -> Plan | None:
     """Plan a bundle that does not fit with all members: only as many of each gang as must start."""
-    parts = [mate for key in bundle_keys(state, view.group.key) if (mate := current_view(state, key))]
-    for fewer, left in list(alternatives(parts))[1:]:
+    for fewer, left in list(alternatives(bundle(state, view.key)))[1:]:
         if plan := WhatIf(state, fewer).plan():
             return replace(plan, missing=(*plan.missing, *left))
     return None

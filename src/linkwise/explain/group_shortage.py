@@ -22,7 +22,7 @@ from linkwise.explain.survey import against_all, survey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.group_registry import GroupView
+    from linkwise.broker.group_members import GroupView
     from linkwise.broker.groups.what_if import WhatIf
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry
@@ -227,5 +227,5 @@ def _devices(entry: Entry) -> int:
 def _siblings(state: State, what_if: WhatIf) -> set[str]:
     """Return the UIDs of bound members, which are never candidates."""
     keys = {state.groups.key_of(member.pod) for member in what_if.members}
-    views = (state.groups.gather(key) for key in keys)
+    views = (state.groups.view(key) for key in keys)
     return {pod.uid for view in views if view for pod in view.bound}

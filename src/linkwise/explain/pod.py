@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
-from linkwise.broker.groups.planning import current_view
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.state import pod_name
@@ -176,7 +175,7 @@ def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> E
     pod, key = state.pod(report.uid), state.groups.key_of(report.uid)
     if pod and waiting and is_unobserved_member(state, pod):
         return replace(report, state="grouped", notes=(*report.notes, UNSEEN))
-    view = current_view(state, key) if key else None
+    view = state.groups.view(key) if key else None
     if view is None or report.uid in view.extra:
         return report
     stuck = stale_text(state, view, now) if report.node else ""
@@ -216,13 +215,13 @@ def _in_notes(report: Explanation, line: str) -> bool:
 
 def _is_placed_alone(state: State, key: str, report: Explanation) -> bool:
     """Return whether the member requests no devices and the plan has no place for it: it may go to any node."""
-    return report.asked is None and key in state.groups.plans and not _has_place(state, key, report.uid)
+    return report.asked is None and state.groups.plan_of(key) is not None and not _has_place(state, key, report.uid)
 
 
 def _has_place(state: State, key: str, uid: str) -> bool:
     """Return whether it is bound, or placed by the current plan."""
-    pod = state.pod(uid)
-    return uid in state.groups.plans[key].plan.placements or bool(pod and pod.node)
+    pod, plan = state.pod(uid), state.groups.plan_of(key)
+    return bool(plan and uid in plan.plan.placements) or bool(pod and pod.node)
 
 
 def _standing(state: State, stage: GroupStage, key: str, report: Explanation) -> str:

@@ -30,6 +30,8 @@ class Demand:
     ports: tuple[HostPort, ...] = ()
     apart: tuple[PodTerm, ...] = ()
     together: tuple[PodTerm, ...] = ()
+    only: frozenset[str] | None = None
+    """names of the nodes that passed the scheduler's own filters; None if that is not known"""
 
 
 @dataclass(frozen=True, slots=True)

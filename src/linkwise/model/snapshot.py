@@ -100,8 +100,8 @@ class GroupsKept:
     """gangs that have started once"""
     first_seen: Mapping[str, float] = field(default_factory=dict)
     """when the first member was tried"""
-    alarms: Mapping[str, float] = field(default_factory=dict)
-    """when members are retried; the first to be set first"""
+    allowed: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """by group and pod, the nodes that passed the scheduler's own filters"""
     rests: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """the number of plans that expired, and the end of the backoff"""
     refused: Mapping[str, int] = field(default_factory=dict)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Decision", "Runner", "Way", "by_age", "differs", "explained", "replay"]
 
-Way = Literal["written", "unseen", "unknown", "refused"]
+Way = Literal["written", "unseen", "unknown", "refused", "none"]
 """how a bind ends: written and observed, written and not observed yet, unknown, or refused"""
 
 _OUTCOMES: Mapping[Way, Outcome] = {
@@ -135,6 +135,8 @@ class Runner:
         if not answer.nodes:
             texts = (*map(short_refusal, stops.values()), *answer.failed.values(), *answer.unresolvable.values())
             return Decision(_name(pod), pod.uid, reasons=_counted(texts), partial=answer.partial)
+        if way == "none":
+            return Decision(_name(pod), pod.uid, partial=answer.partial)
         ranks = self.broker.prioritize(pod, answer.nodes, self.now)
         node = min(ranks, key=lambda found: (-found[1], found[0]))[0]
         return replace(self.bind(pod, node, way), partial=answer.partial)

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import Event, Wake
+from linkwise.broker.effects import Event
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.model.views import ContainerView, PodView
+from linkwise.testing.cluster import woken
 from linkwise.vendors.machines import profile
 from support.state import state_of
 
@@ -50,18 +51,19 @@ def test_a_pod_group_makes_a_gang_of_its_pods() -> None:
 
 def test_a_pod_group_may_be_seen_after_its_pods() -> None:
     broker = cluster()
-    broker.observe([member(0)], 1.0)
-    effects = broker.observe([pod_group(2)], 1.0)
-    assert [effect.uid for effect in effects if isinstance(effect, Wake)] == ["u0"]
-    assert said(broker, member(0)) == {"node(s): the gang is incomplete"}
+    broker.observe([member(0), member(1)], 1.0)
+    assert said(broker, member(0)) == {"node(s): the group's PodGroup doesn't exist"}
+    broker.observe([pod_group(2)], 1.0)
+    assert woken(broker.step(1.0, 1000)) == ["g0"]
+    assert said(broker, member(0)) == set()
 
 
 def test_a_pod_group_that_asks_for_less_wakes_its_pods() -> None:
     broker = cluster()
     broker.observe([pod_group(2), member(0)], 1.0)
     said(broker, member(0))
-    effects = broker.observe([pod_group(1)], 2.0)
-    assert [effect.uid for effect in effects if isinstance(effect, Wake)] == ["u0"]
+    broker.observe([pod_group(1)], 2.0)
+    assert woken(broker.step(2.0, 1000)) == ["g0"]
     assert said(broker, member(0), 2.0) == set()
 
 
@@ -84,7 +86,8 @@ def test_a_pod_group_that_is_gone_asks_for_nothing() -> None:
     broker = cluster()
     broker.observe([pod_group(2), member(0)], 1.0)
     broker.observe([pod_group(None)], 2.0)
-    assert said(broker, member(0), 2.0) == set()
+    assert said(broker, member(0), 2.0) == {"node(s): the group's PodGroup doesn't exist"}
+    assert said(broker, member(0), 12.0) == set()
 
 
 def test_a_pod_group_of_another_system_or_name_is_ignored() -> None:
@@ -92,7 +95,8 @@ def test_a_pod_group_of_another_system_or_name_is_ignored() -> None:
     spec = {"spec": {"minMember": 5}}
     other = ClusterObject("PodGroup.scheduling.x-k8s.io", "team/g", spec), ClusterObject(VOLCANO, "team/h", spec)
     broker.observe([*other, ClusterObject("Secret.example.com", "team/g", spec), member(0)], 1.0)
-    assert said(broker, member(0)) == set()
+    assert said(broker, member(0)) == {"node(s): the group's PodGroup doesn't exist"}
+    assert said(broker, member(0), 11.0) == set()
     assert "Secret.example.com" not in {
         kind for kind, named in state_of(broker).cluster.shared.documents.items() if named
     }
@@ -104,8 +108,8 @@ def test_a_network_that_is_known_at_last_wakes_a_group_that_had_no_place_in_it()
     broker.observe([pod_group(1, networkTopology=tier), member(0)], 1.0)
     assert said(broker, member(0)) != set()
     found = {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "n1"}}}]}
-    effects = broker.observe([ClusterObject("HyperNode.topology.volcano.sh", "s0", {"spec": found})], 2.0)
-    assert [effect.uid for effect in effects if isinstance(effect, Wake)] == ["u0"]
+    broker.observe([ClusterObject("HyperNode.topology.volcano.sh", "s0", {"spec": found})], 2.0)
+    assert woken(broker.step(2.0, 1000)) == ["g0"]
     assert broker.filter(member(0), ["n0", "n1"], 2.0).nodes == ["n1"]
 
 

@@ -84,14 +84,24 @@ def test_where_not_all_fit_as_many_start_as_must() -> None:
     assert places[1] == []
 
 
-def test_plans_that_are_held_together_break_together() -> None:
+def test_plans_that_are_held_together_break_together_and_are_made_again_together() -> None:
+    broker = cluster(4)
+    broker.observe([member("a", 0), member("b", 0)], 1.0)
+    nodes = [node for name in "ab" for node in tried(broker, member(name, 0))]
+    effects = broker.observe(map(NodeGone, nodes), 2.0)
+    assert state_of(broker).groups.plans == {}
+    assert {effect.uid for effect in effects if isinstance(effect, Event)} == {"u-a0", "u-b0"}
+    assert {effect.uid for effect in broker.step(2.0, 1000) if isinstance(effect, Wake)} == {"u-a0", "u-b0"}
+    assert list(state_of(broker).groups.plans) == ["team/a", "team/b"]
+
+
+def test_plans_that_break_together_hold_nothing_if_one_does_not_fit_any_more() -> None:
     broker = cluster(2)
     broker.observe([member("a", 0), member("b", 0)], 1.0)
     (node,) = tried(broker, member("a", 0))
-    effects = broker.observe([NodeGone(node)], 2.0)
-    assert state_of(broker).groups.plans == {}
-    assert {effect.uid for effect in effects if isinstance(effect, Event)} == {"u-a0", "u-b0"}
-    assert {effect.uid for effect in effects if isinstance(effect, Wake)} == {"u-a0", "u-b0"}
+    broker.observe([NodeGone(node)], 2.0)
+    assert not any(isinstance(effect, Wake) for effect in broker.step(2.0, 1000))
+    assert not list(broker.entries())
 
 
 def test_plans_that_are_held_together_end_together() -> None:

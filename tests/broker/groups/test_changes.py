@@ -28,17 +28,28 @@ def test_who_came_after_the_plan_does_not_stand_in_for_a_lost_member() -> None:
     broker.observe([first, second], 0.0)
     broker.filter(first, ["n0"], 20.0)
     assert broker.filter(first, ["n0"], 40.0).nodes == ["n0"]
-    effects = broker.observe([third, PodDeleted(second.uid)], 41.0)
-    assert woken_set(effects) == {"a", "c"}
+    broker.observe([third, PodDeleted(second.uid)], 41.0)
     assert not list(broker.entries())
+    broker.step(51.0, 1000)  # when it has waited for another one
+    assert {entry.pod for entry in broker.entries()} == {first.uid, third.uid}
 
 
-def test_a_group_that_did_not_fit_is_woken_when_it_has_fewer_members() -> None:
+def test_a_gang_that_did_not_fit_and_loses_a_member_waits_for_it_and_is_not_woken() -> None:
     broker = broker_of(FakeNode("n0"))
     pods = in_gang(device_pod("a"), device_pod("b", 2), device_pod("c"), least=3, total=3)
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken_set(broker.observe([PodDeleted(pods[1].uid)], 1.0)) == {"a", "c"}
+    assert woken_set(broker.observe([PodDeleted(pods[1].uid)], 1.0)) == set()
+    assert set(broker.filter(pods[0], ["n0"], 1.0).unresolvable.values()) == {"node(s): the gang is incomplete"}
+
+
+def test_a_gang_that_did_not_fit_is_woken_when_a_smaller_member_replaces_one() -> None:
+    broker = broker_of(FakeNode("n0"))
+    pods = in_gang(device_pod("a"), device_pod("b", 2), device_pod("c"), least=2, total=2)
+    broker.observe(pods[:2], 0.0)
+    assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
+    broker.observe([PodDeleted(pods[1].uid), pods[2]], 1.0)
+    assert woken_set(broker.step(1.0, 1000)) == {"a"}
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_node_takes_pods_again() -> None:
@@ -46,7 +57,9 @@ def test_a_group_that_did_not_fit_is_woken_when_a_node_takes_pods_again() -> Non
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken_set(broker.observe([FakeNode("n0", version=2).view()], 1.0)) == {"a", "b"}
+    assert broker.filter(pods[1], ["n0"], 0.0).nodes == []
+    broker.observe([FakeNode("n0", version=2).view()], 1.0)
+    assert woken_set(broker.step(1.0, 1000)) == {"a", "b"}
 
 
 def test_a_group_that_did_not_fit_is_woken_when_a_node_has_more_beside_devices() -> None:
@@ -54,7 +67,9 @@ def test_a_group_that_did_not_fit_is_woken_when_a_node_has_more_beside_devices()
     pods = in_group(device_pod("a", cpu="8"), device_pod("b", cpu="8"))
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken_set(broker.observe([FakeNode("n0", version=2).view()], 1.0)) == {"a", "b"}
+    assert broker.filter(pods[1], ["n0"], 0.0).nodes == []
+    broker.observe([FakeNode("n0", version=2).view()], 1.0)
+    assert woken_set(broker.step(1.0, 1000)) == {"a", "b"}
 
 
 def test_who_waits_for_another_gang_is_woken_when_its_own_has_started() -> None:
@@ -63,7 +78,8 @@ def test_who_waits_for_another_gang_is_woken_when_its_own_has_started() -> None:
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
     elsewhere = replace(pods[1], node="n0", version=2)
-    assert woken_set(broker.observe([elsewhere], 1.0)) == {"a"}
+    broker.observe([elsewhere], 1.0)
+    assert woken_set(broker.step(1.0, 1000)) == {"a"}
     assert broker.filter(pods[0], ["n0"], 1.0).nodes == ["n0"]
 
 
@@ -89,20 +105,27 @@ def test_a_pod_without_its_labels_goes_by_the_group_that_the_watch_shows() -> No
 def test_a_gang_that_needs_more_members_by_its_object_holds_nothing() -> None:
     broker = broker_of(FakeNode("n0"))
     pods = [replace(device_pod(name), annotations={"scheduling.volcano.sh/group-name": "v"}) for name in ("a", "b")]
-    broker.observe(pods, 0.0)
+    broker.observe([_volcano(2), *pods], 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == ["n0"]
-    broker.observe([ClusterObject("PodGroup.scheduling.volcano.sh", "default/v", {"spec": {"minMember": 3}})], 1.0)
+    broker.observe([_volcano(3)], 1.0)
     assert not list(broker.entries())
 
 
-def test_a_group_that_did_not_fit_is_woken_when_a_bound_member_leaves() -> None:
+def _volcano(minimum: int) -> ClusterObject:
+    return ClusterObject("PodGroup.scheduling.volcano.sh", "default/v", {"spec": {"minMember": minimum}})
+
+
+def test_a_group_that_did_not_fit_is_woken_when_the_devices_of_a_bound_member_are_free() -> None:
     broker = broker_of(FakeNode("n0"))
     pods = in_group(device_pod("a"), device_pod("b", 2), device_pod("c", 2), total=3)
     bound = place(broker, replace(pods[0], labels={}), "n0")
     bound = replace(bound, labels=pods[0].labels, version=5)
     broker.observe([bound, *pods[1:]], 0.0)
     assert broker.filter(pods[1], ["n0"], 0.0).nodes == []
-    assert woken_set(broker.observe([replace(bound, deleting=True, version=6)], 1.0)) == {"b", "c"}
+    broker.observe([replace(bound, deleting=True, version=6)], 20.0)
+    assert woken_set(broker.step(20.0, 1000)) == set()
+    broker.observe([PodDeleted(bound.uid)], 21.0)
+    assert woken_set(broker.step(26.0, 1000)) == {"b"}  # when they were kept for a replacement for long enough
 
 
 def test_members_are_woken_when_the_one_that_a_gate_held_back_is_gone() -> None:
@@ -110,7 +133,8 @@ def test_members_are_woken_when_the_one_that_a_gate_held_back_is_gone() -> None:
     pods = in_group(device_pod("a"), device_pod("b"))
     broker.observe([pods[0], replace(pods[1], gates=("example.com/gate",))], 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken_set(broker.observe([PodDeleted(pods[1].uid)], 20.0)) == {"a"}
+    broker.observe([PodDeleted(pods[1].uid)], 20.0)
+    assert woken_set(broker.step(20.0, 1000)) == {"a"}
     assert broker.filter(pods[0], ["n0"], 20.0).nodes == ["n0"]
 
 
@@ -119,7 +143,8 @@ def test_a_gang_is_woken_when_a_member_comes_that_is_bound_already() -> None:
     pods = in_gang(device_pod("a"), device_pod("b"), least=2)
     broker.observe(pods[:1], 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes == []
-    assert woken_set(broker.observe([replace(pods[1], node="n0")], 1.0)) == {"a"}
+    broker.observe([replace(pods[1], node="n0")], 1.0)
+    assert woken_set(broker.step(1.0, 1000)) == {"a"}
     assert broker.filter(pods[0], ["n0"], 1.0).nodes == ["n0"]
 
 
@@ -163,11 +188,11 @@ def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
     alone = device_pod("a")
     broker.observe([alone], 0.0)
     assert broker.filter(alone, ["n0"], 1.0).nodes == []
-    assert woken_set(broker.observe([replace(one, version=9) for one in in_group(alone, device_pod("b"))], 2.0)) == {
-        "a",
-        "b",
-    }
+    broker.observe([replace(one, version=9) for one in in_group(alone, device_pod("b"))], 2.0)
     assert state_of(broker).queue.unschedulable() == []
+    assert woken_set(broker.step(2.0, 1000)) == set()
+    broker.observe([PodDeleted("uid-other")], 3.0)
+    assert woken_set(broker.step(3.0, 1000)) == {"a"}
 
 
 def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> None:
@@ -188,7 +213,8 @@ def test_a_node_that_went_while_a_member_was_being_bound_is_planned_no_more() ->
     (there,) = broker.filter(pods[0], ["n0", "n1"], 0.0).nodes
     flights = [binds(broker.bind(pod.uid, there, 0.0).effects)[0] for pod in pods]
     broker.observe([NodeGone(there)], 1.0)
-    assert "a" in woken_set(broker.outcome(flights[0], "refused", 1.0))
+    broker.outcome(flights[0], "refused", 1.0)
+    assert "a" in woken_set(broker.step(1.0, 1000))
     (other,) = {"n0", "n1"} - {there}
     assert broker.filter(pods[0], [other], 1.0).nodes == [other]
 

@@ -93,7 +93,9 @@ def test_evicting_is_worth_a_thought_only_where_room_is_short() -> None:
 def test_a_long_plan_is_made_in_steps_and_its_members_are_woken() -> None:
     broker = cluster(GroupSettings(steps=1))
     broker.observe([member(0), member(1)], 0.0)
-    assert set(filtered(broker, member(0)).unresolvable.values()) == {"node(s): the group is being planned"}
+    for number in range(2):
+        answer = filtered(broker, member(number))
+        assert set(answer.unresolvable.values()) == {"node(s): the group is being planned"}
     assert planned(broker) == 0
     woken = [effect.name for effect in broker.step(2.0, 1000) if isinstance(effect, Wake)]
     assert woken == ["g-0", "g-1"]
@@ -106,9 +108,9 @@ def test_what_did_not_fit_is_not_planned_again_at_once() -> None:
     filtered(broker, member(0, 8))
     broker.step(2.0, 1000)
     assert not filtered(broker, member(1, 8), 3.0).nodes
-    assert not state_of(broker).runs
+    assert not state_of(broker).groups.runs()
     filtered(broker, member(1, 8), 20.0)
-    assert state_of(broker).runs
+    assert state_of(broker).groups.runs()
 
 
 def test_the_end_of_a_window_is_something_to_wait_for() -> None:
@@ -116,7 +118,7 @@ def test_the_end_of_a_window_is_something_to_wait_for() -> None:
     broker.observe([member(0)], 0.0)
     filtered(broker, member(0), 5.0)
     assert broker.next_deadline() == 15.0
-    assert [effect.name for effect in broker.step(15.0) if isinstance(effect, Wake)] == ["g-0"]
+    assert [effect.name for effect in broker.step(15.0, 1000) if isinstance(effect, Wake)] == ["g-0"]
 
 
 @pytest.mark.rule("001.replan")

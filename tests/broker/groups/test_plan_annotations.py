@@ -42,7 +42,7 @@ def broker(*sights: WatchEvent, write: bool = True) -> Broker:
 def written(*, generations: int = 1) -> list[PodView]:
     """Members with the plan that a broker wrote on them."""
     first = broker(*fleet(), member(0), member(1))
-    state_of(first).groups.note_generation(KEY, generations - 1)
+    state_of(first).groups[KEY].generation = generations - 1
     answer = first.filter(member(0), ["n0", "n1", "n2"], 1.0)
     words = {effect.uid: effect.applied({}) for effect in answer.effects if isinstance(effect, Annotate)}
     assert words.keys() == {"u0", "u1"}

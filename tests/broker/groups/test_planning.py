@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.group_registry import GroupView, Run
-from linkwise.broker.groups.planning import start
+from linkwise.broker.group_members import GroupView
+from linkwise.broker.group_records import Run
+from linkwise.broker.groups.planning import planning
 from linkwise.broker.groups.planning_input import network_of, read_network
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.ask import Group
@@ -46,7 +47,7 @@ def seen(*names: str, taints: tuple[Taint, ...] = ()) -> Broker:
 def begun(broker: Broker, devices: int = 8) -> Run:
     box = ContainerView("main", limits={"nvidia.com/gpu": str(devices), "cpu": "4"})
     pods = tuple(PodView("default", f"g-{number}", f"u{number}", (box,), version=1) for number in range(2))
-    return start(state_of(broker), GROUP.key, GroupView(GROUP, pods))
+    return Run((GROUP.key,), (), planning(state_of(broker), GroupView(GROUP, pods)))
 
 
 @pytest.mark.parametrize("steps", range(8))
@@ -86,7 +87,7 @@ def test_whom_all_members_must_be_with_is_looked_for_once() -> None:
     term = PodTerm(ZONE, {"app": "me"}, namespaces=("default",))
     box = ContainerView("main", limits={"nvidia.com/gpu": "1"})
     pods = [PodView("default", f"p{n}", f"u{n}", (box,), {"app": "me"}, together=(term,)) for n in range(16)]
-    run = start(state_of(broker), GROUP.key, GroupView(GROUP, tuple(pods)))
+    run = Run((GROUP.key,), (), planning(state_of(broker), GroupView(GROUP, tuple(pods))))
     run.advance(10_000)
     assert run.plan is not None
     assert labels.looked == 1

@@ -139,6 +139,7 @@ def test_an_equal_group_waits() -> None:
 
 def test_who_lost_its_plan_is_woken_when_the_winner_has_its_devices() -> None:
     broker = holding()
+    tried(broker, group("low")[1])
     answer = answered(broker, pod("high", priority=1), 2.0)
     assert not any(isinstance(effect, Wake) for effect in answer.effects)
     due = broker.next_deadline()

@@ -85,5 +85,5 @@ def test_members_are_woken_when_the_window_for_missing_ones_is_over() -> None:
     assert broker.filter(alone, ["n0", "n1"], 5.0).nodes == []
     assert broker.next_deadline() == 5.0 + broker.settings.group.window
     assert not any(isinstance(effect, Wake) for effect in broker.step(14.9))
-    assert [effect.uid for effect in broker.step(15.0) if isinstance(effect, Wake)] == ["u0"]
+    assert [effect.uid for effect in broker.step(15.0, 1000) if isinstance(effect, Wake)] == ["u0"]
     assert broker.filter(alone, ["n0", "n1"], 15.0).nodes

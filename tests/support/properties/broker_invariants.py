@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.cluster.inventory import merge_inventory
@@ -280,7 +281,7 @@ def _values(broker: Broker) -> dict[int, object]:
     kept = (cluster.inventories, cluster.nodes, cluster.index.nodes, cluster.pods)
     values: dict[int, object] = {id(value): value for values in kept for value in values.values()}
     queued = {id(value): value for value in state_of(broker).queue}
-    return {**values, **queued, id(state_of(broker).runs): {}}
+    return {**values, **queued, **{id(run.steps): repeat(None) for run in state_of(broker).groups.runs()}}
 
 
 def _parts(pod: PodView) -> list[dict[str, Any]]:

@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.groups.bundles import bundle_keys, bundle_view
-from linkwise.broker.groups.planning import current_view
+from linkwise.broker.group_records import BackingOff, Planning, Unschedulable, Waiting, deadline_of
+from linkwise.broker.groups.bundles import bundle, joined
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import has_begun
 from linkwise.broker.groups.what_if import WhatIf
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from linkwise.broker.answers import BindAnswer, FilterAnswer
     from linkwise.broker.effects import Evict
-    from linkwise.broker.group_registry import GroupView, HeldPlan
+    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.group_records import Reserved
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
     from support.properties.broker_world import World
@@ -59,9 +60,9 @@ class GroupChecks(Checks):
         self._nobody_waits_in_vain()
         self._nobody_is_bound_in_vain()
 
-    def _holds(self, key: str, held: HeldPlan) -> None:
+    def _holds(self, key: str, held: Reserved) -> None:
         """A plan is whole, of members that are there, in time, and its devices are to be had."""
-        found = current_view(self.state, key)
+        found = self.state.groups.view(key)
         must(found is not None, f"a plan holds for {key}, of which nobody is there")
         if found is None:
             return
@@ -75,9 +76,9 @@ class GroupChecks(Checks):
         for uid in waiting:
             self._has_its_place(uid, key, held)
 
-    def _is_whole(self, found: GroupView, held: HeldPlan) -> None:
+    def _is_whole(self, found: GroupView, held: Reserved) -> None:
         group = found.group
-        if group.minimum is None or group.key in self.state.groups.satisfied:
+        if not found.least:
             return
         gone = [uid for uid in held.plan.placements if self.state.groups.key_of(uid) != group.key]
         there = len(held.plan.placements) - len(gone)
@@ -86,11 +87,11 @@ class GroupChecks(Checks):
             pod for pod in found.waiting if self.state.request(pod).ask is None and pod.uid not in held.plan.placements
         ]
         must(
-            there + len(bound) + len(loose) >= group.minimum,
+            there + len(bound) + len(loose) >= found.least,
             f"the plan of {group.key} places {there} beside {len(bound)}, and {group.minimum} must start together",
         )
 
-    def _has_its_place(self, uid: str, key: str, held: HeldPlan) -> None:
+    def _has_its_place(self, uid: str, key: str, held: Reserved) -> None:
         placement, entry = held.plan.placements[uid], self.state.cluster.ledger.get(uid)
         view = self.state.cluster.nodes.get(placement.node)
         must(view and view.ready and not view.unschedulable, f"{uid} is planned on {placement.node}, which is closed")
@@ -106,37 +107,31 @@ class GroupChecks(Checks):
 
     def _nothing_else_is_planned(self) -> None:
         book = self.state.groups
-        places = {pod: until for until, pods in book.places.values() for pod in pods}
+        kept = [record.places for record in book.records().values() if record.places]
+        places = {pod: each.until for each in kept for pod in each.entries}
         for entry in self.state.cluster.ledger.entries():
             if entry.state != "PLANNED" or entry.pod in places:
                 continue
-            held = book.plans.get(entry.grant.plan or "")
+            held = book.plan_of(entry.grant.plan or "")
             must(held and entry.pod in held.plan.placements, f"{entry.pod} holds devices without a plan")
         for pod, until in places.items():
             soon = self._world.now < until <= self._world.now + self.state.settings.group.grace
             must(soon, f"the place {pod} is kept for too long")
 
     def _the_book_is_true(self) -> None:
-        """Groups are made of the pods that are known, and nothing is kept of those that are gone."""
-        book, keys = self.state.groups, set(self.state.groups.keys())
-        for name in (
-            "plans",
-            "satisfied",
-            "first_seen",
-            "short",
-            "alarms",
-            "rests",
-            "avoided",
-            "written",
-            "places",
-            "evicting",
-        ):
-            kept = set(getattr(book, name)) - keys
-            must(not kept, f"{name} are kept of {kept}, of which nobody is there")
-        must(set(book.generations()) <= keys, "generations are kept of groups of which nobody is there")
-        for uid in book.refused:
-            must(book.key_of(uid), f"{uid} is in no group and its refusals are counted")
+        """Records are of pods that are known, and every stage has an end."""
+        book = self.state.groups
+        for key, record in book.records().items():
+            must(record.members, f"a record is kept of {key}, of which nobody is there")
+            lost = record.answers.keys() - record.members.pods.keys()
+            must(not lost, f"the answers to {lost} are kept, which are not in {key}")
+            run = record.stage.run if isinstance(record.stage, Planning) else None
+            must(run is None or key in run.keys, f"{key} waits for a plan of {run and run.keys}")
+            due = record.next_deadline()
+            must(due is None or due > self._world.now, f"what was due for {key} at {due} was not done")
         must(book.evicted.keys() <= self.state.cluster.pods.keys(), "evictions are remembered of pods that are gone")
+        due = self._world.broker.next_deadline()
+        must(due == 0.0 or not (book.moved or book.changed), "changes of groups were left, and nothing is due")
 
     def evicts(self, effect: Evict) -> None:
         """Only members of a strict gang that is stuck are evicted, once, where that is allowed and none has begun."""
@@ -155,16 +150,16 @@ class GroupChecks(Checks):
     def _nobody_is_bound_in_vain(self) -> None:
         """A gang that was planned and is stuck halfway has a time at which that ends, where evictions are allowed."""
         book = self.state.groups
-        for key in book.generations() if self.state.settings.group.evict_half_bound else ():
-            found = current_view(self.state, key)
-            if found and key not in book.plans and (bound := self._evictable(found)):
+        for key, record in book.records().items() if self.state.settings.group.evict_half_bound else ():
+            found = book.view(key)
+            if found and record.generation and not book.plan_of(key) and (bound := self._evictable(found)):
                 told = all(pod.uid in book.evicted for pod in bound)
-                must(told or key in book.evicting, f"{key} is stuck halfway, and nothing will change that")
-                must(book.evicting.get(key, inf) > self._world.now, f"{key} is stuck halfway after its time")
+                must(told or record.eviction is not None, f"{key} is stuck halfway, and nothing will change that")
+                must((record.eviction or inf) > self._world.now, f"{key} is stuck halfway after its time")
 
     def _evictable(self, found: GroupView) -> list[PodView]:
         group, known = found.group, self.state.cluster.pods
-        started = group.key in self.state.groups.satisfied or len(found.bound) >= (group.minimum or 0)
+        started = len(found.bound) >= found.least
         if not group.strict or group.match_policy == "only-waiting" or started or any(map(has_begun, found.bound)):
             return []
         return [pod for pod in found.bound if pod.uid in known and known[pod.uid].node]
@@ -185,8 +180,10 @@ class GroupChecks(Checks):
                 self._it_binds(pod, name)
             return
         must(set(answer.failed) | set(answer.unresolvable) == set(names), "a node was left without a reason")
+        if not names:
+            return  # no scheduler asks about no nodes
         self.woken.discard(pod.uid)
-        held = self.state.groups.plans.get(found.group.key)
+        held = self.state.groups.plan_of(found.key)
         self.refused[pod.uid] = (self.state.pod(pod.uid), held.generation if held else 0)
         self._is_explained(pod.uid)
 
@@ -205,14 +202,14 @@ class GroupChecks(Checks):
             found = self._group_of(bound.uid)
             if found is None or bound.uid in found.extra or bound.uid in under_way or bound.grant is None:
                 continue
-            held = self.state.groups.plans.get(found.group.key)
+            held = self.state.groups.plan_of(found.key)
             must(held, f"{bound.uid} is bound, and its group has no plan")
             placement = held.plan.placements.get(bound.uid) if held else None
             must(placement and placement.offer == bound.grant.offer, f"{bound.uid} is bound to what was not planned")
 
     def _group_of(self, uid: str) -> GroupView | None:
         key = self.state.groups.key_of(uid)
-        return current_view(self.state, key) if key else None
+        return self.state.groups.view(key) if key else None
 
     def _nobody_waits_in_vain(self) -> None:
         """Who was told to wait and not woken since still has a reason to."""
@@ -228,40 +225,39 @@ class GroupChecks(Checks):
                 self._has_a_reason(uid, found, generation)
 
     def _has_a_reason(self, uid: str, found: GroupView, generation: int) -> None:
-        state, key = self.state, found.group.key
-        first = bundle_keys(state, key)[0]
-        reason = pending_reason(state, found, self._world.now)
-        held = state.groups.plans.get(key)
-        if first in state.runs or self._comes(bundle_view(state, key)):
+        state, key = self.state, found.key
+        stage, views = state.groups.stage(key), bundle(state, key)
+        if isinstance(stage, Planning) or self._comes(views):
             return  # it is woken when the plan is made
-        if held:  # who has no place in it is woken when it ends
-            must(held.generation == generation, f"{uid} was not told of its plan")
-        elif reason:
-            short = state.groups.short.get(first)  # who was planned in vain waits for room, whatever the clock says
-            planned = short is not None and {pod.uid for pod in found.waiting} <= {*short.members}
-            timed = (reason.rule, reason.kind) == ("001.members", "missing") and not planned
-            must(not timed or key in state.groups.alarms, f"{uid} waits for members, and nobody will wake it")
-        elif self._world.now < state.groups.rests.get(first, (0, self._world.now))[1]:
-            must(first in state.groups.alarms, f"{uid} rests, and nobody will wake it")
+        if held := state.groups.plan_of(key):  # who has no place in it is woken when it ends
+            must(uid in held.plan.missing or held.generation == generation, f"{uid} was not told of its plan")
+        elif reason := pending_reason(state, found, self._world.now):
+            timed = (reason.rule, reason.kind) == ("001.members", "missing")
+            if timed and isinstance(stage, Unschedulable):
+                return  # who was planned in vain waits for room, whatever the clock says
+            must(isinstance(stage, Waiting), f"{uid} waits for {reason}, and its group is {stage}")
+            must(not timed or deadline_of(stage), f"{uid} waits for members, and nobody will wake it")
+        elif isinstance(stage, BackingOff):
+            must(self._world.now < stage.until, f"{uid} was not told that the backoff of its group is over")
         else:
-            whole = bundle_view(state, key) or found
-            plan = WhatIf(state, whole, 4000).plan()
+            must(isinstance(stage, Unschedulable), f"{uid} was refused, and its group is {stage}")
+            plan = WhatIf(state, joined(views), 4000).plan()
             must(plan is None, f"{uid} was not told that {key} fits: {plan}")
 
-    def _comes(self, found: GroupView | None) -> bool:
+    def _comes(self, views: Sequence[GroupView]) -> bool:
         """Whether a member has not been tried since it came: then all are planned when it is."""
-        return found is not None and any(pod.uid not in self.refused for pod in found.waiting)
+        return any(pod.uid not in self.refused for view in views for pod in view.waiting)
 
     def planned_alike(self, one: Broker, other: Broker, key: str) -> None:
         """Two brokers plan a group, one of them by its last member."""
-        found = state_of(one).groups.gather(key)
+        found = state_of(one).groups.view(key)
         members = found.waiting if found else ()
         plans = []
         for broker, pods in ((one, members), (other, tuple(reversed(members)))):
             for pod in pods:
                 broker.filter(pod, list(self._world.api.boxes), self._world.now)
                 broker.step(self._world.now, 1000)
-            held = state_of(broker).groups.plans.get(key)
+            held = state_of(broker).groups.plan_of(key)
             plans.append((held.plan.placements, held.plan.missing) if held else None)
         must(plans[0] == plans[1], f"the plan of {key} is {plans[0]} or {plans[1]}")
 

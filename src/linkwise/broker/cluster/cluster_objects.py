@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.dialects.groups.hyper_nodes import HYPER_NODE, hyper_node_of, tiers_of
 from linkwise.dialects.groups.network_topology import LADDERS, ladder_of
-from linkwise.dialects.groups.pod_group_objects import KINDS, gang_name, pod_group_of, with_pod_group
+from linkwise.dialects.groups.pod_group_objects import (
+    KINDS,
+    gang_name,
+    pod_group_of,
+    points_to_pod_group,
+    with_pod_group,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -83,6 +89,11 @@ class ClusterObjects:
         kind = KINDS.get(group.source)
         found = self._pod_groups.get((kind, gang_name(pod, group))) if kind and self._pod_groups else None
         return with_pod_group(group, found) if found else group
+
+    def missing_pod_group(self, pod: PodView, group: Group) -> str:
+        """Return the name of the PodGroup that a pod points to and that is not observed; empty if there is none."""
+        kind, name = KINDS.get(group.source), gang_name(pod, group) if points_to_pod_group(pod, group) else ""
+        return name if kind and name and name not in self.documents.get(kind, {}) else ""
 
     def wrong_for(self, pod: PodView, group: Group) -> list[Problem]:
         """Return problems of objects that the group depends on: its PodGroup, and the network if it has requirements there."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
-from linkwise.broker.cluster.host_fit import misfit, needed_by
-from linkwise.broker.groups.bundles import bundle_keys
-from linkwise.broker.groups.notices import clear_notice, note_pending, unfit_events
-from linkwise.broker.groups.plan_annotations import give_up
-from linkwise.broker.groups.planning import current_view
-from linkwise.broker.groups.planning_runs import try_now, wakes
+from linkwise.broker.group_records import Answer, BackingOff, Idle, Reserved, Unschedulable, Waiting
+from linkwise.broker.groups.bundles import bundle
+from linkwise.broker.groups.lifecycle import answer_now, back_off, resume
+from linkwise.broker.groups.planning import begin, plan_now, requested_of
 from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.reasons.catalog import short_refusal
@@ -22,7 +21,8 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.group_registry import GroupView, HeldPlan
+    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.group_records import Limits
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.views import PodView
@@ -31,9 +31,12 @@ __all__ = ["filter_member"]
 
 _ELSEWHERE = Reason("001.steer", kind="elsewhere")
 _LEFT_OUT = Reason("001.tolerant", kind="left out")
+_PLANNING = Reason("001.members", kind="planning")
 _UNOBSERVED = Reason("001.members", kind="missing")
 _PLANNED_WITHOUT_SUCCESS = {"short", "never", "left out"}
 """kinds of refusals that result from planning"""
+FEW_REPLANS: Final = 8
+"""how often a plan is made again for nodes that the scheduler left out, beside twice per member"""
 
 
 def filter_member(
@@ -45,68 +48,80 @@ def filter_member(
     """
     if keep and is_unobserved_member(state, pod):
         return _refuse(state, pod, names, _UNOBSERVED)
-    key = state.groups.key_of(pod.uid)
-    view = current_view(state, key) if key else None
+    view = state.groups.view(state.groups.key_of(pod.uid))
     if view is None or pod.uid in view.extra:
         return None
-    held = state.groups.plans.get(key)
     if not keep:
         return _dry_answer(state, view, pod, names, now)
-    clear_notice(state, key, pod.uid)
+    record = state.groups[view.key]
+    record.answers[pod.uid] = Answer(Idle)  # what it was told before does not count any more
+    _prepare_plan(state, view, pod, names, now)
+    answer = _answer(state, view.key, pod, names)
+    record.answers[pod.uid] = answer_now(record, pod.uid)
+    return answer
+
+
+def _prepare_plan(state: State, view: GroupView, pod: PodView, names: Sequence[str], now: float) -> None:
+    """Plan the group of a member that is tried, unless its stage has the answer already."""
+    key = view.key
+    match state.groups.stage(key):
+        case Unschedulable(requested=requested, until=until, limits=limits):
+            views, known = bundle(state, key), limits.allowed.get(pod.uid)
+            if known is not None and known != frozenset(names):
+                _replan(state, views, _limited(limits, pod.uid, names), now)
+            elif requested != requested_of(views) or is_over(until, now, state.settings.group.window):
+                begin(state, views, limits)
+        case Idle() | Waiting():
+            # rule 001.members: all members that are not bound are planned when the first is tried.
+            resume(state, key, now)
+    plan_now(state, key, now)
+    stage = state.groups.plan_of(key)
+    if stage is None or state.request(pod).ask is None or pod.uid in stage.plan.missing:
+        return
     # rule 001.siblings: later members take their part of the plan without planning again.
-    if held and _keeps_plan(state, view, pod, held, names):
-        return _answer_from_plan(state, pod, held.plan, names)
-    state.groups.first_seen.setdefault(key, now)
-    refused = pending_reason(state, view, now)
-    if refused:
-        note_pending(state, key, pod.uid, refused)
-    if refused and (refused.rule, refused.kind) == ("001.members", "missing"):
-        state.groups.alarms[key] = state.groups.first_seen[key] + state.settings.group.window
-    # rule 001.members: all members that are not bound are planned when the first is tried.
-    refused = refused or try_now(state, key, view, now)
-    if refused and refused.kind == "resting":
-        first = bundle_keys(state, key)[0]
-        state.groups.alarms[first] = state.groups.rests[first][1]  # it may be over already, if the clock was set back
-    if refused and refused.kind in _PLANNED_WITHOUT_SUCCESS:
-        state.outbox.add(unfit_events(state, key, refused))
-    if refused:
-        return _refuse(state, pod, names, refused)
-    answer = _answer_from_plan(state, pod, state.groups.plans[key].plan, names) if key in state.groups.plans else None
-    others = tuple(wake for wake in wakes(state, key) if wake.uid != pod.uid and wake.uid in state.queue)
-    return replace(answer, effects=others) if answer else None
+    placement = stage.plan.placements.get(pod.uid)
+    if placement is None:
+        begin(state, bundle(state, key), stage.limits)  # it joined the group after it was planned
+    elif names and placement.node not in names:
+        # The scheduler names all nodes that pass its own filters: for volumes or topology spread, which are not known
+        # here, this one did not. The same may be true of the other members, each of which is planned again then.
+        _replan(state, bundle(state, key), _limited(stage.limits, pod.uid, names), now)
+    plan_now(state, key, now)
+
+
+def _limited(limits: Limits, uid: str, names: Sequence[str]) -> Limits:
+    """Return the limits with a member on one of these nodes."""
+    return replace(limits, allowed={**limits.allowed, uid: frozenset(names)}, replans=limits.replans + 1)
+
+
+def _replan(state: State, views: Sequence[GroupView], limits: Limits, now: float) -> None:
+    """Plan again within other limits, or back off if that was done too often."""
+    if limits.replans > FEW_REPLANS + 2 * sum(len(view.waiting) for view in views):
+        back_off(state, views[0].key, Reason("001.hold", kind="unstable"), now)
+    else:
+        begin(state, views, limits)
+
+
+def _answer(state: State, key: str, pod: PodView, names: Sequence[str]) -> FilterAnswer | None:
+    """Return the answer that follows from the stage."""
+    match state.groups.stage(key):
+        case Reserved(plan=plan):
+            return _answer_from_plan(state, pod, plan, names)
+        case Waiting(reason=reason) | Unschedulable(reason=reason) | BackingOff(reason=reason):
+            return _refuse(state, pod, names, reason)
+    return _refuse(state, pod, names, _PLANNING)
 
 
 def _dry_answer(state: State, view: GroupView, pod: PodView, names: Sequence[str], now: float) -> FilterAnswer | None:
     """Return the answer that the member would get now."""
-    held = state.groups.plans.get(view.group.key)
+    held = state.groups.plan_of(view.key)
     refused = None if held else pending_reason(state, view, now)
     if refused:
         return _refuse(state, pod, names, refused)
-    parts = [peer for key in bundle_keys(state, view.group.key) if (peer := current_view(state, key))]
-    plan = held.plan if held else trial_plan(state, parts, state.settings.group.steps)
+    plan = held.plan if held else trial_plan(state, bundle(state, view.key), state.settings.group.steps)
     if plan is None:
         return _refuse(state, pod, names, Reason("001.fewest-nodes", len(view.waiting), kind="short"))
     return _answer_from_plan(state, pod, plan, names)
-
-
-def _keeps_plan(state: State, view: GroupView, pod: PodView, held: HeldPlan, names: Sequence[str]) -> bool:
-    """Return whether the current plan suits this member; if not, drop it so that it is made again."""
-    placement = held.plan.placements.get(pod.uid)
-    if placement is None:
-        if state.request(pod).ask is None or pod.uid in held.plan.missing:
-            return True
-    elif placement.offer is None or placement.node in names or _may_still_come(state, pod, placement.node):
-        return True
-    else:
-        state.groups.avoided.setdefault(view.group.key, set()).add(placement.node)
-    give_up(state, view.group.key)
-    return False
-
-
-def _may_still_come(state: State, pod: PodView, node: str) -> bool:
-    """Return whether to wait for a node that the scheduler did not offer: it samples nodes."""
-    tries = state.groups.refused[pod.uid] = state.groups.refused.get(pod.uid, 0) + 1
-    return tries < state.settings.rounds and misfit(state.cluster, pod, needed_by(state.cluster, pod), node) is None
 
 
 def _answer_from_plan(state: State, pod: PodView, plan: Plan, names: Sequence[str]) -> FilterAnswer | None:
@@ -123,7 +138,7 @@ def _answer_from_plan(state: State, pod: PodView, plan: Plan, names: Sequence[st
 def _refuse(state: State, pod: PodView, names: Sequence[str], reason: Reason) -> FilterAnswer | None:
     text = short_refusal(reason)
     query = state.query(pod)
-    view = state.groups.gather(state.groups.key_of(pod.uid))
+    view = state.groups.view(state.groups.key_of(pod.uid))
     if query is None and reason.kind in {"short", "never"} and view and view.group.minimum is None:
         return None  # it requests no devices and may start before the others
     if query is None or reason.kind not in _PLANNED_WITHOUT_SUCCESS:

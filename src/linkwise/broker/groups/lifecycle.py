@@ -1,6 +1,7 @@
-"""Lifecycle of plans: expiry, breakage, lost members, backoff and wake-ups.
+"""Lifecycle of groups: what follows for their stages from changes of members, nodes and objects, and from deadlines.
 
-Also retries groups when objects of the cluster that they depend on change.
+Groups whose members were refused are planned again in the background as soon as that may succeed. A member is woken when
+it would get a better answer than its last one.
 """
 
 from __future__ import annotations
@@ -9,210 +10,286 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from linkwise.broker.effects import Event
-from linkwise.broker.groups.bundles import bundle_keys
-from linkwise.broker.groups.plan_annotations import give_up
-from linkwise.broker.groups.planning import agent_reported_pods, current_view, hold_time, in_backoff, prolong, unclaimed
-from linkwise.broker.groups.planning_runs import wakes
-from linkwise.broker.groups.stale_gangs import evictions, stale_gang
-from linkwise.engine.ledger import Entry
+from linkwise.broker.effects import Event, Wake
+from linkwise.broker.group_records import (
+    Answer,
+    BackingOff,
+    Idle,
+    Planning,
+    Reserved,
+    Unschedulable,
+    Waiting,
+)
+from linkwise.broker.groups.bundles import bundle, bundle_keys
+from linkwise.broker.groups.notices import group_warnings
+from linkwise.broker.groups.plan_annotations import take_up_plans
+from linkwise.broker.groups.planning import begin, capacity_gained, requested_of
+from linkwise.broker.groups.readiness import pending_reason, waits_until
+from linkwise.broker.groups.reservations import (
+    accepts_pods,
+    drop_plan,
+    extend,
+    hold_time,
+    is_over,
+    keep_places,
+    move,
+    release_forgotten,
+    shares_are_reserved,
+)
+from linkwise.broker.groups.stale_gangs import evictions, note_stale_gangs, stale_gang
+from linkwise.broker.wake_ups import flush
+from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from linkwise.broker.effects import Bind, Effect, Wake
-    from linkwise.broker.group_registry import GroupView, HeldPlan
+    from collections.abc import Iterable
+
+    from linkwise.broker.effects import Bind
+    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.group_records import GroupRecord
     from linkwise.broker.state import State
+    from linkwise.engine.ledger import Entry
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [
+    "answer_now",
+    "back_off",
     "bind_refused",
     "bound_by_plan",
-    "maintain_plans",
-    "next_alarm",
+    "next_group_deadline",
     "node_changed",
-    "objects_changed",
-    "wake_groups",
+    "prepare_groups",
+    "reconcile_groups",
+    "resume",
+    "wake_members",
 ]
 
 FIRST_BACKOFF: Final = 5.0  # seconds
 MAX_BACKOFF: Final = 60.0  # seconds
+LONGEST_BACKOFF: Final = 1.25 * MAX_BACKOFF
+"""with jitter"""
+RETRY: Final = Answer(retry=True)
+_EXPIRED: Final = Reason("001.hold", kind="resting")
 
 
-def maintain_plans(state: State, now: float) -> tuple[Effect, ...]:
-    """Drop plans that expired or broke, and wake their members."""
-    effects: list[Effect] = []
-    _limit_deadlines(state, now)
-    changed = state.cluster.index.changed_since(state.groups.checked)
-    for key, held in _to_check(state, changed, now):
-        if state.groups.plans.get(key) is not held:
-            continue  # dropped with another
-        view = current_view(state, key)
-        waiting = {pod.uid for pod in view.waiting} if view else set()
-        _release_deleted(state, held, waiting)
-        if view is None or not _has_pending(state, key, held):
-            effects += [*_finish(state, key), *stale_gang(state, view, now)]
-            continue
-        if not waiting & held.plan.placements.keys():
-            _wait_for_binds(state, key, held, now)
-            continue
-        reason = _broken_reason(state, key, waiting, changed) or _too_few(state, view, held)
-        if reason:
-            effects += _drop_plan(state, view, "PlanBroken", reason, now)
-            effects += wakes(state, key)
-        elif held.expires <= now:
-            effects += _drop_plan(state, view, "PlanExpired", "the plan expired before its members were bound", now)
-            _back_off(state, bundle_keys(state, key)[0], now)
-    return (*effects, *evictions(state, now), *_wake_expired(state, now))
+def prepare_groups(state: State, now: float) -> None:
+    """Release what forgotten groups reserve, and keep the devices of deleted members, before nodes are brought up to date."""
+    if state.groups.forgotten:
+        release_forgotten(state)
+    keep_places(state, now)
 
 
-def _wait_for_binds(state: State, key: str, held: HeldPlan, now: float) -> None:
-    """Extend a plan whose last binds are in progress: these have no deadline."""
-    if held.expires <= now:
-        prolong(state, key, now)
+def reconcile_groups(state: State, gained: Iterable[str], now: float) -> None:
+    """Bring the stages of all groups up to date; effects go to the outbox."""
+    groups, changes = state.groups, state.cluster.changes
+    groups.gained |= dict.fromkeys(gained, state.cluster.index.changes)
+    for key in [key for name in changes.take_pod_groups() for key in groups.named(name)]:
+        groups.count_bound(key)
+        groups.changed[key] = None
+    groups.reopened = changes.take_network() or groups.reopened
+    take_up_plans(state, now)
+    note_stale_gangs(state, now)
+    nodes = state.cluster.index.changed_since(groups.checked)
+    groups.checked = state.cluster.index.changes
+    reviewed = dict.fromkeys(_to_review(state, nodes, now))
+    groups.changed = {}
+    for key in reviewed:
+        _review(state, key, nodes, now)
+    state.outbox.add(evictions(state, now))
+    flush(state)
+    if groups.gained or groups.reopened:
+        more, groups.gained = groups.gained, {}
+        anywhere, groups.reopened = groups.reopened, False
+        capacity_gained(state, more, anywhere=anywhere)
+    if reviewed or groups.alone:
+        state.outbox.add(group_warnings(state, reviewed))
+    wake_members(state)
 
 
-def _limit_deadlines(state: State, now: float) -> None:
-    """Cap all deadlines, in case the clock was set back."""
-    book, latest = state.groups, now + max(1.25 * MAX_BACKOFF, state.settings.group.window)
-    for key in [key for key, time in book.alarms.items() if time > latest]:
-        book.alarms[key] = now
-        if key in book.rests:
-            book.rests[key] = (book.rests[key][0], now)
-    for key, deadline in book.evicting.items():
-        view = book.gather(key)
-        book.evicting[key] = min(deadline, now + hold_time(state, view.group if view else None))
-    for key, held in book.plans.items():
-        if held.expires > now + state.settings.group.hold:
-            _shorten(state, key, held, now)
+def next_group_deadline(state: State) -> float | None:
+    """Return when groups are to be reconciled if nothing happens before; 0 if there is work left."""
+    groups = state.groups
+    busy = [record for _, record in groups.busy()]
+    active = (Planning, Unschedulable) if groups.gained else Planning
+    if groups.changed or groups.moved or any(isinstance(record.stage, active) for record in busy):
+        return 0.0
+    times = (record.next_deadline() for record in busy)
+    return min((time for time in times if time is not None), default=None)
 
 
-def _shorten(state: State, key: str, held: HeldPlan, now: float) -> None:
-    view, ledger = state.groups.gather(key), state.cluster.ledger
-    latest = now + hold_time(state, view.group if view else None)
-    if held.expires <= latest:
+def node_changed(state: State, view: NodeView) -> None:
+    """Note a node change that may let pods fit that did not before."""
+    known = state.cluster.nodes.get(view.name)
+    if known and (known.unschedulable, known.taints, known.labels) != (view.unschedulable, view.taints, view.labels):
+        state.groups.reopened = True
+    if known and known.allocatable != view.allocatable:
+        state.groups.reopened = True
+
+
+def _to_review(state: State, nodes: set[str] | None, now: float) -> list[str]:
+    """Return groups that changed, whose time is over, whose plan uses changed nodes, or that wait for a changed group."""
+    groups = state.groups
+    keys = list(groups.changed)
+    for key, record in groups.busy():
+        match record.stage:
+            case Reserved(expires=expires, hold=hold, homes=homes):
+                # A plan without devices of its own follows no node that the index knows of.
+                due = is_over(expires, now, hold) or nodes is None or not nodes.isdisjoint(homes)
+            case Waiting(until=float(until)) if is_over(until, now, state.settings.group.window):
+                due = True
+            case Waiting() | Planning() | Unschedulable():
+                due = bool(groups.changed and groups.bundle_of(key))
+            case BackingOff(until=until):
+                due = is_over(until, now, LONGEST_BACKOFF)
+            case _:
+                due = False
+        if due:
+            keys.append(key)
+    return keys
+
+
+def _review(state: State, key: str, nodes: set[str] | None, now: float) -> None:
+    record = state.groups.get(key)
+    if record is None:
         return
-    state.groups.plans[key] = replace(held, expires=latest)
-    entries = [entry for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
-    ledger.plan([replace(entry, expires=latest) for entry in entries], agent_reported_pods(state, held.plan))
+    state.groups.moved[key] = None
+    match record.stage:
+        case Reserved() as stage:
+            _review_plan(state, key, stage, nodes, now)
+        case BackingOff(until=until):
+            if is_over(until, now, LONGEST_BACKOFF):
+                move(state, key, "retry", Idle())
+        case Idle():
+            view = state.groups.view(key)
+            if view and any(_was_refused(state, record, pod) for pod in view.waiting):
+                resume(state, key, now)
+        case _:
+            resume(state, key, now)
 
 
-def _to_check(state: State, changed: set[str] | None, now: float) -> list[tuple[str, HeldPlan]]:
-    """Return plans that expired, or whose members or nodes changed since the last call."""
-    book = state.groups
-    book.checked = state.cluster.index.changes
-    book.homes = {key: _homes(state, key, held) for key, held in book.plans.items()}
-    return [
-        (key, held)
-        for key, held in book.plans.items()
-        if held.expires <= now or key in book.touched or changed is None or not changed.isdisjoint(book.homes[key][1])
-    ]
+def resume(state: State, key: str, now: float) -> None:
+    """Plan a group of which a member was tried, or note what it waits for."""
+    record, views = state.groups[key], bundle(state, key)
+    view = state.groups.view(key)
+    if view is None or not any(was_tried(state, each) for each in views):
+        if not isinstance(record.stage, Idle):
+            move(state, key, "forget", Idle())
+        return
+    if record.since is None:
+        record.since = now
+    if reason := pending_reason(state, view, now):
+        move(state, key, "wait", Waiting(reason, waits_until(state, view, reason)))
+        return
+    requested = requested_of(views)
+    match record.stage:
+        case Planning(run=run) if run.requested == requested:
+            return
+        case Unschedulable(requested=known) if known == requested:
+            return
+    begin(state, views, record.limits)
 
 
-def _homes(state: State, key: str, held: HeldPlan) -> tuple[HeldPlan, dict[str, list[str]]]:
-    """Return the plan and its members by node, cached per plan."""
-    known = state.groups.homes.get(key)
-    if known and known[0] is held:
-        return known
-    homes: dict[str, list[str]] = {}
-    for uid, placement in held.plan.placements.items():
-        homes.setdefault(placement.node, []).append(uid)
-    return held, homes
+def was_tried(state: State, view: GroupView) -> bool:
+    """Return whether the scheduler asked for a pending member, as a member or before it was one."""
+    answers = state.groups[view.key].answers
+    return any(pod.uid in answers or pod.uid in state.queue for pod in view.waiting)
 
 
-def _has_pending(state: State, key: str, held: HeldPlan) -> bool:
-    """Return whether a member that the plan places is not observed as bound yet."""
-    view = state.groups.gather(key)
-    return any(pod.uid in held.plan.placements for pod in (view.waiting if view else ()))
+def _was_refused(state: State, record: GroupRecord, pod: PodView) -> bool:
+    """Return whether a pending member was refused or lost its place, and was not woken since."""
+    last = record.answers.get(pod.uid)
+    return not last.retry if last else pod.uid in state.queue
 
 
-def _finish(state: State, key: str) -> list[Wake]:
-    """Drop a plan whose members are bound or deleted, and wake members that were left out."""
-    state.groups.plans.pop(key)
-    state.groups.rests.pop(key, None)
-    state.groups.first_seen.pop(key, None)
-    state.groups.avoided.pop(key, None)
-    return wakes(state, key)
+def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None, now: float) -> None:
+    """Drop a plan that is carried out, broken or expired; otherwise let it place only those that are still members."""
+    view = state.groups.view(key)
+    if view is None:
+        return
+    members = {pod.uid for pod in (*view.waiting, *view.bound)}
+    hold = hold_time(state, view.group)
+    latest = now + hold
+    if stage.expires > latest or not members.issuperset((*stage.plan.placements, *stage.plan.missing)):
+        placements = {uid: placement for uid, placement in stage.plan.placements.items() if uid in members}
+        missing = tuple(uid for uid in stage.plan.missing if uid in members)
+        plan = replace(stage.plan, placements=placements, missing=missing)
+        stage = replace(stage, plan=plan, hold=hold, expires=min(stage.expires, latest))  # the clock may be set back
+        move(state, key, "change", stage)
+    available = shares_are_reserved(state, key)
+    waiting = {pod.uid for pod in view.waiting} & stage.plan.placements.keys()
+    if not any(uid in waiting or not state.cluster.known.settled(uid) for uid in stage.plan.placements):
+        _finish_plan(state, view, now)
+    elif not waiting:
+        if stage.expires <= now:
+            extend(state, key, now)  # its last binds are in progress, and these have no deadline
+    elif reason := _broken_reason(state, stage, waiting, nodes, available=available) or _too_few(state, view, stage):
+        _break_plan(state, view, reason, now)
+    elif stage.expires <= now:
+        sentence = "the plan expired before its members were bound"
+        back_off(state, key, _EXPIRED, now, sentence)
 
 
-def _release_deleted(state: State, held: HeldPlan, waiting: set[str]) -> None:
-    """Release the devices reserved for deleted members."""
-    ledger = state.cluster.ledger
-    gone = [uid for uid in held.plan.placements if uid not in waiting]
-    ledger.drop([uid for uid in gone if (entry := ledger.get(uid)) and entry.state == "PLANNED"])
+def _finish_plan(state: State, view: GroupView, now: float) -> None:
+    """End a plan whose members are bound or gone; members that it left out are planned next."""
+    key, record = view.key, state.groups[view.key]
+    move(state, key, "finish", Idle())
+    record.since, record.expirations = None, 0
+    state.outbox.add(stale_gang(state, view, now))
+    if any(state.request(pod).ask for pod in view.waiting):
+        resume(state, key, now)
 
 
-def _drop_plan(state: State, view: GroupView, event: str, sentence: str, now: float) -> list[Event]:
-    held = state.groups.plans[view.group.key]
-    peers = [peer for key in held.bundle if key in state.groups.plans and (peer := current_view(state, key))]
-    give_up(state, view.group.key)
-    for each in (view, *peers):
-        state.groups.first_seen.pop(each.group.key, None)
-    events = [Event("Warning", event, sentence, pod.namespace, pod.name, pod.uid) for pod in view.waiting]
-    sentence = f"the plan of group {view.group.key}, which must start together with it, was dropped: {sentence}"
-    events += [
-        Event("Warning", event, sentence, pod.namespace, pod.name, pod.uid) for peer in peers for pod in peer.waiting
-    ]
-    over = event == "PlanExpired"
-    return [*events, *(event for each in (view, *peers) for event in stale_gang(state, each, now, over=over))]
+def _break_plan(state: State, view: GroupView, sentence: str, now: float) -> None:
+    """Drop a plan that can't be carried out any more, with those of its bundle, and plan again at once."""
+    ended = drop_plan(state, view.key, "break", Idle())
+    state.outbox.add(_end_events(state, ended, "PlanBroken", sentence, now))
+    flush(state)
+    for key in ended:
+        state.groups[key].since = None
+        resume(state, key, now)
 
 
-def _back_off(state: State, key: str, now: float) -> None:
-    """Back off exponentially, with jitter by group so that groups do not collide again."""
-    times = state.groups.rests.get(key, (0, 0.0))[0] + 1
-    spread = 0.75 + crc32(key.encode()) % 1000 / 2000
+def back_off(state: State, key: str, reason: Reason, now: float, sentence: str = "") -> None:
+    """Drop a plan and back off exponentially, with jitter by group so that groups do not collide again."""
+    first = bundle_keys(state, key)[0]
+    times = state.groups[key].expirations + 1
+    spread = 0.75 + crc32(first.encode()) % 1000 / 2000
     until = now + spread * min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** (times - 1))
-    state.groups.rests[key] = (times, until)
-    state.groups.alarms[key] = until
+    if state.groups.plan_of(key):
+        ended = drop_plan(state, key, "expire", BackingOff(reason, until))
+    else:
+        ended = [each for each in bundle_keys(state, key) if each in state.groups]
+        for each in ended:
+            move(state, each, "expire", BackingOff(reason, until))
+    for each in ended:
+        state.groups[each].expirations, state.groups[each].since = times, None
+    if sentence:
+        state.outbox.add(_end_events(state, ended, "PlanExpired", sentence, now))
 
 
-def _wake_expired(state: State, now: float) -> list[Wake]:
-    """Wake groups whose alarm has expired."""
-    expired = [key for key, time in state.groups.alarms.items() if time <= now]
-    for key in expired:
-        del state.groups.alarms[key]
-        in_backoff(state, key, now)  # what it waited for may be over
-    return [wake for key in expired for wake in wakes(state, key)]
+def _end_events(state: State, ended: list[str], reason: str, sentence: str, now: float) -> list[Event]:
+    """Return events about a plan that ended, for the members of its group and of its bundle."""
+    over = reason == "PlanExpired"
+    events: list[Event] = []
+    together = f"the plan of group {ended[0]}, which must start together with it, was dropped: {sentence}"
+    views = [view for key in ended if (view := state.groups.view(key))]
+    for view in views:
+        text = sentence if view.key == ended[0] else together
+        events += [Event("Warning", reason, text, pod.namespace, pod.name, pod.uid) for pod in view.waiting]
+    return [*events, *(event for view in views for event in stale_gang(state, view, now, over=over))]
 
 
-def next_alarm(state: State) -> float | None:
-    """Return the next deadline of plans, alarms and evictions."""
-    book = state.groups
-    if not (book.under_way() or book.places):
-        return None
-    evicting = [deadline for key, deadline in book.evicting.items() if key not in book.plans]
-    plans, places = (held.expires for held in book.plans.values()), (until for until, _ in book.places.values())
-    return min((*book.alarms.values(), *plans, *places, *evicting), default=None)
-
-
-def _too_few(state: State, view: GroupView, held: HeldPlan) -> str:
-    """Return why a gang that lost members can't start; empty if it can."""
-    group = view.group
-    least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
-    left = len(view.bound) + sum(1 for pod in view.waiting if _counts(state, pod, held))
-    return f"only {left} members are left, but {least} must start together" if left < least else ""
-
-
-def _counts(state: State, pod: PodView, held: HeldPlan) -> bool:
-    """Return whether the plan lets a member start: it is placed, or requests no devices."""
-    return pod.uid in held.plan.placements or state.request(pod).ask is None
-
-
-def _broken_reason(state: State, key: str, waiting: set[str], changed: set[str] | None) -> str:
+def _broken_reason(state: State, stage: Reserved, waiting: set[str], nodes: set[str] | None, *, available: bool) -> str:
     """Return why a plan can't be carried out any more; empty if it can. Only changed nodes are checked."""
-    held, homes = state.groups.homes[key]
-    for name in homes if changed is None else sorted(changed & homes.keys()):
+    homes = stage.homes
+    for name in homes if nodes is None or not available else sorted(nodes & homes.keys()):
         members = [uid for uid in homes[name] if uid in waiting]
-        if members and not _accepts_pods(state, name):
+        if members and not accepts_pods(state, name):
             return f"node {name} of the plan no longer accepts pods"
         for uid in members:
             entry = state.cluster.ledger.get(uid)
-            if held.plan.placements[uid].offer is not None and (entry is None or not _is_available(state, entry)):
+            if stage.plan.placements[uid].offer is not None and (entry is None or not _is_available(state, entry)):
                 return f"planned devices on node {name} are no longer available"
     return ""
-
-
-def _accepts_pods(state: State, name: str) -> bool:
-    view = state.cluster.nodes.get(name)
-    return view is not None and view.ready and not view.unschedulable
 
 
 def _is_available(state: State, entry: Entry) -> bool:
@@ -225,67 +302,66 @@ def _is_available(state: State, entry: Entry) -> bool:
     return healthy >= set(entry.grant.offer.devices) and not twice
 
 
+def _too_few(state: State, view: GroupView, stage: Reserved) -> str:
+    """Return why a gang that lost members, or needs more of them, can't start; empty if it can."""
+    placed = [pod for pod in view.waiting if pod.uid in stage.plan.placements or state.request(pod).ask is None]
+    left = len(view.bound) + len(placed)
+    return f"only {left} members are left, but {view.least} must start together" if left < view.least else ""
+
+
 def bound_by_plan(state: State, uid: str, now: float) -> None:
     """Extend the plan of a member that is being bound, and those of its bundle."""
     key = state.groups.key_of(uid)
-    held = state.groups.plans.get(key)
-    for each in (key, *(held.bundle if held else ())):
-        prolong(state, each, now)
-        state.groups.evicting.pop(each, None)
+    plan = state.groups.plan_of(key)
+    for each in (key, *(plan.bundle if plan else ())):
+        extend(state, each, now)
+        if record := state.groups.get(each):
+            record.eviction = None
 
 
 def bind_refused(state: State, bound: Bind, now: float) -> None:
-    """Reserve the devices of a member again whose bind was refused; after some attempts, drop the plan and avoid the node."""
+    """Note a refused bind of a member, which has its place still; after some attempts, avoid the node and plan again."""
     key = state.groups.key_of(bound.uid)
-    state.groups.touched |= {key: None} if key else {}
-    held, pod = state.groups.plans.get(key), state.pod(bound.uid)
-    if held is None or bound.uid not in held.plan.placements:
+    stage, pod, view = state.groups.plan_of(key), state.pod(bound.uid), state.groups.view(key)
+    state.groups.changed |= {key: None} if key else {}
+    if stage is None or pod is None or view is None or bound.uid not in stage.plan.placements:
         return  # the group was planned again during the bind, and the new plan does not include it
-    if pod is None or bound.grant is None or state.cluster.ledger.get(bound.uid):
+    refusals = {**stage.refusals, bound.uid: stage.refusals.get(bound.uid, 0) + 1}
+    if refusals[bound.uid] < state.settings.rounds:
+        move(state, key, "change", replace(stage, refusals=refusals))
         return
-    tries = state.groups.refused[bound.uid] = state.groups.refused.get(bound.uid, 0) + 1
-    entry = Entry(bound.grant, "PLANNED", pod.namespace, pod.created, expires=held.expires)
-    # The node may have changed during the bind.
-    available = _accepts_pods(state, bound.node) and _is_available(state, entry)
-    if tries < state.settings.rounds and available and unclaimed(state, bound.grant):
-        inventory = state.cluster.inventories.get(bound.node)
-        state.cluster.ledger.plan([entry], inventory.allocations if inventory else ())
-        return
-    view = current_view(state, key)
-    state.groups.avoided.setdefault(key, set()).add(bound.node)
-    if view:
-        events = _drop_plan(state, view, "PlanBroken", f"pod {pod.name} could not be bound to node {bound.node}", now)
-        state.outbox.add((*events, *wakes(state, key)))
+    limits = replace(stage.limits, avoided=stage.limits.avoided | {bound.node})
+    _break_plan(state, view, f"pod {pod.name} could not be bound to node {bound.node}", now)
+    if isinstance(state.groups.stage(key), Planning):
+        begin(state, bundle(state, key), limits)
 
 
-def wake_groups(state: State) -> list[Wake]:
-    """Wake all groups that did not fit, because capacity was freed."""
-    effects: list[Wake] = []
-    state.groups.reopened = False
-    state.groups.missed |= state.runs.keys()
-    for key in list(state.groups.short):
-        del state.groups.short[key]
-        effects += wakes(state, key)
-    return effects
+def wake_members(state: State) -> None:
+    """Wake members that would get a better answer than their last one: a node, or another attempt to plan."""
+    moved, state.groups.moved = state.groups.moved, {}
+    for key in moved:
+        record, view = state.groups.get(key), state.groups.view(key)
+        if record is None or view is None:
+            continue
+        extra = [pod for uid in view.extra if uid in record.answers and (pod := state.pod(uid)) and not pod.node]
+        answers = [(pod, answer_now(record, pod.uid)) for pod in view.waiting]
+        for pod, answer in (*answers, *((pod, RETRY) for pod in extra)):
+            last = record.answers.get(pod.uid) or (Answer() if pod.uid in state.queue else None)
+            if last is None or answer == last or not (answer.node or answer.retry):
+                continue
+            record.answers[pod.uid] = answer
+            sentence = "its group is planned" if answer.node else "its group can be retried"
+            state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, sentence)])
 
 
-def node_changed(state: State, view: NodeView) -> None:
-    """Note a node change that may let pods fit that did not before."""
-    known = state.cluster.nodes.get(view.name)
-    if known and (known.unschedulable, known.taints, known.labels) != (view.unschedulable, view.taints, view.labels):
-        state.groups.reopened = True
-    if known and known.allocatable != view.allocatable:
-        state.groups.reopened = True
-
-
-def objects_changed(state: State) -> list[Wake]:
-    """Wake groups affected by changed PodGroups or network objects."""
-    changes, book = state.cluster.changes, state.groups
-    names, moved = changes.take_pod_groups(), changes.take_network()
-    effects: list[Wake] = []
-    for key in [key for name in names for key in book.named(name)]:
-        book.count_bound(key)
-        book.touched[key] = None
-        book.short.pop(key, None)
-        effects += wakes(state, key)
-    return [*effects, *wake_groups(state)] if moved else effects
+def answer_now(record: GroupRecord, uid: str) -> Answer:
+    """Return the answer that a pending member would get now."""
+    match record.stage:
+        case Reserved(plan=plan):
+            placement = plan.placements.get(uid)
+            if placement:
+                return Answer(Reserved, placement.node)
+            return Answer(Reserved) if uid in plan.missing else RETRY  # planned again with it if it is tried
+        case Idle():
+            return RETRY
+    return Answer(type(record.stage))

@@ -9,88 +9,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Event
-from linkwise.broker.groups.bundles import bundle_keys, unlinked
-from linkwise.broker.groups.readiness import schedulers_of
+from linkwise.broker.group_records import Answer, Planning, Unschedulable, Waiting
+from linkwise.broker.groups.bundles import unlinked
+from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of
 from linkwise.dialects.groups.membership import group_of
-from linkwise.engine.reasons.catalog import refusal, short_refusal
+from linkwise.engine.reasons.catalog import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from linkwise.broker.group_registry import GroupView
+    from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.verdict import Reason
     from linkwise.model.views import PodView
 
-__all__ = [
-    "WAITS",
-    "bundle_warnings",
-    "clear_notice",
-    "clear_notices",
-    "group_warnings",
-    "note_pending",
-    "unfit_events",
-    "unlinked_text",
-]
+__all__ = ["bundle_warnings", "group_warnings", "unfit_events", "unlinked_text"]
 
-WAITS: Final = "GroupWaits"
-"""reason of the notice that a group is pending"""
+_OUTDATED: Final = (Waiting, Planning)
+"""answers that do not hold any more once the group was planned without success"""
 
 
-def note_pending(state: State, key: str, uid: str, reason: Reason) -> None:
-    """Record the pending reason that a member was given."""
-    state.groups.told.setdefault(key, {})[uid, WAITS] = short_refusal(reason)
+def unfit_events(state: State, view: GroupView, reason: Reason) -> list[Event]:
+    """Return events for members whose last answer is outdated, because their group was planned and does not fit."""
+    answers = state.groups[view.key].answers
+    told = [pod for pod in view.waiting if (last := answers.get(pod.uid)) and last.stage in _OUTDATED]
+    answers |= dict.fromkeys((pod.uid for pod in told), Answer(Unschedulable))
+    sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{view.key}"
+    return [Event("Warning", "GroupDoesNotFit", sentence, pod.namespace, pod.name, pod.uid) for pod in told]
 
 
-def clear_notice(state: State, key: str, uid: str) -> None:
-    """Drop the notice of a member that gets another answer."""
-    notices = state.groups.told.get(key, {})
-    if notices.pop((uid, WAITS), "") and not notices:
-        del state.groups.told[key]
-
-
-def clear_notices(state: State, key: str) -> None:
-    """Drop the notices of all members: they are retried and get a new answer."""
-    for uid, event in list(state.groups.told.get(key, ())):
-        if event == WAITS:
-            clear_notice(state, key, uid)
-
-
-def unfit_events(state: State, key: str, reason: Reason) -> tuple[Event, ...]:
-    """Return events for members whose pending reason is outdated, because their group was planned and does not fit."""
-    return tuple(event for peer in bundle_keys(state, key) for event in _events(state, peer, reason))
-
-
-def _events(state: State, key: str, reason: Reason) -> list[Event]:
-    notices, view = state.groups.told.get(key), state.groups.gather(key)
-    if not notices or not view:
-        return []
-    stale = [pod for pod in view.waiting if (pod.uid, WAITS) in notices]
-    clear_notices(state, key)
-    sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{key}"
-    return [Event("Warning", "GroupDoesNotFit", sentence, pod.namespace, pod.name, pod.uid) for pod in stale]
-
-
-def group_warnings(state: State) -> list[Event]:
-    """Return new warnings about groups whose members changed."""
-    touched, state.groups.touched = state.groups.touched, {}
+def group_warnings(state: State, keys: Iterable[str]) -> list[Event]:
+    """Return new warnings about these groups, and about pods with invalid group annotations."""
     alone, state.groups.alone = state.groups.alone, {}
     pods = ((state.pod(uid), sentence) for uid, sentence in alone.items())
     events = [
         Event("Warning", "GroupWords", sentence, pod.namespace, pod.name, pod.uid) for pod, sentence in pods if pod
     ]
-    for key in touched:
-        view = state.groups.gather(key)
-        current = dict(_oddities(state, key, view)) if view else {}
-        known = state.groups.told.get(key, {})
-        if view and known:
-            current |= {(pod.uid, WAITS): known[pod.uid, WAITS] for pod in view.waiting if (pod.uid, WAITS) in known}
-        state.groups.told[key] = current
-        if not current:
-            del state.groups.told[key]
+    for key in keys:
+        record, view = state.groups.get(key), state.groups.view(key)
+        if record is None or view is None:
+            continue
+        known, record.notices = record.notices, dict(_oddities(state, key, view))
         events += [
             Event("Warning", event, sentence, pod.namespace, pod.name, pod.uid)
-            for (uid, event), sentence in current.items()
+            for (uid, event), sentence in record.notices.items()
             if known.get((uid, event)) != sentence and (pod := state.pod(uid))
         ]
     return events
@@ -117,6 +79,7 @@ def unlinked_text(names: Sequence[str]) -> str:
 def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield problems of a group: the pod and event reason, and the sentence."""
     others = [other for other in state.groups.of_that_name(key) if _twins(key, other)]
+    pod_group = "" if isinstance(state.groups.stage(key), Waiting) else missing_pod_group(state, view)
     schedulers, sources = schedulers_of(view), state.groups.sources(key)
     for pod in view.waiting:
         if len(schedulers) > 1:
@@ -125,6 +88,8 @@ def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[s
             yield (pod.uid, "SourcesDiffer"), _several_sources(key, sources)
         if others:
             yield (pod.uid, "OtherReplica"), _other_replica(view, others)
+        if pod_group and state.groups[key].since is not None:
+            yield (pod.uid, "PodGroupMissing"), _without_pod_group(pod_group)
         if problem := _annotation_problems(state, pod):
             yield (pod.uid, "GroupWords"), problem
         if state.cluster.shared.problems and (wrong := state.cluster.shared.wrong_for(pod, view.group)):
@@ -147,6 +112,10 @@ def _twins(one: str, other: str) -> bool:
     """Return whether two groups differ only in their number of members."""
     mine, its = one.split("/"), other.split("/")
     return len(mine) == len(its) > 2 and mine[:2] == its[:2] and mine[3:] == its[3:]
+
+
+def _without_pod_group(name: str) -> str:
+    return f"PodGroup {name}, which its pods name, does not exist; the group is planned as the annotations of its pods declare"
 
 
 def _several_schedulers(names: Sequence[str]) -> str:

@@ -8,8 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.effects import Annotate
-from linkwise.broker.groups.bundles import bundle_keys, link_plans
-from linkwise.broker.groups.planning import current_view, hold, overcommits, release
+from linkwise.broker.group_records import Idle, Reserved
+from linkwise.broker.groups.bundles import bundle_keys
+from linkwise.broker.groups.reservations import (
+    annotation_removals,
+    move,
+    overcommits,
+    reserve,
+    still_free,
+)
 from linkwise.broker.wake_ups import flush
 from linkwise.dialects.linkwise.dialect import PLAN, MemberPlan, plan_of, plan_words
 from linkwise.engine.planning.plan import Placement, Plan
@@ -17,14 +24,13 @@ from linkwise.engine.planning.seating import takes
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from linkwise.broker.group_registry import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.model.views import PodView
 
-__all__ = ["give_up", "note_written", "plan_annotations", "take_up_plans"]
+__all__ = ["note_written", "plan_annotations", "take_up_plans"]
 
 WrittenPlan = Plan | Literal["later", "never"]
 _LATER: Final = "later"
@@ -34,70 +40,56 @@ _NEVER: Final = "never"
 def plan_annotations(state: State, key: str) -> Iterator[Annotate]:
     """Yield the annotations of members when their plan is reserved."""
     for each in bundle_keys(state, key) if state.settings.group.write_plans else ():
-        held = state.groups.plans.get(each)
+        held = state.groups.plan_of(each)
         for uid, placement in held.plan.placements.items() if held else ():
             pod, parts = state.pod(uid), placement.offer.parts if placement.offer else ()
             if held and pod:
-                annotations = plan_words(MemberPlan(held.id, held.generation, placement.node, parts))
+                annotations = plan_words(MemberPlan(each, held.generation, placement.node, parts))
                 yield Annotate(pod.namespace, pod.name, uid, annotations)
-
-
-def give_up(state: State, key: str) -> list[str]:
-    """Release a group's plan and remove its annotations; return the UIDs of members whose devices it reserved."""
-    plans = state.groups.plans
-    ending = [plans[each] for each in (key, *(plans[key].bundle if key in plans else ())) if each in plans]
-    released = release(state, key)
-    uids = [uid for held in ending if plans.get(held.id) is not held for uid in held.plan.placements]
-    state.outbox.add(_removals(state, uids))
-    return released
-
-
-def _removals(state: State, uids: Iterable[str]) -> Iterator[Annotate]:
-    for uid in uids if state.settings.group.write_plans else ():
-        pod = state.pod(uid)
-        if pod and not pod.node:
-            yield Annotate(pod.namespace, pod.name, uid, {PLAN: None})
 
 
 def note_written(state: State, pod: PodView) -> None:
     """Note the plan generation that a member's annotations carry."""
-    book, key = state.groups, state.groups.key_of(pod.uid)
+    key = state.groups.key_of(pod.uid)
     if not key:
         _remove_stray(state, pod)
         return
-    entry = state.cluster.ledger.get(pod.uid)
+    record, entry = state.groups[key], state.cluster.ledger.get(pod.uid)
     if entry and entry.grant.plan == key:
-        book.note_generation(key, entry.grant.generation)
+        record.generation = max(record.generation, entry.grant.generation)
     written = plan_of(pod)[0] if PLAN in pod.annotations and not pod.node else None
     if written is None or written.id != key:
         _remove_stray(state, pod)
         return
-    held = book.plans.get(key)
+    held = state.groups.plan_of(key)
     joins = held and held.generation == written.generation and pod.uid not in held.plan.placements
-    if joins or written.generation > book.past.get(key, 0):
-        book.written[key] = None
+    if joins or written.generation > record.past:
+        record.written = True
+        state.groups.note_deadline(key)
     elif held is None or pod.uid not in held.plan.placements:
         _remove_stray(state, pod)  # written after the plan ended
-    book.note_generation(key, written.generation)
+    record.generation = max(record.generation, written.generation)
 
 
 def _remove_stray(state: State, pod: PodView) -> None:
     """Remove a plan annotation that does not belong to the pod's group, so that no restart restores it."""
     if PLAN in pod.annotations and plan_of(pod)[0]:
-        state.outbox.add(_removals(state, [pod.uid]))
+        state.outbox.add(annotation_removals(state, [pod.uid]))
 
 
 def take_up_plans(state: State, now: float) -> None:
     """Restore written plans that are still valid; others are made again on demand."""
-    for key in list(state.groups.written):
-        if key not in state.groups.written:
-            continue  # restored with another
+    for key, record in state.groups.busy():
+        if not record.written:
+            continue  # not written, or restored with another
         keys = bundle_keys(state, key)
         written = {each: _read(state, each) for each in keys}
         if _LATER in written.values() and _NEVER not in written.values():
             continue
         for each in keys:
-            state.groups.give_up_written(each)
+            other = state.groups[each]
+            other.written, other.past = False, other.generation if other.written else other.past
+            state.groups.note_deadline(each)
         plans = {each: plan for each, plan in written.items() if isinstance(plan, Plan)}
         if len(plans) == len(keys):
             _hold(state, plans, now)
@@ -107,29 +99,31 @@ def take_up_plans(state: State, now: float) -> None:
 
 def _remove_stale(state: State, key: str) -> None:
     """Remove plan annotations from members that the current plan does not place."""
-    view, held = current_view(state, key), state.groups.plans.get(key)
+    view, held = state.groups.view(key), state.groups.plan_of(key)
     placed = held.plan.placements if held else {}
     carriers = [pod for pod in (view.waiting if view else ()) if PLAN in pod.annotations and plan_of(pod)[0]]
-    state.outbox.add(_removals(state, [pod.uid for pod in carriers if pod.uid not in placed]))
+    state.outbox.add(annotation_removals(state, [pod.uid for pod in carriers if pod.uid not in placed]))
 
 
 def _hold(state: State, plans: dict[str, Plan], now: float) -> None:
     for key in plans:
-        release(state, key)
+        if state.groups.plan_of(key):
+            move(state, key, "break", Idle())
     flush(state)
     for key, plan in plans.items():
-        if plan.placements:
-            hold(state, key, plan, now, state.groups.generation(key))
-    link_plans(state, plans)
+        others = tuple(other for other in plans if other != key)
+        if plan.placements and all(still_free(state, uid, plan) for uid in plan.placements):
+            reserve(state, key, Reserved(plan, state.groups[key].generation, now, bundle=others), now)
+            flush(state)
 
 
 def _read(state: State, key: str) -> WrittenPlan:
     """Read the plan from a group's members; `later` if its nodes or devices are not observed yet."""
-    view = current_view(state, key)
+    view = state.groups.view(key)
     if view is None or not any(PLAN in pod.annotations for pod in view.waiting):
         return _NEVER if view is None or view.waiting else Plan({})
     placements: dict[str, Placement] = {}
-    held = state.groups.plans.get(key)
+    held = state.groups.plan_of(key)
     for pod in view.waiting:
         if PLAN not in pod.annotations:
             continue
@@ -139,21 +133,15 @@ def _read(state: State, key: str) -> WrittenPlan:
         placements[pod.uid] = place
     if overcommits(state, [place for uid, place in placements.items() if not held or uid not in held.plan.placements]):
         return _NEVER
-    if all(pod.gates for pod in view.waiting) or _too_few(state, view, len(placements)):
+    if all(pod.gates for pod in view.waiting) or len(placements) + len(view.bound) < view.least:
         return _LATER  # not completely observed yet
     return Plan(placements)
-
-
-def _too_few(state: State, view: GroupView, written: int) -> bool:
-    group = view.group
-    least = 0 if group.minimum is None or group.key in state.groups.satisfied else group.minimum
-    return written + len(view.bound) < least
 
 
 def _placement(state: State, key: str, pod: PodView) -> Placement | Literal["later", "never"]:
     """Return the written placement of a member, if it is of the newest plan and still valid."""
     plan, query = plan_of(pod)[0], state.query(pod)
-    if plan is None or (plan.id, plan.generation) != (key, state.groups.generation(key)):
+    if plan is None or (plan.id, plan.generation) != (key, state.groups[key].generation):
         return _NEVER
     node, view = state.cluster.index.nodes.get(plan.node), state.cluster.nodes.get(plan.node)
     if node is None or view is None:

@@ -1,176 +1,199 @@
-"""Plans of groups: made in steps, reserved only when complete, extended and released.
+"""Planning runs: a plan is made in steps, in a filter call as far as the limit allows, then in the background.
 
-The devices of a deleted member are kept for a short time, because its replacement belongs to the same group.
+Runs in the background are advanced one after the other, by priority and age. A plan is reserved only when it is complete;
+if members, nodes or the minimum changed meanwhile, it is made again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.group_registry import HeldPlan, Run
-from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network
+from linkwise.broker.group_records import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
+from linkwise.broker.groups.bundles import alternatives, bundle, joined
+from linkwise.broker.groups.notices import bundle_warnings, unfit_events
+from linkwise.broker.groups.plan_annotations import plan_annotations
+from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network, takes_any_model
+from linkwise.broker.groups.priority import preempt_plans_for_group
+from linkwise.broker.groups.readiness import pending_reason, waits_until
+from linkwise.broker.groups.reservations import (
+    drop_plan,
+    give_up_places,
+    move,
+    overcommits,
+    reserve,
+    still_free,
+)
+from linkwise.broker.groups.stale_gangs import note_stale
 from linkwise.broker.wake_ups import flush
-from linkwise.engine.ledger import Entry
 from linkwise.engine.planning.make_plan import make_plan
-from linkwise.engine.planning.seating import takes
-from linkwise.model.verdict import Grant
+from linkwise.engine.planning.task import model_of
+from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-    from linkwise.broker.group_registry import Asked, GroupView
+    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.group_records import Limits, Requested
     from linkwise.broker.state import State
-    from linkwise.engine.planning.plan import Placement, Plan
-    from linkwise.model.ask import Group
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.planning.plan import Plan
 
-__all__ = [
-    "agent_reported_pods",
-    "current_view",
-    "give_up_places",
-    "hold",
-    "hold_time",
-    "in_backoff",
-    "keep_places",
-    "note_empty",
-    "overcommits",
-    "planning",
-    "prolong",
-    "release",
-    "requested_of",
-    "start",
-    "still_free",
-    "unclaimed",
-]
+__all__ = ["advance_plans", "begin", "capacity_gained", "plan_now", "planning", "requested_of"]
 
 SITES_AT_ONCE: Final = 5000
 """nodes released between two steps"""
-ROUGHLY: Final = 0.1
-"""extensions shorter than this share of the hold time are skipped"""
 
 
-def current_view(state: State, key: str) -> GroupView | None:
-    """Return the group as it is now; members that are being bound count as bound."""
-    view = state.groups.gather(key)
-    if view is None:
-        return None
-    get = state.cluster.ledger.get
-    homes = {pod.uid: entry.node for pod in view.waiting if (entry := get(pod.uid)) and not entry.tentative}
-    if not homes:
-        return view
-    under_way = [replace(pod, node=homes[pod.uid]) for pod in view.waiting if pod.uid in homes]
-    waiting = tuple(pod for pod in view.waiting if pod.uid not in homes)
-    return replace(view, waiting=waiting, bound=(*view.bound, *under_way))
-
-
-def start(state: State, key: str, view: GroupView) -> Run:
-    """Start planning the pending members, beside the bound ones."""
-    return Run(key, requested_of(state, [view]), planning(state, view))
-
-
-def requested_of(state: State, groups: Iterable[GroupView]) -> Asked:
-    """Return what a plan for these groups must place now, to detect changes."""
-    return tuple((minimum_of(state, view), tuple(pod.uid for pod in view.waiting)) for view in groups)
-
-
-def hold(state: State, key: str, plan: Plan, now: float, generation: int | None = None) -> HeldPlan | None:
-    """Reserve the devices of a plan; None if it is outdated, because nodes changed while it was made.
-
-    The generation is the next one, unless the plan is restored.
-    """
-    ledger, book = state.cluster.ledger, state.groups
-    if not all(still_free(state, uid, plan) for uid in plan.placements):
-        return None
-    view = book.gather(key)
-    generation = book.next_generation(key) if generation is None else generation
-    expires = now + hold_time(state, view.group if view else None)
-    entries = []
-    for uid, placement in plan.placements.items():
-        pod = state.pod(uid)
-        query = state.query(pod) if pod else None
-        if pod is None or placement.offer is None or query is None:
-            continue
-        grant = Grant(uid, query.policy.name, placement.offer, key, generation, query.ask.mode)
-        entries.append(Entry(grant, "PLANNED", pod.namespace, pod.created, expires=expires))
-    # rule 001.hold: a complete plan reserves its devices for a limited time.
-    ledger.plan(entries, agent_reported_pods(state, plan))
-    for entry in entries:
-        state.queue.leave_to_group(entry.pod)  # it may have been queued as an extra pod before
-    priority = max((pod.priority for uid in plan.placements if (pod := state.pod(uid))), default=0)
-    book.plans[key] = HeldPlan(plan, key, generation, expires, priority)
-    book.short.pop(key, None)
+def begin(state: State, views: Sequence[GroupView], limits: Limits = NO_LIMITS) -> None:
+    """Start planning a group, or the gangs of a bundle, beside their bound members; plans that they have are dropped."""
+    keys = tuple(view.key for view in views)
+    for key in keys:
+        record = state.groups[key]
+        if record.written:  # a written plan is replaced
+            record.written, record.past = False, record.generation
+        give_up_places(state, key)
+        if isinstance(record.stage, Reserved):
+            # One that was planned with it may not be planned with it again: it has started, or was changed.
+            ended = drop_plan(state, key, "break", Idle())
+            state.groups.changed |= {each: None for each in ended if each not in keys}
     flush(state)
-    return book.plans[key]
+    pods = [pod for view in views for pod in view.waiting]
+    run = Run(
+        keys,
+        requested_of(views),
+        _steps(state, views),
+        state.cluster.index.changes,
+        max((pod.priority for pod in pods), default=0),
+        min((pod.created for pod in pods), default=0.0),
+    )
+    for key in keys:
+        move(state, key, "plan", Planning(run, limits))
 
 
-def prolong(state: State, key: str, now: float) -> None:
-    """Extend a plan, because a member is being bound."""
-    held, view = state.groups.plans.get(key), state.groups.gather(key)
-    if held is None or view is None:
+def requested_of(views: Iterable[GroupView]) -> Requested:
+    """Return what a plan for these groups must place now, to detect changes."""
+    return tuple(
+        (
+            minimum_of(view),
+            tuple(pod.uid for pod in view.waiting),
+            tuple(sorted(f"{pod.uid} {pod.node}" for pod in view.bound)),
+        )
+        for view in views
+    )
+
+
+def plan_now(state: State, key: str, now: float) -> None:
+    """Advance the plan of a group as far as one filter call may; the stage tells the result."""
+    budget = state.settings.group.steps
+    while budget > 0 and isinstance(stage := state.groups.stage(key), Planning):
+        budget -= max(1, stage.run.advance(budget))
+        if stage.run.done:
+            _finish(state, stage.run, now)
+
+
+def advance_plans(state: State, now: float, budget: int) -> None:
+    """Advance plans in the background, the one of the highest priority first."""
+    while budget > 0 and (runs := state.groups.runs()):
+        budget -= max(1, runs[0].advance(budget))
+        if runs[0].done:
+            _finish(state, runs[0], now)
+
+
+def _finish(state: State, run: Run, now: float) -> None:
+    """Reserve a finished plan; if it is outdated, start again."""
+    views = bundle(state, run.keys[0])
+    _leave_run(state, run, views)
+    if not views:
         return
-    time = hold_time(state, view.group)
-    ledger, expires = state.cluster.ledger, now + time
-    if expires - held.expires < time * ROUGHLY:
-        return
-    entries = [entry for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
-    ledger.plan([replace(entry, expires=expires) for entry in entries], agent_reported_pods(state, held.plan))
-    state.groups.plans[key] = replace(held, expires=expires)
+    limits = state.groups.limits(run.keys[0])
+    lacking = next(((view, reason) for view in views if (reason := pending_reason(state, view, now))), None)
+    flush(state)
+    if lacking:
+        _wait(state, run, *lacking)
+    elif run.requested != requested_of(views) or (run.plan is None and run.missed):
+        begin(state, views, limits)
+    elif run.plan is None and limits.avoided:
+        begin(state, views, replace(limits, avoided=frozenset()))  # a node that failed is better than none
+    elif plan := run.plan or preempt_plans_for_group(state, views, now):
+        if _is_valid(state, views, plan):
+            _reserve(state, run, views, plan, now)
+        else:
+            begin(state, views, limits)
+    else:
+        _fail(state, run, views, now)
 
 
-def release(state: State, key: str) -> list[str]:
-    """Release the devices of a plan that are not being bound; return the UIDs of those members."""
-    # rule 001.replan: made again for all if none is bound, else for the rest: bound members are fixed in every plan.
-    held = state.groups.plans.pop(key, None)
-    if held is None:
-        return []
-    ledger = state.cluster.ledger
-    planned = [uid for uid in held.plan.placements if (entry := ledger.get(uid)) and entry.state == "PLANNED"]
-    ledger.drop(planned)
-    for mate in held.bundle:
-        if (other := state.groups.plans.get(mate)) and key in other.bundle:
-            planned += release(state, mate)
-    return planned
+def _leave_run(state: State, run: Run, views: Iterable[GroupView]) -> None:
+    """Take groups out of a run that are not planned together with the others any more."""
+    for key in set(run.keys) - {view.key for view in views}:
+        stage = state.groups.stage(key)
+        if isinstance(stage, Planning) and stage.run is run:
+            move(state, key, "forget", Idle())
+            state.groups.changed[key] = None
 
 
-def agent_reported_pods(state: State, plan: Plan) -> set[str]:
-    """Return pods whose usage the agents of the plan's nodes report."""
-    inventories = state.cluster.inventories
-    return {uid for node in plan.nodes if node in inventories for uid in inventories[node].allocations}
+def _reserve(state: State, run: Run, views: Sequence[GroupView], plan: Plan, now: float) -> None:
+    """Reserve a plan, split by gang."""
+    limits = state.groups.limits(run.keys[0])
+    for view in views:
+        own = _share(plan, {pod.uid for pod in view.waiting}) if len(views) > 1 else plan
+        if own.placements or not own.missing:  # members without devices may go to any node
+            record, others = state.groups[view.key], tuple(key for key in run.keys if key != view.key)
+            record.generation = record.past = record.generation + 1
+            reserve(state, view.key, Reserved(own, record.generation, now, bundle=others, limits=limits), now)
+        else:
+            left_out = Reason("001.tolerant", kind="left out")
+            move(state, view.key, "fail", _unschedulable(state, run, left_out, now))
+    flush(state)
+    state.outbox.add(plan_annotations(state, run.keys[0]))
+    state.outbox.add(event for view in views for event in bundle_warnings(state, view))
 
 
-def hold_time(state: State, group: Group | None) -> float:
-    """Return how long a plan of the group reserves devices."""
-    least, most = state.settings.group.hold, state.settings.group.longest_hold
-    return max(least, min(group.waiting_time, most)) if group and group.minimum else least
+def _wait(state: State, run: Run, view: GroupView, reason: Reason) -> None:
+    """Leave a run, because the groups are not ready any more."""
+    for key in run.keys:
+        if key in state.groups:
+            move(state, key, "wait", Waiting(reason, waits_until(state, view, reason)))
+            state.groups.changed[key] = None  # reviewed for what it lacks itself
 
 
-def in_backoff(state: State, key: str, now: float) -> bool:
-    """Return whether the group is in backoff; once over, it stays over if the clock is set back."""
-    if key not in state.groups.rests:
+def _fail(state: State, run: Run, views: Sequence[GroupView], now: float) -> None:
+    reason = _shortage_reason(state, joined(views))
+    for view in views:
+        note_stale(state, view, now)
+        move(state, view.key, "fail", _unschedulable(state, run, reason, now))
+        state.outbox.add(unfit_events(state, view, reason))
+
+
+def _unschedulable(state: State, run: Run, reason: Reason, now: float) -> Unschedulable:
+    limits = state.groups.limits(run.keys[0])
+    return Unschedulable(reason, run.requested, now + state.settings.group.window, limits, run.at)
+
+
+def _is_valid(state: State, views: Iterable[GroupView], plan: Plan) -> bool:
+    """Return whether the plan's members are still pending and its nodes still have capacity."""
+    nodes = state.cluster.nodes
+    waiting = {pod.uid for view in views for pod in view.waiting}
+    if not waiting.issuperset(plan.placements):
         return False
-    times, until = state.groups.rests[key]
-    if until <= now:
-        state.groups.rests[key] = (times, 0.0)
-    return now < until
-
-
-def still_free(state: State, uid: str, plan: Plan) -> bool:
-    """Return whether the devices planned for a member are still available."""
-    placement = plan.placements[uid]
-    node = state.cluster.index.nodes.get(placement.node)
-    if node is None or placement.node in state.cluster.unready:
+    if any(name not in nodes or nodes[name].unschedulable for name in plan.nodes):
         return False
-    pod = state.pod(uid)
-    query = state.query(pod) if pod else None
-    return placement.offer is None or (query is not None and takes(node, query, placement.offer))
+    free = all(still_free(state, uid, plan) for uid in plan.placements)
+    return free and not overcommits(state, plan.placements.values())
 
 
-def overcommits(state: State, places: Iterable[Placement]) -> bool:
-    """Return whether placements overcommit a node, counting pods whose devices are unknown."""
-    query = Counter(place.node for place in places for _ in (place.offer.devices if place.offer else ()))
-    nodes = [(state.cluster.index.nodes.get(name), count) for name, count in query.items()]
-    return any(node and node.unattributed and node.unattributed > len(node.free()) - count for node, count in nodes)
+def _share(plan: Plan, members: set[str]) -> Plan:
+    placements = {uid: placement for uid, placement in plan.placements.items() if uid in members}
+    return replace(plan, placements=placements, missing=tuple(uid for uid in plan.missing if uid in members))
+
+
+def _steps(state: State, views: Sequence[GroupView]) -> Generator[None, None, Plan | None]:
+    for view, left in alternatives(views):
+        plan = yield from planning(state, view)
+        if plan is not None:
+            return replace(plan, missing=(*plan.missing, *left))
+    return None
 
 
 def planning(state: State, view: GroupView) -> Generator[None, None, Plan | None]:
@@ -184,46 +207,71 @@ def planning(state: State, view: GroupView) -> Generator[None, None, Plan | None
     return plan
 
 
-def note_empty(state: State, key: str, uid: str, before: Entry | None) -> None:
-    """Note the devices of a member that released them."""
-    if key and before and before.state in {"ASSIGNED", "RELEASING"} and state.cluster.ledger.get(uid) is None:
-        state.groups.empty.append((key, before.grant))
+def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) -> None:
+    """Plan groups again that did not fit and may fit now; with `anywhere` any node may have gained capacity.
+
+    Their members are woken only if the plan succeeds.
+    """
+    for run in state.groups.runs():
+        run.missed = run.missed or anywhere or any(at > run.at for at in gained.values())
+    room = _Room(state, lambda name: state.cluster.index.shape(name).free.bit_count())
+    for key, record in state.groups.busy():
+        if not isinstance(record.stage, Unschedulable):
+            continue
+        nodes = None if anywhere else [name for name, at in gained.items() if at > record.stage.at]
+        if nodes is None or nodes:
+            views = bundle(state, key)
+            *_, (least, _) = alternatives(views)
+            if room.has_for(least, nodes):
+                begin(state, views)
 
 
-def keep_places(state: State, now: float) -> None:
-    """Reserve devices of deleted members for their replacements, and release expired ones."""
-    empty, state.groups.empty = state.groups.empty, []
-    for key, grant in empty:
-        view = state.groups.gather(key)
-        if view and _lacks_members(view) and grant.offer.node in state.cluster.nodes and unclaimed(state, grant):
-            _keep(state, key, grant, now)
-    for key, (until, _) in list(state.groups.places.items()):
-        kept = now < until <= now + state.settings.group.grace  # else it is over, or the clock was set back
-        if not kept or state.groups.gather(key) is None:
-            give_up_places(state, key)
+def _shortage_reason(state: State, view: GroupView) -> Reason:
+    """Return the refusal of a group: it does not fit now, or never."""
+    room = _Room(state, lambda name: len(state.cluster.index.nodes[name].healthy()))
+    kind = "short" if room.has_for(view, None) else "never"
+    return Reason("001.gang" if view.least else "001.fewest-nodes", len(view.waiting), kind=kind)
 
 
-def give_up_places(state: State, key: str) -> None:
-    """Release the devices kept for replacements of a group."""
-    _, pods = state.groups.places.pop(key, (0.0, ()))
-    state.cluster.ledger.drop([pod for pod in pods if state.cluster.ledger.get(pod)])
+class _Room:
+    """Devices per node, to rule out by counts alone that a group fits."""
+
+    def __init__(self, state: State, count: Callable[[str], int]) -> None:
+        self._state = state
+        self._count = count
+        self._counts: dict[tuple[frozenset[str], bool], dict[str, list[int]]] = {}
+
+    def has_for(self, view: GroupView, gained: Sequence[str] | None) -> bool:
+        """Return whether as many members may fit as must, one of them on a node that gained capacity."""
+        queries = [query for pod in view.waiting if (query := self._state.query(pod))]
+        if not queries:
+            return True
+        words = {query.word: query for query in queries}
+        smallest = min(query.ask.devices for query in queries)  # 0 for parts of a device
+        if gained is not None and not any(
+            self._serves(words.values(), name) and self._count(name) >= smallest
+            for name in gained
+            if name in self._state.cluster.index.nodes
+        ):
+            return False
+        least = minimum_of(view) - (len(view.waiting) - len(queries))
+        sizes = sorted(query.ask.devices or 1 for query in queries)[: max(0, least)]
+        by_model = self._by_model(words, mixed=takes_any_model(self._state, view))
+        return any(all(_enough(own, sizes, each) for each in set(sizes)) for own in by_model.values())
+
+    def _by_model(self, words: dict[str, Query], *, mixed: bool) -> dict[str, list[int]]:
+        key = (frozenset(words), mixed)
+        if key not in self._counts:
+            counts = self._counts[key] = {}
+            for name, node in self._state.cluster.index.nodes.items():
+                if self._serves(words.values(), name):
+                    counts.setdefault("" if mixed else model_of(node), []).append(self._count(name))
+        return self._counts[key]
+
+    def _serves(self, queries: Iterable[Query], name: str) -> bool:
+        return any(not self._state.cluster.index.unserved(query, name) for query in queries)
 
 
-def unclaimed(state: State, grant: Grant) -> bool:
-    """Return whether the grant has devices, and none of them is allocated or reserved."""
-    own = set(grant.offer.devices)
-    entries = state.cluster.ledger.on(grant.offer.node)
-    return bool(own) and not any(own & set(entry.grant.offer.devices) for entry in entries)
-
-
-def _keep(state: State, key: str, grant: Grant, now: float) -> None:
-    pod, until = f"{grant.pod}/place", now + state.settings.group.grace
-    inventory = state.cluster.inventories.get(grant.offer.node)
-    entry = Entry(replace(grant, pod=pod), "PLANNED", expires=until)
-    state.cluster.ledger.plan([entry], inventory.allocations if inventory else ())
-    _, others = state.groups.places.get(key, (0.0, ()))
-    state.groups.places[key] = (until, (*others, pod))
-
-
-def _lacks_members(view: GroupView) -> bool:
-    return view.group.total is not None and 0 < view.seen < view.group.total
+def _enough(counts: list[int], sizes: list[int], each: int) -> bool:
+    """Return whether there are enough sets of one size for members of at least that size."""
+    return sum(count // each for count in counts) >= sum(size // each for size in sizes)

@@ -6,7 +6,7 @@ group's own requirements take precedence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.cluster import Cluster
-    from linkwise.broker.group_registry import GroupView
+    from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.ask import Group, NetworkWish
@@ -53,7 +53,7 @@ def planning_input(
         mixed=takes_any_model(state, group_view),
         seed_order=state.settings.group.order == "seed",
         floor=state.settings.bandwidth.floor,
-        minimum=minimum_of(state, group_view),
+        minimum=minimum_of(group_view),
         fixed=frozenset(site.model for site in sites if site.held),
     )
     return task, sites
@@ -64,22 +64,21 @@ def takes_any_model(state: State, group_view: GroupView) -> bool:
     return state.settings.group.models == "any" or any(map(any_model, group_view.waiting))
 
 
-def minimum_of(state: State, group_view: GroupView) -> int:
+def minimum_of(group_view: GroupView) -> int:
     """Return how many pending members must be placed; for a gang that has not started, what is missing to its minimum."""
-    minimum, key = group_view.group.minimum, group_view.group.key
-    if minimum is None or key in state.groups.satisfied:
-        return 1
     there = 0 if group_view.group.match_policy == "only-waiting" else len(group_view.bound)
-    return max(1, minimum - there)
+    return max(1, group_view.least - there)
 
 
 def _members(state: State, group_view: GroupView) -> Generator[None, None, tuple[Member, ...]]:
-    members, company = [], company_in(state.cluster)
+    members, company, allowed = [], company_in(state.cluster), state.groups.limits(group_view.key).allowed
     for place, pod in enumerate(group_view.waiting):
         if place % MEMBERS_PER_STEP == 0:
             yield
-        query = state.query(pod)
-        members.append(Member(pod.uid, pod.name, query, needed_by(state.cluster, pod, company), place, pod.created))
+        demand = needed_by(state.cluster, pod, company)
+        if pod.uid in allowed:
+            demand = replace(demand, only=allowed[pod.uid])
+        members.append(Member(pod.uid, pod.name, state.query(pod), demand, place, pod.created))
     return tuple(members)
 
 
@@ -91,7 +90,7 @@ def _sites(
     paths: dict[tuple[str, ...], tuple[str, ...]] = {}  # nodes of one rack have one
     words = {member.wanted.word: member.wanted for member in members if member.wanted}
     parts = any(member.wanted and not member.wanted.ask.devices for member in members)
-    avoided = state.groups.avoided.get(group_view.group.key, ())
+    avoided = state.groups.limits(group_view.key).avoided
     held: dict[str, set[str]] = {}
     for pod in group_view.bound:
         entry = cluster.ledger.get(pod.uid)

@@ -9,17 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.effects import Event
-from linkwise.broker.groups.bundles import alternatives, bundle_keys
-from linkwise.broker.groups.plan_annotations import give_up
-from linkwise.broker.groups.planning import current_view
+from linkwise.broker.group_records import BackingOff
+from linkwise.broker.groups.bundles import alternatives
+from linkwise.broker.groups.reservations import drop_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
+from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.broker.group_registry import GroupView
+    from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Placement, Plan
@@ -44,9 +45,8 @@ def preempt_plans_for_pod(state: State, pod: PodView, query: Query, names: Itera
     return True
 
 
-def preempt_plans_for_group(state: State, key: str, now: float) -> Plan | None:
-    """Return a plan for a group that does not fit otherwise, and preempt the plans whose devices it uses."""
-    parts = [view for peer in bundle_keys(state, key) if (view := current_view(state, peer))]
+def preempt_plans_for_group(state: State, parts: Sequence[GroupView], now: float) -> Plan | None:
+    """Return a plan for a group or bundle that does not fit otherwise, and preempt the plans whose devices it uses."""
     plans = _lower(state, parts)
     plan = _first_plan(state, parts, plans, state.settings.group.steps) if plans else None
     if plan is not None:
@@ -88,11 +88,8 @@ def _preemptible(state: State, priority: int) -> list[str]:
 
 
 def _may_preempt(state: State, key: str, priority: int) -> bool:
-    held = state.groups.plans.get(key)
-    if held is None or held.priority >= priority:
-        return False
-    view = current_view(state, key)
-    return view is not None and not view.bound
+    held, view = state.groups.plan_of(key), state.groups.view(key)
+    return held is not None and held.priority < priority and view is not None and not view.bound
 
 
 def _homes(state: State, plans: Iterable[str]) -> dict[str, dict[str, list[str]]]:
@@ -150,16 +147,15 @@ def _preempt(state: State, keys: Iterable[str], winners: Sequence[PodView], now:
     """Preempt plans with their bundles; both sides get an event, and the losers are retried later."""
     first = winners[0]
     winner = f"{first.namespace}/{first.name}"
+    # By then the winner has what it was offered.
+    stage = BackingOff(Reason("001.hold", kind="preempted"), now + state.settings.pending)
     for key in keys:
-        for each in (key, *(state.groups.plans[key].bundle if key in state.groups.plans else ())):
-            view = current_view(state, each)
-            losers = view.waiting if view else ()
+        if not state.groups.plan_of(key):
+            continue  # preempted with another of its bundle
+        for each in drop_plan(state, key, "preempt", stage):
+            view, state.groups[each].since = state.groups.view(each), None
             sentence = f"its plan was preempted by pod {winner}, which has a higher priority and does not fit otherwise"
-            state.outbox.add(_event("Warning", "PlanBroken", sentence, pod) for pod in losers)
-            # By then the winner has what it was offered.
-            state.groups.alarms[each] = now + state.settings.pending
-            state.groups.first_seen.pop(each, None)
-        give_up(state, key)
+            state.outbox.add(_event("Warning", "PlanBroken", sentence, pod) for pod in (view.waiting if view else ()))
         sentence = f"it preempted the plan of group {key}, which has a lower priority and no bound members"
         state.outbox.add(_event("Normal", "PlanOverruled", sentence, pod) for pod in winners)
     flush(state)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event, Evict
-from linkwise.broker.groups.planning import current_view, hold_time
+from linkwise.broker.group_records import Reserved
+from linkwise.broker.groups.reservations import hold_time
 from linkwise.engine.reasons.phrases import count_text
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
-    from linkwise.broker.group_registry import GroupView
+    from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 
@@ -47,9 +48,10 @@ def stale_gang(state: State, view: GroupView | None, now: float, *, over: bool =
         return []
     key = view.group.key
     _set_deadline(state, view, bound, now if over else now + hold_time(state, view.group))
-    if key in state.groups.halved:
+    record = state.groups[key]
+    if record.stale:
         return []
-    state.groups.halved[key] = None
+    record.stale = True
     sentence = f"{_counts(view, bound)}; the others were not placed in time: {_next_step(state, key, bound, now)}"
     return _events("GangHalfBound", sentence, bound)
 
@@ -62,24 +64,31 @@ def note_stale(state: State, view: GroupView, now: float) -> None:
 
 def note_stale_gangs(state: State, now: float) -> None:
     """Start deadlines for changed groups without a plan; after a restart stale gangs are found this way."""
-    for key in state.groups.touched if state.settings.group.evict_half_bound else ():
-        view = current_view(state, key)
+    for key in state.groups.changed if state.settings.group.evict_half_bound else ():
+        view, record = state.groups.view(key), state.groups.get(key)
         # Gangs never planned here belong to other schedulers or request no devices.
-        if view and key not in state.groups.plans and state.groups.generation(key):
+        if view and record and record.generation and not isinstance(record.stage, Reserved):
             note_stale(state, view, now)
 
 
 def evictions(state: State, now: float) -> list[Effect]:
     """Return evictions of gangs past their deadline; gangs with a new plan are spared while it lasts."""
     effects: list[Effect] = []
-    for key, deadline in list(state.groups.evicting.items()):
-        view = current_view(state, key)
+    for key, record in state.groups.busy():
+        if record.eviction is None:
+            continue
+        view = state.groups.view(key)
         bound = _stale_members(state, view) if view else ()
         if view is None or not bound:
-            del state.groups.evicting[key]
-        elif deadline <= now and key not in state.groups.plans:
-            del state.groups.evicting[key]
-            effects += _evict(state, view, bound)
+            record.eviction = None
+        else:
+            record.eviction = min(
+                record.eviction, now + hold_time(state, view.group)
+            )  # the clock may have been set back
+            if record.eviction <= now and not isinstance(record.stage, Reserved):
+                record.eviction = None
+                effects += _evict(state, view, bound)
+        state.groups.note_deadline(key)
     return effects
 
 
@@ -88,9 +97,9 @@ def evictable(state: State, uid: str) -> int | None:
 
     Its eviction may be requested again then.
     """
-    view, pod = current_view(state, state.groups.key_of(uid)), state.cluster.pods.get(uid)
+    view, pod = state.groups.view(state.groups.key_of(uid)), state.cluster.pods.get(uid)
     bound = _stale_members(state, view) if view else ()
-    stale = view is not None and view.group.key not in state.groups.plans and any(each.uid == uid for each in bound)
+    stale = view is not None and not state.groups.plan_of(view.key) and any(each.uid == uid for each in bound)
     if pod and stale and uid in state.groups.evicted and not any(map(has_begun, bound)):
         return pod.version
     state.groups.evicted.pop(uid, None)
@@ -101,32 +110,30 @@ def not_evicted(state: State, uid: str) -> None:
     """Record a failed eviction; it is requested again after another waiting time of the gang."""
     key = state.groups.key_of(uid)
     state.groups.evicted.pop(uid, None)
-    state.groups.touched |= {key: None} if key else {}
+    state.groups.changed |= {key: None} if key else {}
 
 
 def stale_text(state: State, view: GroupView, now: float) -> str:
     """Return a sentence about a stale gang and its next step; empty if it is not stale, or has a plan."""
-    bound, key = _stale_members(state, view), view.group.key
-    if not bound or key in state.groups.plans:
+    bound, key = _stale_members(state, view), view.key
+    if not bound or state.groups.plan_of(key):
         return ""
     return f"{_counts(view, bound)}: {_next_step(state, key, bound, now)}"
 
 
 def _stale_members(state: State, view: GroupView) -> tuple[PodView, ...]:
     """Return the bound members of a stale gang; none if the gang has started, or may start in parts."""
-    key, least = view.group.key, view.group.minimum
-    if least is None or not view.group.strict or view.group.match_policy == "only-waiting":
-        return ()
-    if key in state.groups.satisfied or len(view.bound) >= least:
+    if not view.group.strict or view.group.match_policy == "only-waiting" or len(view.bound) >= view.least:
         return ()
     return tuple(pod for pod in view.bound if (seen := state.cluster.pods.get(pod.uid)) and seen.node)
 
 
 def _set_deadline(state: State, view: GroupView, bound: tuple[PodView, ...], deadline: float) -> None:
-    book, key = state.groups, view.group.key
-    requested = all(pod.uid in book.evicted for pod in bound)
+    record = state.groups[view.key]
+    requested = all(pod.uid in state.groups.evicted for pod in bound)
     if state.settings.group.evict_half_bound and not requested and not any(map(has_begun, bound)):
-        book.evicting[key] = min(deadline, book.evicting.get(key, deadline))
+        record.eviction = deadline if record.eviction is None else min(deadline, record.eviction)
+        state.groups.note_deadline(view.key)
 
 
 def _evict(state: State, view: GroupView, bound: tuple[PodView, ...]) -> list[Effect]:
@@ -137,7 +144,7 @@ def _evict(state: State, view: GroupView, bound: tuple[PodView, ...]) -> list[Ef
         return [*_events("GangHalfBound", f"{counts}: {_next_step(state, key, bound, 0.0)}", bound)]
     fresh = tuple(pod for pod in bound if pod.uid not in state.groups.evicted)
     state.groups.evicted |= dict.fromkeys(pod.uid for pod in fresh)
-    state.groups.halved.pop(key, None)
+    state.groups[key].stale = False
     sentence = f"{counts}, and the others were not placed in time; none has started"
     events = _events("GangEvicted", f"evicted: {sentence}", fresh)
     return [*events, *(Evict(pod.namespace, pod.name, pod.uid, sentence) for pod in fresh)]
@@ -150,7 +157,7 @@ def _next_step(state: State, key: str, bound: tuple[PodView, ...], now: float) -
         return _MANUAL
     if begun:
         return f"pod {begun.name} has started, so none is evicted; {_MANUAL}"
-    deadline = state.groups.evicting.get(key)
+    deadline = state.groups[key].eviction
     if deadline is None:
         return "their eviction was requested" if bound[0].uid in state.groups.evicted else _MANUAL
     when = (

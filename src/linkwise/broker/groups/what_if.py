@@ -20,7 +20,7 @@ from linkwise.engine.usage import node_of, usage_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
 
-    from linkwise.broker.group_registry import GroupView
+    from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.planning.plan import Member, Plan

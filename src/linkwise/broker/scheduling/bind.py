@@ -135,10 +135,10 @@ def _wrong_node(state: State, uid: str, node: str) -> str:
     key, pod = state.groups.key_of(uid), state.pod(uid)
     if pod and is_unobserved_member(state, pod):
         return _unplanned(state, uid)
-    view = state.groups.gather(key) if key else None
+    view = state.groups.view(key) if key else None
     if view is None or uid in view.extra:
         return ""
-    held = state.groups.plans.get(key)
+    held = state.groups.plan_of(key)
     requesting = any(state.request(other).ask for other in view.waiting)
     if pod and state.request(pod).ask is None and (held or not requesting or view.group.minimum is None):
         return ""  # without devices any node will do, once the others have a plan if they must start together

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.groups.filter import filter_member
+from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.priority import preempt_plans_for_pod
 from linkwise.broker.reconcile import reconcile, reconcile_later
 from linkwise.broker.scheduling.candidates import Candidates
@@ -49,6 +50,7 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
         effects = (*effects, *reconcile(state, now))  # others may want the devices of the earlier offer
     else:
         flush(state)
+        wake_members(state)
     effects = (*effects, *answer.effects, *state.outbox.drain())
     return FilterAnswer(answer.nodes, answer.failed, answer.unresolvable, answer.partial, effects, request.policy)
 

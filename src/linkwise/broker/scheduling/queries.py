@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.answers import Admission, DryRun
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
-from linkwise.broker.group_registry import GroupView
-from linkwise.broker.groups.planning import current_view
+from linkwise.broker.group_members import GroupView
 from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.scheduling.candidates import Candidates
@@ -95,8 +94,8 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         and not cluster.index.unserved(query, name)
         and eviction_frees_enough(cluster.ledger, inventory, query, {*pods, *own}, cluster.ended_on(inventory))
     }
-    view = current_view(state, state.groups.key_of(pod.uid))
-    if not helped or view is None or view.group.minimum is None or view.group.key in state.groups.satisfied:
+    view = state.groups.view(state.groups.key_of(pod.uid))
+    if not helped or view is None or not view.least:
         return helped
     what_if = WhatIf(state, view)  # no pod is evicted for a gang that can't start anyway
     return {name: pods for name, pods in helped.items() if what_if.plan(Assumption(gone=frozenset(pods)))}
@@ -159,7 +158,8 @@ def _parts(state: State, pods: Sequence[PodView]) -> list[GroupView]:
 
 
 def _view_of(state: State, group: Group, pods: Sequence[PodView]) -> GroupView:
-    view = current_view(state, group.key)
+    view = state.groups.view(group.key)
     bound = view.bound if view else ()
     there = {pod.uid for pod in bound}
-    return GroupView(group, tuple(pod for pod in pods if pod.uid not in there and not pod.node), bound)
+    waiting = tuple(pod for pod in pods if pod.uid not in there and not pod.node)
+    return GroupView(group, waiting, bound, satisfied=view is not None and view.satisfied)

@@ -45,7 +45,7 @@ def visibility_events(state: State, pod: PodView, entry: Entry) -> list[Event]:
 
 def _siblings(state: State, pod: PodView) -> list[PodView]:
     """Return the other members of the same owner; none if the pod does not request visibility."""
-    view = state.groups.gather(state.groups.key_of(pod.uid))
+    view = state.groups.view(state.groups.key_of(pod.uid))
     if view is None or pod.owner is None or not wants_siblings(pod):
         return []
     members = (*view.bound, *view.waiting)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from linkwise.model.ask import MatchPolicy
     from linkwise.model.verdict import Problem
 
-__all__ = ["KINDS", "PodGroup", "gang_name", "pod_group_of", "with_pod_group"]
+__all__ = ["KINDS", "PodGroup", "gang_name", "pod_group_of", "points_to_pod_group", "with_pod_group"]
 
 KINDS: Final[Mapping[str, str]] = {
     "kubernetes": "PodGroup.scheduling.k8s.io",
@@ -67,6 +67,11 @@ def gang_name(pod: PodView, group: Group) -> str:
         return group.key
     names = (pod.labels.get(LABEL), pod.labels.get(NAME_LABEL), pod.annotations.get(NAME))
     return next((f"{pod.namespace}/{name}" for name in names if name), "")
+
+
+def points_to_pod_group(pod: PodView, group: Group) -> bool:
+    """Whether the pod names a PodGroup object; Koordinator's gangs may be declared by annotations alone."""
+    return group.source in KINDS and (group.source != "koordinator" or LABEL in pod.labels)
 
 
 def with_pod_group(group: Group, pod_group: PodGroup) -> Group:

@@ -119,6 +119,7 @@ def alike(member: Member) -> Hashable:
         demand.ephemeral,
         tuple(sorted(demand.selector.items())) if demand.selector else (),
         demand.affinity,
+        demand.only,
         demand.tolerations,
         demand.ports,
         str(pods) if pods else "",

@@ -32,7 +32,8 @@ class NodeCapacity:
 
 def plain(demand: Demand) -> bool:
     """Whether a member has requests only, without selectors, affinity or host ports."""
-    return not (demand.selector or demand.affinity is not None or demand.ports or demand.apart or demand.together)
+    constrained = demand.affinity is not None or demand.only is not None
+    return not (constrained or demand.selector or demand.ports or demand.apart or demand.together)
 
 
 def likeness(ground: NodeCapacity) -> Hashable:

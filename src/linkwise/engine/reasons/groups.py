@@ -56,9 +56,21 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"members of the pod's group use different schedulers, {comma_list(r.found)}; set the same schedulerName on all"
         ),
     ),
+    ("001.group", "object"): RefusalText(
+        "node(s): the group's PodGroup doesn't exist",
+        lambda r: f"PodGroup {r.asked}, which the pod names, does not exist or was not observed yet",
+    ),
     ("001.hold", "resting"): RefusalText(
         "node(s): the group's last plan expired",
         "the last plan of the pod's group expired before all members were bound; the group is planned again after a backoff",
+    ),
+    ("001.hold", "preempted"): RefusalText(
+        "node(s): the group's plan was preempted",
+        "the plan of the pod's group was preempted by a pod of higher priority; the group is planned again in a moment",
+    ),
+    ("001.hold", "unstable"): RefusalText(
+        "node(s): the group was planned too often",
+        "the scheduler did not accept the nodes of several plans of the pod's group; it is planned again after a backoff",
     ),
     ("001.tolerant", "left out"): RefusalText(
         "node(s): the free devices went to other members of the group",

@@ -60,6 +60,10 @@ SHORTAGES: Final[dict[str, Callable[[Reason], str]]] = {
 NODE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("001.filters", "unschedulable"): RefusalText("node(s) were unschedulable", "the node is cordoned"),
     ("001.filters", "not ready"): RefusalText("node(s) were not ready", "the node is not ready"),
+    ("001.filters", "scheduler"): RefusalText(
+        "node(s) didn't pass the scheduler's other filters",
+        "the node did not pass the scheduler's own filters, such as those for volumes and topology spread",
+    ),
     ("001.filters", "selector"): RefusalText(
         "node(s) didn't match the pod's node selector",
         lambda r: f"the pod's node selector requires {r.asked}, but the node has {r.found or 'no such label'}",

@@ -149,7 +149,7 @@ class GroupsRecord(Strict, frozen=True):
     short: tuple[ShortRecord, ...] = ()
     satisfied: tuple[str, ...] = ()
     first_seen: dict[str, float] = msgspec.field(default_factory=dict)
-    alarms: dict[str, float] = msgspec.field(default_factory=dict)
+    allowed: dict[str, dict[str, tuple[str, ...]]] = msgspec.field(default_factory=dict)
     rests: dict[str, tuple[int, float]] = msgspec.field(default_factory=dict)
     refused: dict[str, int] = msgspec.field(default_factory=dict)
     avoided: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
@@ -171,7 +171,7 @@ class GroupsRecord(Strict, frozen=True):
             tuple(map(ShortRecord.of, kept.short)),
             kept.satisfied,
             dict(kept.first_seen),
-            dict(kept.alarms),
+            {key: dict(nodes) for key, nodes in kept.allowed.items()},
             dict(kept.rests),
             dict(kept.refused),
             dict(kept.avoided),
@@ -196,7 +196,7 @@ class GroupsRecord(Strict, frozen=True):
             tuple(short.value() for short in self.short),
             self.satisfied,
             self.first_seen,
-            self.alarms,
+            self.allowed,
             self.rests,
             self.refused,
             self.avoided,
