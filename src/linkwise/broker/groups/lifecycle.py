@@ -262,6 +262,7 @@ def back_off(state: State, key: str, reason: Reason, now: float, sentence: str =
             move(state, each, "expire", BackingOff(reason, until))
     for each in ended:
         state.groups[each].expirations, state.groups[each].since = times, None
+    flush(state)
     if sentence:
         state.outbox.add(_end_events(state, ended, "PlanExpired", sentence, now))
 
