@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.group_records import BackingOff, Planning, Unschedulable, Waiting, deadline_of
+from linkwise.broker.group_records import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
 from linkwise.broker.groups.bundles import bundle, joined
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import has_begun
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from linkwise.broker.answers import BindAnswer, FilterAnswer
     from linkwise.broker.effects import Evict
     from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_records import Reserved
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
     from support.properties.broker_world import World
@@ -152,7 +151,8 @@ class GroupChecks(Checks):
         book = self.state.groups
         for key, record in book.records().items() if self.state.settings.group.evict_half_bound else ():
             found = book.view(key)
-            if found and record.generation and not book.plan_of(key) and (bound := self._evictable(found)):
+            ending = record.generation and not isinstance(record.stage, Planning | Reserved)
+            if found and ending and (bound := self._evictable(found)):
                 told = all(pod.uid in book.evicted for pod in bound)
                 must(told or record.eviction is not None, f"{key} is stuck halfway, and nothing will change that")
                 must((record.eviction or inf) > self._world.now, f"{key} is stuck halfway after its time")
@@ -231,14 +231,14 @@ class GroupChecks(Checks):
             return  # it is woken when the plan is made
         if held := state.groups.plan_of(key):  # who has no place in it is woken when it ends
             must(uid in held.plan.missing or held.generation == generation, f"{uid} was not told of its plan")
+        elif isinstance(stage, BackingOff):
+            must(self._world.now < stage.until, f"{uid} was not told that the backoff of its group is over")
         elif reason := pending_reason(state, found, self._world.now):
             timed = (reason.rule, reason.kind) == ("001.members", "missing")
             if timed and isinstance(stage, Unschedulable):
                 return  # who was planned in vain waits for room, whatever the clock says
             must(isinstance(stage, Waiting), f"{uid} waits for {reason}, and its group is {stage}")
             must(not timed or deadline_of(stage), f"{uid} waits for members, and nobody will wake it")
-        elif isinstance(stage, BackingOff):
-            must(self._world.now < stage.until, f"{uid} was not told that the backoff of its group is over")
         else:
             must(isinstance(stage, Unschedulable), f"{uid} was refused, and its group is {stage}")
             plan = WhatIf(state, joined(views), 4000).plan()

@@ -214,7 +214,7 @@ def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) 
     """
     for run in state.groups.runs():
         run.missed = run.missed or anywhere or any(at > run.at for at in gained.values())
-    room = _Room(state, lambda name: state.cluster.index.shape(name).free.bit_count())
+    room = _Room(state, lambda name: _usable(state, name))
     for key, record in state.groups.busy():
         if not isinstance(record.stage, Unschedulable):
             continue
@@ -270,6 +270,13 @@ class _Room:
 
     def _serves(self, queries: Iterable[Query], name: str) -> bool:
         return any(not self._state.cluster.index.unserved(query, name) for query in queries)
+
+
+def _usable(state: State, name: str) -> int:
+    """Return how many devices of a node may be free, completely or in part."""
+    node = state.cluster.index.nodes[name]
+    in_parts = node.mode in {"share", "percent"}
+    return len(node.healthy()) if in_parts else state.cluster.index.shape(name).free.bit_count()
 
 
 def _enough(counts: list[int], sizes: list[int], each: int) -> bool:
