@@ -136,12 +136,16 @@ def _least(plans: list[Values], key: Callable[[Values], tuple[int, ...]]) -> lis
 
 
 def _plans(places: Sequence[Place], sizes: Sequence[int], required: int) -> Iterator[Values]:
+    bound = [place for place in places if place.held]
+    domain, models = _bound_domain(bound, required), {place.model for place in bound or places}
     for homes in product(range(len(places)), repeat=len(sizes)):
         used = sorted(set(homes))
-        if len({places[home].model for home in used}) > 1:
+        if len({places[home].model for home in used}) > 1 or not models.issuperset(places[home].model for home in used):
             continue
         shared = {places[home].path[:required] for home in used}
-        if len(shared) > 1 or any("" in places[home].path[:required] for home in used):
+        if len(shared | ({domain} if domain else set())) > 1 or any(
+            "" in places[home].path[:required] for home in used
+        ):
             continue
         if any(homes.count(home) > places[home].most for home in used):
             continue
@@ -151,6 +155,16 @@ def _plans(places: Sequence[Place], sizes: Sequence[int], required: int) -> Iter
         ]
         for chosen in product(*ways):
             yield _valued(places, used, chosen)
+
+
+def _bound_domain(bound: Sequence[Place], required: int) -> tuple[str, ...] | None:
+    """The domain that bound members require of the others: level by level the one with the most of their nodes."""
+    bound = [place for place in bound if "" not in place.path[:required]]
+    for level in range(required):
+        words = [place.path[level] for place in bound]
+        first = min(words, key=lambda word: (-words.count(word), word), default="")
+        bound = [place for place in bound if place.path[level] == first]
+    return bound[0].path[:required] if bound else None
 
 
 def _ways(place: Place, sizes: list[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
@@ -177,10 +191,13 @@ def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[Sequence[
         after = before & ~sum(1 << device for device in union)
         losses.append([was - now for was, now in zip(fabric.left(before), fabric.left(after), strict=True)])
         left += len(place.free) - len(union)
-    left += sum(len(places[number].free) for number in bound if number not in used)
+    for number in bound:
+        if number not in used:
+            speeds.append(_slowest(places[number].values, places[number].held))
+            left += len(places[number].free)
     return Values(
         len({*used, *bound}),
-        _domains([places[home] for home in used]),
+        _domains([places[number] for number in {*used, *bound}]),
         min(speeds),
         min(inside),
         tuple(map(sum, zip(*losses, strict=True))),

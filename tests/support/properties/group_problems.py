@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from linkwise.engine.planning.hosts import LinkedHost
 from linkwise.engine.planning.planner import TABLE, outline
-from linkwise.engine.planning.problem import GroupProblem, MemberKind, Spot
+from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
+from linkwise.topology.fabric import fabric_of
 from support.properties.enumeration import Place, Values
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ def _matrices(draw: st.DrawFn) -> Matrix:
 def _places(draw: st.DrawFn, machines: list[Matrix], levels: int, number: int) -> Place:
     values = draw(st.sampled_from(machines))
     devices = draw(st.permutations(range(len(values))))
-    free = draw(st.integers(1, len(values)))
-    held = devices[free : free + 1] if draw(st.integers(0, 5)) == 0 else []
+    held_count = draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
+    free = draw(st.integers(0 if held_count else 1, len(values)))
+    held = devices[free : free + held_count]
+    free = free if free or held else 1
     path = tuple(draw(st.sampled_from(["a", "b", ""])) for _ in range(levels))
     model = draw(st.sampled_from(["x", "x", "y"]))
     most = draw(st.sampled_from([1, 2, 9]))
@@ -78,16 +81,23 @@ def problem_of(question: Question) -> GroupProblem:
             hosts[key] = LinkedHost(place.values, _mask(place.free), _mask(place.held))
         caps = tuple(min(place.most, kind.count) for kind in kinds)
         spots.append(Spot(place.name, hosts[key], caps, place.path, place.model, not place.held))
+    models = {place.model for place in question.places if place.held}
+    bound = tuple(
+        BoundSpot(place.name, place.path, 1, len(place.free), fabric_of(place.values).bottleneck(_mask(place.held)))
+        for place in question.places
+        if place.held
+    )
     most = {place.name: place.most for place in question.places}
     levels = tuple(f"level {number}" for number in range(len(question.places[0].path)))
     return GroupProblem(
         kinds,
-        tuple(spots),
+        tuple(spot for spot in spots if spot.model in (models or {spot.model})),
         levels,
         question.required,
         seed_order=question.seed_order,
         floor=question.floor,
         together=lambda name, counts: sum(counts) <= most[name],
+        bound=bound,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import capacity_of
@@ -17,7 +18,7 @@ from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
 from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.plan import Member
-from linkwise.engine.planning.task import Site, Task
+from linkwise.engine.planning.task import BoundNode, Site, Task
 from linkwise.engine.usage import resolved
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def planning_input(
     """Build task and sites: nodes with enough free devices for one member, or `every` node that provides them."""
     members = yield from _members(state, group_view)
     smallest = min((member.size for member in members if member.size), default=1)
-    sites = yield from _sites(state, group_view, members, network, 1 if every else smallest)
+    sites, bound = yield from _sites(state, group_view, members, network, 1 if every else smallest)
     task = Task(
         members,
         network.levels,
@@ -54,7 +55,7 @@ def planning_input(
         seed_order=state.settings.group.order == "seed",
         floor=state.settings.bandwidth.floor,
         minimum=minimum_of(group_view),
-        fixed=frozenset(site.model for site in sites if site.held),
+        bound=bound,
     )
     return task, sites
 
@@ -84,38 +85,50 @@ def _members(state: State, group_view: GroupView) -> Generator[None, None, tuple
 
 def _sites(
     state: State, group_view: GroupView, members: tuple[Member, ...], network: Network, least: int
-) -> Generator[None, None, list[Site]]:
-    """Return nodes that serve the request with at least that many free devices, and nodes of bound members."""
+) -> Generator[None, None, tuple[list[Site], tuple[BoundNode, ...]]]:
+    """Return nodes that serve the request with at least that many free devices, and all nodes of bound members."""
     cluster, index, sites = state.cluster, state.cluster.index, []
     paths: dict[tuple[str, ...], tuple[str, ...]] = {}  # nodes of one rack have one
     words = {member.wanted.word: member.wanted for member in members if member.wanted}
     parts = any(member.wanted and not member.wanted.ask.devices for member in members)
     avoided = state.groups.limits(group_view.key).avoided
-    held: dict[str, set[str]] = {}
-    for pod in group_view.bound:
-        entry = cluster.ledger.get(pod.uid)
-        if entry:
-            inventory = cluster.inventories.get(pod.node)
-            held.setdefault(pod.node, set()).update(resolved(inventory, entry.grant.offer.devices) if inventory else ())
+    held, bound = _held(cluster, group_view), []
     least = 0 if parts or not words else least
     served: dict[int, frozenset[str]] = {}  # by build: nodes of one build serve the same requests
     for number, name in enumerate(list(cluster.nodes)):  # nodes may come and go between steps
         if number % NODES_PER_STEP == 0:
             yield
         view, node = cluster.nodes.get(name), index.nodes.get(name)
-        if view is None or node is None or name in avoided:
+        if view is None or node is None:
             continue
         shape = index.shape(name)
         if shape.build not in served:
             served[shape.build] = frozenset(word for word in words if not index.unserved(words[word], name))
-        if words and not served[shape.build]:
+        unserved = (words and not served[shape.build]) or shape.free.bit_count() < least or name in avoided
+        if unserved and name not in held:
             continue
-        if shape.free.bit_count() < least and name not in held:
-            continue
-        path, own = network.path(view), frozenset(held[name]) if name in held else _NOTHING
+        path, own = network.path(view), frozenset(chain.from_iterable(held[name])) if name in held else _NOTHING
         ground = NodeCapacity(view, capacity_of(view), cluster.load(name), partial(_neighbours, state, name))
-        sites.append(Site(node, shape, ground, paths.setdefault(path, path), own, served[shape.build]))
-    return sites
+        site = Site(node, shape, ground, paths.setdefault(path, path), own, served[shape.build])
+        if name in held:
+            bound.append(BoundNode(name, site.path, len(held[name]), site))
+        if name not in avoided:
+            sites.append(site)
+    unknown = [(name, view) for name in held if name not in index.nodes and (view := cluster.nodes.get(name))]
+    bound += [BoundNode(name, network.path(view), len(held[name])) for name, view in unknown]
+    return sites, tuple(bound)
+
+
+def _held(cluster: Cluster, group_view: GroupView) -> dict[str, list[frozenset[str]]]:
+    """Return by node the devices of each bound member that has any."""
+    held: dict[str, list[frozenset[str]]] = {}
+    for pod in group_view.bound:
+        entry = cluster.ledger.get(pod.uid)
+        if entry:
+            inventory = cluster.inventories.get(pod.node)
+            devices = resolved(inventory, entry.grant.offer.devices) if inventory else _NOTHING
+            held.setdefault(pod.node, []).append(devices)
+    return held
 
 
 def _neighbours(state: State, name: str) -> list[Neighbour]:

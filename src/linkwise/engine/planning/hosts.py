@@ -7,6 +7,7 @@ values instead of samples, so thousands of nodes have few shapes, and all result
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -306,12 +307,24 @@ class Hosts:
         free = mask_of(place for place, device in enumerate(node.devices) if device.id in names)
         return self.linked(node, shape._replace(free=free, unattributed=0), held)
 
+    def slowest(self, node: Node, shape: Shape, devices: Collection[str]) -> float:
+        """The class value of the slowest pair of these devices; 0 if it is unknown, infinite for a single device."""
+        values = self._values_of(node, shape) if len(devices) > 1 else None
+        if values is None:
+            return 0.0 if len(devices) > 1 else inf
+        places = [place for place, device in enumerate(node.devices) if device.id in devices]
+        known = len(places) == len(devices)
+        return min(values[i][j] for i, j in combinations(places, 2)) if known else 0.0
+
+    def _values_of(self, node: Node, shape: Shape) -> Matrix | None:
+        if shape.build not in self._values:
+            self._values[shape.build] = _values(node)
+        return self._values[shape.build]
+
     def _build(self, node: Node, shape: Shape, held: int) -> Host:
         if shape.unattributed:
             return CountedHost(max(0, shape.free.bit_count() - node.unattributed))
-        if shape.build not in self._values:
-            self._values[shape.build] = _values(node)
-        values = self._values[shape.build]
+        values = self._values_of(node, shape)
         if values is None:
             return CountedHost(shape.free.bit_count())
         if len(values) <= LARGEST_EXACT:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.planning.assign_members import alike, assigned, way_of, with_others
-from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, in_parts
+from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, by_links, in_parts
 from linkwise.engine.planning.node_capacity import likeness, most, plain, together
 from linkwise.engine.planning.plan import Plan
 from linkwise.engine.planning.planner import fits, outline
-from linkwise.engine.planning.problem import GroupProblem, MemberKind, Spot
+from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
+from linkwise.engine.planning.task import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
@@ -57,6 +59,9 @@ class Making:
             (member.size, member.demand, len(self._kinds[kind]))
             for kind, member in zip(self._order, first, strict=True)
         ]
+        self._models = {model_of(node.site.node) for node in task.bound if node.site}
+        self._bound_names = {node.name for node in task.bound}
+        self._bound: tuple[BoundSpot, ...] = ()
         self._smallest = min((query.ask.devices for query in self._asked if query.ask.devices), default=0)
         self._plain = all(plain(member.demand) for member in first)
         # Caches of what is equal for many nodes.
@@ -74,6 +79,7 @@ class Making:
         if self._task.minimum > len(self._task.members):
             return None
         spots = yield from self._spots()
+        self._bound = yield from self._bound_spots()
         plan = yield from self._planned(spots, self._wanted)
         if plan is None and self._task.minimum < len(self._task.members):
             fewer = yield from self._most_that_fit(spots)
@@ -85,6 +91,7 @@ class Making:
         """Whether all members fit on these nodes by class values, without assigning devices."""
         self._sites = {site.node.name: site for site in sites}
         spots = yield from self._spots()
+        self._bound = yield from self._bound_spots()
         return not self._asking or (yield from fits(self._problem(spots, self._wanted)))
 
     def _planned(self, spots: tuple[Spot, ...], counts: Counts) -> Generator[None, None, Plan | None]:
@@ -114,6 +121,7 @@ class Making:
             self._task.seed_order,
             self._task.floor,
             self._side_by_side,
+            self._bound,
         )
 
     def _spots(self) -> Generator[None, None, tuple[Spot, ...]]:
@@ -128,9 +136,22 @@ class Making:
             spots.append(known[1])
         return tuple(spot for spot in spots if spot)
 
+    def _bound_spots(self) -> Generator[None, None, tuple[BoundSpot, ...]]:
+        """The nodes of bound members, with what their devices mean for every plan."""
+        spots = []
+        linked = any(by_links(query) or in_parts(query) for query in self._asked)
+        for number, node in enumerate(sorted(self._task.bound)):
+            if number % NODES_PER_STEP == 0:
+                yield
+            site = self._sites.get(node.name, node.site)
+            free = max(0, len(site.node.free()) - site.node.unattributed) if site else 0
+            speed = self._hosts.slowest(site.node, site.shape, site.held) if site and linked else inf
+            spots.append(BoundSpot(node.name, node.path, node.members, free, speed))
+        return tuple(spots)
+
     def _spot(self, site: Site) -> Spot | None:
         """The node as a host; if members are placed in different ways, it takes those placed as the largest is."""
-        if self._task.fixed and not self._task.mixed and site.model not in self._task.fixed:
+        if self._models and not self._task.mixed and site.model not in self._models:
             return None
         fits_whole = site.shape.free.bit_count() >= self._smallest
         service = (site.served, site.node.mode, fits_whole, not site.shape.unattributed)
@@ -146,7 +167,8 @@ class Making:
         caps = None if like is None else self._caps.get(key)
         if caps is None:
             caps = self._caps[key] = self._caps_of(site, host, way.asked)
-        return Spot(site.node.name, host, caps, site.path, site.model, not site.held, like) if any(caps) else None
+        fresh = site.node.name not in self._bound_names
+        return Spot(site.node.name, host, caps, site.path, site.model, fresh, like) if any(caps) else None
 
     def _caps_of(self, site: Site, host: Host, asked: Sequence[Query]) -> Counts:
         """The number of members of each kind that fit by all but links, if only that kind is placed there."""

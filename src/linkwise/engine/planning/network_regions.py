@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Final
 from linkwise.engine.planning.problem import Rack, Region
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from linkwise.engine.planning.problem import GroupProblem
 
-__all__ = ["SUBSETS", "children", "several", "start_regions"]
+__all__ = ["SUBSETS", "Domain", "bound_domains", "children", "several", "start_regions"]
+
+Domain = tuple[str, str]
+"""the domain of a node at a level; a node without the level's label is a domain of its own, by its name"""
 
 NODES_PER_STEP: Final = 1000
 """nodes grouped between two yields"""
@@ -23,11 +26,13 @@ SUBSETS: Final = 3000
 
 
 def start_regions(problem: GroupProblem) -> Generator[None, None, list[Region]]:
-    """The allowed regions: one device model, and one domain at every required level."""
+    """The allowed regions: one device model, and one domain at every required level, that of bound members."""
     racks = yield from _racks(problem)
+    home = problem.home()
     regions: dict[tuple[str, ...], list[Rack]] = {}
     for model, path in sorted(racks):  # sorted, so that ties do not depend on the order of nodes
-        regions.setdefault((model, *path[: problem.required]), []).append(racks[model, path])
+        if home is None or path[: problem.required] == home:
+            regions.setdefault((model, *path[: problem.required]), []).append(racks[model, path])
     return [Region(key[1:], own) for key, own in sorted(regions.items(), key=itemgetter(0))]
 
 
@@ -50,27 +55,35 @@ def _racks(problem: GroupProblem) -> Generator[None, None, dict[tuple[str, tuple
     return racks
 
 
-def children(region: Region, level: int) -> list[Region]:
-    """The domains of a region at a level; a node without the level's label is a domain of its own."""
-    domains: dict[tuple[str, str], list[Rack]] = {}
+def bound_domains(problem: GroupProblem, level: int) -> set[Domain]:
+    """The domains of bound members at a level."""
+    return {(node.path[level], "" if node.path[level] else node.name) for node in problem.bound}
+
+
+def children(region: Region, level: int, bound: Collection[Domain] = ()) -> dict[Domain, Region]:
+    """The domains of a region at a level, and those of bound members, which may have no room."""
+    domains: dict[Domain, list[Rack]] = {domain: [] for domain in bound}
     for rack in region.racks:
         domain = rack.path[level]
         if domain:
             domains.setdefault((domain, ""), []).append(rack)
         else:
             domains |= {("", spot.name): [Rack(rack.path, [spot])] for spot in rack.spots()}
-    return [
-        Region((*region.path, domain or name), racks)
+    return {
+        (domain, name): Region((*region.path, domain or name), racks)
         for (domain, name), racks in sorted(domains.items(), key=itemgetter(0))
-    ]
+    }
 
 
-def several(domains: list[Region], count: int) -> tuple[Iterator[Region], bool]:
-    """All unions of `count` domains as regions, and whether these are all; at most SUBSETS are returned."""
-    complete = comb(len(domains), count) <= SUBSETS
-    order = domains if complete else sorted(domains, key=lambda region: -len(region))
-    chosen = combinations(order, count) if complete else islice(combinations(order, count), SUBSETS)
-    return map(_union, chosen), complete
+def several(domains: dict[Domain, Region], bound: Collection[Domain], count: int) -> tuple[Iterator[Region], bool]:
+    """All unions of `count` domains with the bound ones, and whether these are all; at most SUBSETS are returned."""
+    own = [domains[domain] for domain in sorted(bound)]
+    others = [region for domain, region in domains.items() if domain not in bound]
+    more = count - len(own)
+    complete = comb(len(others), more) <= SUBSETS
+    order = others if complete else sorted(others, key=lambda region: -len(region))
+    chosen = combinations(order, more) if complete else islice(combinations(order, more), SUBSETS)
+    return (_union([*own, *rest]) for rest in chosen), complete
 
 
 def _union(regions: Sequence[Region]) -> Region:

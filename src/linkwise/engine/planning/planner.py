@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.planning.hosts import Floors
-from linkwise.engine.planning.network_regions import children, several, start_regions
+from linkwise.engine.planning.network_regions import bound_domains, children, several, start_regions
 from linkwise.engine.planning.spread_equal import equal_fewest, equal_spread
 from linkwise.engine.planning.spread_exact import exact_fewest, exact_spread
 from linkwise.engine.planning.spread_packed import fewest_bound, packed_fewest, packed_fits, packed_spread
@@ -21,6 +21,7 @@ from linkwise.topology.fabric import NEAR
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
+    from linkwise.engine.planning.network_regions import Domain
     from linkwise.engine.planning.problem import Cost, Counts, GroupProblem, Region
     from linkwise.engine.planning.spread_exact import Spread
 
@@ -87,8 +88,7 @@ class _Planning:
         if nodes is None:
             return None
         self._note("placed", tuple(map(float, self._problem.wanted)))
-        bound = len({spot.name for spot in self._problem.spots if not spot.fresh})
-        self._note("nodes", (nodes + bound,), proven=self._proven(regions))
+        self._note("nodes", (nodes + len(self._problem.bound),), proven=self._proven(regions))
         regions = yield from self._closest(regions, nodes)
         left = (yield from self._least_left(regions, nodes)) if self._problem.seed_order else None
         floors = yield from self._speeds(regions, nodes, left)
@@ -100,14 +100,13 @@ class _Planning:
         return Outline(spread.named(region), tuple(self._levels), region.path, floors)
 
     def _note_cost(self, spread: Spread) -> None:
-        bound = sum(spot.host.room for spot in self._problem.spots if not spot.fresh)
         if self._problem.seed_order:
             _, *lost = spread.cost
         else:
             *lost, left = spread.cost
         self._note("residual", tuple(lost), proven=spread.proven)
         if not self._problem.seed_order:
-            self._note("left-over", (left + bound,), proven=spread.proven)
+            self._note("left-over", (left + self._problem.left,), proven=spread.proven)
 
     def _note(self, name: str, value: tuple[float, ...], *, proven: bool = True) -> None:
         self._levels.append(Level(name, value, proven))
@@ -116,8 +115,8 @@ class _Planning:
         """The fewest devices left over, regardless of bandwidth."""
         best = yield from self._cheapest(regions, nodes, self._floors)
         left = best[1].cost[0] if best else 0
-        bound = sum(spot.host.room for spot in self._problem.spots if not spot.fresh)
-        self._note("left-over", (left + bound,), proven=best is not None and best[1].proven)
+        left_over = left + self._problem.left
+        self._note("left-over", (left_over,), proven=best is not None and best[1].proven)
         return left
 
     def _fewest_nodes(self, regions: list[Region]) -> Generator[None, None, tuple[list[Region], int | None]]:
@@ -131,16 +130,26 @@ class _Planning:
         return [region for region, nodes in nodes_by_region if nodes == least and least is not None], least
 
     def _closest(self, regions: list[Region], nodes: int) -> Generator[None, None, list[Region]]:
-        """The narrowest domains, level by level, down to the first level at which more than one is needed."""
-        counts: list[float] = [1.0] * self._problem.required
+        """The narrowest domains, level by level, down to the first level at which more than one is needed.
+
+        Those of bound members count at every level, also where they have no room.
+        """
+        counts: list[float] = []
         proven = True
-        for level in range(self._problem.required, len(self._problem.levels)):
-            domains = [children(region, level) for region in regions]
-            fitting = yield from self._that_fit([domain for siblings in domains for domain in siblings], nodes)
+        for level in range(len(self._problem.levels)):
+            bound = bound_domains(self._problem, level)
+            if level < self._problem.required:
+                counts.append(float(max(len(bound | {(region.path[level], "")}) for region in regions)))
+                if counts[-1] > 1:
+                    break
+                continue
+            domains = [children(region, level, bound) for region in regions]
+            single = [] if len(bound) > 1 else [siblings[key] for siblings in domains for key in bound or siblings]
+            fitting = yield from self._that_fit(single, nodes)
             counts.append(1.0)
             if not fitting:
                 self._around = regions
-                fitting, counts[-1], proven = yield from self._fewest_domains(domains, nodes)
+                fitting, counts[-1], proven = yield from self._fewest_domains(domains, bound, nodes)
                 regions = fitting or regions
                 break
             regions = fitting
@@ -148,20 +157,20 @@ class _Planning:
         return regions
 
     def _fewest_domains(
-        self, domains: list[list[Region]], nodes: int
+        self, domains: list[dict[Domain, Region]], bound: set[Domain], nodes: int
     ) -> Generator[None, None, tuple[list[Region], float, bool]]:
         """The unions of the fewest domains that fit the group, their number, and whether it is proven."""
-        free = [sorted((region.devices() for region in siblings), reverse=True) for siblings in domains]
+        free = [sorted((region.devices() for region in siblings.values()), reverse=True) for siblings in domains]
         needed = sum(kind.size * kind.count for kind in self._problem.kinds)
-        for count in range(2, max(map(len, domains), default=0) + 1):
+        for count in range(max(2, len(bound)), max(map(len, domains), default=0) + 1):
             if not any(sum(largest[:count]) >= needed for largest in free):
                 continue  # even the largest domains together have too few devices
-            choices = [several(siblings, count) for siblings in domains if len(siblings) >= count]
+            choices = [several(siblings, bound, count) for siblings in domains if len(siblings) >= count]
             fitting = yield from self._that_fit(chain.from_iterable(unions for unions, _ in choices), nodes)
             complete = all(complete for _, complete in choices)
             if fitting:
                 return fitting, float(count), complete
-        return [], 0.0, True
+        return [], float(max(map(len, domains), default=1)), False
 
     def _that_fit(self, regions: Iterable[Region], nodes: int) -> Generator[None, None, list[Region]]:
         fitting = []
@@ -199,8 +208,10 @@ class _Planning:
         """The largest bottleneck of the group, then of its members, each less the 5% within which values are equal."""
         hosts = {case.host for region in regions for case in region.cases}
         speeds = sorted({speed for host in hosts for speed in host.speeds()})
+        slowest = self._problem.speed  # the bound members' own, which nothing makes faster
         least = self._problem.floor
-        best = yield from self._largest(speeds, lambda speed: Floors(speed, least), (regions, nodes, left))
+        possible = sorted({min(speed, slowest) for speed in speeds})
+        best = yield from self._largest(possible, lambda speed: Floors(speed, least), (regions, nodes, left))
         self._note("bottleneck", (best,))
         node = NEAR * best
         inside = yield from self._largest(speeds, lambda speed: Floors(node, max(speed, least)), (regions, nodes, left))

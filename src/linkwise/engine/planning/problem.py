@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from linkwise.engine.planning.hosts import Host, Loss, Sizes
 
-__all__ = ["Case", "Cost", "Counts", "GroupProblem", "MemberKind", "Option", "Rack", "Region", "Spot"]
+__all__ = ["BoundSpot", "Case", "Cost", "Counts", "GroupProblem", "MemberKind", "Option", "Rack", "Region", "Spot"]
 
 Counts = tuple[int, ...]
 """members of each kind"""
@@ -48,6 +49,18 @@ class Spot(NamedTuple):
     """whether no member is bound there yet; only such nodes increase the number of nodes"""
     like: Hashable = None
     """nodes with an equal value fit the same combinations of members; None if that is unknown"""
+
+
+class BoundSpot(NamedTuple):
+    """A node where members are bound, with room for others or without."""
+
+    name: str
+    path: tuple[str, ...] = ()
+    members: int = 1
+    free: int = 0
+    """free devices"""
+    speed: float = inf  # GB/s
+    """the class value of the slowest pair of the group's devices there"""
 
 
 class Case(NamedTuple):
@@ -205,6 +218,8 @@ class GroupProblem:
     """the least bandwidth between the devices of a member"""
     together: Callable[[str, Counts], bool] = field(default=_always)
     """whether a node fits members of several kinds at once by CPU, memory and all other constraints"""
+    bound: tuple[BoundSpot, ...] = ()
+    """the nodes of bound members, by name"""
     options: dict[Hashable, list[Option]] = field(default_factory=dict, repr=False, compare=False)
     """cache of the combinations of members that nodes fit"""
     _sizes: dict[Counts, Sizes] = field(default_factory=dict, repr=False, compare=False)
@@ -214,6 +229,31 @@ class GroupProblem:
     def wanted(self) -> Counts:
         """The number of members of each kind."""
         return tuple(kind.count for kind in self.kinds)
+
+    @property
+    def speed(self) -> float:
+        """The bottleneck of the bound members' devices on a node, which no plan can exceed, in GB/s."""
+        return min((node.speed for node in self.bound), default=inf)
+
+    @property
+    def left(self) -> int:
+        """Free devices on the nodes of bound members."""
+        return sum(node.free for node in self.bound)
+
+    def home(self) -> tuple[str, ...] | None:
+        """The domain of the required levels in which members are bound; None if there is none.
+
+        Bound members that are in several can't be moved, so the others join most of them: level by level the domain
+        with the most bound members, of equal ones the first. Nodes without a required label are in no domain.
+        """
+        nodes = [node for node in self.bound if "" not in node.path[: self.required]]
+        for level in range(self.required):
+            members: Counter[str] = Counter()
+            for node in nodes:
+                members[node.path[level]] += node.members
+            first = min(members, key=lambda domain: (-members[domain], domain), default="")
+            nodes = [node for node in nodes if node.path[level] == first]
+        return nodes[0].path[: self.required] if nodes else None
 
     def cost(self, loss: Loss, left: int) -> Cost:
         """The cost of a choice, in the order of comparison."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.plan import Member
     from linkwise.model.node import Node
 
-__all__ = ["Site", "Task", "model_of"]
+__all__ = ["BoundNode", "Site", "Task", "model_of"]
 
 
 def model_of(node: Node) -> str:
@@ -44,6 +44,16 @@ class Site(NamedTuple):
         return model_of(self.node)
 
 
+class BoundNode(NamedTuple):
+    """A node that bound members hold devices of; it is a candidate only if it also has room for others."""
+
+    name: str
+    path: tuple[str, ...] = ()
+    members: int = 1
+    site: Site | None = None
+    """None while its devices are unknown"""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """The members to plan and the settings to plan by."""
@@ -58,5 +68,5 @@ class Task:
     """the least bandwidth between the devices of a member, for members placed by links"""
     minimum: int = 0
     """the least number of members to place; the others may be left out if not all fit"""
-    fixed: frozenset[str] = field(default_factory=frozenset)
-    """device models of bound members, which the others must share"""
+    bound: tuple[BoundNode, ...] = ()
+    """the nodes of bound members, which count in every plan: their models, domains, devices and number"""
