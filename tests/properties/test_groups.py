@@ -7,7 +7,7 @@ from itertools import accumulate, permutations
 import pytest
 from hypothesis import assume, given, settings
 
-from linkwise.engine.planning.seating import share_out
+from linkwise.engine.planning.seating import Room, share_out
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
 from support.properties.enumeration import best_values
@@ -70,7 +70,7 @@ def test_devices_of_a_node_are_shared_out_as_fast_as_can_be(question: Question) 
     sizes = [size for size, used in zip(question.sizes, rooms, strict=True) if used <= len(place.free)] or [1]
     best = best_values([place], sizes, floor=question.floor) or best_values([place], sizes)
     fabric = fabric_of(place.values)
-    shares = share_out(fabric, mask_of(place.free), mask_of(place.held), sizes, question.floor)
+    shares = share_out(fabric, Room(mask_of(place.free), mask_of(place.held)), sizes, question.floor)
     union = [device for share in shares for device in share]
     assert best is not None
     assert [len(share) for share in shares] == sizes

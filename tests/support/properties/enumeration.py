@@ -97,6 +97,12 @@ class Place(NamedTuple):
     most: int = 99
     """members that fit by CPU"""
     held: tuple[int, ...] = ()
+    shared: tuple[int, ...] = ()
+    """those of `free` that other pods use a part of"""
+
+    def idle(self) -> tuple[int, ...]:
+        """Devices that nobody uses."""
+        return tuple(device for device in self.free if device not in self.shared)
 
 
 class Values(NamedTuple):
@@ -108,6 +114,8 @@ class Values(NamedTuple):
     member: float
     loss: tuple[int, ...]
     left: int
+    taken: int = 0
+    """idle devices that the group takes"""
 
 
 def best_values(
@@ -120,14 +128,14 @@ def best_values(
     plans = _least(plans, lambda plan: (plan.nodes,))
     plans = _least(plans, lambda plan: plan.network)
     if seed_order:
-        plans = _least(plans, lambda plan: (plan.left,))
+        plans = _least(plans, lambda plan: (plan.taken, plan.left))
     best = max(plan.bottleneck for plan in plans)
     plans = [plan for plan in plans if plan.bottleneck >= NEAR * best]
     inside = max(plan.member for plan in plans)
     plans = [plan for plan in plans if plan.member >= NEAR * inside]
     plans = _least(plans, lambda plan: plan.loss)
-    plans = _least(plans, lambda plan: (plan.left,))
-    return plans[0]._replace(bottleneck=best, member=inside)
+    plans = _least(plans, lambda plan: (plan.taken, plan.left))
+    return plans[0]._replace(bottleneck=best, member=inside, taken=0)
 
 
 def _least(plans: list[Values], key: Callable[[Values], tuple[int, ...]]) -> list[Values]:
@@ -179,7 +187,7 @@ def _ways(place: Place, sizes: list[int]) -> Iterator[tuple[tuple[int, ...], ...
 
 
 def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[Sequence[tuple[int, ...]]]) -> Values:
-    speeds, inside, losses, left = [], [], [], 0
+    speeds, inside, losses, left, taken = [], [], [], 0, 0
     bound = [number for number, place in enumerate(places) if place.held]
     for home, sets in zip(used, chosen, strict=True):
         place = places[home]
@@ -187,14 +195,15 @@ def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[Sequence[
         speeds.append(_slowest(place.values, [*union, *place.held]))
         inside += [_slowest(place.values, own) for own in sets]
         fabric = fabric_of(place.values)
-        before = sum(1 << device for device in place.free)
+        before = sum(1 << device for device in place.idle())
         after = before & ~sum(1 << device for device in union)
         losses.append([was - now for was, now in zip(fabric.left(before), fabric.left(after), strict=True)])
-        left += len(place.free) - len(union)
+        taken += len(set(union) & set(place.idle()))
+        left += len(set(place.idle()) - set(union))
     for number in bound:
         if number not in used:
             speeds.append(_slowest(places[number].values, places[number].held))
-            left += len(places[number].free)
+            left += len(places[number].idle())
     return Values(
         len({*used, *bound}),
         _domains([places[number] for number in {*used, *bound}]),
@@ -202,6 +211,7 @@ def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[Sequence[
         min(inside),
         tuple(map(sum, zip(*losses, strict=True))),
         left,
+        taken,
     )
 
 

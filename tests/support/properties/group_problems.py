@@ -32,12 +32,14 @@ class Question(NamedTuple):
 
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
-    """Two kinds of machines, a few nodes of them, and up to four members."""
+    """Two kinds of machines, a few nodes of them, and up to four members, which may be shares of used devices."""
     machines = [draw(_matrices()) for _ in range(2)]
     levels = draw(st.integers(0, 2))
-    places = tuple(draw(_places(machines, levels, number)) for number in range(draw(st.integers(1, 4))))
+    shares = draw(st.integers(0, 4)) == 0
+    places = tuple(draw(_places(machines, levels, number, shares=shares)) for number in range(draw(st.integers(1, 4))))
     equal = draw(st.booleans())
     sizes = [draw(st.integers(1, 2))] * draw(st.integers(1, 4)) if equal else draw(_sizes)
+    sizes = [1] * len(sizes) if shares else sizes
     floor = draw(st.sampled_from([0.0, 0.0, 50.5, 100.0]))
     required, seed_order = draw(st.integers(0, levels)), draw(st.booleans())
     return Question(places, tuple(sorted(sizes, reverse=True)), required, seed_order, floor)
@@ -57,7 +59,7 @@ def _matrices(draw: st.DrawFn) -> Matrix:
 
 
 @st.composite
-def _places(draw: st.DrawFn, machines: list[Matrix], levels: int, number: int) -> Place:
+def _places(draw: st.DrawFn, machines: list[Matrix], levels: int, number: int, *, shares: bool) -> Place:
     values = draw(st.sampled_from(machines))
     devices = draw(st.permutations(range(len(values))))
     held_count = draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
@@ -67,7 +69,8 @@ def _places(draw: st.DrawFn, machines: list[Matrix], levels: int, number: int) -
     path = tuple(draw(st.sampled_from(["a", "b", ""])) for _ in range(levels))
     model = draw(st.sampled_from(["x", "x", "y"]))
     most = draw(st.sampled_from([1, 2, 9]))
-    return Place(f"n{number}", values, tuple(sorted(devices[:free])), path, model, most, tuple(held))
+    shared = devices[: draw(st.integers(0, free))] if shares else []
+    return Place(f"n{number}", values, tuple(sorted(devices[:free])), path, model, most, tuple(held), tuple(shared))
 
 
 def problem_of(question: Question) -> GroupProblem:
@@ -76,14 +79,14 @@ def problem_of(question: Question) -> GroupProblem:
     hosts: dict[tuple[object, ...], LinkedHost] = {}
     spots = []
     for place in question.places:
-        key = (place.values, place.free, place.held)
+        key = (place.values, place.free, place.held, place.shared)
         if key not in hosts:
-            hosts[key] = LinkedHost(place.values, _mask(place.free), _mask(place.held))
+            hosts[key] = LinkedHost(place.values, _mask(place.free), _mask(place.held), _mask(place.idle()))
         caps = tuple(min(place.most, kind.count) for kind in kinds)
         spots.append(Spot(place.name, hosts[key], caps, place.path, place.model, not place.held))
     models = {place.model for place in question.places if place.held}
     bound = tuple(
-        BoundSpot(place.name, place.path, 1, len(place.free), fabric_of(place.values).bottleneck(_mask(place.held)))
+        BoundSpot(place.name, place.path, 1, len(place.idle()), fabric_of(place.values).bottleneck(_mask(place.held)))
         for place in question.places
         if place.held
     )

@@ -43,14 +43,15 @@ __all__ = [
     "in_parts",
     "only_with",
     "open_devices",
+    "picked",
 ]
 
 Sizes = tuple[int, ...]
 """devices of each member, the largest first"""
 Loss = tuple[int, ...]
-"""good sets of 16, 8, 4 and 2 devices that other pods lose"""
+"""good sets of 16, 8, 4 and 2 devices that other pods lose, and free devices taken: fewer than members only for shares"""
 
-NOTHING_LOST: Final[Loss] = (0,) * len(SIZES)
+NOTHING_LOST: Final[Loss] = (0,) * (len(SIZES) + 1)
 
 
 class Floors(NamedTuple):
@@ -64,7 +65,9 @@ class Host(Protocol):
     """Nodes of one shape as hosts of members."""
 
     room: int
-    """the number of free devices"""
+    """the number of devices that members can get, each for one of them"""
+    free: int
+    """the number of devices nobody uses; shares may be on used ones too"""
 
     def speeds(self) -> set[float]:
         """All values that a bottleneck can have here."""
@@ -82,18 +85,22 @@ class Host(Protocol):
 class CountedHost:
     """Nodes without link data: only the number of free devices matters."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, free: int | None = None) -> None:
         self.room = room
+        self.free = room if free is None else free
 
     def speeds(self) -> set[float]:
         """0 for unknown pairs, infinity for a single device, which has no pair."""
         return {0.0, inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """None lost, if there are enough devices and no bandwidth is required of unknown pairs."""
-        pairs = sum(sizes) > 1 and floors.node > 0
+        """No set lost, if there are enough devices and no bandwidth is required of unknown pairs; used ones go first."""
+        devices = sum(sizes)
+        pairs = devices > 1 and floors.node > 0
         inside = max(sizes, default=0) > 1 and floors.member > 0
-        return None if sum(sizes) > self.room or pairs or inside else NOTHING_LOST
+        if devices > self.room or pairs or inside:
+            return None
+        return (*NOTHING_LOST[:-1], max(0, devices - (self.room - self.free)))
 
     def slots(self, size: int, floors: Floors) -> int:
         """By the number of free devices."""
@@ -110,14 +117,17 @@ class LinkedHost:
 
     Args:
         values: class values of every pair of devices; at most LARGEST_EXACT devices.
-        free: the free devices, as a mask.
+        open_: the devices that members can get, as a mask.
         held: the devices of members that are bound there already, as a mask.
+        free: those of the open devices that nobody uses; all of them by default.
     """
 
-    def __init__(self, values: Matrix, free: int, held: int = 0) -> None:
-        self.room = free.bit_count()
-        self._free = free
+    def __init__(self, values: Matrix, open_: int, held: int = 0, free: int | None = None) -> None:
+        self._open = open_
         self._held = held
+        self._free = open_ if free is None else free
+        self.room = open_.bit_count()
+        self.free = self._free.bit_count()
         self._fabric = fabric_of(values)
         self._losses: dict[tuple[Sizes, Floors], Loss | None] = {}
         self._slots: dict[tuple[int, Floors], int] = {}
@@ -126,7 +136,7 @@ class LinkedHost:
 
     def speeds(self) -> set[float]:
         """The values of all pairs, and infinity for a single device."""
-        members = positions(self._free | self._held)
+        members = positions(self._open | self._held)
         return {self._fabric.values[i][j] for i in members for j in members if i != j} | {inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
@@ -159,10 +169,10 @@ class LinkedHost:
                 yield chosen
 
     def _sets_of(self, count: int) -> list[tuple[int, float]]:
-        """The free sets of `count` devices with their bottleneck including held devices, the fastest first."""
+        """The open sets of `count` devices with their bottleneck including held devices, the fastest first."""
         if count not in self._sets:
             table, held = self._fabric.bottlenecks(), self._held
-            sets = [(chosen, table[chosen | held]) for chosen in sets_with(self._free, 0, count)]
+            sets = [(chosen, table[chosen | held]) for chosen in sets_with(self._open, 0, count)]
             self._sets[count] = sorted(sets, key=lambda entry: -entry[1])
         return self._sets[count]
 
@@ -182,7 +192,8 @@ class LinkedHost:
     def _loss_of(self, chosen: int) -> Loss:
         if chosen not in self._lost:
             before, after = self._fabric.left(self._free), self._fabric.left(self._free & ~chosen)
-            self._lost[chosen] = tuple(was - now for was, now in zip(before, after, strict=True))
+            lost = (was - now for was, now in zip(before, after, strict=True))
+            self._lost[chosen] = (*lost, (self._free & chosen).bit_count())
         return self._lost[chosen]
 
 
@@ -215,18 +226,21 @@ def open_devices(node: Node, asked: Iterable[Query], held: Collection[str]) -> l
     return [
         device.id
         for device in node.healthy()
-        if device.id not in held
-        and all(
-            isinstance(query.policy.pick(query.ask, only_with(node, {device.id})), Offer) for query in kinds.values()
-        )
+        if device.id not in held and all(picked(query, node, {device.id}) for query in kinds.values())
     ]
+
+
+def picked(query: Query, node: Node, devices: Collection[str]) -> tuple[str, ...]:
+    """What the policy picks of these devices; empty if it refuses."""
+    offer = query.policy.pick(query.ask, only_with(node, devices))
+    return offer.devices if isinstance(offer, Offer) else ()
 
 
 class PickedHost:
     """Nodes of a policy with its own layout rules: it picks for one member after the other, the largest first."""
 
     def __init__(self, node: Node, asks: Mapping[int, Query]) -> None:
-        self.room = len(node.free()) - node.unattributed
+        self.room = self.free = len(node.free()) - node.unattributed
         self._node = node
         self._asks = asks
         self._known: dict[Sizes, Loss | None] = {}
@@ -236,13 +250,13 @@ class PickedHost:
         return {inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """None lost, if the policy picks devices for all."""
+        """No set lost, if the policy picks devices for all."""
         del floors
         if sizes not in self._known:
             node: Node | None = self._node
             for size in sizes:
                 node = node_with(self._asks[size], node)
-            self._known[sizes] = None if node is None else NOTHING_LOST
+            self._known[sizes] = None if node is None else (*NOTHING_LOST[:-1], sum(sizes))
         return self._known[sizes]
 
     def slots(self, size: int, floors: Floors) -> int:
@@ -270,7 +284,7 @@ class UncertainHost(PickedHost):
         return {0.0, inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """None lost, if the policy picks devices for all and no more than the floor is required of pairs."""
+        """No set lost, if the policy picks devices for all and no more than the floor is required of pairs."""
         pairs = sum(sizes) > 1 and floors.node > 0
         inside = max(sizes, default=0) > 1 and floors.member > self._floor
         return None if pairs or inside else super().loss(sizes, floors)
@@ -280,23 +294,24 @@ class Hosts:
     """Cache of hosts by shape, shared by all plans."""
 
     def __init__(self) -> None:
-        self._linked: dict[tuple[int, int, int, int], Host] = {}
+        self._linked: dict[tuple[int, ...], Host] = {}
         self._values: dict[int, Matrix | None] = {}
         self._sets = 0
 
     def __len__(self) -> int:
         return len(self._linked)
 
-    def linked(self, node: Node, shape: Shape, held: frozenset[str]) -> Host:
-        """The host of a node by links."""
+    def linked(self, node: Node, shape: Shape, held: frozenset[str], open_: int | None = None) -> Host:
+        """The host of a node by links; `open_` are the devices that fit a share, if they are not the free ones."""
         taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held) if held else 0
-        key = (shape.build, shape.free, taken, shape.unattributed)
+        room = shape.free if open_ is None else open_
+        key = (shape.build, room, taken, shape.unattributed, shape.free & room)
         if key not in self._linked:
             if self._sets >= MAX_CACHED_SETS:
                 self._linked.clear()
                 self._values.clear()
                 self._sets = 0
-            host = self._linked[key] = self._build(node, shape, taken)
+            host = self._linked[key] = self._build(node, shape, taken, room)
             # A host caches results per set of devices: one with 16 free devices weighs as much as 256 with 8.
             self._sets += max(LEAST_SETS, 1 << host.room) if isinstance(host, LinkedHost) else LEAST_SETS
         return self._linked[key]
@@ -304,8 +319,8 @@ class Hosts:
     def in_parts(self, node: Node, shape: Shape, held: frozenset[str], asked: Iterable[Query]) -> Host:
         """The host of a node by links, for the devices that fit a share."""
         names = open_devices(node, asked, held)
-        free = mask_of(place for place, device in enumerate(node.devices) if device.id in names)
-        return self.linked(node, shape._replace(free=free, unattributed=0), held)
+        room = mask_of(place for place, device in enumerate(node.devices) if device.id in names)
+        return self.linked(node, shape._replace(unattributed=0), held, room)
 
     def slowest(self, node: Node, shape: Shape, devices: Collection[str]) -> float:
         """The class value of the slowest pair of these devices; 0 if it is unknown, infinite for a single device."""
@@ -321,15 +336,15 @@ class Hosts:
             self._values[shape.build] = _values(node)
         return self._values[shape.build]
 
-    def _build(self, node: Node, shape: Shape, held: int) -> Host:
+    def _build(self, node: Node, shape: Shape, held: int, room: int) -> Host:
         if shape.unattributed:
             return CountedHost(max(0, shape.free.bit_count() - node.unattributed))
-        values = self._values_of(node, shape)
+        values, free = self._values_of(node, shape), shape.free & room
         if values is None:
-            return CountedHost(shape.free.bit_count())
+            return CountedHost(room.bit_count(), free.bit_count())
         if len(values) <= LARGEST_EXACT:
-            return LinkedHost(values, shape.free, held)
-        return _large_machine(values, shape.free, held)
+            return LinkedHost(values, room, held, free)
+        return _large_machine(values, room, held, free)
 
 
 def _values(node: Node) -> Matrix | None:
@@ -342,14 +357,13 @@ def _values(node: Node) -> Matrix | None:
     return tuple(tuple(values[i][j] for j in order) for i in order)
 
 
-def _large_machine(values: Matrix, free: int, held: int) -> Host:
-    """A machine with more devices than tables are made for, reduced to free and held ones; by count if still too large."""
-    members = positions(free | held)
+def _large_machine(values: Matrix, room: int, held: int, free: int) -> Host:
+    """A machine with more devices than tables are made for, reduced to open and held ones; by count if still too large."""
+    members = positions(room | held)
     if len(members) > LARGEST_EXACT:
-        return CountedHost(free.bit_count())
+        return CountedHost(room.bit_count(), free.bit_count())
     small = tuple(tuple(values[i][j] for j in members) for i in members)
-    return LinkedHost(
-        small,
-        mask_of(place for place, device in enumerate(members) if free >> device & 1),
-        mask_of(place for place, device in enumerate(members) if held >> device & 1),
-    )
+    masks = [
+        mask_of(place for place, device in enumerate(members) if mask >> device & 1) for mask in (room, held, free)
+    ]
+    return LinkedHost(small, *masks)

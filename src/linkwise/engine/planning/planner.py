@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.planning.hosts import Floors
+from linkwise.engine.planning.hosts import NOTHING_LOST, Floors
 from linkwise.engine.planning.network_regions import bound_domains, children, several, start_regions
 from linkwise.engine.planning.spread_equal import equal_fewest, equal_spread
 from linkwise.engine.planning.spread_exact import exact_fewest, exact_spread
@@ -100,24 +100,19 @@ class _Planning:
         return Outline(spread.named(region), tuple(self._levels), region.path, floors)
 
     def _note_cost(self, spread: Spread) -> None:
-        if self._problem.seed_order:
-            _, *lost = spread.cost
-        else:
-            *lost, left = spread.cost
-        self._note("residual", tuple(lost), proven=spread.proven)
+        self._note("residual", self._problem.residual(spread.cost), proven=spread.proven)
         if not self._problem.seed_order:
-            self._note("left-over", (left + self._problem.left,), proven=spread.proven)
+            self._note("left-over", (self._problem.left_over(spread.cost),), proven=spread.proven)
 
     def _note(self, name: str, value: tuple[float, ...], *, proven: bool = True) -> None:
         self._levels.append(Level(name, value, proven))
 
-    def _least_left(self, regions: list[Region], nodes: int) -> Generator[None, None, int]:
-        """The fewest devices left over, regardless of bandwidth."""
+    def _least_left(self, regions: list[Region], nodes: int) -> Generator[None, None, Cost]:
+        """The least cost in devices, taken and left over, regardless of bandwidth."""
         best = yield from self._cheapest(regions, nodes, self._floors)
-        left = best[1].cost[0] if best else 0
-        left_over = left + self._problem.left
-        self._note("left-over", (left_over,), proven=best is not None and best[1].proven)
-        return left
+        cost = best[1].cost if best else self._problem.cost(NOTHING_LOST, 0)
+        self._note("left-over", (self._problem.left_over(cost),), proven=best is not None and best[1].proven)
+        return cost[:2]
 
     def _fewest_nodes(self, regions: list[Region]) -> Generator[None, None, tuple[list[Region], int | None]]:
         """The regions in which the group needs the fewest nodes, and that number."""
@@ -204,7 +199,7 @@ class _Planning:
             self._bounds[region, floors] = yield from fewest_bound(self._problem, region, floors)
         return self._bounds[region, floors]
 
-    def _speeds(self, regions: list[Region], nodes: int, left: int | None) -> Generator[None, None, Floors]:
+    def _speeds(self, regions: list[Region], nodes: int, left: Cost | None) -> Generator[None, None, Floors]:
         """The largest bottleneck of the group, then of its members, each less the 5% within which values are equal."""
         hosts = {case.host for region in regions for case in region.cases}
         speeds = sorted({speed for host in hosts for speed in host.speeds()})
@@ -219,7 +214,7 @@ class _Planning:
         return Floors(node, max(NEAR * inside, least))
 
     def _largest(
-        self, speeds: Sequence[float], floors: Callable[[float], Floors], where: tuple[list[Region], int, int | None]
+        self, speeds: Sequence[float], floors: Callable[[float], Floors], where: tuple[list[Region], int, Cost | None]
     ) -> Generator[None, None, float]:
         """The largest speed at which the group still fits, by bisection: a lower speed never makes it unfit."""
         low, high = 0, len(speeds) - 1
@@ -229,14 +224,16 @@ class _Planning:
             low, high = (middle, high) if fits else (low, middle - 1)
         return speeds[low] if speeds else 0.0
 
-    def _fits(self, regions: list[Region], nodes: int, left: int | None, floors: Floors) -> Generator[None, None, bool]:
-        """Whether the group fits at these speeds with at most `left` devices left over."""
+    def _fits(
+        self, regions: list[Region], nodes: int, left: Cost | None, floors: Floors
+    ) -> Generator[None, None, bool]:
+        """Whether the group fits at these speeds with no more devices taken and left over than `left`."""
         if self._around and not (yield from self._any_hosts(self._around, nodes, floors)):
             return False
         for region in regions:
             if left is not None:
                 spread = yield from self._spread(region, nodes, floors)
-                if spread is not None and spread.cost[0] <= left:
+                if spread is not None and spread.cost[:2] <= left:
                     return True
                 continue
             if (yield from self._hosts(region, nodes, floors)):

@@ -22,7 +22,7 @@ Counts = tuple[int, ...]
 Place = tuple[tuple[str, ...], str]
 """network domains and name of a node"""
 Cost = tuple[int, ...]
-"""good sets that other pods lose, the largest first, and devices left over; compared in order"""
+"""good sets that other pods lose, the largest first, free devices taken and left over; compared in order"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +255,19 @@ class GroupProblem:
             nodes = [node for node in nodes if node.path[level] == first]
         return nodes[0].path[: self.required] if nodes else None
 
-    def cost(self, loss: Loss, left: int) -> Cost:
-        """The cost of a choice, in the order of comparison."""
+    def cost(self, loss: Loss, free: int) -> Cost:
+        """The cost of a choice, in the order of comparison; `free` are the devices of a node that it begins to use."""
         # rule 001.left-over: among equals the nodes with fewer devices left over; in seed order before bandwidth.
-        return (left, *loss) if self.seed_order else (*loss, left)
+        *sets, taken = loss
+        return (taken, free - taken, *sets) if self.seed_order else (*sets, taken, free - taken)
+
+    def residual(self, cost: Cost) -> Loss:
+        """The good sets lost, as part of a cost."""
+        return cost[2:] if self.seed_order else cost[:-2]
+
+    def left_over(self, cost: Cost) -> int:
+        """The free devices on the nodes of a plan, the bound ones included, as part of its cost."""
+        return self.left + (cost[1] if self.seed_order else cost[-1])
 
     def devices(self, counts: Counts) -> int:
         """The number of devices that these members need."""

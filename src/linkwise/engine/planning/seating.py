@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations, islice
 from math import inf, isfinite
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from linkwise.engine.planning.hosts import by_links, in_parts, only_with, open_devices
+from linkwise.engine.planning.hosts import by_links, in_parts, only_with, open_devices, picked
 from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer, Part
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
@@ -20,7 +21,7 @@ from linkwise.topology.machine import LARGEST_EXACT
 from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Member
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from linkwise.topology.fabric import Fabric
 
 
-__all__ = ["Share", "seated", "share_out", "slowest_pair", "takes"]
+__all__ = ["Room", "Share", "seated", "share_out", "slowest_pair", "takes"]
 
 
 def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0) -> list[Offer | None]:
@@ -39,11 +40,11 @@ def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: 
     asked = [member.wanted for member in members if member.wanted]
     whole = [query for query in asked if not in_parts(query)]
     if asked and (not whole or by_links(whole[0])):
-        free = [device.id for device in node.free()] if whole else open_devices(node, asked, held)
+        free = [device.id for device in node.free()] if whole else _preferred(node, asked, held)
         sizes = [member.size for member in members]
         if sum(sizes) > len(free):
             return [None for _ in members]
-        devices = _by_links(node, free, held, sizes, floor)
+        devices = _by_links(node, free, held, sizes, floor, shares=not whole)
         if floor and any(len(own) > 1 and (slowest_pair(node, own) or 0.0) < floor for own in devices):
             return [None for _ in members]
         return [_offer(node, member, own) for member, own in zip(members, devices, strict=True)]
@@ -59,20 +60,33 @@ def takes(node: Node, query: Query, offer: Offer) -> bool:
     return isinstance(query.policy.pick(query.ask, only_with(node, offer.devices)), Offer)
 
 
-def _by_links(
-    node: Node, free: Sequence[str], held: Collection[str], sizes: Sequence[int], floor: float
+def _preferred(node: Node, asked: Sequence[Query], held: Collection[str]) -> list[str]:
+    """The devices that fit a share of each member, in the order in which the policy would pick them for single pods."""
+    left, order = open_devices(node, asked, held), list[str]()
+    while left:
+        order += picked(asked[0], node, left)
+        left = [name for name in left if name not in order]
+    return order
+
+
+def _by_links(  # noqa: PLR0913 - the question that a node is asked
+    node: Node, names: Sequence[str], held: Collection[str], sizes: Sequence[int], floor: float, *, shares: bool
 ) -> list[list[str]]:
-    if list(sizes) == [len(free)]:
-        return [list(free)]  # one member takes all
+    """Devices for each member of those names; for shares they are sorted by the policy's preference."""
+    if list(sizes) == [len(names)]:
+        return [list(names)]  # one member takes all
     places, topology = node.positions(), node.topology
-    if topology is None or not (topology.links or topology.bandwidth) or not all(name in places for name in free):
-        devices = iter(free)
+    if topology is None or not (topology.links or topology.bandwidth) or not all(name in places for name in names):
+        devices = iter(names)
         return [list(islice(devices, size)) for size in sizes]
     fabric = fabric_of(topology.bandwidth, topology.links)
-    names = {place: name for name, place in places.items()}
     taken = mask_of(places[name] for name in held if name in places)
-    shares = share_out(fabric, mask_of(places[name] for name in free), taken, sizes, floor)
-    return [[names[place] for place in share] for share in shares]
+    room = mask_of(places[name] for name in names)
+    free = mask_of(places[device.id] for device in node.free() if device.id in places) & room if shares else room
+    order = {places[name]: number for number, name in enumerate(names)} if shares else {}
+    ids = {place: name for name, place in places.items()}
+    found = share_out(fabric, Room(room, taken, free, order), sizes, floor)
+    return [[ids[place] for place in share] for share in found]
 
 
 def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None:
@@ -104,26 +118,41 @@ Share = tuple[int, ...]
 """a member's devices, as positions"""
 
 
-def share_out(fabric: Fabric, free: int, held: int, sizes: Sequence[int], floor: float = 0.0) -> list[Share]:
-    """Devices for members of these sizes, in their order; there must be enough free devices.
+class Room(NamedTuple):
+    """The devices of a node for a group, as masks."""
+
+    open: int
+    """those that members can get"""
+    held: int = 0
+    """those of bound members"""
+    free: int = -1
+    """those that nobody uses: not all of the open ones if members get shares"""
+    order: Mapping[int, int] = MappingProxyType({})
+    """the policy's order of the open ones, by position; by position if empty"""
+
+
+def share_out(fabric: Fabric, room: Room, sizes: Sequence[int], floor: float = 0.0) -> list[Share]:
+    """Devices for members of these sizes, in their order; there must be enough open devices.
 
     If possible, no member's devices are slower than the floor, in GB/s.
     """
     if len(fabric.values) > LARGEST_EXACT:
-        return _one_by_one(fabric, free, sizes)
-    return _Sharing(fabric, free, held, tuple(sizes), floor).shares()
+        return _one_by_one(fabric, room.open, sizes)
+    return _Sharing(fabric, room, tuple(sizes), floor).shares()
 
 
 class _Sharing:
     """Division of one node's devices among members, by tables of all sets."""
 
-    def __init__(self, fabric: Fabric, free: int, held: int, sizes: tuple[int, ...], floor: float) -> None:
+    def __init__(self, fabric: Fabric, room: Room, sizes: tuple[int, ...], floor: float) -> None:
         self._fabric = fabric
-        self._free = free
+        self._open = room.open
+        self._free = room.open & room.free
+        self._order = room.order
         self._sizes = sizes
         self._sorted = tuple(sorted(sizes, reverse=True))
         self._table = fabric.bottlenecks()
-        self._held = held
+        self._held = room.held
         self._floor = floor
         self._known: dict[tuple[int, tuple[int, ...], float], bool] = {}
 
@@ -137,7 +166,7 @@ class _Sharing:
 
     def _fastest(self) -> list[int]:
         """All sets within 5% of the largest bottleneck including held devices, by sorted positions."""
-        unions = list(sets_with(self._free, 0, sum(self._sizes)))
+        unions = list(sets_with(self._open, 0, sum(self._sizes)))
         if self._floor:
             unions = [union for union in unions if self._divides(union, self._sorted, self._floor)] or unions
         speeds = [self._table[union | self._held] for union in unions]
@@ -146,7 +175,7 @@ class _Sharing:
 
     def _fastest_inside(self, unions: list[int]) -> float:
         """The largest speed that every member can have in at least one of the sets."""
-        members = positions(self._free)
+        members = positions(self._open)
         values = self._fabric.values
         speeds = sorted({values[i][j] for i, j in combinations(members, 2)} | {inf})
         low, high = 0, len(speeds) - 1
@@ -159,14 +188,22 @@ class _Sharing:
         return speeds[low]
 
     def _most_left(self, unions: list[int]) -> int:
-        """The first of the sets that leave the most good sets to other pods, compared by the largest sets first."""
+        """The first of the sets that leave the most good sets to other pods, compared by the largest sets first.
+
+        Shares go to used devices first, and of equal ones to those that the policy would pick for a single pod.
+        """
         for size in SIZES:
             if len(unions) == 1:
                 break
             left = [self._fabric.good_sets(self._free & ~union, size) for union in unions]
             most = max(left)
             unions = [union for union, count in zip(unions, left, strict=True) if count == most]
-        return unions[0]
+        if not self._order:
+            return unions[0]
+        return min(unions, key=self._preference)
+
+    def _preference(self, union: int) -> tuple[int, list[int]]:
+        return (self._free & union).bit_count(), sorted(self._order[place] for place in positions(union))
 
     def _divides(self, union: int, sizes: tuple[int, ...], speed: float) -> bool:
         """Whether a set can be divided into sets of these sizes, each fast enough."""

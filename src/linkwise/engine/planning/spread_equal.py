@@ -107,8 +107,7 @@ class _Spreading:
             return (0,) * len(self._problem.cost(NOTHING_LOST, 0))
         if (case, count) not in self._costs:
             loss = case.host.loss((self._size,) * count, self._floors) or NOTHING_LOST
-            left = (case.host.room if case.fresh else 0) - self._size * count
-            self._costs[case, count] = self._problem.cost(loss, left)
+            self._costs[case, count] = self._problem.cost(loss, case.host.free if case.fresh else 0)
         return self._costs[case, count]
 
     def _remove_member(self, taken: Counter[tuple[Case, int]]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.hosts import Floors
     from linkwise.engine.planning.problem import Case, Cost, Counts, GroupProblem, Region, Spot
 
-__all__ = ["Spread", "exact_fewest", "exact_spread", "left_over", "options_of"]
+__all__ = ["Spread", "begun", "exact_fewest", "exact_spread", "options_of"]
 
 OPTIONS_PER_STEP: Final = 2000
 """options tried between two yields"""
@@ -81,13 +81,13 @@ def _options(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option]:
             continue
         loss = host.loss(problem.sizes(counts), floors)
         if loss is not None:
-            options.append(Option(counts, problem.cost(loss, left_over(spot) - devices), devices))
+            options.append(Option(counts, problem.cost(loss, begun(spot)), devices))
     return options
 
 
-def left_over(spot: Spot) -> int:
-    """Devices that the node adds to those left over; a node with bound members is counted already."""
-    return spot.host.room if spot.fresh else 0
+def begun(spot: Spot) -> int:
+    """Free devices that the node adds to those of the group's nodes; one with bound members is counted already."""
+    return spot.host.free if spot.fresh else 0
 
 
 def exact_fewest(problem: GroupProblem, region: Region, floors: Floors, most: int) -> Generator[None, None, int | None]:

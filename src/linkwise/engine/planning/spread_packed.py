@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.planning.hosts import NOTHING_LOST
 from linkwise.engine.planning.spread_equal import fewest_with
-from linkwise.engine.planning.spread_exact import Spread, left_over
+from linkwise.engine.planning.spread_exact import Spread, begun
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -74,7 +74,7 @@ def packed_spread(
     for name, taken in counts.items():
         sizes = problem.sizes(taken)
         loss = spots[name].host.loss(sizes, floors) or NOTHING_LOST
-        cost = problem.cost(loss, left_over(spots[name]) - sum(sizes))
+        cost = problem.cost(loss, begun(spots[name]))
         total = tuple(map(int.__add__, total, cost))
     return Spread(total, counts, proven=False)
 
