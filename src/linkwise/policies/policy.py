@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from linkwise.model.verdict import Offer, Part, Reason, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
@@ -28,6 +28,8 @@ class Policy(ABC):
     """which devices it takes, for explanations: `the lowest free devices`"""
     for_hardware: ClassVar[bool] = False
     """whether it enforces rules of some hardware: requests for that hardware have no other policy, and others not it"""
+    all_layouts: ClassVar[bool] = False
+    """whether `layouts` returns every choice that makes a difference, so that a search over them is exhaustive"""
 
     @abstractmethod
     def admit(self, ask: Ask) -> Reason | None:
@@ -37,6 +39,12 @@ class Policy(ABC):
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
         """The devices of this node for a valid ask, or a refusal."""
 
+    def layouts(self, ask: Ask, node: Node) -> Iterator[Offer]:
+        """The choices of devices that make a difference to other pods, the pick first; by default only the pick."""
+        offer = self.pick(ask, node)
+        if isinstance(offer, Offer):
+            yield offer
+
     @abstractmethod
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
         """The score of an offer, compared with other nodes term by term; larger is better."""
@@ -44,6 +52,8 @@ class Policy(ABC):
 
 class ByDevice(Policy):
     """Base of policies that allocate whole devices in any layout and differ only in which free devices they choose."""
+
+    all_layouts = True  # any free devices will do, so one choice is as good for other pods as another
 
     def admit(self, ask: Ask) -> Reason | None:
         """At least one device."""

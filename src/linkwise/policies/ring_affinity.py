@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.policy import Policy, misfit, offer_by_container
 from linkwise.policies.ring_profiles import known_profile, ring_profile
-from linkwise.policies.ring_spans import SPANS, RingPlacement
+from linkwise.policies.ring_spans import LAYOUTS, SPANS, RingPlacement
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from linkwise.model.ask import Ask
     from linkwise.model.device import HardwareProfile
@@ -33,6 +33,7 @@ class RingAffinity(Policy):
     terms = ("health", "group", "packing")
     leading = 3  # the vendor's table is a total order: no two different states are equally good
     for_hardware = True
+    all_layouts = True
 
     def admit(self, ask: Ask) -> Reason | None:
         """A count that the pod's hardware profile allows; without a profile, the counts of the Ascend 910."""
@@ -69,6 +70,21 @@ class RingAffinity(Policy):
             )
         devices = [ids[index] for index in placement.devices]
         return offer_by_container(ask, node, devices, lambda count, left: left[:count])
+
+    def layouts(self, ask: Ask, node: Node) -> Iterator[Offer]:
+        """The pick, then the same layout in other groups: which groups are left decides on what other pods fit."""
+        offer = self.pick(ask, node)
+        if not isinstance(offer, Offer):
+            return
+        yield offer
+        profile = ring_profile(node.profile)
+        span = profile.span(ask.devices)
+        if span is None or ask.required:
+            return
+        ids = {device.index: device.id for device in node.devices}
+        for chosen in LAYOUTS[span](_idle(profile, node), ask.devices, profile):
+            devices = [ids[index] for index in chosen]
+            yield offer_by_container(ask, node, devices, lambda count, left: left[:count])
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
         """The number of healthy devices, the rank of the placement, and packing."""

@@ -1,4 +1,7 @@
-"""Device layouts, one function per span; each returns the devices and their rank, 0 being the best."""
+"""Device layouts, one function per span: the best devices with their rank, 0 being the best, and all layouts that differ.
+
+Groups with the same number of idle devices are interchangeable, so a layout differs only by what it takes of how many.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from linkwise.model.device import HardwareProfile, Span
 
-__all__ = ["SPANS", "RingPlacement"]
+__all__ = ["LAYOUTS", "SPANS", "RingPlacement"]
 
 Idle = list[tuple[int, ...]]
 """the idle devices of every group"""
@@ -85,4 +88,43 @@ SPANS: Final[dict[Span, Callable[[Idle, int, HardwareProfile], RingPlacement | N
     "whole groups": whole_groups,
     "even split": even_split,
     "whole groups first": whole_groups_first,
+}
+
+
+def _in_one_group(idle: Idle, count: int, profile: HardwareProfile) -> Iterator[tuple[int, ...]]:
+    del profile
+    groups = {len(group): group for group in reversed(idle) if len(group) >= count}
+    return (groups[size][:count] for size in sorted(groups))
+
+
+def _in_any_groups(idle: Idle, count: int, profile: HardwareProfile) -> Iterator[tuple[int, ...]]:
+    del profile
+    groups = sorted(idle, key=len)
+
+    def taken(place: int, left: int, most: int) -> Iterator[tuple[int, ...]]:
+        """What groups from `place` on contribute; of equal ones none more than the one before it, which took `most`."""
+        if place == len(groups):
+            yield from [()] if not left else []
+            return
+        group = groups[place]
+        equal = place > 0 and len(groups[place - 1]) == len(group)
+        for own in range(min(left, len(group), most if equal else left), -1, -1):
+            for rest in taken(place + 1, left - own, own):
+                yield (*group[:own], *rest)
+
+    return taken(0, count, count)
+
+
+def _only_the_best(idle: Idle, count: int, profile: HardwareProfile) -> Iterator[tuple[int, ...]]:
+    """None besides the best: whole groups are all equal, and of two groups an even split has no choice."""
+    del idle, count, profile
+    return iter(())
+
+
+LAYOUTS: Final[dict[Span, Callable[[Idle, int, HardwareProfile], Iterator[tuple[int, ...]]]]] = {
+    "count": _in_any_groups,
+    "one group": _in_one_group,
+    "whole groups": _only_the_best,
+    "even split": _only_the_best,
+    "whole groups first": _in_any_groups,
 }

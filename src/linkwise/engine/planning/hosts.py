@@ -11,7 +11,7 @@ from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from linkwise.engine.queue.capacity import node_with
+from linkwise.engine.usage import node_after
 from linkwise.model.node import Use
 from linkwise.model.verdict import Offer
 from linkwise.topology.canonical import canonical
@@ -21,7 +21,7 @@ from linkwise.topology.machine import LARGEST_EXACT
 from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.shapes import Shape
@@ -39,6 +39,7 @@ __all__ = [
     "PickedHost",
     "Sizes",
     "UncertainHost",
+    "arranged",
     "by_links",
     "in_parts",
     "only_with",
@@ -68,6 +69,8 @@ class Host(Protocol):
     """the number of devices that members can get, each for one of them"""
     free: int
     """the number of devices nobody uses; shares may be on used ones too"""
+    exact: bool
+    """whether members that it refused can't be placed there in any way"""
 
     def speeds(self) -> set[float]:
         """All values that a bottleneck can have here."""
@@ -84,6 +87,8 @@ class Host(Protocol):
 
 class CountedHost:
     """Nodes without link data: only the number of free devices matters."""
+
+    exact = True
 
     def __init__(self, room: int, free: int | None = None) -> None:
         self.room = room
@@ -121,6 +126,8 @@ class LinkedHost:
         held: the devices of members that are bound there already, as a mask.
         free: those of the open devices that nobody uses; all of them by default.
     """
+
+    exact = True
 
     def __init__(self, values: Matrix, open_: int, held: int = 0, free: int | None = None) -> None:
         self._open = open_
@@ -236,11 +243,59 @@ def picked(query: Query, node: Node, devices: Collection[str]) -> tuple[str, ...
     return offer.devices if isinstance(offer, Offer) else ()
 
 
+LAYOUTS_TRIED: Final = 2000
+"""layouts tried on one node; beyond them a refusal is not proven"""
+
+
+class Arrangement(NamedTuple):
+    """Offers for several members on one node, or a refusal."""
+
+    offers: tuple[Offer, ...] | None
+    proven: bool = True
+    """whether a refusal is certain: all layouts that make a difference were tried"""
+
+
+def arranged(node: Node, asked: Sequence[Query], tries: int = LAYOUTS_TRIED) -> Arrangement:
+    """An offer for each query, in their order: by the policy's picks if they all fit, else in other layouts."""
+    search = _LayoutSearch(asked, tries)
+    offers = search.offers(node, 0)
+    complete = search.tries > 0 and all(query.policy.all_layouts for query in asked)
+    return Arrangement(offers, offers is not None or complete)
+
+
+class _LayoutSearch:
+    """Depth-first search over the layouts of one member after the other."""
+
+    def __init__(self, asked: Sequence[Query], tries: int) -> None:
+        self._asked = asked
+        self.tries = tries
+        self._refused: set[tuple[int, frozenset[str]]] = set()
+
+    def offers(self, node: Node, number: int) -> tuple[Offer, ...] | None:
+        """Offers for the members from `number` on."""
+        if number == len(self._asked):
+            return ()
+        state = (number, frozenset(node.used))
+        if state in self._refused:
+            return None
+        query = self._asked[number]
+        for offer in query.policy.layouts(query.ask, node):
+            self.tries -= 1
+            if self.tries < 0:
+                return None
+            rest = self.offers(node_after(node, offer, query.ask.namespace, query.ask.mode), number + 1)
+            if rest is not None:
+                return (offer, *rest)
+        self._refused.add(state)
+        return None
+
+
 class PickedHost:
-    """Nodes of a policy with its own layout rules: it picks for one member after the other, the largest first."""
+    """Nodes of a policy with its own layout rules: by its picks, or in other layouts if these don't fit all members."""
 
     def __init__(self, node: Node, asks: Mapping[int, Query]) -> None:
         self.room = self.free = len(node.free()) - node.unattributed
+        self.exact = all(query.policy.all_layouts for query in asks.values())
         self._node = node
         self._asks = asks
         self._known: dict[Sizes, Loss | None] = {}
@@ -250,17 +305,16 @@ class PickedHost:
         return {inf}
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
-        """No set lost, if the policy picks devices for all."""
+        """No set lost, if the policy has devices for all."""
         del floors
         if sizes not in self._known:
-            node: Node | None = self._node
-            for size in sizes:
-                node = node_with(self._asks[size], node)
-            self._known[sizes] = None if node is None else (*NOTHING_LOST[:-1], sum(sizes))
+            offers, proven = arranged(self._node, [self._asks[size] for size in sizes])
+            self.exact &= proven
+            self._known[sizes] = None if offers is None else (*NOTHING_LOST[:-1], sum(sizes))
         return self._known[sizes]
 
     def slots(self, size: int, floors: Floors) -> int:
-        """The most members that the policy picks devices for."""
+        """The most members that the policy has devices for."""
         count = max(0, self.room) // size
         while count and self.loss((size,) * count, floors) is None:
             count -= 1
@@ -277,6 +331,7 @@ class UncertainHost(PickedHost):
 
     def __init__(self, node: Node, asks: Mapping[int, Query], floor: float) -> None:
         super().__init__(node, asks)
+        self.exact = False  # the policy picks for one member after the other, and may take what another needs
         self._floor = floor
 
     def speeds(self) -> set[float]:

@@ -11,8 +11,7 @@ from math import inf, isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from linkwise.engine.planning.hosts import by_links, in_parts, only_with, open_devices, picked
-from linkwise.engine.usage import node_after
+from linkwise.engine.planning.hosts import arranged, by_links, in_parts, only_with, open_devices, picked
 from linkwise.model.verdict import Offer, Part
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.device_sets import mask_of, positions, sets_with
@@ -104,14 +103,11 @@ def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None
 
 
 def _picked(node: Node, members: Sequence[Member]) -> list[Offer | None]:
-    """Offers by the policy's own picks, the largest member first."""
-    offers: dict[str, Offer] = {}
-    for member in sorted(members, key=lambda member: -member.size):
-        offer = member.wanted.policy.pick(member.wanted.ask, node) if member.wanted else None
-        if isinstance(offer, Offer) and member.wanted:
-            offers[member.pod] = offer
-            node = node_after(node, offer, member.wanted.ask.namespace, member.wanted.ask.mode)
-    return [offers.get(member.pod) for member in members]
+    """Offers by the policy's own layouts, the largest member first."""
+    order = sorted((member for member in members if member.wanted), key=lambda member: -member.size)
+    offers, _ = arranged(node, [member.wanted for member in order if member.wanted])
+    by_pod = dict(zip([member.pod for member in order], offers, strict=True)) if offers is not None else {}
+    return [by_pod.get(member.pod) for member in members]
 
 
 Share = tuple[int, ...]
