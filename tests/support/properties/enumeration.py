@@ -6,10 +6,14 @@ Tests compare the answers of the exact algorithms with it, and `make bench` thei
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations, product
+from functools import cache
+from itertools import combinations, islice, product
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from linkwise.model.verdict import Offer
+from linkwise.policies.ring_affinity import RingAffinity
+from linkwise.testing.nodes import ask, node
 from linkwise.topology.fabric import NEAR, fabric_of
 
 if TYPE_CHECKING:
@@ -99,6 +103,8 @@ class Place(NamedTuple):
     held: tuple[int, ...] = ()
     shared: tuple[int, ...] = ()
     """those of `free` that other pods use a part of"""
+    profile: str = ""
+    """of a machine with rings, whose layouts matter instead of bandwidth"""
 
     def idle(self) -> tuple[int, ...]:
         """Devices that nobody uses."""
@@ -114,17 +120,30 @@ class Values(NamedTuple):
     member: float
     loss: tuple[int, ...]
     left: int
+    placed: int = 0
     taken: int = 0
     """idle devices that the group takes"""
 
 
-def best_values(
-    places: Sequence[Place], sizes: Sequence[int], *, required: int = 0, seed_order: bool = False, floor: float = 0.0
+def best_values(  # noqa: PLR0913 - the settings of a plan
+    places: Sequence[Place],
+    sizes: Sequence[int],
+    *,
+    required: int = 0,
+    seed_order: bool = False,
+    floor: float = 0.0,
+    least: int | None = None,
 ) -> Values | None:
-    """The values of levels 2 to 7 that the best plans have; None if the group does not fit."""
-    plans = [plan for plan in _plans(places, sizes, required) if plan.member >= floor]
-    if not plans:
-        return None
+    """The values of levels 1 to 7 that the best plans have; None if fewer than `least` members fit, by default all."""
+    for count in range(len(sizes), (len(sizes) if least is None else least) - 1, -1):
+        choices = sorted(set(combinations(sorted(sizes, reverse=True), count)))
+        plans = [plan for chosen in choices for plan in _plans(places, chosen, required) if plan.member >= floor]
+        if plans:
+            return _best(plans, seed_order=seed_order)
+    return None
+
+
+def _best(plans: list[Values], *, seed_order: bool) -> Values:
     plans = _least(plans, lambda plan: (plan.nodes,))
     plans = _least(plans, lambda plan: plan.network)
     if seed_order:
@@ -180,10 +199,32 @@ def _ways(place: Place, sizes: list[int]) -> Iterator[tuple[tuple[int, ...], ...
     if not sizes:
         yield ()
         return
+    if place.profile:
+        yield from islice(_ring_ways(place, sizes), 1)
+        return
     for own in combinations(place.free, sizes[0]):
         rest = place._replace(free=tuple(device for device in place.free if device not in own))
         for others in _ways(rest, sizes[1:]):
             yield (own, *others)
+
+
+def _ring_ways(place: Place, sizes: list[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """All ways to give members disjoint free devices in a layout that the policy accepts."""
+    if not sizes:
+        yield ()
+        return
+    for own in combinations(place.free, sizes[0]):
+        if in_layout(place.profile, own):
+            rest = place._replace(free=tuple(device for device in place.free if device not in own))
+            yield from ((own, *others) for others in _ring_ways(rest, sizes[1:]))
+
+
+@cache
+def in_layout(profile: str, devices: tuple[int, ...]) -> bool:
+    """Whether a pod may get exactly these devices of a machine with rings."""
+    return isinstance(
+        RingAffinity().pick(ask(len(devices), profile=profile), node(8, free=devices, profile=profile)), Offer
+    )
 
 
 def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[Sequence[tuple[int, ...]]]) -> Values:
@@ -192,17 +233,18 @@ def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[Sequence[
     for home, sets in zip(used, chosen, strict=True):
         place = places[home]
         union = [device for own in sets for device in own]
-        speeds.append(_slowest(place.values, [*union, *place.held]))
-        inside += [_slowest(place.values, own) for own in sets]
+        speeds.append(inf if place.profile else _slowest(place.values, [*union, *place.held]))
+        inside += [inf if place.profile else _slowest(place.values, own) for own in sets]
         fabric = fabric_of(place.values)
         before = sum(1 << device for device in place.idle())
         after = before & ~sum(1 << device for device in union)
-        losses.append([was - now for was, now in zip(fabric.left(before), fabric.left(after), strict=True)])
+        lost = [was - now for was, now in zip(fabric.left(before), fabric.left(after), strict=True)]
+        losses.append([0] * len(lost) if place.profile else lost)
         taken += len(set(union) & set(place.idle()))
         left += len(set(place.idle()) - set(union))
     for number in bound:
         if number not in used:
-            speeds.append(_slowest(places[number].values, places[number].held))
+            speeds.append(inf if places[number].profile else _slowest(places[number].values, places[number].held))
             left += len(places[number].idle())
     return Values(
         len({*used, *bound}),
@@ -211,6 +253,7 @@ def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[Sequence[
         min(inside),
         tuple(map(sum, zip(*losses, strict=True))),
         left,
+        sum(map(len, chosen)),
         taken,
     )
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
 
-from linkwise.engine.planning.hosts import LinkedHost
-from linkwise.engine.planning.planner import TABLE, outline
+from linkwise.engine.index.node_index import Query
+from linkwise.engine.planning.hosts import LinkedHost, PickedHost
+from linkwise.engine.planning.planner import TABLE, most_members, outline
 from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
+from linkwise.policies.ring_affinity import RingAffinity
+from linkwise.policies.ring_profiles import RING_PROFILES
+from linkwise.testing.nodes import ask, node
 from linkwise.topology.fabric import fabric_of
 from support.properties.enumeration import Place, Values
 
 if TYPE_CHECKING:
+    import random
+    from collections.abc import Generator
+
+    from linkwise.engine.planning.hosts import Host
     from linkwise.engine.planning.planner import Outline
+    from linkwise.engine.planning.problem import Counts
     from linkwise.model.topology import Matrix
 
-__all__ = ["Question", "planned", "problem_of", "questions", "values_of"]
+__all__ = ["Question", "planned", "planned_gang", "problem_of", "questions", "random_question", "run", "values_of"]
 
 
 class Question(NamedTuple):
@@ -30,63 +41,84 @@ class Question(NamedTuple):
     floor: float = 0.0
 
 
-@st.composite
-def questions(draw: st.DrawFn) -> Question:
-    """Two kinds of machines, a few nodes of them, and up to four members, which may be shares of used devices."""
-    machines = [draw(_matrices()) for _ in range(2)]
-    levels = draw(st.integers(0, 2))
-    shares = draw(st.integers(0, 4)) == 0
-    places = tuple(draw(_places(machines, levels, number, shares=shares)) for number in range(draw(st.integers(1, 4))))
-    equal = draw(st.booleans())
-    sizes = [draw(st.integers(1, 2))] * draw(st.integers(1, 4)) if equal else draw(_sizes)
-    sizes = [1] * len(sizes) if shares else sizes
-    floor = draw(st.sampled_from([0.0, 0.0, 50.5, 100.0]))
-    required, seed_order = draw(st.integers(0, levels)), draw(st.booleans())
+def questions() -> st.SearchStrategy[Question]:
+    """Small questions of every kind."""
+    return st.randoms(use_true_random=False).map(random_question)
+
+
+def random_question(chance: random.Random) -> Question:
+    """Two kinds of machines, a few nodes of them, and up to four members: of whole devices, of shares, or in rings."""
+    kind = chance.choice(("whole", "whole", "whole", "shares", "rings"))
+    machines = [_matrix(chance) for _ in range(2)]
+    levels = chance.randint(0, 2)
+    profile = chance.choice(PROFILES) if kind == "rings" else ""
+    number = chance.randint(1, 2 if profile else 4)
+    places = tuple(_place(chance, machines, levels, place, kind=kind, profile=profile) for place in range(number))
+    sizes = [chance.randint(1, 2)] * chance.randint(1, 4)
+    if kind == "shares":
+        sizes = [1] * len(sizes)
+    elif profile:
+        counts = RING_PROFILES[profile].counts()
+        sizes = [chance.choice([count for count in counts if count <= MOST]) for _ in range(chance.randint(2, 5))]
+    elif chance.random() < UNEQUAL:
+        sizes = [chance.randint(1, 3) for _ in range(chance.randint(1, 4))]
+    floor = 0.0 if profile else chance.choice([0.0, 0.0, 50.5, 100.0])
+    required, seed_order = chance.randint(0, levels), chance.random() < UNEQUAL
     return Question(places, tuple(sorted(sizes, reverse=True)), required, seed_order, floor)
 
 
-_sizes = st.lists(st.integers(1, 3), min_size=1, max_size=4)
+PROFILES: Final = ("ascend-910", "ascend-910c-8", "atlas-350-mesh-8", "ascend-310-card")
+"""machines of eight devices in rings, modules, meshes or cards"""
+MOST: Final = 5  # devices of a member in rings
+UNEQUAL: Final = 0.5
 
 
-@st.composite
-def _matrices(draw: st.DrawFn) -> Matrix:
-    count = draw(st.integers(2, 5))
+def _matrix(chance: random.Random) -> Matrix:
+    count = chance.randint(2, 5)
     rows = [[0.0] * count for _ in range(count)]
     for i in range(count):
         for j in range(i):
-            rows[i][j] = rows[j][i] = draw(st.sampled_from([10.0, 50.0, 51.0, 100.0]))
+            rows[i][j] = rows[j][i] = chance.choice([10.0, 50.0, 51.0, 100.0])
     return tuple(map(tuple, rows))
 
 
-@st.composite
-def _places(draw: st.DrawFn, machines: list[Matrix], levels: int, number: int, *, shares: bool) -> Place:
-    values = draw(st.sampled_from(machines))
-    devices = draw(st.permutations(range(len(values))))
-    held_count = draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
-    free = draw(st.integers(0 if held_count else 1, len(values)))
-    held = devices[free : free + held_count]
-    free = free if free or held else 1
-    path = tuple(draw(st.sampled_from(["a", "b", ""])) for _ in range(levels))
-    model = draw(st.sampled_from(["x", "x", "y"]))
-    most = draw(st.sampled_from([1, 2, 9]))
-    shared = devices[: draw(st.integers(0, free))] if shares else []
-    return Place(f"n{number}", values, tuple(sorted(devices[:free])), path, model, most, tuple(held), tuple(shared))
+def _place(  # noqa: PLR0913 - one node of a question
+    chance: random.Random, machines: list[Matrix], levels: int, number: int, *, kind: str, profile: str
+) -> Place:
+    values = ((0.0,) * 8,) * 8 if profile else chance.choice(machines)
+    devices = chance.sample(range(len(values)), len(values))
+    held_count = chance.choice([0, 0, 0, 0, 1, 2])
+    free = chance.randint(0 if held_count else 1, len(values))
+    held = tuple(devices[free : free + held_count])
+    path = tuple(chance.choice(["a", "b", ""]) for _ in range(levels))
+    shared = devices[: chance.randint(0, free)] if kind == "shares" else []
+    return Place(
+        f"n{number}",
+        values,
+        tuple(sorted(devices[: free if free or held else 1])),
+        path,
+        chance.choice(["x", "x", "y"]),
+        chance.choice([1, 2, 9]),
+        held,
+        tuple(shared),
+        profile,
+    )
 
 
 def problem_of(question: Question) -> GroupProblem:
     """The question as a planner reads it."""
     kinds = tuple(MemberKind(size, count) for size, count in sorted(Counter(question.sizes).items(), reverse=True))
-    hosts: dict[tuple[object, ...], LinkedHost] = {}
+    hosts: dict[tuple[object, ...], Host] = {}
     spots = []
     for place in question.places:
         key = (place.values, place.free, place.held, place.shared)
         if key not in hosts:
-            hosts[key] = LinkedHost(place.values, _mask(place.free), _mask(place.held), _mask(place.idle()))
+            hosts[key] = _host(place, kinds)
         caps = tuple(min(place.most, kind.count) for kind in kinds)
         spots.append(Spot(place.name, hosts[key], caps, place.path, place.model, not place.held))
     models = {place.model for place in question.places if place.held}
     bound = tuple(
-        BoundSpot(place.name, place.path, 1, len(place.idle()), fabric_of(place.values).bottleneck(_mask(place.held)))
+        BoundSpot(place.name, place.path, 1, len(place.idle()), _slowest(place))
         for place in question.places
         if place.held
     )
@@ -104,9 +136,44 @@ def problem_of(question: Question) -> GroupProblem:
     )
 
 
+def _host(place: Place, kinds: tuple[MemberKind, ...]) -> Host:
+    if not place.profile:
+        return LinkedHost(place.values, _mask(place.free), _mask(place.held), _mask(place.idle()))
+    asks = {kind.size: Query(ask(kind.size, profile=place.profile), "ascend", RingAffinity()) for kind in kinds}
+    return PickedHost(node(len(place.values), free=place.free, profile=place.profile), asks)
+
+
+def _slowest(place: Place) -> float:
+    return inf if place.profile else fabric_of(place.values).bottleneck(_mask(place.held))
+
+
 def planned(problem: GroupProblem, table: int = TABLE) -> tuple[Outline | None, int]:
     """The outline, and in how many steps it was made."""
-    steps, count = outline(problem, table), 0
+    return run(outline([problem], table))
+
+
+def planned_gang(problem: GroupProblem, table: int = TABLE) -> Outline | None:
+    """The outline for as many members as fit."""
+    found, _ = planned(problem, table)
+    if found is not None:
+        return found
+    (choices, proven), _ = run(most_members(problem, table))
+    problems = [with_counts(problem, counts) for counts in choices if any(counts)]
+    return run(outline(problems, table, certain=proven))[0] if problems else None
+
+
+def with_counts(problem: GroupProblem, counts: Counts) -> GroupProblem:
+    """The problem with fewer members."""
+    kinds = tuple(MemberKind(kind.size, count) for kind, count in zip(problem.kinds, counts, strict=True))
+    return replace(problem, kinds=kinds, options={}, _sizes={}, _devices={})
+
+
+T = TypeVar("T")
+
+
+def run(steps: Generator[None, None, T]) -> tuple[T, int]:
+    """The result of a computation in steps, and their number."""
+    count = 0
     while True:
         try:
             next(steps)
@@ -125,6 +192,7 @@ def values_of(found: Outline) -> Values:
         level["per pod"][0],
         tuple(map(int, level["residual"])),
         int(level["left-over"][0]),
+        int(sum(level["placed"])),
     )
 
 

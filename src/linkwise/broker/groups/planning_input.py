@@ -55,6 +55,7 @@ def planning_input(
         seed_order=state.settings.group.order == "seed",
         floor=state.settings.bandwidth.floor,
         minimum=minimum_of(group_view),
+        gang=group_view.group.minimum is not None,
         bound=bound,
     )
     return task, sites

@@ -78,6 +78,9 @@ class Host(Protocol):
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
         """The least loss to other pods if these members are placed here; None if they don't fit."""
 
+    def fits(self, sizes: Sizes, floors: Floors) -> bool:
+        """Whether these members fit; cheaper than their loss."""
+
     def slots(self, size: int, floors: Floors) -> int:
         """The number of members of one size that fit at once."""
 
@@ -106,6 +109,10 @@ class CountedHost:
         if devices > self.room or pairs or inside:
             return None
         return (*NOTHING_LOST[:-1], max(0, devices - (self.room - self.free)))
+
+    def fits(self, sizes: Sizes, floors: Floors) -> bool:
+        """By the number of devices."""
+        return self.loss(sizes, floors) is not None
 
     def slots(self, size: int, floors: Floors) -> int:
         """By the number of free devices."""
@@ -137,6 +144,7 @@ class LinkedHost:
         self.free = self._free.bit_count()
         self._fabric = fabric_of(values)
         self._losses: dict[tuple[Sizes, Floors], Loss | None] = {}
+        self._fitting: dict[tuple[Sizes, Floors], bool] = {}
         self._slots: dict[tuple[int, Floors], int] = {}
         self._sets: dict[int, list[tuple[int, float]]] = {}
         self._lost: dict[int, Loss] = {}
@@ -152,6 +160,13 @@ class LinkedHost:
         if key not in self._losses:
             self._losses[key] = min(map(self._loss_of, self._unions(sizes, floors)), default=None)
         return self._losses[key]
+
+    def fits(self, sizes: Sizes, floors: Floors) -> bool:
+        """Whether any set is fast enough."""
+        key = (sizes, floors)
+        if key not in self._fitting:
+            self._fitting[key] = next(self._unions(sizes, floors), None) is not None
+        return self._fitting[key]
 
     def slots(self, size: int, floors: Floors) -> int:
         """By the largest set that is fast enough and can be divided among the members."""
@@ -312,6 +327,10 @@ class PickedHost:
             self.exact &= proven
             self._known[sizes] = None if offers is None else (*NOTHING_LOST[:-1], sum(sizes))
         return self._known[sizes]
+
+    def fits(self, sizes: Sizes, floors: Floors) -> bool:
+        """Whether the policy has devices for all."""
+        return self.loss(sizes, floors) is not None
 
     def slots(self, size: int, floors: Floors) -> int:
         """The most members that the policy has devices for."""

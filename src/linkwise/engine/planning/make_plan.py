@@ -10,7 +10,7 @@ from linkwise.engine.planning.assign_members import alike, assigned, way_of, wit
 from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, by_links, in_parts
 from linkwise.engine.planning.node_capacity import likeness, most, plain, together
 from linkwise.engine.planning.plan import Plan
-from linkwise.engine.planning.planner import fits, outline
+from linkwise.engine.planning.planner import fits, most_members, outline
 from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
 from linkwise.engine.planning.task import model_of
 
@@ -80,11 +80,11 @@ class Making:
             return None
         spots = yield from self._spots()
         self._bound = yield from self._bound_spots()
-        plan = yield from self._planned(spots, self._wanted)
+        plan = yield from self._planned(spots, [self._wanted])
         if plan is None and self._task.minimum < len(self._task.members):
-            fewer = yield from self._most_that_fit(spots)
-            enough = sum(fewer) + len(self._others) >= max(1, self._task.minimum)
-            plan = (yield from self._planned(spots, fewer)) if enough and any(fewer) else None
+            fewer, proven = yield from self._most_that_fit(spots)
+            enough = sum(fewer[0]) + len(self._others) >= max(1, self._task.minimum)
+            plan = (yield from self._planned(spots, fewer, certain=proven)) if enough and any(fewer[0]) else None
         return plan
 
     def all_fit(self, sites: Sequence[Site]) -> Generator[None, None, bool]:
@@ -92,16 +92,22 @@ class Making:
         self._sites = {site.node.name: site for site in sites}
         spots = yield from self._spots()
         self._bound = yield from self._bound_spots()
-        return not self._asking or (yield from fits(self._problem(spots, self._wanted)))
+        if not self._asking:
+            return True
+        fit, _ = yield from fits(self._problem(spots, self._wanted))
+        return fit
 
-    def _planned(self, spots: tuple[Spot, ...], counts: Counts) -> Generator[None, None, Plan | None]:
-        if not any(counts):
+    def _planned(
+        self, spots: tuple[Spot, ...], choices: Sequence[Counts], *, certain: bool = True
+    ) -> Generator[None, None, Plan | None]:
+        """The best plan for one of these choices of members; `certain` if no more of them can be placed."""
+        if not any(choices[0]):
             return None if self._asking else self._finished({}, None)
-        kinds = [self._kinds[kind][:count] for kind, count in zip(self._order, counts, strict=True)]
         for _ in range(RETRIES):
-            best = yield from outline(self._problem(spots, counts))
+            best = yield from outline([self._problem(spots, counts) for counts in choices], certain=certain)
             if best is None:
                 return None
+            kinds = [self._kinds[kind][:count] for kind, count in zip(self._order, best.placed, strict=True)]
             placements = yield from assigned(self._sites, kinds, best.counts, self._task.floor)
             if not isinstance(placements, str):
                 return self._finished(placements, best)
@@ -201,32 +207,36 @@ class Making:
     def _like(self, site: Site) -> Hashable:
         return likeness(site.ground) if self._plain else None
 
-    def _most_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
-        """The members that fit, chosen greedily by rank."""
+    def _most_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, tuple[list[Counts], bool]]:
+        """The members that fit if not all do, and whether it is proven that no others can be placed in their stead.
+
+        Of a gang as many as possible, which may be several choices, those with the first ranks first; otherwise greedily
+        by rank.
+        """
+        if self._task.gang or len(self._order) == 1:
+            choices, proven = yield from most_members(self._problem(spots, self._wanted))
+            return sorted(choices, key=self._ranks) or [tuple(0 for _ in self._order)], proven
         # rule 001.tolerant: without a gang, members that fit run first.
-        if len(self._order) == 1:
-            return (yield from self._most_equal_that_fit(spots))
         chosen: Counter[Hashable] = Counter()
         full: set[Hashable] = set()
+        certain = True
         for member in self._asking:
             kind = alike(member)
             if kind in full:
                 continue
             chosen[kind] += 1
             counts = tuple(chosen[kind] for kind in self._order)
-            if not (yield from fits(self._problem(spots, counts))):
+            fit, proven = yield from fits(self._problem(spots, counts))
+            if not fit:
+                certain &= proven
                 chosen[kind] -= 1
                 full.add(kind)
-        return tuple(chosen[kind] for kind in self._order)
+        return [tuple(chosen[kind] for kind in self._order)], certain
 
-    def _most_equal_that_fit(self, spots: tuple[Spot, ...]) -> Generator[None, None, Counts]:
-        """The number of equal members that fit, by bisection: if a number fits, so does every smaller one."""
-        low, high = 0, len(self._asking)
-        while low < high:
-            middle = (low + high + 1) // 2
-            fit = yield from fits(self._problem(spots, (middle,)))
-            low, high = (middle, high) if fit else (low, middle - 1)
-        return (low,)
+    def _ranks(self, counts: Counts) -> list[tuple[object, ...]]:
+        """The ranks of the members that these counts place."""
+        placed = [self._kinds[kind][:count] for kind, count in zip(self._order, counts, strict=True)]
+        return sorted(member.order for members in placed for member in members)
 
     def _finished(self, placements: dict[str, Placement], best: Outline | None) -> Plan:
         placements = with_others(self._sites, placements, self._asking, self._others)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.hosts import Floors
     from linkwise.engine.planning.problem import Case, Cost, Counts, GroupProblem, Region
 
-__all__ = ["equal_fewest", "equal_spread", "fewest_with"]
+__all__ = ["equal_fewest", "equal_most", "equal_spread", "fewest_with"]
 
 
 def equal_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int | None]:
@@ -33,6 +33,13 @@ def equal_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Gener
         else:
             left -= slots * count
     return fewest_with(fresh, left)
+
+
+def equal_most(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int]:
+    """The most members that fit the region."""
+    yield
+    slots = sum(_slots(problem, case, floors) * count for case, count in region.cases.items())
+    return min(slots, problem.kinds[0].count)
 
 
 def fewest_with(slots: Counter[int], left: int) -> int | None:

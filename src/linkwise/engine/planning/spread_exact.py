@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.hosts import Floors
     from linkwise.engine.planning.problem import Case, Cost, Counts, GroupProblem, Region, Spot
 
-__all__ = ["Spread", "begun", "exact_fewest", "exact_spread", "options_of"]
+__all__ = ["Spread", "begun", "exact_fewest", "exact_spread", "largest_counts", "options_of"]
 
 OPTIONS_PER_STEP: Final = 2000
 """options tried between two yields"""
@@ -117,6 +117,26 @@ def exact_fewest(problem: GroupProblem, region: Region, floors: Floors, most: in
                     reached[left] = used
         best = reached
     return best.get(tuple(0 for _ in problem.kinds))
+
+
+def largest_counts(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, set[Counts]]:
+    """All combinations of members that fit the region at once and to which none can be added."""
+    front = {tuple(0 for _ in problem.kinds)}
+    for spot in region.spots:
+        yield
+        options = _maximal({option.counts for option in options_of(problem, spot, floors)})
+        sums = (tuple(map(int.__add__, before, more)) for before in front for more in options)
+        front = _maximal(front | {tuple(map(min, counts, problem.wanted)) for counts in sums})
+    return front
+
+
+def _maximal(combinations: set[Counts]) -> set[Counts]:
+    """Those that no other one contains."""
+    kept: list[Counts] = []
+    for counts in sorted(combinations, key=sum, reverse=True):
+        if not any(all(map(int.__ge__, other, counts)) for other in kept):
+            kept.append(counts)
+    return set(kept)
 
 
 def exact_spread(

@@ -1,27 +1,37 @@
-"""Spread of many unequal members over nodes by best-fit decreasing: a good solution, rarely a proven one."""
+"""Spread of many unequal members over nodes: best-fit decreasing, then backtracking within a step limit.
+
+A good solution, rarely a proven one; a search that ends within its limit proves a refusal.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.planning.hosts import NOTHING_LOST
 from linkwise.engine.planning.spread_equal import fewest_with
 from linkwise.engine.planning.spread_exact import Spread, begun
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Hashable, Iterator, Sequence
 
     from linkwise.engine.planning.hosts import Floors
     from linkwise.engine.planning.problem import Cost, Counts, GroupProblem, Region, Spot
 
-__all__ = ["fewest_bound", "packed_fewest", "packed_fits", "packed_spread"]
+__all__ = ["Budget", "Packed", "fewest_bound", "packed_fewest", "packed_on", "packed_spread"]
 
 MEMBERS_PER_STEP: Final = 16
 """members placed between two yields"""
 CASES_PER_STEP: Final = 32
 """cases evaluated between two yields"""
+SEARCH_STEPS: Final = 10_000
+"""nodes tried for members in all searches of one plan"""
+STEPS_PER_SEARCH: Final = 1000
+"""nodes tried for members in one search"""
+STEPS_PER_YIELD: Final = 100
+"""nodes tried between two yields"""
 
 
 def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int | None]:
@@ -48,32 +58,46 @@ def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Gener
     return bound
 
 
-def packed_fewest(problem: GroupProblem, region: Region, floors: Floors, low: int) -> Generator[None, None, int | None]:
-    """The fewest fresh nodes, from `low` on, on which best fit places the group; None if it never does."""
+class Packed(NamedTuple):
+    """Members per node, or a refusal."""
+
+    counts: dict[str, Counts] | None
+    proven: bool = True
+    """whether a refusal is certain: the search ended before its step limit"""
+
+
+class Budget:
+    """Search steps left for one plan; beyond them only best fit is tried."""
+
+    def __init__(self, steps: int = SEARCH_STEPS) -> None:
+        self.steps = steps
+
+
+def packed_fewest(
+    problem: GroupProblem, region: Region, floors: Floors, low: int, budget: Budget
+) -> Generator[None, None, tuple[int | None, bool]]:
+    """The fewest fresh nodes, from `low` on, on which the group is placed, and whether that is proven; None if none is found."""
     fresh = sum(spot.fresh for spot in region.spots)
+    proven, before = True, low - 1
     for nodes in _node_counts(low, fresh):
-        if (yield from _packed(problem, region, nodes, floors)) is not None:
-            return nodes
-    return None
-
-
-def packed_fits(problem: GroupProblem, region: Region, nodes: int, floors: Floors) -> Generator[None, None, bool]:
-    """Whether best fit places the group on `nodes` fresh nodes."""
-    return (yield from _packed(problem, region, nodes, floors)) is not None
+        packed = yield from packed_on(problem, region, nodes, floors, budget)
+        if packed.counts is not None:
+            return nodes, proven and nodes <= before + 1
+        proven, before = proven and packed.proven and nodes <= before + 1, nodes
+    return None, proven
 
 
 def packed_spread(
-    problem: GroupProblem, region: Region, nodes: int, floors: Floors
+    problem: GroupProblem, region: Region, nodes: int, floors: Floors, budget: Budget
 ) -> Generator[None, None, Spread | None]:
     """A spread on at most `nodes` fresh nodes."""
-    counts = yield from _packed(problem, region, nodes, floors)
+    counts, _ = yield from packed_on(problem, region, nodes, floors, budget)
     if counts is None:
         return None
     spots = {spot.name: spot for spot in region.spots}
     total: Cost = problem.cost(NOTHING_LOST, 0)
     for name, taken in counts.items():
-        sizes = problem.sizes(taken)
-        loss = spots[name].host.loss(sizes, floors) or NOTHING_LOST
+        loss = spots[name].host.loss(problem.sizes(taken), floors) or NOTHING_LOST
         cost = problem.cost(loss, begun(spots[name]))
         total = tuple(map(int.__add__, total, cost))
     return Spread(total, counts, proven=False)
@@ -89,7 +113,19 @@ def _node_counts(low: int, high: int) -> list[int]:
     return [*counts, high] if high else [0]
 
 
-def _packed(
+def packed_on(
+    problem: GroupProblem, region: Region, nodes: int, floors: Floors, budget: Budget
+) -> Generator[None, None, Packed]:
+    """The members on at most `nodes` fresh nodes: by best fit on the largest ones, otherwise by a search over all."""
+    counts = yield from _best_fit(problem, region, nodes, floors)
+    if counts is not None:
+        return Packed(counts)
+    if budget.steps <= 0:
+        return Packed(None, proven=False)
+    return (yield from _PackingSearch(problem, region, nodes, floors).run(budget))
+
+
+def _best_fit(
     problem: GroupProblem, region: Region, nodes: int, floors: Floors
 ) -> Generator[None, None, dict[str, Counts] | None]:
     """The members on the largest nodes, each on the fitting node with the fewest free devices."""
@@ -101,6 +137,17 @@ def _packed(
             if not loads.put(number):
                 return None
     return {name: taken for name, taken in loads.counts.items() if any(taken)}
+
+
+def _more(problem: GroupProblem, spot: Spot, taken: Counts, number: int, floors: Floors) -> Counts | None:
+    """The members of a node with one more of a kind; None if it does not fit."""
+    if taken[number] >= spot.caps[number]:
+        return None
+    more = (*taken[:number], taken[number] + 1, *taken[number + 1 :])
+    several = any(taken[:number]) or any(taken[number + 1 :])
+    if several and not problem.together(spot.name, more):
+        return None
+    return more if spot.host.fits(problem.sizes(more), floors) else None
 
 
 class _Loads:
@@ -119,7 +166,7 @@ class _Loads:
         size, order = self._problem.kinds[number].size, self._order
         for place in range(bisect_left(order, (size, "")), len(order)):
             free, name = order[place]
-            taken = self._add_member(name, number)
+            taken = _more(self._problem, self._spots[name], self.counts[name], number, self._floors)
             if taken is not None:
                 self.counts[name] = taken
                 del order[place]
@@ -127,12 +174,123 @@ class _Loads:
                 return True
         return False
 
-    def _add_member(self, name: str, number: int) -> Counts | None:
-        spot, taken = self._spots[name], self.counts[name]
-        if taken[number] >= spot.caps[number]:
-            return None
-        more = (*taken[:number], taken[number] + 1, *taken[number + 1 :])
-        several = any(taken[:number]) or any(taken[number + 1 :])
-        if several and not self._problem.together(name, more):
-            return None
-        return None if spot.host.loss(self._problem.sizes(more), self._floors) is None else more
+
+class _Opened:
+    """A node that the search uses."""
+
+    __slots__ = ("alike", "place", "room", "spot", "taken")
+
+    def __init__(self, spot: Spot, alike: Hashable, place: int, taken: Counts) -> None:
+        self.spot = spot
+        self.alike = alike
+        self.place = place
+        self.room = spot.host.room
+        self.taken = taken
+
+
+class _PackingSearch:
+    """Depth-first search with backtracking: the largest member first, used nodes before fresh ones, the tightest first.
+
+    Equal nodes are tried once, and equal members only in the order of their nodes. Bound: candidates tried, not time, so
+    that the same question has the same answer.
+    """
+
+    def __init__(self, problem: GroupProblem, region: Region, nodes: int, floors: Floors) -> None:
+        self._problem = problem
+        self._floors = floors
+        self._nodes = nodes
+        self._members = [number for number, kind in enumerate(problem.kinds) for _ in range(kind.count)]
+        sizes = [problem.kinds[number].size for number in self._members]
+        self._ahead = [sum(sizes[place:]) for place in range(len(sizes) + 1)]
+        nothing = (0,) * len(problem.kinds)
+        self._opened = [
+            _Opened(spot, self._alike(spot), place, nothing)
+            for place, spot in enumerate(spot for spot in region.spots if not spot.fresh)
+        ]
+        self._bound = len(self._opened)
+        fresh = sorted(
+            (spot for spot in region.spots if spot.fresh), key=lambda spot: (-spot.host.room, spot.path, spot.name)
+        )
+        self._classes: dict[Hashable, list[Spot]] = {}
+        for spot in fresh:
+            self._classes.setdefault(self._alike(spot), []).append(spot)
+        self._used: Counter[Hashable] = Counter()
+        self._rooms = list(accumulate((spot.host.room for spot in fresh[:nodes]), initial=0))
+        self._nothing = nothing
+
+    def run(self, budget: Budget) -> Generator[None, None, Packed]:
+        """The members per node."""
+        stack = [self._candidates(0, 0)]
+        undo: list[tuple[_Opened, Counts]] = []
+        steps = min(budget.steps, STEPS_PER_SEARCH)
+        budget.steps -= steps
+        while stack:
+            if steps % STEPS_PER_YIELD == 0:
+                yield
+            steps -= 1
+            if steps < 0:
+                return Packed(None, proven=False)
+            depth = len(undo)
+            chosen = next(stack[-1], None)
+            if chosen is None:
+                stack.pop()
+                if undo:
+                    self._take_back(*undo.pop())
+                continue
+            node, more = chosen
+            undo.append((node, node.taken))
+            node.taken = more
+            node.room -= self._problem.kinds[self._members[depth]].size
+            if len(undo) == len(self._members):
+                budget.steps += steps
+                return Packed({node.spot.name: node.taken for node in self._opened if any(node.taken)})
+            same = self._members[depth] == self._members[depth + 1]
+            stack.append(self._candidates(depth + 1, node.place if same else 0))
+        budget.steps += steps
+        return Packed(None)
+
+    def _candidates(self, depth: int, first: int) -> Iterator[tuple[_Opened, Counts]]:
+        """The nodes for the next member, with the members they then have; equal members go on by `first`."""
+        problem, number = self._problem, self._members[depth]
+        begun = len(self._opened) - self._bound
+        if sum(node.room for node in self._opened) + self._rooms[self._nodes_left(begun)] < self._ahead[depth]:
+            return
+        tried: set[Hashable] = set()
+        size = problem.kinds[number].size
+        used = [node for node in self._opened if node.place >= first and node.room >= size]
+        for node in sorted(used, key=lambda node: (node.room, node.place)):
+            key = (node.alike, node.taken)
+            if key in tried:
+                continue
+            tried.add(key)
+            more = _more(problem, node.spot, node.taken, number, self._floors)
+            if more is not None:
+                yield node, more
+        if begun >= self._nodes:
+            return
+        for alike, spots in self._classes.items():
+            place = self._used[alike]
+            if place == len(spots) or spots[place].host.room < size:
+                continue
+            more = _more(problem, spots[place], self._nothing, number, self._floors)
+            if more is not None:
+                self._used[alike] += 1
+                opened = _Opened(spots[place], alike, len(self._opened), self._nothing)
+                self._opened.append(opened)
+                yield opened, more
+
+    def _nodes_left(self, begun: int) -> int:
+        return min(self._nodes - begun, len(self._rooms) - 1)
+
+    def _take_back(self, node: _Opened, before: Counts) -> None:
+        """Remove the last member; a fresh node without members is closed again."""
+        number = next(place for place, (now, was) in enumerate(zip(node.taken, before, strict=True)) if now != was)
+        node.room += self._problem.kinds[number].size
+        node.taken = before
+        if node.spot.fresh and not any(before):
+            self._opened.pop()
+            self._used[node.alike] -= 1
+
+    def _alike(self, spot: Spot) -> Hashable:
+        """Nodes with an equal value fit the same members; which kinds fit together may depend on the node itself."""
+        return (spot.host, spot.caps, spot.name if spot.like is None and len(self._problem.kinds) > 1 else spot.like)

@@ -68,5 +68,7 @@ class Task:
     """the least bandwidth between the devices of a member, for members placed by links"""
     minimum: int = 0
     """the least number of members to place; the others may be left out if not all fit"""
+    gang: bool = False
+    """whether as many members as possible are placed if not all fit; otherwise they are placed by rank"""
     bound: tuple[BoundNode, ...] = ()
     """the nodes of bound members, which count in every plan: their models, domains, devices and number"""
