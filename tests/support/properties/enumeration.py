@@ -170,9 +170,8 @@ def _plans(places: Sequence[Place], sizes: Sequence[int], required: int) -> Iter
         if len({places[home].model for home in used}) > 1 or not models.issuperset(places[home].model for home in used):
             continue
         shared = {places[home].path[:required] for home in used}
-        if len(shared | ({domain} if domain else set())) > 1 or any(
-            "" in places[home].path[:required] for home in used
-        ):
+        away = any(path[: len(domain)] != domain for path in shared)
+        if away or len(shared) > 1 or any("" in places[home].path[:required] for home in used):
             continue
         if any(homes.count(home) > places[home].most for home in used):
             continue
@@ -184,14 +183,15 @@ def _plans(places: Sequence[Place], sizes: Sequence[int], required: int) -> Iter
             yield _valued(places, used, chosen)
 
 
-def _bound_domain(bound: Sequence[Place], required: int) -> tuple[str, ...] | None:
+def _bound_domain(bound: Sequence[Place], required: int) -> tuple[str, ...]:
     """The domain that bound members require of the others: level by level the one with the most of their nodes."""
-    bound = [place for place in bound if "" not in place.path[:required]]
+    domain: tuple[str, ...] = ()
     for level in range(required):
-        words = [place.path[level] for place in bound]
-        first = min(words, key=lambda word: (-words.count(word), word), default="")
-        bound = [place for place in bound if place.path[level] == first]
-    return bound[0].path[:required] if bound else None
+        words = [place.path[level] for place in bound if place.path[:level] == domain and place.path[level]]
+        if not words:
+            break
+        domain += (min(words, key=lambda word: (-words.count(word), word)),)
+    return domain
 
 
 def _ways(place: Place, sizes: list[int]) -> Iterator[tuple[tuple[int, ...], ...]]:

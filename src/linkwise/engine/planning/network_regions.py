@@ -31,7 +31,7 @@ def start_regions(problem: GroupProblem) -> Generator[None, None, list[Region]]:
     home = problem.home()
     regions: dict[tuple[str, ...], list[Rack]] = {}
     for model, path in sorted(racks):  # sorted, so that ties do not depend on the order of nodes
-        if home is None or path[: problem.required] == home:
+        if path[: len(home)] == home:
             regions.setdefault((model, *path[: problem.required]), []).append(racks[model, path])
     return [Region(key[1:], own) for key, own in sorted(regions.items(), key=itemgetter(0))]
 

@@ -240,20 +240,24 @@ class GroupProblem:
         """Free devices on the nodes of bound members."""
         return sum(node.free for node in self.bound)
 
-    def home(self) -> tuple[str, ...] | None:
-        """The domain of the required levels in which members are bound; None if there is none.
+    def home(self) -> tuple[str, ...]:
+        """The domains of required levels in which members are bound, as far down as their nodes have labels.
 
         Bound members that are in several can't be moved, so the others join most of them: level by level the domain
-        with the most bound members, of equal ones the first. Nodes without a required label are in no domain.
+        with the most bound members, of equal ones the first.
         """
-        nodes = [node for node in self.bound if "" not in node.path[: self.required]]
+        home: tuple[str, ...] = ()
+        nodes = self.bound
         for level in range(self.required):
+            nodes = tuple(node for node in nodes if node.path[level])
             members: Counter[str] = Counter()
             for node in nodes:
                 members[node.path[level]] += node.members
-            first = min(members, key=lambda domain: (-members[domain], domain), default="")
-            nodes = [node for node in nodes if node.path[level] == first]
-        return nodes[0].path[: self.required] if nodes else None
+            if not members:
+                break
+            home = (*home, min(members, key=lambda domain: (-members[domain], domain)))
+            nodes = tuple(node for node in nodes if node.path[level] == home[-1])
+        return home
 
     def cost(self, loss: Loss, free: int) -> Cost:
         """The cost of a choice, in the order of comparison; `free` are the devices of a node that it begins to use."""
