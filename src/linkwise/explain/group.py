@@ -196,7 +196,8 @@ def _various(names: list[str], plan: Plan, what_if: WhatIf) -> list[str]:
 
 
 def _level(level: Level) -> PlanLevel:
-    return PlanLevel(level.name, tuple(part if isfinite(part) else None for part in level.value), level.proven)
+    value = level.shown or level.value
+    return PlanLevel(level.name, tuple(part if isfinite(part) else None for part in value), level.proven)
 
 
 def member_reports(state: State, view: GroupView, plan: Plan | None, *, held: bool) -> tuple[MemberReport, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.planning.assign_members import alike, assigned, way_of, with_others
 from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, by_links, in_parts
+from linkwise.engine.planning.measured_levels import MEASURED, UsedNode, measured
 from linkwise.engine.planning.node_capacity import likeness, most, plain, together
 from linkwise.engine.planning.plan import Plan
 from linkwise.engine.planning.planner import fits, most_members, outline
@@ -102,7 +103,7 @@ class Making:
     ) -> Generator[None, None, Plan | None]:
         """The best plan for one of these choices of members; `certain` if no more of them can be placed."""
         if not any(choices[0]):
-            return None if self._asking else self._finished({}, None)
+            return None if self._asking else (yield from self._finished({}, None))
         for _ in range(RETRIES):
             best = yield from outline([self._problem(spots, counts) for counts in choices], certain=certain)
             if best is None:
@@ -110,7 +111,7 @@ class Making:
             kinds = [self._kinds[kind][:count] for kind, count in zip(self._order, best.placed, strict=True)]
             placements = yield from assigned(self._sites, kinds, best.counts, self._task.floor)
             if not isinstance(placements, str):
-                return self._finished(placements, best)
+                return (yield from self._finished(placements, best))
             spots = tuple(spot for spot in spots if spot.name != placements)
         return None
 
@@ -238,7 +239,20 @@ class Making:
         placed = [self._kinds[kind][:count] for kind, count in zip(self._order, counts, strict=True)]
         return sorted(member.order for members in placed for member in members)
 
-    def _finished(self, placements: dict[str, Placement], best: Outline | None) -> Plan:
+    def _finished(self, placements: dict[str, Placement], best: Outline | None) -> Generator[None, None, Plan]:
+        levels = best.levels if best else ()
+        if all(by_links(query) or in_parts(query) for query in self._asked):
+            used = self._used_nodes(placements)
+            levels = (yield from measured(levels, used)) if len(used) <= MEASURED else levels
         placements = with_others(self._sites, placements, self._asking, self._others)
         missing = tuple(member.pod for member in self._asking if member.pod not in placements)
-        return Plan(placements, best.levels if best else (), best.region if best else (), missing)
+        return Plan(placements, levels, best.region if best else (), missing)
+
+    def _used_nodes(self, placements: dict[str, Placement]) -> list[UsedNode]:
+        """The nodes of a plan and of bound members whose devices are known."""
+        members: dict[str, list[tuple[str, ...]]] = {node.name: [] for node in self._task.bound}
+        for placement in placements.values():
+            if placement.offer:
+                members.setdefault(placement.node, []).append(placement.offer.devices)
+        sites = {node.name: node.site for node in self._task.bound} | self._sites
+        return [UsedNode(site, own) for name, own in members.items() if (site := sites.get(name))]

@@ -43,6 +43,8 @@ class Level:
     name: str
     value: tuple[float, ...]
     proven: bool = True
+    shown: tuple[float, ...] = ()
+    """the same of the devices chosen, by the samples of their nodes, where that was measured"""
 
 
 @dataclass(frozen=True, slots=True)
