@@ -134,6 +134,9 @@ class ServerConnection(asyncio.Protocol):
             self._deaf = True
             if self._waiting and isinstance(self._waiting[-1], Request):
                 self._waiting[-1].keep_alive = False
+        except httptools.HttpParserCallbackError:
+            log.exception("reading a request failed")  # a bug of this class, not of the client
+            self._transport.abort()
         except httptools.HttpParserError as error:
             if not self._deaf:
                 self._refuse(self._reading or self._request(), 400, f"invalid HTTP request: {error}")
@@ -198,7 +201,7 @@ class ServerConnection(asyncio.Protocol):
         elif length.isdigit() and int(length) > self._limits.max_body:
             sentence = f"the request body has {int(length)} bytes; the limit is {self._limits.max_body}"
             self._refuse(request, 413, sentence)
-        elif self._headers.get(b"expect", b"").lower() == b"100-continue" and not self._is_busy:
+        elif self._expects_continue(request):
             self._transport.write(_CONTINUE)
 
     def on_body(self, body: bytes) -> None:
@@ -223,11 +226,6 @@ class ServerConnection(asyncio.Protocol):
             self._deaf = True  # clients must not send more requests than they announce
 
     # server
-
-    @property
-    def unsent(self) -> int:
-        """Bytes of responses that the client has not taken yet."""
-        return self._transport.get_write_buffer_size()
 
     def close_when_idle(self) -> None:
         """Close after the requests that have begun."""
@@ -257,6 +255,11 @@ class ServerConnection(asyncio.Protocol):
     @property
     def _is_busy(self) -> bool:
         return self._answering is not None or bool(self._waiting)
+
+    def _expects_continue(self, request: Request) -> bool:
+        """Whether to send 100 Continue; not between the responses to earlier requests: the client waits but a moment."""
+        expects = request.headers.get(b"expect", b"").lower() == b"100-continue"
+        return expects and request.version == "1.1" and not self._is_busy
 
     def _request(self) -> Request:
         request = Request(self._target, self._headers, self._client, self.gone)
@@ -307,6 +310,7 @@ class ServerConnection(asyncio.Protocol):
         else:
             state, seconds = _State.IDLE, limits.keep_alive
         if self._begun or state is not before:  # otherwise more of the same message arrived
+            self._begun = False
             self._enter(state, seconds)
         if state in _BUSY:
             if self._waiting or self._in_head or self._reading:
