@@ -46,7 +46,6 @@ WEIGHTS = {
     "agent": 3,
     "group": 6,
     "place": 8,
-    "write": 4,
     "settle": 1,
 }
 MEMBERSHIP = {

@@ -144,7 +144,7 @@ REMEMBERED = {
 
 
 OF_A_GROUP = {
-    *("members", "stage", "since", "satisfied", "expirations", "generation", "past", "written", "places"),
+    *("members", "stage", "since", "satisfied", "expirations", "generation", "places"),
     *("eviction", "stale", "answers", "notices"),
 }
 

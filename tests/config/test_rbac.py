@@ -77,13 +77,12 @@ def test_a_feature_that_is_left_out_takes_its_rules_with_it(feature: str) -> Non
         for resource in rule.resources
         for verb in rule.verbs
     }
-    needed_by_others = {("", "", "pods", "patch")}  # waking and writing plans
-    assert allowed() - allowed(without=[feature]) == own - needed_by_others
+    assert allowed() - allowed(without=[feature]) == own
     assert f"# {feature}: " not in rbac_yaml(without=[feature])
 
 
-def test_pods_are_not_patched_where_neither_waking_nor_plans_are_wanted() -> None:
-    assert ("", "", "pods", "patch") not in allowed(without=["wake", "plans"])
+def test_pods_are_not_patched_where_waking_is_not_wanted() -> None:
+    assert ("", "", "pods", "patch") not in allowed(without=["wake"])
 
 
 def test_every_feature_is_described_above_its_rules() -> None:

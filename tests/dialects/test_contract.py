@@ -18,7 +18,7 @@ RESOURCES = (
 KEYS = (
     *("ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_POD", "scheduler.framework.gpushare.allocation", "predicate-time"),
     *("huawei.com/Ascend910", "huawei.com/AscendReal", "topology.scheduling.koordinator.sh/gpu", "linkwise.dev/grant"),
-    *("scheduling.koordinator.sh/device-allocated", "linkwise.dev/plan", "linkwise.dev/gpu-topology"),
+    *("scheduling.koordinator.sh/device-allocated", "linkwise.dev/group-plan", "linkwise.dev/gpu-topology"),
     *("gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available", "pod-group-name"),
     *("gputopology.scheduling.koordinator.sh/name", "gputopology.scheduling.koordinator.sh/replica"),
     *("scheduling.k8s.io/group-name", "kueue.x-k8s.io/pod-group-name", "huawei.com/schedule_policy"),

@@ -167,3 +167,19 @@ async def test_a_service_that_is_killed_in_the_middle_of_binds_leaves_nothing_ha
     await bed.service.start(bed.cluster.api.kubeconfig())
     await bed.until(lambda: len(bed.bound()) == 8, "all have a node", 20.0)
     await bed.settled()
+
+
+@pytest.mark.rule("001.gang", "001.replan", level="E")
+@embedded({"dgx1-v100": 4})
+async def test_a_single_pod_does_not_take_the_room_of_a_gang_whose_service_was_killed(bed: Bed) -> None:
+    gang = {f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "g"), ("min-available", "4"))}
+    bed.cluster.api.faults.add(Fault("hang", on="POST", path=BINDING, times=0, skip=1))
+    for number in range(4):
+        bed.create(f"g{number}", {GPU: 8}, annotations=gang)
+    await bed.until(lambda: len(bed.bound()) == 1, "one member is bound")
+    await bed.service.kill()
+    bed.cluster.api.faults.clear()
+    bed.create("single", {GPU: 8})
+    await bed.service.start(bed.cluster.api.kubeconfig())
+    await bed.until(lambda: len(bed.bound()) == 4, "the gang is whole", 20.0)
+    assert "single" not in bed.bound()

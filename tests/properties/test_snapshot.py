@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from linkwise.broker.broker import Broker
-from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.wire.snapshot.snapshot import decode_snapshot, encode_snapshot
 from support.properties.broker_calls import Call, Caller, calls
 
@@ -13,7 +12,7 @@ START = [Call("node", 0, number, 0) for number in range(6)]
 
 
 def driven(before: list[Call]) -> Caller:
-    caller = Caller(Broker(PlacingSettings(group=GroupSettings(write_plans=True))))
+    caller = Caller(Broker())
     for call in (*START, *before):
         caller.make(call)
     return caller

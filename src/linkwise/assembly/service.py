@@ -148,6 +148,7 @@ class Serving:
             await asyncio.sleep(SYNC_POLL)
         if not self._stopping.is_set():
             await self._service.prepare()
+            await self._service.recover()
             self._service.start()
         await self._stopping.wait()
 

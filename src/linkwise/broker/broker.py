@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.planning import advance_plans
+from linkwise.broker.groups.recovery import Recovery
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
 from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
 from linkwise.broker.scheduling.bind import bind, outcome
@@ -48,6 +49,7 @@ class Broker(BrokerView):
 
     def __init__(self, settings: PlacingSettings | None = None, parse: Parse = json.loads) -> None:
         super().__init__(settings or PlacingSettings(), parse)
+        self._recovery = Recovery(self._state)
 
     def see(self, sights: Iterable[WatchEvent]) -> None:
         """Record a page of a list; consequences are computed by the next verb."""
@@ -122,6 +124,14 @@ class Broker(BrokerView):
     def prepare(self, nodes: int) -> bool:
         """Process changes of at most that many nodes; return whether more are left."""
         return self._state.cluster.settle_some(nodes)
+
+    def recover(self, now: float) -> bool:
+        """After the initial lists, restore or make the plans of partially bound groups, in steps; return whether more is left.
+
+        Nothing else may be answered before it is done. Effects are returned by the next verb that returns effects.
+        """
+        reconcile_later(self._state, now)
+        return self._recovery.advance(now)
 
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
         """Reconcile, then work ahead for that many steps on tables and plans."""

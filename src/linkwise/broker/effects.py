@@ -40,7 +40,7 @@ class Wake:
     priority: int = 0
     """of the pod"""
     fits: bool = False
-    """whether it is a single pod that fits now; the others may be refused again"""
+    """whether it is a single pod that fits now, or has devices of a restored plan; the others may be refused again"""
 
 
 @dataclass(frozen=True, slots=True)

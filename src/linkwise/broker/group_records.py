@@ -207,7 +207,7 @@ TABLE: Final[Mapping[tuple[type[Stage], Event], type[Stage]]] = {
     (Unschedulable, "plan"): Planning,
     (BackingOff, "plan"): Planning,  # with another gang of its bundle
     (Planning, "reserve"): Reserved,
-    # A plan written on members before a restart is restored, whatever the group was doing.
+    # A plan that bound members carry is restored after a restart.
     (Idle, "reserve"): Reserved,
     (Waiting, "reserve"): Reserved,
     (Reserved, "reserve"): Reserved,
@@ -270,11 +270,7 @@ class GroupRecord:
     expirations: int = 0
     """plans that expired in a row, which determines the next backoff"""
     generation: int = 0
-    """the newest plan that is known, reserved here or written on a member"""
-    past: int = 0
-    """the newest plan reserved or dropped here: written plans up to it are not restored"""
-    written: bool = False
-    """whether members carry a plan written before a restart, which may be restored"""
+    """the newest plan that is known, reserved here or recorded on a member"""
     places: KeptPlaces | None = None
     eviction: float | None = None
     """deadline of a stale gang, at which its bound members are evicted"""
@@ -401,9 +397,9 @@ class Groups:
         self.note_deadline(key)
 
     def note_deadline(self, key: str) -> None:
-        """Note that the stage, a deadline or a written plan of a group changed."""
+        """Note that the stage, or a deadline of a group changed."""
         record = self._records[key]
-        if isinstance(record.stage, Idle) and record.next_deadline() is None and not record.written:
+        if isinstance(record.stage, Idle) and record.next_deadline() is None:
             self._busy.pop(key, None)
         else:
             self._busy.setdefault(key, None)

@@ -12,7 +12,7 @@ from linkwise.broker.cluster.node_events import inventory_events
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Event
 from linkwise.broker.groups.lifecycle import next_group_deadline, node_changed, prepare_groups, reconcile_groups
-from linkwise.broker.groups.plan_annotations import note_written
+from linkwise.broker.groups.plan_annotations import note_generation
 from linkwise.broker.groups.reservations import note_emptied
 from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_observed
 from linkwise.broker.wake_ups import wake_pods
@@ -110,7 +110,7 @@ def _observe_pod(state: State, pod: PodView) -> None:
             state.leave_to_group(pod.uid)
         groups.see(pod, group)
         note_emptied(state, groups.key_of(pod.uid), pod.uid, held)
-        note_written(state, pod)
+        note_generation(state, pod)
         if group is None and problems and new and not pod.node:
             groups.alone[pod.uid] = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
     if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in state.queue):

@@ -226,9 +226,7 @@ def groups_kept(state: State) -> GroupsKept:
         halved=tuple(key for key, record in records.items() if record.stale),
         evicting={key: record.eviction for key, record in records.items() if record.eviction is not None},
         evicted=tuple(sorted(state.groups.evicted)),
-        written=tuple(key for key, record in records.items() if record.written),
         touched=tuple(dict.fromkeys((*state.groups.changed, *pending))),
-        past={key: record.past for key, record in records.items() if record.past},
         generations={key: record.generation for key, record in records.items() if record.generation},
     )
 
@@ -262,8 +260,7 @@ def restore_groups(state: State, pods: Iterable[PodView], kept: GroupsKept) -> N
     for key, record in groups.records().items():
         record.satisfied, record.since = key in kept.satisfied, kept.first_seen.get(key)
         record.expirations = kept.rests.get(key, (0, 0.0))[0]
-        record.generation, record.past = kept.generations.get(key, 0), kept.past.get(key, 0)
-        record.written, record.stale = key in kept.written, key in kept.halved
+        record.generation, record.stale = kept.generations.get(key, 0), key in kept.halved
         record.eviction = kept.evicting.get(key)
         record.places = KeptPlaces(*kept.places[key]) if key in kept.places else None
         told = kept.told.get(key, ())

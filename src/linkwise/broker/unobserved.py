@@ -108,11 +108,12 @@ def _outranks_a_plan(state: State, pod: PodView) -> bool:
 
 
 def unanswered(state: State) -> tuple[Wake, ...]:
-    """Return wake-ups for pending pods never asked about, by priority and age."""
+    """Return wake-ups for pending pods never asked about: members of restored plans first, then by priority and age."""
     pods = [pod for pod in state.cluster.pods.values() if _waits(state, pod) and pod.uid not in state.queue]
-    pods.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
+    planned = {pod.uid for pod in pods if (entry := state.cluster.ledger.get(pod.uid)) and entry.state == "PLANNED"}
+    pods.sort(key=lambda pod: (pod.uid not in planned, -pod.priority, pod.created, pod.uid))
     sentence = "it may have been refused by a previous instance of the service"
-    return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority) for pod in pods)
+    return tuple(Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority, pod.uid in planned) for pod in pods)
 
 
 def _waits(state: State, pod: PodView) -> bool:

@@ -56,9 +56,6 @@ FEATURES: Final[Mapping[str, Feature]] = {
         " minutes.",
         (Rule(_CORE, ("pods",), ("patch",)),),
     ),
-    "plans": Feature(
-        "Record group plans on the members (placing.group.write_plans).", (Rule(_CORE, ("pods",), ("patch",)),)
-    ),
     "evict": Feature(
         "Evict the bound members of partially bound gangs (placing.group.evict_half_bound).",
         (Rule(_CORE, ("pods/eviction",), ("create",)),),

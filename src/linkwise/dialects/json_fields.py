@@ -89,6 +89,18 @@ class Fields:
             return None
         return tuple(value)
 
+    def numbers(self, name: str) -> tuple[int, ...] | None:
+        """A field that lists whole numbers of 0 or more."""
+        value = self.raw.get(name)
+        if not isinstance(value, list | tuple):
+            self._refuse(name, "a list of whole numbers is expected")
+            return None
+        wrong = [item for item in value if not isinstance(item, int) or isinstance(item, bool) or not 0 <= item < 2**31]
+        if wrong:
+            self.report.refuse(f"{self.path}{name} lists {shown(wrong[0])}; whole numbers of 0 or more are expected")
+            return None
+        return tuple(value)
+
     def objects(self, name: str) -> Iterator[Fields]:
         """The objects that a field lists; other items are problems."""
         value = self.raw.get(name, ())

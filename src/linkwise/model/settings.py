@@ -57,8 +57,8 @@ class GroupSettings:
     """how long a group that is not a gang waits for missing members"""
     steps: int = 4000
     """planning steps per filter call; beyond them the pod is refused until its group is planned"""
-    write_plans: bool = False
-    """whether plans are written to annotations of the members, so that they survive a restart"""
+    write_plans: bool = True
+    """whether binds of members record the plan of the others, so that it survives a restart"""
     by_owner: bool = False
     """whether pods without a group form one with the other pods of their owner, such as a Job"""
     evict_half_bound: bool = False

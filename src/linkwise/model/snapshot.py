@@ -114,12 +114,8 @@ class GroupsKept:
     """notices already sent, by group"""
     halved: tuple[str, ...] = ()
     """partially bound gangs that were reported"""
-    written: tuple[str, ...] = ()
-    """groups whose members carry a plan in their annotations that may be restored"""
     touched: tuple[str, ...] = ()
     """groups whose members changed and that were not checked for warnings yet"""
-    past: Mapping[str, int] = field(default_factory=dict)
-    """the generation of the latest plan"""
     generations: Mapping[str, int] = field(default_factory=dict)
     """how often each group was planned"""
     evicting: Mapping[str, float] = field(default_factory=dict)

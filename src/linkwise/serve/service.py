@@ -94,6 +94,18 @@ class Service:
         while self.broker.prepare(NODES_PER_TURN):  # noqa: ASYNC110 - each call does work; there is nothing to wait for
             await asyncio.sleep(0)
 
+    async def recover(self) -> None:
+        """Restore or make the plans of partially bound groups, before other pods can take the devices they need."""
+        started = time.perf_counter()
+        try:
+            while self.broker.recover(self.clock()):  # noqa: ASYNC110 - same
+                await asyncio.sleep(0)
+        except Exception:
+            # Scheduling with a gang that stays partially bound is better than no scheduling at all.
+            log.exception("plans not recovered (a bug in Linkwise): groups are planned when their pods are retried")
+            return
+        log.info("recovered plans=%d seconds=%.2f", len(self.broker.plans()), time.perf_counter() - started)
+
     def start(self) -> None:
         """Accept calls from now on."""
         started = time.perf_counter()

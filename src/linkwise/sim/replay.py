@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import Annotate, Bind
+from linkwise.broker.effects import Bind
 from linkwise.broker.snapshot import sights_of
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.engine.reasons.catalog import short_refusal
@@ -164,17 +164,13 @@ class Runner:
     def restart(self) -> None:
         """Restart with a new broker that knows only what was written."""
         self.broker = Broker(self.broker.settings)
-        self._note(self.broker.observe(list(self.written.values()), self.now))
+        self.broker.see(list(self.written.values()))
+        while self.broker.recover(self.now):
+            pass
+        self.work()
 
     def _note(self, effects: Iterable[Effect]) -> None:
-        """Record effects; annotations are written at once."""
-        query = tuple(effects)
-        self.effects += query
-        for effect in query:
-            pod = self.pod(effect.uid) if isinstance(effect, Annotate) else None
-            if isinstance(effect, Annotate) and pod and not pod.node:
-                annotations = effect.applied(pod.annotations)
-                self.show(replace(pod, annotations=annotations, version=pod.version + 1 if pod.version else 0))
+        self.effects += tuple(effects)
 
     def _held(self, bind: Bind) -> tuple[ContainerDevices, ...]:
         devices = self.broker.usage[bind.node].devices if bind.grant else ()

@@ -12,12 +12,8 @@ from linkwise import InputError
 from linkwise.dialects.dialect import Writing
 from linkwise.dialects.linkwise.dialect import (
     GRANT,
-    PLAN,
     POLICY,
     Linkwise,
-    MemberPlan,
-    plan_of,
-    plan_words,
     policy_of,
 )
 from linkwise.model.verdict import Grant, Offer, Part
@@ -47,7 +43,6 @@ parts = st.lists(
 grants = st.builds(
     Grant, st.just("uid"), words, st.builds(Offer, words, parts), words | st.just(""), counts, st.just("percent")
 )
-plans = st.builds(MemberPlan, words, counts, words, parts)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -56,7 +51,7 @@ anything = st.recursive(
 
 
 def pod(node: str = "", phase: str = "Running", **annotations: str) -> PodView:
-    keys = {"grant": GRANT, "plan": PLAN, "policy": POLICY}
+    keys = {"grant": GRANT, "policy": POLICY}
     said = {keys[name]: text for name, text in annotations.items()}
     return PodView("team", "p", "uid", annotations=said, node=node, phase=phase)
 
@@ -77,11 +72,6 @@ def test_a_grant_that_is_written_is_read_back_as_it_was(grant: Grant) -> None:
     held = DIALECT.held(pod(grant=written[GRANT]))
     assert held.grant == grant
     assert held.problems == ()
-
-
-@given(plans)
-def test_a_plan_that_is_written_is_read_back_as_it_was(plan: MemberPlan) -> None:
-    assert plan_of(pod(plan=plan_words(plan)[PLAN])) == (plan, ())
 
 
 def test_the_record_is_compact_and_its_fields_are_in_order() -> None:
@@ -165,7 +155,6 @@ def test_a_text_that_is_no_record_is_not_believed(text: str, said: str) -> None:
     held = DIALECT.held(pod(grant=text))
     assert held.grant is None
     assert said in held.problems[0].sentence
-    assert said in plan_of(pod(plan=text))[1][0].sentence
 
 
 @pytest.mark.parametrize("path", ["colour", "containers.main.colour"])
@@ -185,12 +174,10 @@ def test_a_record_for_another_node_is_not_believed() -> None:
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_finished_pod_holds_nothing(phase: str) -> None:
     assert DIALECT.held(pod("n1", phase, grant=json.dumps(RECORD))).grant is None
-    assert plan_of(pod("n1", phase, plan=plan_words(MemberPlan("p", 1, "n1"))[PLAN])) == (None, ())
 
 
 def test_a_pod_without_our_words_says_nothing() -> None:
     assert DIALECT.held(pod()).grant is None
-    assert plan_of(pod()) == (None, ())
     assert policy_of(pod()) == ""
     assert policy_of(pod(policy=" bandwidth ")) == "bandwidth"
     assert DIALECT.ask(pod()) is None
@@ -211,11 +198,9 @@ def test_a_node_is_read_from_its_own_inventory() -> None:
 
 @given(st.text() | anything.map(json.dumps), st.text())
 def test_no_annotation_can_raise(text: str, policy: str) -> None:
-    said = pod(grant=text, plan=text, policy=policy)
+    said = pod(grant=text, policy=policy)
     held = DIALECT.held(said)
     assert held.grant is not None or held.problems
-    plan, problems = plan_of(said)
-    assert plan is not None or problems
     assert policy_of(said) == policy.strip()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 from hypothesis import strategies as st
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import Annotate, Bind
+from linkwise.broker.effects import Bind
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.explain.group import explain_group
@@ -21,9 +21,8 @@ from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from linkwise.broker.effects import Effect
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.node import Mode
 
@@ -86,14 +85,13 @@ class Caller:
         self.binds: dict[int, Bind] = {}
         self.used: dict[str, tuple[str, ...]] = {}
         self.offered: dict[int, list[str]] = {}
-        self.plans: dict[str, Annotate] = {}
 
     def beside(self, broker: Broker) -> Caller:
         """A caller of another broker in the same world."""
         other = Caller(broker)
         other.now, other.version = self.now, self.version
         other.pods, other.binds = dict(self.pods), dict(self.binds)
-        other.used, other.offered, other.plans = dict(self.used), dict(self.offered), dict(self.plans)
+        other.used, other.offered = dict(self.used), dict(self.offered)
         return other
 
     def make(self, call: Call) -> object:
@@ -123,10 +121,6 @@ class Caller:
             self.pods[call.pod] = replace(made, created=self.now, priority=call.number % 3, version=self.version)
         return self.pods[call.pod]
 
-    def take(self, effects: Iterable[Effect]) -> None:
-        """Remember plans that are to be written."""
-        self.plans |= {effect.uid: effect for effect in effects if isinstance(effect, Annotate)}
-
     def show(self, pod: PodView, number: int) -> object:
         """Let the broker see a pod that changed."""
         self.version += 1
@@ -152,7 +146,6 @@ def _see_node(caller: Caller, call: Call) -> object:
 def _filter(caller: Caller, call: Call) -> object:
     answer = caller.broker.filter(caller.pod(call), caller.names(call), caller.now)
     caller.offered[call.pod] = answer.nodes
-    caller.take(answer.effects)
     return answer
 
 
@@ -196,16 +189,7 @@ def _gone(caller: Caller, call: Call) -> object:
 
 def _later(caller: Caller, call: Call) -> object:
     caller.now += call.number * (20.0 if call.pod == 0 else 1.0)
-    effects = caller.broker.step(caller.now)
-    caller.take(effects)
-    return effects
-
-
-def _written(caller: Caller, call: Call) -> object:
-    """The plan is written on the pod."""
-    pod = caller.pod(call)
-    plan = caller.plans.get(pod.uid)
-    return caller.show(replace(pod, annotations=plan.applied(pod.annotations)), call.pod) if plan else None
+    return caller.broker.step(caller.now)
 
 
 def _object(caller: Caller, call: Call) -> object:
@@ -218,16 +202,16 @@ def _object(caller: Caller, call: Call) -> object:
 def _restart(caller: Caller, _: Call) -> None:
     """A broker begins anew with what is written."""
     caller.broker = Broker.restore(replace(caller.broker.snapshot(caller.now), kept=None))
+    while caller.broker.recover(caller.now):
+        pass
 
 
 def _members(caller: Caller, call: Call) -> object:
-    """Members of groups are seen and tried one after the other; some are bound, or have their plan written."""
+    """Members of groups are seen and tried one after the other; some are bound."""
     answers = []
     for number in range(FIRST_MEMBER, PODS):
         one = call._replace(pod=number, number=1)
         answers += [caller.broker.observe([caller.pod(call._replace(pod=number))], caller.now), _filter(caller, one)]
-        if call.number >= 4:
-            answers.append(_written(caller, one))
         if number % 4 < call.number % 4 and caller.offered[number]:
             answers += [_bind(caller, one), _bound(caller, one)]
     return answers
@@ -296,7 +280,6 @@ VERBS: Final[dict[str, Callable[[Caller, Call], object]]] = {
     "members": _members,
     "members again": _members,
     "object": _object,
-    "written": _written,
     "gated": _gated,
     "restart": _restart,
     "rewritten": _rewritten,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import Annotate, Wake
+from linkwise.broker.effects import Wake
 from linkwise.model.views import PodView
 from linkwise.testing.cluster import FakeNode, binds
 from support.properties.broker_invariants import Checks, claims, must
@@ -51,8 +51,6 @@ class World:
         self.broker = Broker(settings)
         self.now = 1e9
         self.flights: list[Flight] = []
-        self.notes: list[Annotate] = []
-        """annotations that are not written yet"""
         self.offered: dict[str, list[str]] = {}
         self.checks = self.judge(self)
         self.families: Final = FAMILIES[families % len(FAMILIES)]
@@ -82,7 +80,6 @@ class World:
         """Effects go out."""
         effects = tuple(effects)
         self.flights += [Flight(bound) for bound in binds(effects)]
-        self.notes += [effect for effect in effects if isinstance(effect, Annotate)]
         woken = {effect.uid for effect in effects if isinstance(effect, Wake)}
         self.checks.woken |= woken
         self.checks.early -= woken
@@ -181,12 +178,14 @@ class World:
             if flight.landed is None and (b >> number) % 2:
                 self.api.bind(flight.bound)
         self.flights.clear()
-        self.notes.clear()
         self.offered.clear()
         self.see(self.api.deliver_all())
         before, self.broker = self.broker, Broker(self.settings)
         sights = self.api.everything()
-        self.see(sights[a % len(sights) :] + sights[: a % len(sights)])
+        self.broker.see(sights[a % len(sights) :] + sights[: a % len(sights)])
+        while self.broker.recover(self.now):
+            pass
+        self.take(self.broker.step(self.now))
         self.checks.restarted(before)
 
     def sleep(self, _a: int, _b: int, _c: int) -> None:

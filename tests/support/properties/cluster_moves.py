@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from linkwise.dialects.linkwise.dialect import GRANT, PLAN
+from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.cluster import AMD, ASCEND, KOORDINATOR, MEMORY, NVIDIA
 from support.properties.broker_invariants import asked_of, claims, devices_of, must
@@ -30,7 +31,7 @@ ASKS: Final[Mapping[Family, tuple[tuple[str, int], ...]]] = {
     "share": ((MEMORY, 4), (MEMORY, 8), (MEMORY, 16), (MEMORY, 5)),
     "percent": ((KOORDINATOR, 30), (KOORDINATOR, 50), (KOORDINATOR, 100), (KOORDINATOR, 200)),
 }
-OURS: Final = frozenset({GRANT, PLAN})
+OURS: Final = frozenset({GRANT, GROUP_PLAN})
 BY_DEVICE: Final = ("linked", "amd", "ring")
 MOST_PODS: Final = 14
 JUMPS: Final = (0.1, 1.0, 3.0, 60.0, -1.0, -3600.0, 1e9, 0.0)

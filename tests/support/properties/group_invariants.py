@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,10 @@ from linkwise.broker.groups.bundles import bundle, joined
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import has_begun
 from linkwise.broker.groups.what_if import WhatIf
-from linkwise.dialects.linkwise.dialect import PLAN, plan_of
+from linkwise.dialects.linkwise.group_plan import recorded_plans
 from linkwise.explain.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
-from linkwise.model.views import PodView
 from linkwise.testing.cluster import binds
 from support.properties.broker_invariants import Checks, held_of, must
 from support.state import state_of
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from linkwise.broker.effects import Evict
     from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
-    from linkwise.broker.watch_events import WatchEvent
+    from linkwise.model.views import PodView
     from support.properties.broker_world import World
 
 __all__ = ["GroupChecks"]
@@ -262,22 +260,27 @@ class GroupChecks(Checks):
         must(plans[0] == plans[1], f"the plan of {key} is {plans[0]} or {plans[1]}")
 
     def restarted(self, before: Broker) -> None:
-        """Plans that were written hold again."""
+        """Plans that bound members carry hold again."""
         super().restarted(before)
         self.refused.clear()
         old, new = state_of(before), self.state
         for key, held in old.groups.plans.items():
             places = held.plan.placements
             pods = [self._world.api.pods.get(uid) for uid in places]
-            told = [plan_of(pod)[0] for pod in pods if pod and not pod.node]
-            whole = all(pods) and all(plan and (plan.id, plan.generation) == (key, held.generation) for plan in told)
-            under_way = any((entry := old.cluster.ledger.get(uid)) and entry.state == "ASSUMED" for uid in places)
-            if not whole or not told or held.bundle or self.contradicted or under_way:
-                continue
             wait = [pod.uid for pod in pods if pod and not pod.node and old.groups.key_of(pod.uid) == key]  # or it left
+            under_way = any((entry := old.cluster.ledger.get(uid)) and entry.state == "ASSUMED" for uid in places)
+            carried = self._carried(key, held.generation)
+            if not all(pods) or not carried.issuperset(wait) or held.bundle or self.contradicted or under_way:
+                continue
             entries = [new.cluster.ledger.get(uid) for uid in wait if places[uid].offer]
             found = {entry.pod: held_of(entry) for entry in entries if entry}
             must(len(found) == len(entries), f"the plan of {key} was written and does not hold any more: {found}")
+
+    def _carried(self, key: str, generation: int) -> set[str]:
+        """Members of a plan, as the bound ones carry it."""
+        bound = [pod for pod in self._world.api.pods.values() if pod.node and self.state.groups.key_of(pod.uid) == key]
+        plans = [record.groups.get(key) for pod in bound if (record := recorded_plans(pod)[0])]
+        return {uid for plan in plans if plan and plan.generation == generation for uid in plan.members}
 
     def settled(self) -> None:
         """Nobody waits whom a broker that begins anew could place."""
@@ -286,15 +289,8 @@ class GroupChecks(Checks):
             if pod.deleting or pod.gates:
                 continue
             fresh = Broker(self._world.settings)
-            fresh.observe(map(_unwritten, self._world.api.truth().values()), self._world.now)
+            fresh.observe(self._world.api.truth().values(), self._world.now)
             for time in (0.0, 20.0, 40.0):
                 nodes = fresh.filter(pod, names, self._world.now + time).nodes
                 fresh.step(self._world.now + time, 1000)
             must(not nodes, f"{pod.uid} could be placed on {nodes} if everything was forgotten")
-
-
-def _unwritten(sight: WatchEvent) -> WatchEvent:
-    """The same without a plan that was written: what is left of one may hold again for whoever starts anew."""
-    if not isinstance(sight, PodView):
-        return sight
-    return replace(sight, annotations={key: text for key, text in sight.annotations.items() if key != PLAN})

@@ -10,7 +10,7 @@ from linkwise.dialects.groups.conventions import KUEUE, KUEUE_TOTAL, SCHEDULER_P
 from linkwise.dialects.groups.koordinator_gang import GROUPS, MINIMUM, MODE, NAME as GANG, POLICY, TOTAL
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.dialects.groups.pod_group_objects import KINDS
-from linkwise.dialects.linkwise.dialect import PLAN
+from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.model.views import ContainerView, Owner, PodView
 from support.properties.cluster_moves import ASKS, MOST_PODS, OURS, one_of
 
@@ -128,8 +128,8 @@ def relabel(world: World, a: int, b: int, c: int) -> None:
         return
     said = SAID[b % len(SAID)] if c % 3 else Said(0)
     words = {key: text for key, text in pod.annotations.items() if key in OURS}
-    if c % 5 == 4 and not pod.node:
-        words[PLAN] = ("{", '{"version":1,"id":7}', words.get(PLAN, "")[:40])[b % 3]
+    if c % 5 == 4 and pod.node:
+        words[GROUP_PLAN] = ("{", '{"version":1,"groups":7}', words.get(GROUP_PLAN, "")[:40])[b % 3]
     world.api.put(replace(pod, labels=said.labels, annotations={**said.words, **words}))
 
 
@@ -147,19 +147,6 @@ def cordon(world: World, a: int, _b: int, c: int) -> None:
     world.api.change(box.name, **(less if c % 3 == 0 else {"cordoned": not box.cordoned}))
 
 
-def write(world: World, a: int, b: int, c: int) -> None:
-    """Annotations that were asked for are written, or are lost."""
-    for _ in range(1 if c % 2 else len(world.notes)):
-        chosen = one_of(world.notes, a)
-        note = next(
-            (note for note in world.notes if chosen and note.uid == chosen.uid), None
-        )  # those of a pod in order
-        if note:
-            world.notes.remove(note)
-        if note and b % 5:
-            world.api.annotate(note)
-
-
 def begin(world: World, a: int, _b: int, _c: int) -> None:
     """A container of a bound pod begins to run."""
     bound = [pod for pod in world.api.pods.values() if pod.node and not pod.begun and not pod.deleting]
@@ -170,7 +157,6 @@ def begin(world: World, a: int, _b: int, _c: int) -> None:
 GROUP_MOVES: Final[dict[str, Move]] = {
     "group": make_group,
     "join": join,
-    "write": write,
     "gate": gate,
     "pod group": pod_group,
     "relabel": relabel,

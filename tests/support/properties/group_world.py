@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Evict
 from linkwise.broker.groups.stale_gangs import has_begun
-from linkwise.dialects.linkwise.dialect import PLAN
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from support.properties.broker_invariants import must
 from support.properties.broker_world import MOVES, World
@@ -28,11 +27,11 @@ __all__ = ["GROUP_WORLD_MOVES", "GroupWorld"]
 
 SETTINGS: Final = (
     GroupSettings(),
-    GroupSettings(write_plans=True),
-    GroupSettings(write_plans=True, steps=3),
+    GroupSettings(write_plans=False),
+    GroupSettings(steps=3),
     GroupSettings(models="any", steps=1, order="seed"),
     GroupSettings(evict_half_bound=True, by_owner=True, hold=10.0, longest_hold=10.0),
-    GroupSettings(evict_half_bound=True, write_plans=True, steps=3, hold=10.0, longest_hold=20.0),
+    GroupSettings(evict_half_bound=True, steps=3, hold=10.0, longest_hold=20.0),
 )
 LONG: Final = 700.0  # seconds; longer than any plan holds and any group rests
 SOON: Final = 30.0  # seconds; longer than a gang waits where evictions are allowed
@@ -132,10 +131,11 @@ class GroupWorld(World):
         turned = list(reversed(sights[a % len(sights) :] + sights[: a % len(sights)]))
         one, other = (Broker(self.settings) for _ in range(2))
         one.observe(sights, self.now)
-        # A plan that was written may hold again before the pods are known that stand in its way: a list is told at once.
-        written = any(PLAN in pod.annotations for pod in self.api.pods.values())
-        for some in [turned] if written else [[sight] for sight in turned]:
-            other.observe(some, self.now)
+        for sight in turned:
+            other.observe([sight], self.now)
+        for broker in (one, other) if b % 2 else ():
+            while broker.recover(self.now):
+                pass
         keys = sorted(one.group_keys())
         turn = b % len(keys) if keys else 0
         for key in keys[turn:] + keys[:turn]:
@@ -165,7 +165,7 @@ class GroupWorld(World):
 
 def _own(pod: PodView) -> dict[str, str]:
     """The annotations of a pod that its maker wrote."""
-    return {key: text for key, text in pod.annotations.items() if key not in OURS and key != PLAN}
+    return {key: text for key, text in pod.annotations.items() if key not in OURS}
 
 
 GROUP_WORLD_MOVES: Final[dict[str, Move]] = {

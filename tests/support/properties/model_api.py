@@ -11,7 +11,7 @@ from linkwise.model.views import NodeView, PodView
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.broker.effects import Annotate, Bind
+    from linkwise.broker.effects import Bind
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.testing.cluster import FakeNode
 
@@ -92,12 +92,6 @@ class ModelApi:
             return False
         self.put(replace(pod, node=bound.node, annotations={**pod.annotations, **bound.annotations}))
         return True
-
-    def annotate(self, note: Annotate) -> None:
-        """Write annotations of a pod, if it is there and not bound."""
-        pod = self.pods.get(note.uid)
-        if pod and not pod.node:
-            self.put(replace(pod, annotations=note.applied(pod.annotations)))
 
     def put_object(self, kind: str, name: str, document: Mapping[str, object] | None) -> None:
         """An object of the cluster is made, is different, or is gone."""

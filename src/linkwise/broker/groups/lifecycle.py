@@ -22,7 +22,6 @@ from linkwise.broker.group_records import (
 )
 from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.notices import group_warnings
-from linkwise.broker.groups.plan_annotations import take_up_plans
 from linkwise.broker.groups.planning import begin, capacity_gained, requested_of
 from linkwise.broker.groups.readiness import pending_reason, waits_until
 from linkwise.broker.groups.reservations import (
@@ -86,7 +85,6 @@ def reconcile_groups(state: State, gained: Iterable[str], now: float) -> None:
         groups.count_bound(key)
         groups.changed[key] = None
     groups.reopened = changes.take_network() or groups.reopened
-    take_up_plans(state, now)
     note_stale_gangs(state, now)
     nodes = state.cluster.index.changed_since(groups.checked)
     groups.checked = state.cluster.index.changes

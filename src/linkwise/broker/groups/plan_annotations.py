@@ -1,163 +1,100 @@
-"""Plan annotations on members: written when a plan is made, removed when it ends, restored after a restart.
+"""Plan record: the bind of a member carries the placements of all members that are not bound yet.
 
-Source: contract koordinator, edge case 21.
+So a plan is on the API server exactly when a member is bound, and no request is added. Until the first member is bound,
+losing the plan is harmless: nothing of the group runs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.effects import Annotate
-from linkwise.broker.group_records import Idle, Reserved
-from linkwise.broker.groups.bundles import bundle_keys
-from linkwise.broker.groups.reservations import (
-    annotation_removals,
-    move,
-    overcommits,
-    reserve,
-    still_free,
+from linkwise.dialects.linkwise.group_plan import (
+    GROUP_PLAN,
+    MAX_BYTES,
+    GroupPlan,
+    PlannedContainer,
+    PlannedMember,
+    RecordedPlans,
+    recorded_plans,
+    recorded_text,
 )
-from linkwise.broker.wake_ups import flush
-from linkwise.dialects.linkwise.dialect import PLAN, MemberPlan, plan_of, plan_words
-from linkwise.engine.planning.plan import Placement, Plan
-from linkwise.engine.planning.seating import takes
-from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
+    from linkwise.broker.group_records import Reserved
     from linkwise.broker.state import State
-    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.planning.plan import Placement
     from linkwise.model.views import PodView
 
-__all__ = ["note_written", "plan_annotations", "take_up_plans"]
+__all__ = ["note_generation", "plan_annotation"]
 
-WrittenPlan = Plan | Literal["later", "never"]
-_LATER: Final = "later"
-_NEVER: Final = "never"
-
-
-def plan_annotations(state: State, key: str) -> Iterator[Annotate]:
-    """Yield the annotations of members when their plan is reserved."""
-    for each in bundle_keys(state, key) if state.settings.group.write_plans else ():
-        held = state.groups.plan_of(each)
-        for uid, placement in held.plan.placements.items() if held else ():
-            pod, parts = state.pod(uid), placement.offer.parts if placement.offer else ()
-            if held and pod:
-                annotations = plan_words(MemberPlan(each, held.generation, placement.node, parts))
-                yield Annotate(pod.namespace, pod.name, uid, annotations)
+MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values of one pod, by the API's validation
+RESERVE: Final = 16 * 1024
+"""bytes left for annotations that are written later, such as `linkwise.dev/woken`"""
 
 
-def note_written(state: State, pod: PodView) -> None:
-    """Note the plan generation that a member's annotations carry."""
+def plan_annotation(state: State, pod: PodView, others: Mapping[str, str], now: float) -> dict[str, str]:
+    """Return the plan record for the bind of a member, beside its other annotations; empty if there is nothing to record.
+
+    It is written until the watch shows a bound member that carries it: later binds would only repeat it. A record that
+    is too large is not written; after a restart, the group is planned again around its bound members.
+    """
     key = state.groups.key_of(pod.uid)
-    if not key:
-        _remove_stray(state, pod)
-        return
-    record, entry = state.groups[key], state.cluster.ledger.get(pod.uid)
-    if entry and entry.grant.plan == key:
+    held = state.groups.plan_of(key)
+    if held is None or pod.uid not in held.plan.placements or not state.settings.group.write_plans:
+        return {}
+    plans = {key: held} | {mate: other for mate in held.bundle if (other := state.groups.plan_of(mate))}
+    if _is_recorded(state, plans):
+        return {}
+    groups = {each: GroupPlan(plan.generation, _pending(state, plan, pod.uid)) for each, plan in plans.items()}
+    if not any(plan.members for plan in groups.values()):
+        return {}
+    text = recorded_text(RecordedPlans(pod.uid, max(0, int(1000 * now)), groups))
+    used = sum(len(name.encode()) + len(value.encode()) for name, value in {**pod.annotations, **others}.items())
+    room = min(MAX_BYTES, MAX_ANNOTATIONS - RESERVE - used - len(GROUP_PLAN))
+    return {GROUP_PLAN: text} if len(text.encode()) <= room else {}
+
+
+def note_generation(state: State, pod: PodView) -> None:
+    """Note the generation of the plan that a member was bound by."""
+    key, entry = state.groups.key_of(pod.uid), state.cluster.ledger.get(pod.uid)
+    if key and entry and entry.grant.plan == key:
+        record = state.groups[key]
         record.generation = max(record.generation, entry.grant.generation)
-    written = plan_of(pod)[0] if PLAN in pod.annotations and not pod.node else None
-    if written is None or written.id != key:
-        _remove_stray(state, pod)
-        return
-    held = state.groups.plan_of(key)
-    joins = held and held.generation == written.generation and pod.uid not in held.plan.placements
-    if joins or written.generation > record.past:
-        record.written = True
-        state.groups.note_deadline(key)
-    elif held is None or pod.uid not in held.plan.placements:
-        _remove_stray(state, pod)  # written after the plan ended
-    record.generation = max(record.generation, written.generation)
 
 
-def _remove_stray(state: State, pod: PodView) -> None:
-    """Remove a plan annotation that does not belong to the pod's group, so that no restart restores it."""
-    if PLAN in pod.annotations and plan_of(pod)[0]:
-        state.outbox.add(annotation_removals(state, [pod.uid]))
-
-
-def take_up_plans(state: State, now: float) -> None:
-    """Restore written plans that are still valid; others are made again on demand."""
-    for key, record in state.groups.busy():
-        if not record.written:
-            continue  # not written, or restored with another
-        keys = bundle_keys(state, key)
-        written = {each: _read(state, each) for each in keys}
-        if _LATER in written.values() and _NEVER not in written.values():
-            continue
-        for each in keys:
-            other = state.groups[each]
-            other.written, other.past = False, other.generation if other.written else other.past
-            state.groups.note_deadline(each)
-        plans = {each: plan for each, plan in written.items() if isinstance(plan, Plan)}
-        if len(plans) == len(keys):
-            _hold(state, plans, now)
-        for each in keys:
-            _remove_stale(state, each)
-
-
-def _remove_stale(state: State, key: str) -> None:
-    """Remove plan annotations from members that the current plan does not place."""
-    view, held = state.groups.view(key), state.groups.plan_of(key)
-    placed = held.plan.placements if held else {}
-    carriers = [pod for pod in (view.waiting if view else ()) if PLAN in pod.annotations and plan_of(pod)[0]]
-    state.outbox.add(annotation_removals(state, [pod.uid for pod in carriers if pod.uid not in placed]))
-
-
-def _hold(state: State, plans: dict[str, Plan], now: float) -> None:
+def _is_recorded(state: State, plans: Mapping[str, Reserved]) -> bool:
+    """Return whether a bound member carries these plans: one generation has the same placements for its whole life."""
+    now = {key: held.generation for key, held in plans.items()}
     for key in plans:
-        if state.groups.plan_of(key):
-            move(state, key, "break", Idle())
-    flush(state)
-    for key, plan in plans.items():
-        others = tuple(other for other in plans if other != key)
-        if plan.placements and all(still_free(state, uid, plan) for uid in plan.placements):
-            reserve(state, key, Reserved(plan, state.groups[key].generation, now, bundle=others), now)
-            flush(state)
+        view = state.groups.view(key)
+        for pod in view.bound if view else ():
+            record = recorded_plans(pod)[0] if GROUP_PLAN in pod.annotations else None
+            if record and now.items() <= {each: plan.generation for each, plan in record.groups.items()}.items():
+                return True
+    return False
 
 
-def _read(state: State, key: str) -> WrittenPlan:
-    """Read the plan from a group's members; `later` if its nodes or devices are not observed yet."""
-    view = state.groups.view(key)
-    if view is None or not any(PLAN in pod.annotations for pod in view.waiting):
-        return _NEVER if view is None or view.waiting else Plan({})
-    placements: dict[str, Placement] = {}
-    held = state.groups.plan_of(key)
-    for pod in view.waiting:
-        if PLAN not in pod.annotations:
-            continue
-        place = (held.plan.placements.get(pod.uid) if held else None) or _placement(state, key, pod)
-        if isinstance(place, str):
-            return place
-        placements[pod.uid] = place
-    if overcommits(state, [place for uid, place in placements.items() if not held or uid not in held.plan.placements]):
-        return _NEVER
-    if all(pod.gates for pod in view.waiting) or len(placements) + len(view.bound) < view.least:
-        return _LATER  # not completely observed yet
-    return Plan(placements)
+def _pending(state: State, held: Reserved, bound: str) -> dict[str, PlannedMember]:
+    """Return the placements of members that are not observed as bound: binds in flight may still fail."""
+    pods = state.cluster.pods
+    return {
+        uid: _member(state, placement)
+        for uid, placement in held.plan.placements.items()
+        if uid != bound and uid in pods and not pods[uid].node
+    }
 
 
-def _placement(state: State, key: str, pod: PodView) -> Placement | Literal["later", "never"]:
-    """Return the written placement of a member, if it is of the newest plan and still valid."""
-    plan, query = plan_of(pod)[0], state.query(pod)
-    if plan is None or (plan.id, plan.generation) != (key, state.groups[key].generation):
-        return _NEVER
-    node, view = state.cluster.index.nodes.get(plan.node), state.cluster.nodes.get(plan.node)
-    if node is None or view is None:
-        return _LATER
-    if not view.ready or view.unschedulable or bool(plan.parts) != (query is not None):
-        return _NEVER
-    offer = Offer(plan.node, plan.parts)
-    if not {device.id for device in node.devices}.issuperset(offer.devices):
-        return _LATER
-    if query is None:
-        return Placement(plan.node)
-    return Placement(plan.node, offer) if _serves(query, offer) and takes(node, query, offer) else _NEVER
-
-
-def _serves(query: Query, offer: Offer) -> bool:
-    """Return whether the devices match each container's request; the annotation may hold anything."""
-    counts = {part.container: len(part.devices) for part in offer.parts}
-    asked = {each.container: each.devices for each in query.ask.containers if each.devices}
-    return counts == asked if query.ask.devices else len(offer.devices) == 1
+def _member(state: State, placement: Placement) -> PlannedMember:
+    if placement.offer is None:
+        return PlannedMember(placement.node)
+    indices = {device.id: device.index for device in state.cluster.index.nodes[placement.node].devices}
+    parts = placement.offer.parts
+    return PlannedMember(
+        placement.node,
+        tuple(
+            PlannedContainer(part.container, tuple(indices[device] for device in part.devices), part.share, part.core)
+            for part in parts
+        ),
+    )

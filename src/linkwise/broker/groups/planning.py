@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.group_records import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import alternatives, bundle, joined
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
-from linkwise.broker.groups.plan_annotations import plan_annotations
 from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network, takes_any_model
 from linkwise.broker.groups.priority import preempt_plans_for_group
 from linkwise.broker.groups.readiness import pending_reason, waits_until
@@ -50,8 +49,6 @@ def begin(state: State, views: Sequence[GroupView], limits: Limits = NO_LIMITS) 
     keys = tuple(view.key for view in views)
     for key in keys:
         record = state.groups[key]
-        if record.written:  # a written plan is replaced
-            record.written, record.past = False, record.generation
         give_up_places(state, key)
         if isinstance(record.stage, Reserved):
             # One that was planned with it may not be planned with it again: it has started, or was changed.
@@ -140,13 +137,12 @@ def _reserve(state: State, run: Run, views: Sequence[GroupView], plan: Plan, now
         own = _share(plan, {pod.uid for pod in view.waiting}) if len(views) > 1 else plan
         if own.placements or not own.missing:  # members without devices may go to any node
             record, others = state.groups[view.key], tuple(key for key in run.keys if key != view.key)
-            record.generation = record.past = record.generation + 1
+            record.generation += 1
             reserve(state, view.key, Reserved(own, record.generation, now, bundle=others, limits=limits), now)
         else:
             left_out = Reason("001.tolerant", kind="left out")
             move(state, view.key, "fail", _unschedulable(state, run, left_out, now))
     flush(state)
-    state.outbox.add(plan_annotations(state, run.keys[0]))
     state.outbox.add(event for view in views for event in bundle_warnings(state, view))
 
 

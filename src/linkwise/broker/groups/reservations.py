@@ -11,15 +11,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.effects import Annotate
 from linkwise.broker.group_records import KeptPlaces, Reserved
-from linkwise.dialects.linkwise.dialect import PLAN
 from linkwise.engine.ledger import Entry
 from linkwise.engine.planning.seating import takes
 from linkwise.model.verdict import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from linkwise.broker.group_members import GroupView
     from linkwise.broker.group_records import Event, Stage
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "accepts_pods",
-    "annotation_removals",
     "drop_plan",
     "extend",
     "give_up_places",
@@ -66,18 +63,8 @@ def drop_plan(state: State, key: str, event: Event, stage: Stage) -> list[str]:
     others = plan.bundle if plan else ()
     linked = [each for each in others if (other := state.groups.plan_of(each)) and key in other.bundle]
     for each in (key, *linked):
-        before = state.groups.plan_of(each)
         move(state, each, event, stage)
-        state.outbox.add(annotation_removals(state, before.plan.placements if before else ()))
     return [key, *linked]
-
-
-def annotation_removals(state: State, uids: Iterable[str]) -> Iterator[Annotate]:
-    """Yield the removal of plan annotations from members that are not bound."""
-    for uid in uids if state.settings.group.write_plans else ():
-        pod = state.pod(uid)
-        if pod and not pod.node:
-            yield Annotate(pod.namespace, pod.name, uid, {PLAN: None})
 
 
 def shares_are_reserved(state: State, key: str) -> bool:

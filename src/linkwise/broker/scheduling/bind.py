@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.answers import BindAnswer
 from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
+from linkwise.broker.groups.plan_annotations import plan_annotation
 from linkwise.broker.reconcile import reconcile
 from linkwise.broker.scheduling.candidates import node_without
 from linkwise.broker.scheduling.siblings import visibility_events, visible_to
@@ -54,7 +55,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
     if wrong_node := _wrong_node(state, uid, node):
         return BindAnswer(wrong_node)
     if query is None:
-        return _without_devices(pod, request, node)
+        return _without_devices(state, pod, request, node, now)
     if unusable := _unusable(state, node):
         return BindAnswer(unusable)
     if tentative and tentative.state == "PLANNED":
@@ -159,10 +160,11 @@ def _unusable(state: State, node: str) -> str:
     return "" if view.ready else f"node {node} is not ready"
 
 
-def _without_devices(pod: PodView, request: PodRequest, node: str) -> BindAnswer:
+def _without_devices(state: State, pod: PodView, request: PodRequest, node: str, now: float) -> BindAnswer:
     if request.broken:
         return BindAnswer(str(request.broken))
-    return BindAnswer("", (Bind(pod.namespace, pod.name, pod.uid, node, None, 0),))
+    keys = plan_annotation(state, pod, {}, now)
+    return BindAnswer("", (Bind(pod.namespace, pod.name, pod.uid, node, None, 0, keys),))
 
 
 def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) -> Bind:
@@ -171,6 +173,7 @@ def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) 
     # rule 004.record, 001.record: node and all keys are written in one request.
     writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry))
     keys = state.writer.annotations(writing, dialect, now)
+    keys |= plan_annotation(state, pod, keys, now)
     assumed = state.cluster.ledger.assume(entry, state.cluster.inventories[entry.node].allocations)
     return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, assumed.serial, keys)
 

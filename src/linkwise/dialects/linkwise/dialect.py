@@ -1,4 +1,4 @@
-"""Linkwise's own annotations: the grant and the plan on a pod, and the policy it names.
+"""Linkwise's own annotations: the grant on a pod, and the policy it names.
 
 A restart reads the grant, which has everything that the ledger needs; score and notes of the offer are not kept.
 Source: DESIGN, state of record.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.dialects.dialect import Dialect, Held, SourcePriority, where_pod
@@ -31,28 +30,22 @@ if TYPE_CHECKING:
 __all__ = [
     "GRANT",
     "MODELS",
-    "PLAN",
     "POLICY",
     "VERSION",
     "Linkwise",
-    "MemberPlan",
     "any_model",
     "grant_text",
-    "plan_of",
-    "plan_words",
     "policy_of",
 ]
 
 GRANT: Final = "linkwise.dev/grant"
-PLAN: Final = "linkwise.dev/plan"
 MODELS: Final = "linkwise.dev/models"
 POLICY: Final = "linkwise.dev/policy"
 
 VERSION: Final = 1
-"""of the formats below; other versions are ignored"""
+"""of the format below; other versions are ignored"""
 
 _GRANT_FIELDS: Final = frozenset({"version", "policy", "mode", "node", "pod", "containers", "plan", "generation"})
-_PLAN_FIELDS: Final = frozenset({"version", "id", "generation", "node", "containers"})
 _PART_FIELDS: Final = frozenset({"devices", "share", "core"})
 _MODES: Final[tuple[AskMode, ...]] = ("whole", "share", "percent")
 _WORD: Final = r'"[ !#-\[\]-~]*"'  # nothing in it that JSON would have to write otherwise
@@ -67,18 +60,6 @@ _EACH_PART: Final = re.compile(_PART)
 _MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
 _quick_part, _quick_offer, _quick_grant = fast_constructor(Part), fast_constructor(Offer), fast_constructor(Grant)
 _FINISHED: Final = {"Succeeded", "Failed"}
-
-
-@dataclass(frozen=True, slots=True)
-class MemberPlan:
-    """Devices that a group's plan reserves for one pod, until it is bound."""
-
-    id: str
-    generation: int
-    """number of times that the group was planned again"""
-    node: str
-    parts: tuple[Part, ...] = ()
-    """empty for a member that requests no device"""
 
 
 class Linkwise(Dialect):
@@ -154,23 +135,6 @@ def _written_part(container: str, core: str, devices: str, share: str) -> Part:
     return _quick_part(container[1:-1], tuple(devices[1:-1].split('","')), int(share), int(core))
 
 
-def plan_of(pod: PodView) -> tuple[MemberPlan | None, tuple[Problem, ...]]:
-    """The plan on the pod, if it is complete."""
-    text = pod.annotations.get(PLAN)
-    if text is None or pod.phase in _FINISHED:
-        return None, ()
-    report = Report(where_pod(pod), PLAN)
-    fields = _versioned(text, report)
-    plan = _plan(fields) if fields else None
-    return None if report.broken else plan, tuple(report.problems)
-
-
-def plan_words(plan: MemberPlan) -> dict[str, str]:
-    """The annotation that holds the plan; InputError if it names one container twice."""
-    containers = _containers(plan.parts)
-    return {PLAN: _text(version=VERSION, id=plan.id, generation=plan.generation, node=plan.node, containers=containers)}
-
-
 def policy_of(pod: PodView) -> str:
     """The policy that the pod names, or an empty string; it may be unknown."""
     return pod.annotations.get(POLICY, "").strip()
@@ -211,15 +175,6 @@ def _grant(fields: Fields, pod: PodView) -> Grant | None:
     return Grant(pod.uid, policy, Offer(node, parts), plan, generation, mode)
 
 
-def _plan(fields: Fields) -> MemberPlan | None:
-    name, generation, node = fields.text("id"), fields.number("generation"), fields.text("node")
-    parts = _parts(fields)
-    fields.unknown(_PLAN_FIELDS)
-    if name is None or generation is None or node is None:
-        return None
-    return MemberPlan(name, generation, node, parts)
-
-
 def _parts(fields: Fields) -> tuple[Part, ...]:
     found = [_part(name, entry) for name, entry in fields.named("containers")]
     return tuple(part for part in found if part)
@@ -258,7 +213,7 @@ def _containers(parts: tuple[Part, ...]) -> dict[str, dict[str, object]]:
         part.container: {"core": part.core, "devices": part.devices, "share": part.share} for part in parts
     }
     if len(found) < len(parts):
-        raise InputError("a grant or plan names one container twice")
+        raise InputError("a grant names one container twice")
     return found
 
 

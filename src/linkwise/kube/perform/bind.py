@@ -193,7 +193,6 @@ def _compare(effect: Bind, pod: PodView) -> BindResult:
     if pod.node != effect.node:
         return BindResult("refused", f"{name} is already bound to node {pod.node}")
     # Only the grant counts: other annotations contain the time of the request, which differs between retries.
-    keys = (GRANT,) if GRANT in effect.annotations else tuple(effect.annotations)
-    if any(pod.annotations.get(key) != effect.annotations[key] for key in keys):
+    if GRANT in effect.annotations and pod.annotations.get(GRANT) != effect.annotations[GRANT]:
         return BindResult("refused", f"{name} is already bound to this node with other devices")
     return BindResult("written")

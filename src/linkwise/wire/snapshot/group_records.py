@@ -156,9 +156,7 @@ class GroupsRecord(Strict, frozen=True):
     places: dict[str, tuple[float, tuple[str, ...]]] = msgspec.field(default_factory=dict)
     told: dict[str, tuple[ToldRecord, ...]] = msgspec.field(default_factory=dict)
     halved: tuple[str, ...] = ()
-    written: tuple[str, ...] = ()
     touched: tuple[str, ...] = ()
-    past: dict[str, int] = msgspec.field(default_factory=dict)
     generations: dict[str, int] = msgspec.field(default_factory=dict)
     evicting: dict[str, float] = msgspec.field(default_factory=dict)
     evicted: tuple[str, ...] = ()
@@ -181,9 +179,7 @@ class GroupsRecord(Strict, frozen=True):
                 for key, messages in kept.told.items()
             },
             kept.halved,
-            kept.written,
             kept.touched,
-            dict(kept.past),
             dict(kept.generations),
             dict(kept.evicting),
             kept.evicted,
@@ -206,9 +202,7 @@ class GroupsRecord(Strict, frozen=True):
                 for key, messages in self.told.items()
             },
             self.halved,
-            self.written,
             self.touched,
-            self.past,
             self.generations,
             self.evicting,
             self.evicted,
