@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from linkwise.engine.ledger import Outcome
     from linkwise.model.verdict import Grant
 
-__all__ = ["Annotate", "Bind", "BindResult", "Effect", "Event", "Evict", "Performer", "Wake"]
+__all__ = ["Bind", "BindResult", "Effect", "Event", "Evict", "Performer", "Wake"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +58,6 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Annotate:
-    """Write annotations of a pod that is not bound; the UID guards against a pod of the same name."""
-
-    namespace: str
-    name: str
-    uid: str
-    annotations: Mapping[str, str | None]
-    """None removes an annotation"""
-
-    def applied(self, before: Mapping[str, str]) -> dict[str, str]:
-        """The annotations of the pod once it is written."""
-        return {key: text for key, text in {**before, **self.annotations}.items() if text is not None}
-
-
-@dataclass(frozen=True, slots=True)
 class Evict:
     """Evict a bound pod of which no container has run; the UID guards against a pod of the same name."""
 
@@ -82,7 +67,7 @@ class Evict:
     sentence: str
 
 
-Effect = Bind | Wake | Event | Annotate | Evict
+Effect = Bind | Wake | Event | Evict
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +90,6 @@ class Performer(Protocol):
         """Determine the result of a bind whose outcome is unknown, however long that takes."""
         ...
 
-    def tell(self, effects: Iterable[Wake | Annotate | Evict | Event]) -> None:
+    def tell(self, effects: Iterable[Wake | Evict | Event]) -> None:
         """Queue effects that may be carried out later."""
         ...

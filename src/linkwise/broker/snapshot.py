@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import group_said
-from linkwise.broker.effects import Annotate, Event, Evict, Wake
+from linkwise.broker.effects import Event, Evict, Wake
 from linkwise.broker.group_records import (
     Answer,
     BackingOff,
@@ -60,7 +60,6 @@ __all__ = ["Snapshot", "groups_kept", "restore", "restore_groups", "sights_of", 
 _EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {
     "Wake": Wake,
     "Event": Event,
-    "Annotate": Annotate,
     "Evict": Evict,
 }
 """effects that may wait in the outbox"""

@@ -53,9 +53,8 @@ class PerformSettings:
     concurrent_wakes: int = 8
     wakes: float = 100.0  # per second
     wakes_burst: int = 200
-    concurrent_annotations: int = 8
     retry_failed: float = 5.0  # s
-    """after which a failed wake or annotation is queued again: RBAC, a policy or a webhook may have been the cause"""
+    """after which a failed wake is queued again: RBAC, a policy or a webhook may have been the cause"""
     events: float = 50.0  # per second
     events_burst: int = 200
     max_queued_events: int = 1000

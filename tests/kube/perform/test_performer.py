@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.effects import Annotate, Bind, Wake
+from linkwise.broker.effects import Bind, Wake
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play, until
@@ -24,10 +24,6 @@ MODIFIED = Reply(409, {"message": 'Operation cannot be fulfilled on pods "a": th
 
 def wake(name: str) -> Wake:
     return Wake("team", name, f"u-{name}", "there is room")
-
-
-def annotate(name: str, **annotations: str | None) -> Annotate:
-    return Annotate("team", name, f"u-{name}", cast("dict[str, str]", annotations))
 
 
 def test_a_pod_is_woken_by_one_annotation_and_its_uid() -> None:
@@ -64,9 +60,8 @@ def test_a_pod_that_is_gone_or_another_one_needs_no_waking(said: Reply) -> None:
     assert told.performer.problems == ()
 
 
-@pytest.mark.parametrize("effect", [wake("a"), annotate("a", plan="x")])
-def test_a_pod_that_others_write_at_the_same_time_is_written_nonetheless(effect: Wake | Annotate) -> None:
-    told = tell([effect], scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED, MODIFIED, FINE)})
+def test_a_pod_that_others_write_at_the_same_time_is_written_nonetheless() -> None:
+    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED, MODIFIED, FINE)})
     assert told.paths("PATCH") == ["a", "a", "a"]
     assert (told.performer.queued, told.performer.problems) == (0, ())
 
@@ -120,41 +115,35 @@ def test_what_may_not_be_done_is_a_problem_that_names_the_right() -> None:
     assert told.performer.problems == ("no you; grant patch on pods (`linkwise manifests rbac` prints the role)",)
 
 
-def test_annotations_are_written_with_the_uid_and_none_takes_one_away() -> None:
-    (request,) = tell([annotate("a", plan="x", old=None)]).api.requests
-    assert request.document == {"metadata": {"uid": "u-a", "annotations": {"plan": "x", "old": None}}}
+def test_wakes_of_one_pod_that_wait_are_written_once() -> None:
+    assert tell([wake("a"), wake("a")]).paths("PATCH") == ["a"]
 
 
-def test_what_waits_for_one_pod_is_written_together() -> None:
-    (request,) = tell([annotate("a", plan="x", word="1"), annotate("a", plan="y")]).api.requests
-    assert request.document["metadata"]["annotations"] == {"plan": "y", "word": "1"}
-
-
-def test_annotations_of_many_pods_are_all_written() -> None:
-    told = tell([annotate(name, plan="x") for name in "abcdef"], settings=PerformSettings(concurrent_annotations=2))
+def test_pods_are_all_woken_however_few_at_once() -> None:
+    told = tell([wake(name) for name in "abcdef"], settings=PerformSettings(concurrent_wakes=2))
     assert sorted(told.paths("PATCH")) == list("abcdef")
 
 
-def test_annotations_are_tried_again_and_dropped_when_the_pod_is_gone() -> None:
+def test_a_wake_is_tried_again_and_dropped_when_the_pod_is_gone() -> None:
     failing = (Reply(503, {}), Reply(ending="reset"), Reply(404, {}))
-    told = tell([annotate("a", plan="x")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
-    assert (len(told.api.requests), told.performer.stats["annotate"]) == (3, {"gone": 1})
+    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
+    assert (len(told.api.requests), told.performer.stats["wake"]) == (3, {"gone": 1})
 
 
-def test_a_later_annotation_of_one_pod_waits_for_the_earlier() -> None:
-    async def scenario(api: ScriptedApi, connection: Connection) -> list[str]:
+def test_a_later_wake_of_one_pod_waits_for_the_earlier() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
         api.script("PATCH /api/v1/namespaces/team/pods/a", Reply(ending="silence"), FINE)
         performer = Performer(connection, PerformSettings(wait=0.05), FakeTime().timing)
         running = asyncio.create_task(performer.run())
-        performer.tell([annotate("a", plan="x")])
+        performer.tell([wake("a")])
         await until(lambda: api.requests)
-        performer.tell([annotate("a", plan="y")])
+        performer.tell([wake("a")])
         await until(lambda: not performer.queued)
         await performer.close()
         await running
-        return [request.document["metadata"]["annotations"]["plan"] for request in api.requests]
+        return len(api.requests)
 
-    assert play(scenario) == ["x", "x", "y"]
+    assert play(scenario) == 3
 
 
 def test_closing_sends_what_is_in_line_without_keeping_to_the_rate() -> None:

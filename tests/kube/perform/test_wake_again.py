@@ -43,8 +43,9 @@ def woken(
     return play(scenario)
 
 
-def test_who_could_not_be_woken_is_woken_later() -> None:
-    performer, time, tries = woken(REFUSED, REFUSED, FINE, holds=lambda found: found.waker.done["written"])
+@pytest.mark.parametrize("refused", [REFUSED, Reply(422, {"message": "denied by a webhook"})])
+def test_who_could_not_be_woken_is_woken_later(refused: Reply) -> None:
+    performer, time, tries = woken(refused, refused, FINE, holds=lambda found: found.waker.done["written"])
     assert (tries, time.slept) == (3, [5.0, 5.0])
     assert performer.problems == ()
 
@@ -68,6 +69,23 @@ def test_closing_does_not_wait_for_those_who_could_not_be_woken() -> None:
         return len(api.asked("PATCH"))
 
     assert play(scenario) == 1
+
+
+def test_a_wake_that_failed_is_replaced_by_the_next_one() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
+        api.script(PATCH, REFUSED, FINE)
+        performer = Performer(connection, PerformSettings(retry_failed=0.05), waits=lambda _: True)
+        running = asyncio.create_task(performer.run())
+        performer.tell([WAKE])
+        await until(lambda: performer.waker.done["failed"])
+        performer.tell([WAKE])
+        await until(lambda: performer.waker.done["written"])
+        await asyncio.sleep(0.1)
+        await performer.close()
+        await running
+        return len(api.asked("PATCH"))
+
+    assert play(scenario) == 2
 
 
 def told(*replies: Reply) -> Performer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.broker.effects import Annotate, Event, Wake
+from linkwise.broker.effects import Event, Wake
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play, until
@@ -40,7 +40,7 @@ class Told:
 
 
 def tell(
-    *rounds: Iterable[Wake | Annotate | Event],
+    *rounds: Iterable[Wake | Event],
     scripts: dict[str, tuple[Reply, ...]] | None = None,
     settings: PerformSettings | None = None,
 ) -> Told:

@@ -1,13 +1,13 @@
-"""Pod annotations written in the background: wake-ups of unschedulable pods, and the records of plans."""
+"""Wake-ups of unschedulable pods: an annotation written in the background, at a limited rate."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.effects import Annotate, Wake
+from linkwise.broker.effects import Wake
 from linkwise.kube.client.api import MERGE
 from linkwise.kube.perform.bind import pod_path
 from linkwise.kube.perform.wake_queue import WakeQueue
@@ -16,11 +16,11 @@ from linkwise.net.timing import RateLimit
 from linkwise.wire.kubernetes.writes import annotations_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from linkwise.kube.perform.write_queue import WriteResult
 
-__all__ = ["WOKEN", "Annotator", "Waker", "timestamp"]
+__all__ = ["WOKEN", "Waker", "timestamp"]
 
 WOKEN: Final = "linkwise.dev/woken"
 """its value is a timestamp; any update of an unschedulable pod makes kube-scheduler requeue it"""
@@ -31,39 +31,46 @@ def timestamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-E = TypeVar("E", Wake, Annotate)
-
-
 @dataclass(slots=True)
-class _PatchQueue(WriteQueue[E]):
-    """Patches annotations; a failed patch is retried later, as long as its pod has no node."""
+class Waker(WriteQueue[Wake]):
+    """Wakes pods, the most urgent first; a failed wake is retried later, as long as its pod has no node.
 
+    It must be: the broker expects a woken pod to be scheduled again and sends no second wake.
+    """
+
+    past_tense = "woken"
+    _queue: WakeQueue = field(default_factory=WakeQueue)
     waits: Callable[[str], bool] | None = None
-    """by UID: whether the pod still has no node; without it, a failed patch is not retried"""
-    _failed: dict[str, E] = field(default_factory=dict)
-    """by UID: failed patches of pods without a newer one in the queue"""
+    """by UID: whether the pod still has no node; without it, a failed wake is not retried"""
+    _failed: dict[str, Wake] = field(default_factory=dict)
+    """by UID: failed wakes of pods without a newer one in the queue"""
     _retry: asyncio.Task[None] | None = None
 
-    def tell(self, effect: E) -> None:
-        """Queue a patch; it is merged with one that is queued or failed for the same pod."""
-        older = self._failed.pop(effect.uid, None) or self._queue.get(effect.uid)
-        self._put(self._merge(older, effect) if older else effect)
+    def tell(self, effect: Wake) -> None:
+        """Queue a wake; it replaces one that is queued or failed for the same pod."""
+        self._failed.pop(effect.uid, None)
+        self._put(effect)
 
-    async def _patch(self, concurrency: int, rate: RateLimit | None = None) -> None:
+    async def run(self) -> None:
+        """Wake queued pods, until cancelled."""
+        settings = self.attempts.settings
+        rate = RateLimit(self.attempts.timing, settings.wakes, settings.wakes_burst)
         try:
-            await self._run(concurrency, rate)
+            await self._run(settings.concurrent_wakes, rate)
         finally:
             if self._retry:
                 self._retry.cancel()
 
-    async def _send(self, effect: E) -> WriteResult:
-        patch = annotations_patch(effect.uid, self._annotations(effect))
+    async def _send(self, effect: Wake) -> WriteResult:
+        patch = annotations_patch(effect.uid, {WOKEN: timestamp(self.attempts.timing.now())})
         result = await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)
-        if result.done or is_gone(result):
-            return result
-        if newer := self._queue.get(effect.uid):
-            self._queue[effect.uid] = self._merge(effect, newer)
-        elif self.waits and not self.flushing:
+        if (
+            not result.done
+            and not is_gone(result)
+            and effect.uid not in self._queue
+            and self.waits
+            and not self.flushing
+        ):
             self._failed[effect.uid] = effect
             self._retry = self._retry or asyncio.create_task(self._retry_failed(self.waits))
         return result
@@ -76,56 +83,3 @@ class _PatchQueue(WriteQueue[E]):
                 self._put(effect)
         if not self.queued:
             self.trouble = ""  # its pods are bound or deleted
-
-    def _annotations(self, effect: E) -> Mapping[str, str | None]:
-        raise NotImplementedError
-
-    def _merge(self, older: E, newer: E) -> E:
-        """One patch with the effect of both."""
-        raise NotImplementedError
-
-
-@dataclass(slots=True)
-class Waker(_PatchQueue[Wake]):
-    """Wakes pods at a limited rate, the most urgent first.
-
-    A failed wake must be retried: the broker expects a woken pod to be scheduled again and sends no second wake.
-    """
-
-    past_tense = "woken"
-    _queue: WakeQueue = field(default_factory=WakeQueue)
-
-    async def run(self) -> None:
-        """Wake queued pods, until cancelled."""
-        settings = self.attempts.settings
-        await self._patch(
-            settings.concurrent_wakes, RateLimit(self.attempts.timing, settings.wakes, settings.wakes_burst)
-        )
-
-    def _annotations(self, effect: Wake) -> Mapping[str, str | None]:
-        del effect
-        return {WOKEN: timestamp(self.attempts.timing.now())}
-
-    def _merge(self, older: Wake, newer: Wake) -> Wake:
-        del older
-        return newer
-
-
-@dataclass(slots=True)
-class Annotator(_PatchQueue[Annotate]):
-    """Writes annotations, in order per pod.
-
-    A failed removal of a plan must be retried: a service that starts later would restore the plan.
-    """
-
-    past_tense = "annotated"
-
-    async def run(self) -> None:
-        """Write queued annotations, until cancelled."""
-        await self._patch(self.attempts.settings.concurrent_annotations)
-
-    def _annotations(self, effect: Annotate) -> Mapping[str, str | None]:
-        return effect.annotations
-
-    def _merge(self, older: Annotate, newer: Annotate) -> Annotate:
-        return replace(newer, annotations={**older.annotations, **newer.annotations})

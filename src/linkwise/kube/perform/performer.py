@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from linkwise.broker.effects import Annotate, Event, Evict, Wake
-from linkwise.kube.perform.annotate import Annotator, Waker
+from linkwise.broker.effects import Event, Evict, Wake
+from linkwise.kube.perform.annotate import Waker
 from linkwise.kube.perform.bind import Binder
 from linkwise.kube.perform.events import Reporter
 from linkwise.kube.perform.evict import Evictor
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Performer:
-    """Writes effects with one binder, one recorder and three write queues."""
+    """Writes effects with one binder, one recorder and two write queues."""
 
     connection: Connection
     settings: PerformSettings = field(default_factory=PerformSettings)
@@ -43,10 +43,9 @@ class Performer:
     not_evicted: Callable[[str], None] = lambda _: None
     """called with the UID of a pod whose eviction was given up"""
     waits: Callable[[str], bool] | None = None
-    """checked before a failed wake or annotation is retried: by UID, whether the pod still has no node"""
+    """checked before a failed wake is retried: by UID, whether the pod still has no node"""
     binder: Binder = field(init=False)
     waker: Waker = field(init=False)
-    annotator: Annotator = field(init=False)
     evictor: Evictor = field(init=False)
     reporter: Reporter = field(init=False)
     _closed: bool = False
@@ -57,7 +56,6 @@ class Performer:
         attempts = Attempts(self.connection, self.settings, self.timing)
         self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
         self.waker = Waker(attempts, waits=self.waits)
-        self.annotator = Annotator(attempts, waits=self.waits)
         self.reporter = Reporter(attempts, busy=lambda: self.binder.in_flight > 0)
         self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
 
@@ -65,8 +63,8 @@ class Performer:
         return self.evictable(uid) if self.may_bind() else None
 
     @property
-    def _parts(self) -> tuple[Waker, Annotator, Evictor, Reporter]:
-        return (self.waker, self.annotator, self.evictor, self.reporter)
+    def _parts(self) -> tuple[Waker, Evictor, Reporter]:
+        return (self.waker, self.evictor, self.reporter)
 
     @property
     def queued(self) -> int:
@@ -84,7 +82,6 @@ class Performer:
         return {
             "bind": dict[str, int](self.binder.ended.items()),
             "wake": self.waker.done,
-            "annotate": self.annotator.done,
             "evict": self.evictor.done,
             "event": self.reporter.done,
             "late": self._late,
@@ -98,15 +95,13 @@ class Performer:
         """Determine the outcome of an unknown bind; takes as long as it must."""
         return await self.binder.settle(effect)
 
-    def tell(self, effects: Iterable[Wake | Annotate | Evict | Event]) -> None:
+    def tell(self, effects: Iterable[Wake | Evict | Event]) -> None:
         """Queue effects; after `close` they are counted and dropped."""
         for effect in effects:
             if self._closed:
                 self._late[type(effect).__name__.lower()] += 1
             elif isinstance(effect, Wake):
                 self.waker.tell(effect)
-            elif isinstance(effect, Annotate):
-                self.annotator.tell(effect)
             elif isinstance(effect, Evict):
                 self.evictor.tell(effect)
             elif isinstance(effect, Event):

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
-from linkwise.broker.effects import Annotate, Evict, Wake
+from linkwise.broker.effects import Evict, Wake
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import JSON
 from linkwise.kube.perform.bind import retry_after
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _UID_MISMATCH: Final = ((409, "UID in precondition"), (422, "metadata.uid"))
 """status and text by which an eviction and a patch are refused if the pod was recreated with another UID"""
 
-E = TypeVar("E", Wake, Annotate, Evict)
+E = TypeVar("E", Wake, Evict)
 
 
 class Fifo(dict[str, E]):
