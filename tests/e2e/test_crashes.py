@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import time
+from collections import defaultdict
 from random import Random
 from signal import SIGKILL
 from threading import Timer
@@ -26,9 +30,15 @@ if TYPE_CHECKING:
     from support.e2e.scheduler import Serve
     from support.e2e.service import Placing
 
+log: Final = logging.getLogger(__name__)
+
 GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"
 LOSSES: Final[tuple[Fate, ...]] = ("lost", "unanswered")
+GANG: Final = "gang.scheduling.koordinator.sh"
+KILLS: Final = int(os.environ.get("LINKWISE_E2E_KILLS", "10"))
+"""kills during bursts of gangs; `LINKWISE_E2E_KILLS=50 make e2e ARGS="-k burst --log-cli-level=INFO"` prints the figures"""
+SOON: Final = 10.0  # seconds after a restart in which gangs are whole or nothing
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +180,77 @@ def test_a_gang_whose_service_is_killed_among_its_binds_is_completed_by_the_next
     all_bound(room, namespace)
     pods = all_is_well(room)
     assert len({node_of(found) for found in pods}) == 4, "the rest is planned beside those that are bound"
+
+
+def gang(namespace: str, name: str, count: int, devices: int) -> list[Raw]:
+    words = {f"{GANG}/name": name, f"{GANG}/min-available": str(count)}
+    return [pod(namespace, f"{name}-{number}", {GPU: devices}, annotations=words) for number in range(count)]
+
+
+def half_bound(pods: list[Raw]) -> list[str]:
+    """Gangs of which some members are bound and others are not, from API objects alone."""
+    gangs: dict[str, list[bool]] = defaultdict(list)
+    for found in pods:
+        if name := (found["metadata"].get("annotations") or {}).get(f"{GANG}/name"):
+            gangs[name].append(bool(node_of(found)))
+    return [name for name, bound in gangs.items() if any(bound) and not all(bound)]
+
+
+def killed_in_a_burst(placing: Placing, chance: Random) -> tuple[int, int, float]:
+    """Thirty gangs and forty single pods, killed among their binds.
+
+    Returns how many gangs were half bound at the kill, and how many 10 s after the restart; and when the last one was.
+    """
+    api, namespace = placing.cluster.api, placing.namespace()
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    gangs = [gang(namespace, f"g{number}", chance.randint(2, 6), chance.choice([1, 2, 4, 8])) for number in range(30)]
+    singles = [pod(namespace, f"s{number}", {GPU: chance.choice([1, 2, 4, 8])}) for number in range(40)]
+    least = chance.randint(3, 11)  # even if all of them take a node
+    placing.cluster.create(chance.sample(pods := [*singles, *(one for each in gangs for one in each)], len(pods)))
+    wait_for(lambda: sum(map(bool, map(node_of, api.list(path)))) >= least, 30, f"{least} pods are bound")
+    placing.serve.process.kill()
+    before = half_bound(api.list(path))
+    placing.serve.restart()
+    ready, took = time.monotonic(), 0.0
+    while (passed := time.monotonic() - ready) < SOON:
+        took = passed if half_bound(api.list(path)) else took  # others are placed meanwhile, one member after the other
+        time.sleep(0.1)
+    after = half_bound(pods := api.list(path))
+    nothing_is_sold_twice(api, pods)
+    api.delete(path)
+    wait_for(lambda: not api.list(path), 30, "the pods of the burst are gone")
+    placing.empty()
+    return len(before), len(after), took
+
+
+@pytest.mark.timeout(120 + 40 * KILLS)
+@pytest.mark.rule("001.gang", "001.replan", level="R")
+def test_gangs_are_whole_or_nothing_soon_after_a_kill_in_the_middle_of_a_burst(placing: Placing) -> None:
+    placing.nodes(*(thing for number in range(12) for thing in machine(f"w{number}", "nvlink")))
+    chance = Random(50)
+    rounds = [killed_in_a_burst(placing, chance) for _ in range(KILLS)]
+    log.info("half bound at the kill: %s", [before for before, _, _ in rounds])
+    log.info("half bound %.0f s after the restart: %s", SOON, [after for _, after, _ in rounds])
+    log.info("seconds until all were whole or nothing: %s", [round(took, 1) for _, _, took in rounds])
+    assert sum(before for before, _, _ in rounds) >= KILLS / 2, "too few kills came in the middle of a gang"
+    assert not any(after for _, after, _ in rounds)
+
+
+def test_a_single_pod_does_not_take_the_room_of_a_gang_whose_service_was_killed(placing: Placing, line: Line) -> None:
+    placing.nodes(*(thing for number in range(4) for thing in machine(f"w{number}", "nvlink")))
+    namespace = placing.namespace()
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    line.fate = Killer(placing.serve, Random(1), left=1, when="under way")
+    placing.cluster.create(gang(namespace, "gang", 4, 8))
+    wait_for(lambda: not placing.serve.process.alive, 30, "the service is killed at the first bind")
+    line.fate = sound
+    placing.create(namespace, "single", {GPU: 8})
+    placing.serve.restart()
+    pods = placing.cluster.api.list(path)
+    assert any(map(node_of, pods)), "the first bind was written"
+    wait_for(lambda: not half_bound(placing.cluster.api.list(path)), SOON, "the gang is whole")
+    bound = {found["metadata"]["name"] for found in placing.cluster.api.list(path) if node_of(found)}
+    assert bound == {f"gang-{number}" for number in range(4)}
 
 
 def test_a_bind_that_arrives_after_its_pod_was_made_anew_is_refused(room: Placing, line: Line) -> None:
