@@ -207,12 +207,7 @@ TABLE: Final[Mapping[tuple[type[Stage], Event], type[Stage]]] = {
     (Unschedulable, "plan"): Planning,
     (BackingOff, "plan"): Planning,  # with another gang of its bundle
     (Planning, "reserve"): Reserved,
-    # A plan that bound members carry is restored after a restart.
-    (Idle, "reserve"): Reserved,
-    (Waiting, "reserve"): Reserved,
-    (Reserved, "reserve"): Reserved,
-    (Unschedulable, "reserve"): Reserved,
-    (BackingOff, "reserve"): Reserved,
+    (Idle, "reserve"): Reserved,  # a plan recorded on bound members is restored after a restart
     (Reserved, "change"): Reserved,
     (Planning, "fail"): Unschedulable,
     (Reserved, "finish"): Idle,
@@ -397,7 +392,7 @@ class Groups:
         self.note_deadline(key)
 
     def note_deadline(self, key: str) -> None:
-        """Note that the stage, or a deadline of a group changed."""
+        """Note that the stage or a deadline of a group changed."""
         record = self._records[key]
         if isinstance(record.stage, Idle) and record.next_deadline() is None:
             self._busy.pop(key, None)

@@ -350,7 +350,7 @@ def wake_members(state: State) -> None:
                 continue
             record.answers[pod.uid] = answer
             sentence = "its group is planned" if answer.node else "its group can be retried"
-            state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, sentence)])
+            state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority)])
 
 
 def answer_now(record: GroupRecord, uid: str) -> Answer:

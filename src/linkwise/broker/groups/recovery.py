@@ -123,7 +123,7 @@ def _records(state: State) -> Iterator[RecordedPlans]:
 
 def _restore(state: State, members: Recorded, now: float) -> None:
     """Restore the plans of a bundle: all of them or none."""
-    if any(state.groups.plan_of(key) for key in members):
+    if any(map(state.groups.plan_of, members)):
         return  # several members carry it
     nodes: dict[str, Node] = {}
     plans = {key: _plan(state, key, recorded, nodes) for key, recorded in members.items()}
@@ -132,11 +132,11 @@ def _restore(state: State, members: Recorded, now: float) -> None:
         state, [place for plan in whole.values() for place in plan.placements.values()]
     ):
         return
-    held = [key for key, plan in whole.items() if plan.placements]
-    for key in held:
-        others = tuple(other for other in held if other != key)
-        reserve(state, key, Reserved(whole[key], state.groups[key].generation, now, bundle=others), now)
-        flush(state)
+    for key, plan in whole.items():
+        if plan.placements:
+            others = tuple(other for other in whole if other != key)
+            reserve(state, key, Reserved(plan, state.groups[key].generation, now, bundle=others), now)
+    flush(state)
 
 
 def _plan(state: State, key: str, recorded: Mapping[str, PlannedMember], nodes: dict[str, Node]) -> Plan | None:
@@ -155,8 +155,7 @@ def _plan(state: State, key: str, recorded: Mapping[str, PlannedMember], nodes: 
     if view is None or not view.waiting:
         return Plan({})
     missing = tuple(pod.uid for pod in view.waiting if pod.uid not in placements and state.request(pod).ask)
-    enough = view.seen - len(missing) >= view.least
-    return Plan(placements, missing=missing) if placements and enough else None
+    return Plan(placements, missing=missing) if placements and view.seen - len(missing) >= view.least else None
 
 
 def _placement(state: State, pod: PodView, member: PlannedMember, nodes: dict[str, Node]) -> Placement | None:
@@ -197,21 +196,19 @@ def _to_plan(state: State, recorded: set[str]) -> list[str]:
     They are partially bound, or had a plan for a member that waits.
     """
     flush(state)
-    keys = [key for key in state.groups.records() if not state.groups.plan_of(key)]
+    keys = [key for key in state.groups.keys() if not state.groups.plan_of(key)]  # noqa: SIM118 - not a mapping
     views = [view for key in keys if (view := state.groups.view(key)) and view.waiting]
     needy = [view for view in views if _is_half_bound(state, view) or any(pod.uid in recorded for pod in view.waiting)]
     needy.sort(key=lambda view: _order(state, view))
-    return [view.group.key for view in needy]
+    return [view.key for view in needy]
 
 
 def _is_half_bound(state: State, view: GroupView) -> bool:
     """Return whether too few members of a gang are bound to start, and some of it or of its bundle are, by a plan."""
-    group, book = view.group, state.groups
-    started = len(view.bound) >= view.least
-    if started or group.match_policy == "only-waiting":
+    if len(view.bound) >= view.least or view.group.match_policy == "only-waiting":
         return False
-    peers = _bundle(state, group.key)
-    return any(book[peer].generation and (other := state.groups.view(peer)) and other.bound for peer in peers)
+    peers = [(state.groups[key], other) for key in _bundle(state, view.key) if (other := state.groups.view(key))]
+    return any(record.generation and other.bound for record, other in peers)
 
 
 def _bundle(state: State, key: str) -> set[str]:
@@ -227,5 +224,5 @@ def _order(state: State, view: GroupView) -> tuple[object, ...]:
         not half_bound,
         -max(pod.priority for pod in pods),
         min(pod.created for pod in pods),
-        view.group.key,
+        view.key,
     )
