@@ -272,6 +272,9 @@ class GroupChecks(Checks):
             carried = self._carried(key, held.generation)
             if not all(pods) or not carried.issuperset(wait) or held.bundle or self.contradicted or under_way:
                 continue
+            boxes = [self._world.api.boxes[placement.node] for placement in places.values()]
+            if not all(box.ready and box.registered for box in boxes):  # which the old one may not have observed
+                continue
             entries = [new.cluster.ledger.get(uid) for uid in wait if places[uid].offer]
             found = {entry.pod: held_of(entry) for entry in entries if entry}
             must(len(found) == len(entries), f"the plan of {key} was written and does not hold any more: {found}")
