@@ -25,6 +25,7 @@ from linkwise import TopologyError, parse_topology
 from linkwise.vendors.machines import PROFILES
 from support.builders.tool_texts import P2P_TITLES, p2p_text
 from support.properties.broker_world import World
+from support.properties.gang_world import GangWorld
 from support.properties.group_world import GroupWorld
 
 if TYPE_CHECKING:
@@ -68,6 +69,19 @@ MEMBERSHIP = {
 }
 """few nodes change, and members come, go and move between groups all the time"""
 
+GANGS = {
+    **MEMBERSHIP,
+    "overtake": 4,
+    "move member": 4,
+    "restate": 4,
+    "leave out": 2,
+    "burst": 4,
+    "interrupt": 3,
+    "idle": 3,
+    "jump": 2,
+}
+"""what groups are most likely to get stuck by"""
+
 
 class Kind(NamedTuple):
     """A kind of worlds, and how often each move is made."""
@@ -84,6 +98,7 @@ KINDS = {
     "single": Kind(World, 2, WEIGHTS, 2),
     "group": Kind(GroupWorld, 3, WEIGHTS, 2),
     "membership": Kind(GroupWorld, 3, MEMBERSHIP, 0),
+    "gang": Kind(GangWorld, 3, GANGS, 1),
 }
 
 

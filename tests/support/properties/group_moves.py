@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from support.properties.broker_world import World
     from support.properties.cluster_moves import Move
 
-__all__ = ["GROUP_MOVES", "SPACES", "begin"]
+__all__ = ["GROUP_MOVES", "SAID", "SPACES", "Said", "begin", "make_member"]
 
 SPACES: Final = ("default", "team")
 VOLCANO: Final = "scheduling.volcano.sh/group-name"
@@ -81,15 +81,16 @@ def make_group(world: World, a: int, b: int, c: int) -> None:
     """Somebody makes a group of pods, with equal asks or not; a few may be missing yet, or be too many."""
     said = SAID[a % len(SAID)]
     for number in range(max(1, said.members - (c % 5 == 1) + (c % 7 == 1))):
-        _member(world, said, SPACES[b % 8 == 0], b // 8 + number * (c % 3), c)
+        make_member(world, said, SPACES[b % 8 == 0], b // 8 + number * (c % 3), c)
 
 
 def join(world: World, a: int, b: int, c: int) -> None:
     """A member comes late, to a group that may be there or not."""
-    _member(world, SAID[a % len(SAID)], SPACES[b % 8 == 0], b // 8, c)
+    make_member(world, SAID[a % len(SAID)], SPACES[b % 8 == 0], b // 8, c)
 
 
-def _member(world: World, said: Said, space: str, ask: int, c: int) -> None:
+def make_member(world: World, said: Said, space: str, ask: int, c: int) -> None:
+    """One more pod that says so of its group."""
     if len(world.api.pods) >= MOST_PODS:
         return
     space = SPACES[0] if GROUPS in said.words else space  # gangs that start together name each other
