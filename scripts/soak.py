@@ -27,6 +27,7 @@ from support.builders.tool_texts import P2P_TITLES, p2p_text
 from support.properties.broker_world import World
 from support.properties.gang_world import GangWorld
 from support.properties.group_world import GroupWorld
+from support.properties.random_plans import check_random_plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -102,6 +103,10 @@ KINDS = {
 }
 
 
+PLANS = "plan"
+"""the kind that compares the plans of random groups with brute force; each counts as the steps of one world"""
+
+
 class Failure(NamedTuple):
     """A world in which an invariant did not hold."""
 
@@ -115,11 +120,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fuzz the parsers and the broker.")
     parser.add_argument("seconds", nargs="?", type=float, default=600.0, help="half for texts, half for brokers")
     parser.add_argument("--steps", type=int, help="steps of each kind of worlds, instead of a time")
-    parser.add_argument("--kind", choices=KINDS, action="append", help="kind of worlds; all by default")
+    parser.add_argument("--kind", choices=[*KINDS, PLANS], action="append", help="kind of worlds; all by default")
     parser.add_argument("--seed", type=int, default=time.time_ns(), help="of the first world")
     parser.add_argument("--jobs", type=int, default=1, help="processes, with --steps")
     args = parser.parse_args()
-    kinds = args.kind or list(KINDS)
+    kinds = args.kind or [*KINDS, PLANS]
     if args.steps is not None:
         failed = [kind for kind in kinds if count_steps(args.steps, args.seed, kind, args.jobs)]
         sys.exit(bool(failed))
@@ -180,12 +185,17 @@ def survive(seed: int, kind: str) -> Failure | None:
     try:
         live(seed, STEPS, kind)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is counted and the run goes on
-        return Failure(f"{type(error).__name__}: {error}", error.__notes__[0])
+        return Failure(
+            f"{type(error).__name__}: {error}", "".join(getattr(error, "__notes__", [f"--kind {kind} --seed {seed}"]))
+        )
     return None
 
 
 def live(seed: int, steps: int, kind: str = "single") -> int:
     """Run one world; returns the number of steps, and adds all of them to the error if one fails."""
+    if kind == PLANS:
+        check_random_plans(seed)
+        return steps
     chosen, chooser = KINDS[kind], random.Random(seed)
     start = [chooser.randrange(256) for _ in range(chosen.numbers)]
     world = chosen.world(*start)
