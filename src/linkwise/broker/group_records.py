@@ -1,235 +1,39 @@
-r"""Group records: one per group of pods, with its members and the stage of its plan.
+"""Group records: one per group of pods, with its members, its stage and the few facts that outlive a stage.
 
-Idle           no member was tried yet, or all are bound
-Waiting        not ready: members, its PodGroup or another gang of its bundle are missing
-Planning       a plan is being made
-Reserved       a plan reserves devices until its members are bound
-Unschedulable  the last attempt failed; tried again when the group changes or capacity is gained
-BackingOff     the last plan expired or was preempted; retried after a while
-
-            tried, ready                       fits
-    Idle -----------------> Planning -----------------------> Reserved --> all bound: Idle
-      \                     ^     ^ \ does not fit              | |  \
-       \ tried, not ready   |     |  `---> Unschedulable        | |   `--> broken: Planning again
-        `---> Waiting ------'     |             |               | |
-                        ready     `-------------'               | |
-                                   changed, capacity gained     | |
-    Idle <------------- BackingOff <----------------------------+-'
-            time is over               expired, preempted
-
-What belongs to a stage is a field of it and ends with it. `TABLE` has every allowed transition; one that is not in it is a
-bug of the caller: GroupError, and nothing is changed. Gangs of a bundle are planned in one run and move together.
 Only `broker.groups` changes records. To forget a group is to delete its record.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.group_members import GroupView, Members
+from linkwise.broker.group_stages import (
+    NO_LIMITS,
+    STAGES,
+    TABLE,
+    Idle,
+    Planning,
+    Reserved,
+    Unschedulable,
+    deadline_of,
+)
 from linkwise.dialects.groups.pod_group_objects import gang_name
 from linkwise.errors import GroupError
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from linkwise.broker.group_members import Enrolled
-    from linkwise.engine.planning.plan import Plan
+    from linkwise.broker.group_stages import Event, Limits, Run, Stage
     from linkwise.model.ask import Group
     from linkwise.model.ledger_entry import Entry
-    from linkwise.model.verdict import Grant, Reason
+    from linkwise.model.verdict import Grant
     from linkwise.model.views import PodView
 
-__all__ = [
-    "NO_LIMITS",
-    "TABLE",
-    "Answer",
-    "BackingOff",
-    "Event",
-    "GroupRecord",
-    "Groups",
-    "Idle",
-    "KeptPlaces",
-    "Limits",
-    "Planning",
-    "Requested",
-    "Reserved",
-    "Run",
-    "Stage",
-    "Unschedulable",
-    "Waiting",
-    "deadline_of",
-]
-
-Requested = tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
-"""what a plan is made for: by group, how many members must be placed, the pending ones, and the bound ones with their nodes"""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What attempts to carry out a plan showed about nodes; observed objects do not."""
-
-    avoided: frozenset[str] = frozenset()
-    """nodes to which binds failed"""
-    allowed: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """nodes that passed the scheduler's own filters, by member whose planned node did not"""
-    replans: int = 0
-    """plans made again because of it"""
-
-
-NO_LIMITS: Final = Limits()
-
-
-@dataclass(slots=True)
-class Run:
-    """A plan that is being computed, for a group or for all gangs of a bundle."""
-
-    keys: tuple[str, ...]
-    requested: Requested
-    steps: Generator[None, None, Plan | None]
-    at: int = 0
-    """changes of nodes that it considers, as the index counts them"""
-    priority: int = 0
-    created: float = 0.0
-    """of the oldest pending member"""
-    plan: Plan | None = None
-    done: bool = False
-    missed: bool = False
-    """whether capacity was gained that it may not consider"""
-
-    def advance(self, budget: int) -> int:
-        """Advance by at most that many steps; return how many were made."""
-        for step in range(budget):
-            if self.done:
-                return step
-            try:
-                next(self.steps)
-            except StopIteration as end:
-                self.plan, self.done = end.value, True
-        return budget
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """No member was tried yet, or all are bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The group is not ready."""
-
-    reason: Reason
-    until: float | None = None
-    """when it is planned without what is missing; None if it never is"""
-
-
-@dataclass(frozen=True, slots=True)
-class Planning:
-    """A plan is being made."""
-
-    run: Run
-    limits: Limits = NO_LIMITS
-
-
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """A plan reserves devices for its members that are not bound."""
-
-    plan: Plan
-    generation: int
-    expires: float
-    hold: float = 0.0  # seconds
-    """how long it lasts from its last extension"""
-    priority: int = 0
-    bundle: tuple[str, ...] = ()
-    """groups whose plans are reserved and released together with it"""
-    limits: Limits = NO_LIMITS
-    refusals: Mapping[str, int] = field(default_factory=dict)
-    """by member, how often its bind was refused"""
-    homes: Mapping[str, tuple[str, ...]] = field(init=False, compare=False, repr=False)
-    """members by planned node"""
-
-    def __post_init__(self) -> None:
-        homes: dict[str, tuple[str, ...]] = {}
-        for uid, placement in self.plan.placements.items():
-            homes[placement.node] = (*homes.get(placement.node, ()), uid)
-        object.__setattr__(self, "homes", homes)
-
-
-@dataclass(frozen=True, slots=True)
-class Unschedulable:
-    """The last attempt to plan the group failed."""
-
-    reason: Reason
-    requested: Requested
-    until: float
-    """how long members are refused without another attempt, if nothing changes"""
-    limits: Limits = NO_LIMITS
-    at: int = 0
-    """changes of nodes that the attempt considered, as the index counts them"""
-
-
-@dataclass(frozen=True, slots=True)
-class BackingOff:
-    """The last plan expired or was preempted."""
-
-    reason: Reason
-    until: float
-
-
-Stage = Idle | Waiting | Planning | Reserved | Unschedulable | BackingOff
-
-Event = Literal["wait", "plan", "reserve", "change", "fail", "finish", "break", "expire", "preempt", "retry", "forget"]
-"""
-wait      the group is not ready
-plan      planning starts, or starts again
-reserve   the plan is complete, or restored after a restart
-change    members of the plan left or were bound, or its time changed
-fail      too few members fit
-finish    all members of the plan are bound or gone
-break     the plan can't be carried out any more
-expire    the plan was not carried out in time, or was made again too often
-preempt   a pod or group of higher priority needs the devices
-retry     the backoff is over
-forget    no member that was tried is pending any more
-"""
-
-TABLE: Final[Mapping[tuple[type[Stage], Event], type[Stage]]] = {
-    (Idle, "wait"): Waiting,
-    (Waiting, "wait"): Waiting,  # for something else
-    (Planning, "wait"): Waiting,  # members left meanwhile
-    (Unschedulable, "wait"): Waiting,
-    (Idle, "plan"): Planning,
-    (Waiting, "plan"): Planning,
-    (Planning, "plan"): Planning,  # the group or the cluster changed meanwhile
-    (Unschedulable, "plan"): Planning,
-    (BackingOff, "plan"): Planning,  # with another gang of its bundle
-    (Planning, "reserve"): Reserved,
-    (Idle, "reserve"): Reserved,  # a plan recorded on bound members is restored after a restart
-    (Reserved, "change"): Reserved,
-    (Planning, "fail"): Unschedulable,
-    (Reserved, "finish"): Idle,
-    (Reserved, "break"): Idle,
-    (Reserved, "expire"): BackingOff,
-    (Planning, "expire"): BackingOff,
-    (Reserved, "preempt"): BackingOff,
-    (BackingOff, "retry"): Idle,
-    (Waiting, "forget"): Idle,
-    (Planning, "forget"): Idle,
-    (Unschedulable, "forget"): Idle,
-}
-
-
-def deadline_of(stage: Stage) -> float | None:
-    """When a stage is reviewed in any case; None if only an event ends it."""
-    match stage:
-        case Waiting(until=until) | BackingOff(until=until):
-            return until
-        case Reserved(expires=expires):
-            return expires
-    return None
+__all__ = ["Answer", "GroupRecord", "Groups", "KeptPlaces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +61,7 @@ class GroupRecord:
     """Everything about one group."""
 
     members: Members = field(default_factory=Members)
-    stage: Stage = Idle()
+    stage: Stage = field(default_factory=Idle)
     since: float | None = None
     """when the first pending member was tried; the window for missing members starts then"""
     satisfied: bool = False
@@ -306,8 +110,10 @@ class Groups:
         """by gang name, the groups and how many of their members use it"""
         self._views: dict[str, GroupView] = {}
         """cached views of observed pods"""
-        self._busy: dict[str, None] = {}
-        """groups that are not idle, in the order of their last transition, or that have another deadline"""
+        self._in_stage: dict[type[Stage], dict[str, None]] = {stage: {} for stage in STAGES}
+        """groups by stage, the first to enter it first"""
+        self._dated: dict[str, None] = {}
+        """groups with a deadline that outlives a stage, or with a written plan"""
         self.evicted: dict[str, None] = {}
         """pods whose eviction was requested"""
         # Changes since the last reconciliation.
@@ -360,14 +166,18 @@ class Groups:
         record = self._records.get(key)
         return record.limits if record else NO_LIMITS
 
-    def busy(self) -> Iterator[tuple[str, GroupRecord]]:
-        """Yield the groups that are not idle or have a deadline, the last changed at the end."""
-        return ((key, self._records[key]) for key in list(self._busy) if key in self._records)
+    def in_stage(self, *stages: type[Stage]) -> list[tuple[str, GroupRecord]]:
+        """Return the groups in these stages, those that entered a stage first before others."""
+        return [(key, self._records[key]) for stage in stages for key in self._in_stage[stage]]
+
+    def dated(self) -> list[tuple[str, GroupRecord]]:
+        """Return the groups with a deadline that outlives a stage, or with a written plan."""
+        return [(key, self._records[key]) for key in self._dated]
 
     @property
     def plans(self) -> dict[str, Reserved]:
         """Plans that reserve devices, by group, the oldest first."""
-        return {key: record.stage for key, record in self.busy() if isinstance(record.stage, Reserved)}
+        return {key: record.stage for key, record in self.in_stage(Reserved) if isinstance(record.stage, Reserved)}
 
     def plan_of(self, key: str) -> Reserved | None:
         """Return the plan that reserves devices for a group."""
@@ -376,9 +186,8 @@ class Groups:
 
     def runs(self) -> list[Run]:
         """Return the plans that are being made, by priority, then age."""
-        runs = {
-            id(record.stage.run): record.stage.run for _, record in self.busy() if isinstance(record.stage, Planning)
-        }
+        stages = (record.stage for _, record in self.in_stage(Planning))
+        runs = {id(stage.run): stage.run for stage in stages if isinstance(stage, Planning)}
         return sorted(runs.values(), key=lambda run: (-run.priority, run.created, run.keys))
 
     def move(self, key: str, event: Event, stage: Stage) -> None:
@@ -389,15 +198,25 @@ class Groups:
             raise GroupError(f"group {key} is {now.__name__}: {event!r} to {type(stage).__name__} is not allowed")
         record.stage = stage
         self.moved[key] = None
-        self.note_deadline(key)
+        if type(stage) is not now:
+            del self._in_stage[now][key]
+            self._in_stage[type(stage)][key] = None
 
     def note_deadline(self, key: str) -> None:
-        """Note that the stage or a deadline of a group changed."""
+        """Note that kept places or the eviction of a group changed."""
         record = self._records[key]
-        if isinstance(record.stage, Idle) and record.next_deadline() is None:
-            self._busy.pop(key, None)
+        if record.places or record.eviction is not None:
+            self._dated[key] = None
         else:
-            self._busy.setdefault(key, None)
+            self._dated.pop(key, None)
+
+    def restored(self) -> None:
+        """Note that all records were restored from a snapshot."""
+        for keys in self._in_stage.values():
+            keys.clear()
+        for key, record in self._records.items():
+            self._in_stage[type(record.stage)][key] = None
+            self.note_deadline(key)
 
     # members
 
@@ -411,8 +230,10 @@ class Groups:
             self.lose(pod.uid)
         self._key_of[pod.uid] = key
         self._note_change(key)
-        record = self._records.setdefault(key, GroupRecord())
-        if not record.members:
+        record = self._records.get(key)
+        if record is None:
+            record = self._records[key] = GroupRecord()
+            self._in_stage[Idle][key] = None
             self._titles.setdefault(_title(key), {})[key] = None
             self.changed |= dict.fromkeys(self.of_that_name(key))
         self._uncall(record.members.put(pod, group))
@@ -452,8 +273,9 @@ class Groups:
         if not titled:
             del self._titles[_title(key)]
         self.changed |= dict.fromkeys(titled)
-        self._busy.pop(key, None)
         record = self._records.pop(key)
+        del self._in_stage[type(record.stage)][key]
+        self._dated.pop(key, None)
         planned = record.stage.plan.placements if isinstance(record.stage, Reserved) else ()
         self.forgotten.append((key, (*planned, *(record.places.entries if record.places else ()))))
 
@@ -523,6 +345,11 @@ class Groups:
         """Return the systems whose annotations declare the group."""
         record = self._records.get(key)
         return sorted({declared.source for _, declared in record.members.pods.values()}) if record else []
+
+    def names_others(self, key: str) -> bool:
+        """Return whether a group is a gang that must start together with others."""
+        view = self._views.get(key)
+        return bool(view.group.bundle if view else self.bundle_of(key))
 
     def bundle_of(self, key: str) -> tuple[str, ...]:
         """Return the gang names of a bundle, its own included; empty without a bundle."""

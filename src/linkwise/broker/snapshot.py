@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Event, Evict, Wake
-from linkwise.broker.group_records import (
-    Answer,
-    BackingOff,
-    Idle,
-    KeptPlaces,
-    Limits,
-    Planning,
-    Reserved,
-    Unschedulable,
-    Waiting,
-)
+from linkwise.broker.group_records import Answer, KeptPlaces
+from linkwise.broker.group_stages import STAGES, BackingOff, Limits, Planning, Reserved, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import bundle
 from linkwise.broker.groups.planning import requested_of
 from linkwise.broker.groups.reservations import hold_time
@@ -50,7 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.broker.group_records import GroupRecord, Requested, Stage
+    from linkwise.broker.group_records import GroupRecord
+    from linkwise.broker.group_stages import Requested, Stage
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.views import PodView
@@ -65,9 +57,7 @@ _EFFECTS: Final[Mapping[str, Callable[..., Effect]]] = {
 """effects that may wait in the outbox"""
 
 
-_STAGES: Final[Mapping[str, type[Stage]]] = {
-    stage.__name__: stage for stage in (Idle, Waiting, Planning, Reserved, Unschedulable, BackingOff)
-}
+_STAGES: Final[Mapping[str, type[Stage]]] = {stage.__name__: stage for stage in STAGES}
 _ANSWER: Final = "answer"
 """marks the last answer to a member among the notices"""
 
@@ -192,8 +182,9 @@ def groups_kept(state: State) -> GroupsKept:
     What a group waits for and plans that are being made are not stored: these groups are reviewed again.
     """
     records = dict(sorted(state.groups.records().items()))
-    short = [(key, record.stage) for key, record in state.groups.busy() if isinstance(record.stage, Unschedulable)]
-    pending = (key for key, record in state.groups.busy() if isinstance(record.stage, Waiting | Planning))
+    unfit = state.groups.in_stage(Unschedulable)
+    short = [(key, record.stage) for key, record in unfit if isinstance(record.stage, Unschedulable)]
+    pending = (key for key, _ in state.groups.in_stage(Waiting, Planning))
     return GroupsKept(
         plans=tuple(_plan_kept(key, stage) for key, stage in state.groups.plans.items()),
         short=tuple(ShortKept(key, stage.reason, _members(stage.requested), stage.until) for key, stage in short),
@@ -278,8 +269,7 @@ def restore_groups(state: State, pods: Iterable[PodView], kept: GroupsKept) -> N
             same = _members(requested) == short.members
             limits = _limits(kept, short.group)
             record_of_short.stage = Unschedulable(short.reason, requested if same else (), short.until, limits)
-    for key in groups.records():
-        groups.note_deadline(key)
+    groups.restored()
     groups.changed = dict.fromkeys(key for key in kept.touched if key in groups)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.host_fit import misfit, needed_by
-from linkwise.broker.group_records import Planning, Unschedulable
+from linkwise.broker.group_stages import Planning, Unschedulable
 from linkwise.broker.state import State
 from linkwise.engine.index.lookup import choices
 

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.recorded_grants import allocated_parts
-from linkwise.broker.group_records import BackingOff, Planning, Reserved, Unschedulable
+from linkwise.broker.group_stages import BackingOff, Planning, Reserved, Unschedulable
 from linkwise.broker.groups.bundles import alternatives, bundle, bundle_keys, joined, unlinked
 from linkwise.broker.groups.notices import unlinked_text
 from linkwise.broker.groups.readiness import pending_reason

@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.group_members import GroupView
-from linkwise.broker.group_records import Run
+from linkwise.broker.group_stages import Run
 from linkwise.broker.groups.planning import planning
 from linkwise.broker.groups.planning_input import network_of, read_network
 from linkwise.broker.sample_nodes import fleet_node

@@ -7,7 +7,8 @@ from typing import get_args
 
 import pytest
 
-from linkwise.broker.group_records import TABLE, BackingOff, Event, GroupRecord, Idle, Reserved, Stage, Waiting
+from linkwise.broker.group_records import GroupRecord
+from linkwise.broker.group_stages import TABLE, BackingOff, Event, Idle, Reserved, Stage, Waiting
 from linkwise.engine.planning.plan import Plan
 from linkwise.errors import GroupError
 from linkwise.model.verdict import Reason

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.group_records import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
+from linkwise.broker.group_stages import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
 from linkwise.broker.groups.bundles import bundle, joined
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import has_begun

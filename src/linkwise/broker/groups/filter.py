@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
-from linkwise.broker.group_records import Answer, BackingOff, Idle, Reserved, Unschedulable, Waiting
+from linkwise.broker.group_records import Answer
+from linkwise.broker.group_stages import BackingOff, Idle, Reserved, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import bundle
 from linkwise.broker.groups.lifecycle import answer_now, back_off, resume
 from linkwise.broker.groups.planning import begin, plan_now, requested_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_records import Limits
+    from linkwise.broker.group_stages import Limits
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.views import PodView

@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from linkwise.broker.effects import Event, Wake
-from linkwise.broker.group_records import (
-    Answer,
-    BackingOff,
-    Idle,
-    Planning,
-    Reserved,
-    Unschedulable,
-    Waiting,
-)
+from linkwise.broker.group_records import Answer
+from linkwise.broker.group_stages import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.planning import begin, capacity_gained, requested_of
@@ -106,11 +99,14 @@ def reconcile_groups(state: State, gained: Iterable[str], now: float) -> None:
 def next_group_deadline(state: State) -> float | None:
     """Return when groups are to be reconciled if nothing happens before; 0 if there is work left."""
     groups = state.groups
-    busy = [record for _, record in groups.busy()]
-    active = (Planning, Unschedulable) if groups.gained else Planning
-    if groups.changed or groups.moved or any(isinstance(record.stage, active) for record in busy):
+    if (
+        groups.changed
+        or groups.moved
+        or groups.in_stage(Planning)
+        or (groups.gained and groups.in_stage(Unschedulable))
+    ):
         return 0.0
-    times = (record.next_deadline() for record in busy)
+    times = (record.next_deadline() for _, record in (*groups.in_stage(Waiting, Reserved, BackingOff), *groups.dated()))
     return min((time for time in times if time is not None), default=None)
 
 
@@ -127,7 +123,7 @@ def _to_review(state: State, nodes: set[str] | None, now: float) -> list[str]:
     """Return groups that changed, whose time is over, whose plan uses changed nodes, or that wait for a changed group."""
     groups = state.groups
     keys = list(groups.changed)
-    for key, record in groups.busy():
+    for key, record in groups.in_stage(*STAGES[1:] if keys else (Waiting, Reserved, BackingOff)):
         match record.stage:
             case Reserved(expires=expires, hold=hold, homes=homes):
                 # A plan without devices of its own follows no node that the index knows of.
@@ -135,7 +131,7 @@ def _to_review(state: State, nodes: set[str] | None, now: float) -> list[str]:
             case Waiting(until=float(until)) if is_over(until, now, state.settings.group.window):
                 due = True
             case Waiting() | Planning() | Unschedulable():
-                due = bool(groups.changed and groups.bundle_of(key))
+                due = bool(keys) and groups.names_others(key)
             case BackingOff(until=until):
                 due = is_over(until, now, LONGEST_BACKOFF)
             case _:
@@ -316,6 +312,7 @@ def bound_by_plan(state: State, uid: str, now: float) -> None:
         extend(state, each, now)
         if record := state.groups.get(each):
             record.eviction = None
+            state.groups.note_deadline(each)
 
 
 def bind_refused(state: State, bound: Bind, now: float) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Event
-from linkwise.broker.group_records import Answer, Planning, Unschedulable, Waiting
+from linkwise.broker.group_records import Answer
+from linkwise.broker.group_stages import Planning, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import unlinked
 from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of
 from linkwise.dialects.groups.membership import group_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.group_records import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
+from linkwise.broker.group_stages import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import alternatives, bundle, joined
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
 from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network, takes_any_model
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_records import Limits, Requested
+    from linkwise.broker.group_stages import Limits, Requested
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Plan
@@ -211,7 +211,7 @@ def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) 
     for run in state.groups.runs():
         run.missed = run.missed or anywhere or any(at > run.at for at in gained.values())
     room = _Room(state, lambda name: _usable(state, name))
-    for key, record in state.groups.busy():
+    for key, record in state.groups.in_stage(Unschedulable):
         if not isinstance(record.stage, Unschedulable):
             continue
         nodes = None if anywhere else [name for name, at in gained.items() if at > record.stage.at]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.effects import Event
-from linkwise.broker.group_records import BackingOff
+from linkwise.broker.group_stages import BackingOff
 from linkwise.broker.groups.bundles import alternatives
 from linkwise.broker.groups.reservations import drop_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.group_records import Planning, Reserved
+from linkwise.broker.group_stages import Planning, Reserved
 from linkwise.broker.groups.bundles import bundle
 from linkwise.broker.groups.planning import begin, plan_now
 from linkwise.broker.groups.readiness import pending_reason

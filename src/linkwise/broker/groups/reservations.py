@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.group_records import KeptPlaces, Reserved
+from linkwise.broker.group_records import KeptPlaces
+from linkwise.broker.group_stages import Reserved
 from linkwise.engine.ledger import Entry
 from linkwise.engine.planning.seating import takes
 from linkwise.model.verdict import Grant
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_records import Event, Stage
+    from linkwise.broker.group_stages import Event, Stage
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Placement, Plan
     from linkwise.model.ask import Group
@@ -204,7 +205,7 @@ def keep_places(state: State, now: float) -> None:
         view = state.groups.view(key)
         if view and _lacks_members(view) and grant.offer.node in state.cluster.nodes and _unclaimed(state, grant):
             _keep(state, key, grant, now)
-    for key, record in state.groups.busy():
+    for key, record in state.groups.dated():
         if record.places and is_over(record.places.until, now, state.settings.group.grace):
             give_up_places(state, key)
 

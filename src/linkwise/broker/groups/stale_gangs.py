@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event, Evict
-from linkwise.broker.group_records import Reserved
+from linkwise.broker.group_stages import Reserved
 from linkwise.broker.groups.reservations import hold_time
 from linkwise.engine.reasons.phrases import count_text
 
@@ -74,7 +74,7 @@ def note_stale_gangs(state: State, now: float) -> None:
 def evictions(state: State, now: float) -> list[Effect]:
     """Return evictions of gangs past their deadline; gangs with a new plan are spared while it lasts."""
     effects: list[Effect] = []
-    for key, record in state.groups.busy():
+    for key, record in state.groups.dated():
         if record.eviction is None:
             continue
         view = state.groups.view(key)
