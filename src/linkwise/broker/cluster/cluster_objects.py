@@ -65,12 +65,15 @@ class ClusterObjects:
 
     def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
         """Record an object; None if it was deleted."""
+        known = name in self.documents.get(kind, {})
         self._drop(kind, name)
         found = None if document is None or kind not in READ else document_of(document)
         if found is not None:
             self.documents.setdefault(kind, {})[name] = found
         if kind in _POD_GROUPS:
             self._see_pod_group(kind, name, found)
+            if known != (found is not None):
+                self._changes.pod_groups.add(name)  # an invalid one counts as well: its pods do not wait for it
         elif kind in LADDERS:
             self._see_ladder(kind, name, found)
         elif kind == HYPER_NODE:
