@@ -6,7 +6,7 @@ so its verdict on the offered node is worked out without the offer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.usage import node_of, usage_of
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Offer
 
 __all__ = ["Candidates", "node_without"]
+
+
+FEW: Final = 16
+"""names in which duplicates are looked for; no scheduler sends any"""
 
 
 def node_without(state: State, name: str, uid: str) -> Node | None:
@@ -65,11 +69,11 @@ class Candidates:
         """Every one of the names that fits, in their order."""
         fitting = self._lookup.all(names)
         if self._own is None or self._own.name not in names:
-            return fitting
+            return fitting if len(fitting) > FEW else list(dict.fromkeys(fitting))
         own = self._own.name
         others = {name for name in fitting if name != own}
         fits = not isinstance(self._verdict, Reject)
-        return [name for name in names if name in others or (fits and name == own)]
+        return [name for name in dict.fromkeys(names) if name in others or (fits and name == own)]
 
     def scores(self, names: Iterable[str]) -> Mapping[str, Code]:
         """The score of each of the names that fits."""

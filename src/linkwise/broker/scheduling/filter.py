@@ -103,7 +103,7 @@ def _answer_single(  # noqa: PLR0913 - same
 
 
 def _choose(state: State, pod: PodView, candidates: Candidates, names: Sequence[str]) -> list[str]:
-    """Return the best node, or all that fit if what was offered before has failed too often; the best comes first."""
+    """Return the best node, or all that fit if what was offered before has failed too often."""
     queued, settings = state.queue.get(pod.uid), state.settings
     failed = queued.failed if queued else frozenset()
     fresh = [name for name in names if name not in failed] if failed else names
@@ -112,24 +112,31 @@ def _choose(state: State, pod: PodView, candidates: Candidates, names: Sequence[
     if rounds < settings.rounds and (nodes or not failed):
         return nodes
     # Something other than devices seems to stop it.
-    first = nodes[:1] or candidates.best(names, 1)
-    return list(dict.fromkeys((*first, *candidates.all(names))))
+    return candidates.all(names)
 
 
 def _remember(state: State, asked: QueuedPod, candidates: Candidates, nodes: Sequence[str]) -> None:
-    """Reserve devices on the first of the nodes until the offer expires; a pod that no node fits waits for one."""
+    """Reserve devices on the best of the nodes until the offer expires; a pod that no node fits waits for one."""
     if not nodes:
         state.queue.refuse(asked)
         state.withdraw(asked.uid)
         return
     state.queue.offer(asked, nodes)
     pod, query, pending = asked.pod, candidates.query, state.settings.pending
-    devices = candidates.pick(nodes[0])
+    best = nodes[0] if len(nodes) == 1 else _best_of(state, asked.uid, candidates, nodes)
+    devices = candidates.pick(best)
     if not isinstance(devices, Offer) or not pending:
         return
     grant = Grant(pod.uid, query.policy.name, devices, mode=query.ask.mode)
     entry = Entry(grant, "OFFERED", pod.namespace, pod.created, expires=asked.asked_at + pending)
-    state.cluster.ledger.offer(entry, state.cluster.inventories[nodes[0]].allocations)
+    state.cluster.ledger.offer(entry, state.cluster.inventories[best].allocations)
+
+
+def _best_of(state: State, uid: str, candidates: Candidates, nodes: Sequence[str]) -> str:
+    """Return the node that prioritize ranks highest."""
+    queued = state.queue.get(uid)
+    fresh = [name for name in nodes if name not in queued.failed] if queued and queued.failed else nodes
+    return (candidates.best(fresh, 1) or candidates.best(nodes, 1))[0]
 
 
 def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
