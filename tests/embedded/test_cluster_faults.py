@@ -23,7 +23,8 @@ async def crowd(bed: Bed, pods: int = 6, size: int = 2) -> None:
         bed.create(f"p{number}", {GPU: size})
     await bed.until(lambda: len(bed.bound()) == pods, "all have a node", 20.0)
     await bed.settled()
-    assert all(fault["done"] for fault in bed.cluster.api.faults.to_list())
+    faults = bed.cluster.api.faults
+    await bed.until(lambda: all(fault["done"] for fault in faults.to_list()), "all faults have happened")
 
 
 LANDED: Final = {
