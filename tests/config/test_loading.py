@@ -100,6 +100,7 @@ def test_a_snapshots_settings_can_stand_in_the_file(write: Write) -> None:
         ("http: {port: }", "http.port: expected a whole number from 0 to 65535, got nothing"),
         ("http: {host: ''}", "http.host: expected an address to listen on, such as 0.0.0.0, got ''"),
         ("placing: {breadth: -1}", "1:20: placing.breadth: expected a whole number of 1 or more, got -1"),
+        ("placing: {offer: class}", "1:11: placing.offer: this setting was removed: filter returns the best node"),
         ("placing: {pending: soon}", "1:20: placing.pending: expected a number from 0 to 3600, got 'soon'"),
         (
             "placing: {bandwidth: {floor: .inf}}",

@@ -144,6 +144,19 @@ def test_required_node_affinity_is_read_with_labels_and_fields() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["nodeAffinity", "podAffinity", "podAntiAffinity"])
+def test_a_pod_with_preferred_terms_has_preferences(kind: str) -> None:
+    preferred = REQUIRED.replace("required", "preferred")
+    assert spec_view(affinity={kind: {preferred: [{"weight": 1}]}}).has_preferences
+    assert not spec_view(affinity={kind: {preferred: []}}).has_preferences
+
+
+@pytest.mark.parametrize(("action", "prefers"), [("ScheduleAnyway", True), ("DoNotSchedule", False)])
+def test_a_pod_that_should_be_spread_has_preferences(action: str, *, prefers: bool) -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": action}
+    assert spec_view(topologySpreadConstraints=[constraint]).has_preferences == prefers
+
+
 def test_no_required_affinity_and_one_without_terms_are_distinguished() -> None:
     assert spec_view(affinity={"nodeAffinity": {}}).affinity is None
     assert spec_view(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": None}}}).affinity == ()
