@@ -226,7 +226,7 @@ def test_a_member_whose_planned_node_ends_is_planned_anew_beside_those_that_are_
 ) -> None:
     placing.nodes(*(thing for name in "abc" for thing in machine(name, "measured")))
     first = late_pair(placing, namespace, {GPU: 8})
-    (planned,) = {entry["grant"]["node"] for entry in entries(placing)} - {first.node}
+    (planned,) = {entry["grant"]["offer"]["node"] for entry in entries(placing)} - {first.node}
     end_node(placing.cluster, planned, deleted=end == "deleted")
     placing.told(namespace, "pair-1", "PlanBroken")
     let_in(placing, namespace)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from linkwise.model.node import AskMode
+from linkwise.model.node import AskMode  # noqa: TC001 - snapshots are decoded by these annotations
 
 __all__ = ["Ask", "ContainerAsk", "Group", "MatchPolicy", "NetworkWish"]
 

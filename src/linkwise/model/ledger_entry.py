@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-if TYPE_CHECKING:
-    from linkwise.model.ask import Ask
-    from linkwise.model.verdict import Grant
+from linkwise.model.ask import Ask  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.verdict import Grant  # noqa: TC001 - snapshots are decoded by these annotations
 
 __all__ = ["Entry", "Outcome", "State"]
 

@@ -5,17 +5,13 @@ Observed objects, and the broker's own state that can't be derived from them. Gr
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - snapshots are decoded by these annotations
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from linkwise.model.ledger_entry import Entry  # noqa: TC001 - snapshots are decoded by these annotations
 from linkwise.model.settings import PlacingSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from linkwise.model.ledger_entry import Entry
-    from linkwise.model.verdict import Grant, Offer, Reason
-    from linkwise.model.views import NodeView, PodView
+from linkwise.model.verdict import Grant, Offer, Reason  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.views import NodeView, PodView  # noqa: TC001 - snapshots are decoded by these annotations
 
 __all__ = [
     "BrokerState",

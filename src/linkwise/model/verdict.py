@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from linkwise.model.node import AskMode
+from linkwise.model.node import AskMode  # noqa: TC001 - snapshots are decoded by these annotations
 
 __all__ = ["Fact", "Grant", "Offer", "Part", "Problem", "Reason", "Reject"]
 

@@ -13,7 +13,7 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["check_unique", "decode_as", "describe_error", "parse_json", "within"]
+__all__ = ["at_place", "check_unique", "convert_to", "decode_as", "describe_error", "parse_json", "within"]
 
 T = TypeVar("T")
 
@@ -31,6 +31,14 @@ def decode_as(data: bytes | msgspec.Raw, kind: type[T]) -> T:
         raise InputError("the JSON is nested too deeply") from error
 
 
+def convert_to(document: object, kind: type[T]) -> T:
+    """Convert plain data; InputError names the invalid field."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(describe_error(error)) from error
+
+
 def parse_json(data: bytes) -> object:
     """Decode a document into plain data; several times as fast as the standard library."""
     return decode_as(data, object)
@@ -42,9 +50,14 @@ def within(place: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        path = _PATH.match(str(error))
-        separator = ": " if path is None else "" if path["index"] else "."
-        raise InputError(f"{place}{separator}{error}") from error
+        raise at_place(place, str(error)) from error
+
+
+def at_place(place: str, sentence: str) -> InputError:
+    """The error at a place; a path that the sentence starts with continues it."""
+    path = _PATH.match(sentence)
+    separator = ": " if path is None else "" if path["index"] else "."
+    return InputError(f"{place}{separator}{sentence}" if place else sentence)
 
 
 def check_unique(names: Iterable[str], place: str, what: str) -> None:

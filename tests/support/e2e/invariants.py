@@ -126,7 +126,8 @@ def the_ledger_is_true(placing: Placing, seconds: float = SECONDS) -> None:
 
     def equal() -> bool:
         entries = placing.snapshot()["kept"]["entries"]
-        believed = {entry["grant"]["pod"]: (entry["grant"]["node"], _parts(entry["grant"])) for entry in entries}
+        offers = {entry["grant"]["pod"]: entry["grant"]["offer"] for entry in entries}
+        believed = {uid: (offer["node"], _parts(offer)) for uid, offer in offers.items()}
         written = held(placing.cluster.api.list("/api/v1/pods"))
         states = {entry["grant"]["pod"]: entry["state"] for entry in entries}
         for uid in believed.keys() | written.keys():

@@ -172,7 +172,7 @@ class Placing:
         """What the service knows and the API server does not."""
         known, api = self.snapshot(), self.cluster.api
         nodes = {("node", found["metadata"]["name"]) for found in known["nodes"]}
-        nodes |= {("node", found["node"]) for found in known["objects"]}
+        nodes |= {("node", name) for name in known["objects"]}
         pods = {("pod", found["metadata"]["uid"]) for found in known["pods"]}
         there = {("node", found["metadata"]["name"]) for found in api.list("/api/v1/nodes")}
         return (nodes | pods) - there - {("pod", found["metadata"]["uid"]) for found in api.list("/api/v1/pods")}

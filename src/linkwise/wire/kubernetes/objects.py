@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import msgspec
 
 from linkwise.errors import InputError
-from linkwise.wire.decoding import describe_error
+from linkwise.wire.decoding import convert_to, describe_error
 from linkwise.wire.kubernetes.metadata import Struct
 from linkwise.wire.kubernetes.node import NodeObject, node_view_of
 from linkwise.wire.kubernetes.pod import PodObject
@@ -73,12 +73,12 @@ _NODES: Final = msgspec.json.Decoder(_NodeList)
 
 def pod_view(document: object) -> PodView:
     """The view of a pod or pod template; InputError names the invalid field."""
-    return view_of(_convert(document, PodObject))
+    return view_of(convert_to(document, PodObject))
 
 
 def node_view(document: object) -> NodeView:
     """The view of a node; InputError names the invalid field."""
-    return node_view_of(_convert(document, NodeObject))
+    return node_view_of(convert_to(document, NodeObject))
 
 
 def decode_pod(data: bytes) -> PodView:
@@ -115,13 +115,6 @@ def decode_node_page(data: bytes) -> Page[NodeView]:
 
 def _page(items: list[T], meta: _ListMeta | None) -> Page[T]:
     return Page(items, meta.resource_version or "", meta.rest or "") if meta else Page(items)
-
-
-def _convert(document: object, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(document, kind)
-    except msgspec.ValidationError as error:
-        raise InputError(describe_error(error)) from error
 
 
 def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
