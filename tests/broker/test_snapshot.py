@@ -8,15 +8,20 @@ from operator import attrgetter
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import Bind, Wake
+from linkwise.broker.effects import Bind, Event, Evict, Wake
 from linkwise.broker.group_records import GroupRecord
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
+from linkwise.engine.queue.queued_pod import QueuedPod
 from linkwise.errors import InputError
+from linkwise.model.ledger_entry import Entry
 from linkwise.model.settings import PlacingSettings
-from linkwise.model.snapshot import BrokerState, EffectKept, Snapshot
+from linkwise.model.snapshot import Snapshot
+from linkwise.model.verdict import Grant, Offer
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
+from linkwise.wire.snapshot.snapshot import decode_snapshot, encode_snapshot
 from support.state import state_of
 
 
@@ -84,26 +89,27 @@ def test_without_kept_state_the_records_of_pods_determine_their_devices() -> Non
     bind = bound(first, pod("a", 2))
     first.outcome(bind, "written", 1.0)
     first.observe([replace(pod("a", 2), node="n1", annotations=bind.annotations, version=2)], 1.0)
-    seen = replace(first.snapshot(1.0), kept=None)
+    seen = replace(first.snapshot(1.0), state=None)
     assert Broker.restore(seen).usage == first.usage
 
 
-@pytest.mark.parametrize(
-    "kept", [BrokerState(refused=("u-1",)), BrokerState(asked=(replace(pod("a"), containers=()),), refused=("u-a",))]
-)
-def test_a_pod_that_waits_must_have_asked(kept: BrokerState) -> None:
-    with pytest.raises(InputError, match="was offered nodes or refused, but is not a pod that a scheduler asked about"):
-        Broker.restore(Snapshot(kept=kept))
+def test_a_pod_that_waits_must_request_devices() -> None:
+    queued = QueuedPod(replace(pod("a"), containers=()), 1.0, state="UNSCHEDULABLE")
+    with pytest.raises(InputError, match="pod u-a was offered nodes or refused, but does not request devices"):
+        Broker.restore(Snapshot(state=BrokerState(queue=(queued,))))
 
 
-def test_a_pod_that_was_not_seen_must_have_asked() -> None:
-    with pytest.raises(InputError, match="pod u-1 is neither an observed pod nor one that a scheduler asked about"):
-        Broker.restore(Snapshot(kept=BrokerState(unseen={"u-1": 1.0})))
+def test_a_pod_has_one_record_in_the_queue_and_one_in_the_ledger() -> None:
+    queued, entry = QueuedPod(pod("a"), 1.0), Entry(Grant("u-a", "", Offer("n1", ())), "ASSUMED")
+    for state in (BrokerState(queue=(queued, queued)), BrokerState(entries=(entry, entry))):
+        with pytest.raises(InputError, match=r"state\..*\[1\]: duplicate: pod 'u-a' is listed before"):
+            Broker.restore(Snapshot(state=state))
 
 
-def test_an_unknown_effect_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="effect 'Wave' with uid is unknown"):
-        Broker.restore(Snapshot(kept=BrokerState(late=(EffectKept("Wave", {"uid": "u"}),))))
+def test_effects_that_wait_are_returned_by_the_restored_broker() -> None:
+    waiting = (Evict("a", "b", "c", "half bound"), Event("Normal", "Planned", "all fit"))
+    taken = decode_snapshot(encode_snapshot(Snapshot(state=BrokerState(outbox=waiting))), BrokerState)
+    assert Broker.restore(taken).step(1.0) == waiting
 
 
 # What each part of a broker remembers: kept by a snapshot, or worked out again from what it keeps. Whoever lets a part
@@ -201,6 +207,6 @@ def test_objects_of_the_cluster_are_kept_with_and_without_what_was_promised() ->
     first = broker()
     topology = ClusterObject("Topology.kueue.x-k8s.io", "t", {"spec": {"levels": [{"nodeLabel": "rack"}]}})
     first.observe([topology], 1.0)
-    bare = replace(first.snapshot(1.0), kept=None)
+    bare = replace(first.snapshot(1.0), state=None)
     for second in (again(first), Broker.restore(bare)):
         assert state_of(second).cluster.shared.ladders == state_of(first).cluster.shared.ladders != {}

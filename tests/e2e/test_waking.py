@@ -96,7 +96,7 @@ def one_turn(placing: Placing, namespace: str, nodes: int, number: int) -> list[
     uids = {
         create_on(placing, namespace, name, {MEMORY: 12}, f"s{node}")["metadata"]["uid"] for node, name in names.items()
     }
-    wait_for(lambda: uids <= set(placing.snapshot()["kept"]["refused"]), 15, "all are refused")
+    wait_for(lambda: uids <= placing.unschedulable(), 15, "all are refused")
     path, begun, ended = f"/api/v1/namespaces/{namespace}/pods", dict[str, float](), dict[str, float]()
     for node in chance.sample(range(nodes), nodes):
         time.sleep(chance.uniform(0, 0.06))  # at any time of kube-scheduler's own pauses
@@ -147,7 +147,7 @@ def test_devices_of_a_pod_that_is_leaving_are_given_away_when_it_is_gone_and_not
     placing.cluster.api.call("DELETE", path)  # it has ten minutes to stop, and no kubelet says that it has
     placing.create(namespace, "new", {CHIP: 4})
     placing.refused(namespace, "new")
-    (entry,) = placing.snapshot()["kept"]["entries"]
+    (entry,) = placing.snapshot()["state"]["entries"]
     assert entry["state"] == "RELEASING"
     placing.cluster.api.delete(path)
     assert waited_for(placing, namespace, "new") <= LONGEST

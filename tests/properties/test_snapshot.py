@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.snapshot import BrokerState
 from linkwise.wire.snapshot.snapshot import decode_snapshot, encode_snapshot
 from support.properties.broker_calls import Call, Caller, calls
 
@@ -23,7 +24,7 @@ def driven(before: list[Call]) -> Caller:
 def test_a_restored_broker_answers_as_the_first_one_would(before: list[Call], after: list[Call]) -> None:
     first = driven(before)
     taken = encode_snapshot(first.broker.snapshot(first.now))
-    second = first.beside(Broker.restore(decode_snapshot(taken)))
+    second = first.beside(Broker.restore(decode_snapshot(taken, BrokerState)))
     assert encode_snapshot(second.broker.snapshot(first.now)) == taken
     for call in after:
         assert repr(first.make(call)) == repr(second.make(call)), call

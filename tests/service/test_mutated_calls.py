@@ -83,7 +83,7 @@ def _values(call: Call, key: str) -> list[str]:
 
 def entries(service: Served) -> object:
     """What the ledger holds."""
-    return service.get("/debug/snapshot").json["kept"]["entries"]
+    return service.get("/debug/snapshot").json["state"]["entries"]
 
 
 @st.composite

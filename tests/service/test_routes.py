@@ -10,6 +10,7 @@ import pytest
 
 from linkwise import __version__
 from linkwise.broker.broker import Broker
+from linkwise.broker.snapshot import BrokerState
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.net.http.messages import Request, Response
@@ -73,7 +74,7 @@ def test_a_snapshot_of_the_running_service_can_be_restored() -> None:
     broker = broker_of(FakeNode("a"))
     place(broker, device_pod("p", 1), "a")
     with Served(broker) as served:
-        snapshot = decode_snapshot(served.get("/debug/snapshot").body)
+        snapshot = decode_snapshot(served.get("/debug/snapshot").body, BrokerState)
     assert inspect_nodes(Broker.restore(snapshot), "a", 100.0) == inspect_nodes(broker, "a", 100.0)
 
 

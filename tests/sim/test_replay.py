@@ -12,6 +12,7 @@ from linkwise.sim.replay import Runner, differs, explained, replay
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
+    from linkwise.broker.snapshot import BrokerState
     from linkwise.model.snapshot import Snapshot
     from linkwise.sim.replay import Decision
 
@@ -21,7 +22,7 @@ def pod(name: str, count: int = 2, created: float = 0.0, priority: int = 0) -> P
     return PodView("default", name, f"u-{name}", containers, created=created, priority=priority, version=1)
 
 
-def snapshot(*pods: PodView) -> Snapshot:
+def snapshot(*pods: PodView) -> Snapshot[BrokerState]:
     broker = Broker()
     plain = NodeView("plain", capacity={"cpu": "64"}, allocatable={"cpu": "64"})
     broker.observe([*fleet_node(profile("dgx1-v100"), "n1"), plain, *pods], 1.0)

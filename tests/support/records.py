@@ -15,7 +15,7 @@ __all__ = ["filled", "record_classes"]
 _SCALARS: Mapping[Any, Any] = {str: "x", int: 7, float: 7.5, bool: True, object: {"any": [1]}, NoneType: None}
 
 
-def filled(kind: Any, values: Mapping[Any, Any] | None = None, default: object = MISSING) -> Any:  # noqa: ANN401 - any type
+def filled(kind: Any, values: Mapping[Any, Any] | None = None, default: object = MISSING) -> Any:  # noqa: ANN401, PLR0911 - any type, a line for each
     """A value of a type that is not `default`; `values` holds types with a value of their own."""
     values, origin, parts = values or {}, get_origin(kind), get_args(kind)
     if kind in values or kind in _SCALARS:
@@ -23,11 +23,14 @@ def filled(kind: Any, values: Mapping[Any, Any] | None = None, default: object =
         return not default if isinstance(default, bool) else value
     if is_dataclass(kind):
         hints, make = get_type_hints(kind), cast("type", kind)
-        return make(**{each.name: filled(hints[each.name], values, each.default) for each in fields(kind)})
+        stored = [each for each in fields(kind) if each.init and each.compare]
+        return make(**{each.name: filled(hints[each.name], values, each.default) for each in stored})
     if origin is Literal:
         return next(part for part in parts if part != default)
     if origin in {Union, UnionType}:
-        return filled(next(part for part in parts if part is not NoneType), values)
+        return filled(next(part for part in parts if part not in {NoneType, type(default)}), values)
+    if origin is type:
+        return (get_args(parts[0]) or parts)[0]
     if origin in {tuple, frozenset}:
         return origin(filled(part, values) for part in parts if part is not ...)
     if origin in {dict, Mapping}:
@@ -35,12 +38,13 @@ def filled(kind: Any, values: Mapping[Any, Any] | None = None, default: object =
     raise TypeError(kind)
 
 
-def record_classes(kind: Any, but: Any = None) -> Iterator[Any]:  # noqa: ANN401 - any type
-    """The dataclasses that a type contains, itself included, `but` one."""
-    if kind is but:
+def record_classes(kind: Any, *others: Any) -> Iterator[Any]:  # noqa: ANN401 - any type
+    """The dataclasses that a type contains, itself included, except the others."""
+    if kind in others:
         return
     if is_dataclass(kind):
         yield kind
-    inner = get_type_hints(kind).values() if is_dataclass(kind) else get_args(kind)
+    hints = get_type_hints(kind) if is_dataclass(kind) else {}
+    inner = [hints[each.name] for each in fields(kind) if each.compare] if hints else get_args(kind)
     for each in inner:
-        yield from record_classes(each, but)
+        yield from record_classes(each, *others)

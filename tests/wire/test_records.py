@@ -44,6 +44,7 @@ class Record:
     name: str
     color: Literal["red", "blue"] = "red"
     stage: Idle | Waiting | None = None
+    last: type[Idle | Waiting] | None = None
     share: Share = FIRST
     nodes: frozenset[str] = frozenset()
     notices: Mapping[tuple[str, int], str] = field(default_factory=dict)
@@ -51,12 +52,14 @@ class Record:
     fact: int | str | tuple[str, ...] | tuple[tuple[int, int], ...] | None = None
     tree: Tree | None = None
     size: complex = 0j
+    length: int = field(default=0, compare=False)
 
 
 FULL = Record(
     "a",
     "blue",
     Waiting("full", 2.5),
+    Waiting,
     Share("gpu-1", 2),
     frozenset({"n2", "n1"}),
     {("u-1", 2): "sent"},
@@ -64,6 +67,7 @@ FULL = Record(
     ((1, 2), (3, 4)),
     Tree("root", (Tree("leaf"),)),
     3j,
+    length=1,
 )
 CODEC = RecordCodec({complex: Form(lambda value: value.imag, lambda data: complex(0, data))})
 
@@ -78,6 +82,16 @@ def test_a_record_is_decoded_as_it_was_encoded() -> None:
 
 def test_keys_are_the_names_of_fields_and_defaults_are_omitted() -> None:
     assert written(Record("a", share=Share("gpu-0"), nodes=frozenset("b"))) == {"name": "a", "nodes": ["b"]}
+
+
+def test_a_class_is_written_as_its_name() -> None:
+    assert written()["last"] == "Waiting"
+
+
+def test_what_is_derived_is_neither_written_nor_read() -> None:
+    assert "length" not in written()
+    with pytest.raises(InputError, match="field 'length' is not known"):
+        CODEC.decode({"name": "a", "length": 1}, Record)
 
 
 def test_a_set_is_written_in_order() -> None:
@@ -104,6 +118,7 @@ def test_fields_can_be_encoded_one_item_after_the_other() -> None:
         ({"stage": {"type": "Busy"}}, "top.stage.type: 'Busy' is not known; use Idle, Waiting"),
         ({"stage": {}}, "top.stage.type: None is not known; use Idle, Waiting"),
         ({"stage": {"type": "Waiting"}}, "top.stage: field 'reason' is missing"),
+        ({"last": "Busy"}, "top.last: 'Busy' is not known; use Idle, Waiting"),
         ({"stage": "Idle"}, "top.stage: expected nothing or an object, got text"),
         ({"share": {"device": "a", "amount": True}}, "top.share.amount: expected a whole number, got true or false"),
         ({"nodes": ["a", None]}, "top.nodes[1]: expected text, got nothing"),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from linkwise.broker.answers import Admission, BindAnswer, DryRun, FilterAnswer
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.effects import Bind, Effect
+    from linkwise.broker.snapshot import BrokerState
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.ledger import Outcome
@@ -154,12 +155,12 @@ class Broker(BrokerView):
         not_evicted(self._state, uid)
         return reconcile(self._state, now)
 
-    def snapshot(self, now: float) -> Snapshot:
+    def snapshot(self, now: float) -> Snapshot[BrokerState]:
         """Return a snapshot of everything that answers depend on."""
         return take(self._state, now)
 
     @classmethod
-    def restore(cls, snapshot: Snapshot) -> Broker:
+    def restore(cls, snapshot: Snapshot[BrokerState]) -> Broker:
         """Return a broker that answers as the one the snapshot was taken of."""
         broker = cls(snapshot.settings)
         restore(broker._state, snapshot)

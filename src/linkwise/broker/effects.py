@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - snapshots are decoded by these annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from linkwise.model.verdict import Grant  # noqa: TC001 - snapshots are decoded by these annotations
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from linkwise.engine.ledger import Outcome
-    from linkwise.model.verdict import Grant
 
 __all__ = ["Bind", "BindResult", "Effect", "Event", "Evict", "Performer", "Wake"]
 

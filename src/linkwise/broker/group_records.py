@@ -5,7 +5,7 @@ Only `broker.groups` changes records. To forget a group is to delete its record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.group_members import GroupView, Members
@@ -16,18 +16,20 @@ from linkwise.broker.group_stages import (
     Idle,
     Planning,
     Reserved,
+    Run,
+    Stage,
     Unschedulable,
     deadline_of,
 )
 from linkwise.dialects.groups.pod_group_objects import gang_name
-from linkwise.errors import GroupError
+from linkwise.errors import GroupError, InputError
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from linkwise.broker.group_members import Enrolled
-    from linkwise.broker.group_stages import Event, Limits, Run, Stage
+    from linkwise.broker.group_stages import Event, Limits
     from linkwise.model.ask import Group
     from linkwise.model.ledger_entry import Entry
     from linkwise.model.verdict import Grant
@@ -60,7 +62,8 @@ class KeptPlaces:
 class GroupRecord:
     """Everything about one group."""
 
-    members: Members = field(default_factory=Members)
+    members: Members = field(default_factory=Members, compare=False)
+    """derived from pods"""
     stage: Stage = field(default_factory=Idle)
     since: float | None = None
     """when the first pending member was tried; the window for missing members starts then"""
@@ -210,13 +213,31 @@ class Groups:
         else:
             self._dated.pop(key, None)
 
-    def restored(self) -> None:
-        """Note that all records were restored from a snapshot."""
+    # snapshots
+
+    def stored(self) -> dict[str, GroupRecord]:
+        """Return copies of all records that differ from a new one, by stage and in the order in which they entered it."""
+        busy = [key for stage in STAGES if stage is not Idle for key in self._in_stage[stage]]
+        order = dict.fromkeys((*busy, *sorted(self._records)))
+        copies = {key: replace(_copy(self._records[key]), members=Members()) for key in order}
+        return {key: record for key, record in copies.items() if record != GroupRecord()}
+
+    def restore(self, records: Mapping[str, GroupRecord], changed: Iterable[str], evicted: Iterable[str]) -> None:
+        """Replace the records of groups whose members were observed by those of a snapshot."""
+        if unknown := sorted({*records, *changed} - self._records.keys()):
+            raise InputError(f"group {unknown[0]} has no members")
+        for key, known in self._records.items():
+            record = self._records[key] = replace(_copy(records.get(key, GroupRecord())), members=known.members)
+            if isinstance(record.stage, Planning):
+                # A run without steps is over at once, and outdated: planning starts again.
+                record.stage = replace(record.stage, run=Run((key,)))
+        self._views.clear()
         for keys in self._in_stage.values():
             keys.clear()
-        for key, record in self._records.items():
-            self._in_stage[type(record.stage)][key] = None
+        for key in dict.fromkeys((*records, *self._records)):
+            self._in_stage[type(self._records[key].stage)][key] = None
             self.note_deadline(key)
+        self.changed, self.evicted = dict.fromkeys(changed), dict.fromkeys(evicted)
 
     # members
 
@@ -359,6 +380,16 @@ class Groups:
             return ()
         names = {gang_name(pod, declared) for pod, declared in record.members.pods.values()}
         return tuple(sorted({*names, *group.bundle} - {""}))
+
+
+def _copy(record: GroupRecord) -> GroupRecord:
+    """Return a record that does not change with this one."""
+    new = replace(record)
+    for each in fields(record):
+        value = getattr(record, each.name)
+        if isinstance(value, dict):
+            setattr(new, each.name, dict(sorted(value.items())))
+    return new
 
 
 def _title(key: str) -> str:

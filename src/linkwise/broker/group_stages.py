@@ -23,14 +23,15 @@ bug of the caller: GroupError, and nothing is changed. Gangs of a bundle are pla
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - snapshots are decoded by these annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+from linkwise.engine.planning.plan import Plan  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.verdict import Reason  # noqa: TC001 - snapshots are decoded by these annotations
 
-    from linkwise.engine.planning.plan import Plan
-    from linkwise.model.verdict import Reason
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 __all__ = [
     "NO_LIMITS",
@@ -74,8 +75,8 @@ class Run:
     """A plan that is being computed, for a group or for all gangs of a bundle."""
 
     keys: tuple[str, ...]
-    requested: Requested
-    steps: Generator[None, None, Plan | None]
+    requested: Requested = ()
+    steps: Generator[None, None, Plan | None] = field(default_factory=lambda: (None for _ in ()))
     at: int = 0
     """changes of nodes that it considers, as the index counts them"""
     priority: int = 0
@@ -116,7 +117,8 @@ class Waiting:
 class Planning:
     """A plan is being made."""
 
-    run: Run
+    run: Run = field(default_factory=lambda: Run(()), compare=False)
+    """not part of a snapshot: the plan is made again"""
     limits: Limits = NO_LIMITS
 
 
@@ -154,8 +156,8 @@ class Unschedulable:
     until: float
     """how long members are refused without another attempt, if nothing changes"""
     limits: Limits = NO_LIMITS
-    at: int = 0
-    """changes of nodes that the attempt considered, as the index counts them"""
+    at: int = field(default=0, compare=False)
+    """changes of nodes that the attempt considered, as the index counts them; a restored index counts from 0"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class State:
 
     def asked(self, pod: PodView, query: Query | None, now: float) -> QueuedPod:
         """The record of a pod that asks for the first time."""
-        return QueuedPod(pod, query, now, pod.uid in self.cluster.pods)
+        return QueuedPod(pod, now, pod.uid in self.cluster.pods, query=query)
 
     def leave_to_group(self, uid: str) -> None:
         """From now on the pod's group answers for it; an open offer ends."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from linkwise.broker.effects import Effect
+    from linkwise.broker.snapshot import BrokerState
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.planning.plan import Plan
@@ -65,7 +66,7 @@ class Decision:
     """the explanation, if requested"""
 
 
-def replay(snapshot: Snapshot) -> Iterator[Decision]:
+def replay(snapshot: Snapshot[BrokerState]) -> Iterator[Decision]:
     """Place the pending pods of a snapshot one after the other."""
     runner = Runner(Broker.restore(snapshot), snapshot.now)
     yield from map(runner.place, runner.waiting())

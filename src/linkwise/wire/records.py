@@ -1,9 +1,11 @@
 """Records as JSON: frozen dataclasses and named tuples, encoded and decoded by the annotations of their fields.
 
-A record is an object whose keys are the names of its fields; a field with its default value is omitted. Tuples and
-frozensets are lists, a mapping with text as keys is an object, any other mapping a list of pairs. Where a field may hold
-one of several records, the object names the class as `type`. Infinity, which JSON lacks, is the text "Infinity". Decoding
-is strict: a field that is unknown or missing and a value of another type are errors that name the place, as in
+A record is an object whose keys are the names of its fields. A field with its default value is omitted, and so is one
+that is left out of comparisons (`compare=False`): it is derived from the others. Tuples and frozensets are lists, a mapping
+with text as keys is an object, any other mapping a list of pairs. Where a field may hold one of several records, the object
+names the class as `type`; a class itself is its name. Infinity, which JSON lacks, is the text "Infinity".
+
+Decoding is strict: a field that is unknown or missing and a value of another type are errors that name the place, as in
 `entries[3].grant.pod: expected text, got a whole number`.
 
 Annotations are evaluated, so the module of a record imports the types of its fields at run time.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import inf
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -32,6 +34,8 @@ Convert = Callable[[Any], Any]
 T = TypeVar("T")
 
 _TAG: Final = "type"
+_fast_constructor: Final = cache(fast_constructor)
+"""cached: making one takes longer than decoding a small record"""
 _REQUIRED: Final = object()
 _INFINITY: Final = {"Infinity": inf, "-Infinity": -inf}
 _TYPES: Final[Mapping[type, str]] = {
@@ -93,13 +97,15 @@ class RecordCodec:
             self._forms[kind] = self._new_form(kind)
         return self._forms[kind]
 
-    def _new_form(self, kind: Any) -> Form:  # noqa: ANN401 - whatever stands in annotations
+    def _new_form(self, kind: Any) -> Form:  # noqa: ANN401, PLR0911 - whatever stands in annotations, a line for each
         origin, parts = get_origin(kind), get_args(kind)
         if is_dataclass(kind) or hasattr(kind, "_fields"):
             record = _Record(cast("type", kind), self._form)
             return Form(record.encode, record.decode, (dict,), (cast("type", kind),), _TYPES[dict])
         if origin is Literal:
             return _literal(parts)
+        if origin is type:
+            return _class(get_args(parts[0]) or parts)
         if origin in {Union, UnionType}:
             return _union([self._form(part) for part in parts])
         if origin is frozenset or (origin is tuple and parts[1:] == (...,)):
@@ -157,7 +163,7 @@ class _Record:
         plain = is_dataclass(kind) and not hasattr(kind, "__post_init__")
         required = frozenset(name for name, (default, _) in columns.items() if default is _REQUIRED)
         decoders = {name: form.decode for name, (_, form) in columns.items()}
-        return fast_constructor(kind) if plain else kind, required, decoders
+        return _fast_constructor(kind) if plain else kind, required, decoders
 
     def encode(self, record: object) -> dict[str, Any]:
         return {
@@ -193,7 +199,7 @@ def _defaults(kind: Any) -> dict[str, object]:  # noqa: ANN401 - a dataclass or 
         if each.default is MISSING
         else each.default
         for each in fields(kind)
-        if each.init
+        if each.init and each.compare
     }
 
 
@@ -226,6 +232,19 @@ def _literal(values: tuple[Any, ...]) -> Form:
 
     types = tuple({type(value) for value in values})
     return Form(None, decode, types, types, " or ".join(map(repr, values)))
+
+
+def _class(classes: Sequence[type]) -> Form:
+    by_name = {each.__name__: each for each in classes}
+
+    def decode(data: object) -> type:
+        if not isinstance(data, str):
+            raise _mismatch(_TYPES[str], data)
+        if data not in by_name:
+            raise InputError(f"{data!r} is not known; use {', '.join(by_name)}")
+        return by_name[data]
+
+    return Form(lambda value: value.__name__, decode, (str,), (type,), _TYPES[str])
 
 
 def _sequence(kind: Callable[[Iterable[object]], Any], item: Form) -> Form:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.snapshot import BrokerState
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, Owner, PodView
 from linkwise.vendors.machines import profile
@@ -49,7 +50,7 @@ def test_pods_of_one_owner_are_planned_together_and_do_not_wait_for_each_other()
         broker.observe(fleet_node(profile("dgx1-v100"), name), 0.0)
     nodes = [broker.filter(job_pod(number), NODES, 0.0).nodes for number in range(2)]
     assert nodes in ([["n0"], ["n0"]], [["n1"], ["n1"]])
-    kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(0.0))))
+    kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(0.0)), BrokerState))
     assert kept.group_keys() == ["team/train.uid-a"]
 
 

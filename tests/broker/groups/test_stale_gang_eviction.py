@@ -10,6 +10,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Evict
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.group import explain_group
 from linkwise.explain.pod import explain_pod
@@ -238,13 +239,13 @@ def test_explanations_include_the_eviction_of_a_stale_gang() -> None:
 def test_a_snapshot_keeps_what_is_due_and_what_was_asked_for() -> None:
     broker = half_bound()
     broker.observe([PodDeleted("u1")], 10.0)
-    kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(10.0))))
+    kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(10.0)), BrokerState))
     assert evicted(kept.step(610.0)) == ["u0"]
-    assert Broker.restore(decode_snapshot(encode_snapshot(kept.snapshot(610.0)))).evictable("u0") == 2
+    assert Broker.restore(decode_snapshot(encode_snapshot(kept.snapshot(610.0)), BrokerState)).evictable("u0") == 2
 
 
 def test_an_eviction_that_is_kept_for_later_is_in_the_snapshot() -> None:
     broker = half_bound()
     explain_pod(broker, "u0", OVER)
-    kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(OVER))))
+    kept = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(OVER)), BrokerState))
     assert evicted(kept.step(OVER)) == ["u0"]

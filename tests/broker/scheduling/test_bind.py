@@ -97,10 +97,10 @@ def test_a_pod_that_does_not_fit_is_refused_at_once_and_nothing_leaks() -> None:
     assert answer.error == "node n: 17 GiB requested on one device, but the largest has 16 GiB"
     assert binds(answer.effects) == []
     after = broker.snapshot(NOW)
-    assert after.kept is not None
-    assert before.kept is not None
-    assert replace(after.kept, asked=(), tried={}) == before.kept
-    assert after.kept.tried["uid-a"].nodes == ("n",)  # so that other nodes are offered next
+    assert after.state is not None
+    assert replace(after.state, queue=()) == before.state
+    (queued,) = after.state.queue
+    assert queued.failed == frozenset("n")  # so that other nodes are offered next
 
 
 @pytest.mark.parametrize("node", ["", "never-seen", "down"])

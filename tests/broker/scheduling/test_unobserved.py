@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -139,12 +138,3 @@ def test_a_snapshot_knows_since_when_pods_are_not_seen(*, shown: bool) -> None:
     for each in (broker, other):
         each.step(NOW + UNOBSERVED_TIME)
         assert sorted(asked(each)) == (["uid-a", "uid-b"] if shown else ["uid-a"])
-
-
-def test_pods_of_a_snapshot_without_times_count_as_called_when_it_was_taken() -> None:
-    broker = broker_of(FakeNode("n", count=1))
-    ask(broker, device_pod("a", 2))
-    taken = broker.snapshot(NOW + 5.0)
-    assert taken.kept is not None
-    other = Broker.restore(replace(taken, kept=replace(taken.kept, unseen={})))
-    assert other.next_deadline() == NOW + 5.0 + UNOBSERVED_TIME

@@ -228,7 +228,7 @@ def test_used_and_unhealthy_devices_are_marked(linkwise: Linkwise, tmp_path: Pat
         "spec": {"nodeName": "a", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
     }
     snapshot["pods"].append(running)
-    del snapshot["kept"]
+    del snapshot["state"]
     (tmp_path / "taken.json").write_text(json.dumps(snapshot))
     shown = linkwise("plan", "-f", "-", "--on", "taken.json", stdin=pod("solo", 2))
     assert ["a", *"xxAA...!"] in [line.split() for line in shown.stdout.splitlines()]

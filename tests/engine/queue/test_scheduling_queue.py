@@ -20,7 +20,7 @@ ONE = Query(ask(1), "w", POLICIES["whole-device"])
 
 
 def asked(uid: str = "a", now: float = 1.0, *, observed: bool = True) -> QueuedPod:
-    return QueuedPod(PodView("default", uid, uid), ONE, now, observed)
+    return QueuedPod(PodView("default", uid, uid), now, observed, query=ONE)
 
 
 def wake(queue: SchedulingQueue, name: str = "n") -> list[str]:

@@ -39,7 +39,7 @@ class Counting(MemoryShare):
 
 
 def asked(pod: str, wanted: Query = ONE, *, created: float = 0.0, priority: int = 0) -> QueuedPod:
-    return QueuedPod(PodView("default", pod, pod, created=created, priority=priority), wanted, 1.0)
+    return QueuedPod(PodView("default", pod, pod, created=created, priority=priority), 1.0, query=wanted)
 
 
 def waiting(*pods: QueuedPod) -> SchedulingQueue:

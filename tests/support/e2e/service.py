@@ -168,6 +168,12 @@ class Placing:
         """All that the service knows."""
         return dict(json.loads(self.text("/debug/snapshot")))
 
+    def unschedulable(self) -> set[str]:
+        """The UIDs of pods that no node fits, as the service knows."""
+        queue = self.snapshot()["state"]["queue"]
+        pods = [queued["pod"] for queued in queue if queued["state"] in {"UNSCHEDULABLE", "WOKEN"}]
+        return {pod if isinstance(pod, str) else pod["metadata"]["uid"] for pod in pods}
+
     def _left(self) -> set[tuple[str, str]]:
         """What the service knows and the API server does not."""
         known, api = self.snapshot(), self.cluster.api

@@ -201,7 +201,7 @@ def _object(caller: Caller, call: Call) -> object:
 
 def _restart(caller: Caller, _: Call) -> None:
     """A broker begins anew with what is written."""
-    caller.broker = Broker.restore(replace(caller.broker.snapshot(caller.now), kept=None))
+    caller.broker = Broker.restore(replace(caller.broker.snapshot(caller.now), state=None))
     while caller.broker.recover(caller.now):
         pass
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.cluster.changes import Changes
 from linkwise.broker.cluster.cluster_objects import ClusterObjects, document_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Load
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.settings import PlacingSettings
-    from linkwise.model.snapshot import BrokerState, Snapshot
+    from linkwise.model.snapshot import Snapshot
     from linkwise.model.verdict import Problem
     from linkwise.model.views import NodeView, PodView
 
@@ -141,20 +141,21 @@ class Cluster:
         """Return the state beside views and ledger: deleted pods, changed records, moved pods."""
         return dict(self.known.gone), dict(self._changed), dict(self._moved)
 
-    def restore(self, snapshot: Snapshot, kept: BrokerState) -> None:
+    def restore(self, snapshot: Snapshot[Any], deleted: Mapping[str, bool]) -> None:
         """Restore a snapshot; `settle` computes the rest."""
         self.nodes = {view.name: view for view in snapshot.nodes}
         self.unready = {view.name for view in snapshot.nodes if not view.ready}
         self.objects = {node: dict(objects) for node, objects in snapshot.objects.items()}
         self.shared.restore(snapshot.shared)
-        self.known.restore(snapshot.pods, kept.gone)
+        self.known.restore(snapshot.pods, deleted)
         for pod in snapshot.pods:
             if holds_devices(pod) and asks_for_devices(pod):
                 self._read(pod)
-        self.ledger.restore(kept.entries, kept.serial)
-        self._changed = dict(kept.changed)
-        self._moved = {uid: elsewhere(uid, seen, promised) for uid, (seen, promised) in kept.moved.items()}
         self.changes.observed |= dict.fromkeys((*self.nodes, *self.objects))
+
+    def restore_drift(self, changed: Mapping[str, Grant], moved: Mapping[str, Drift]) -> None:
+        """Restore changed records and moved pods."""
+        self._changed, self._moved = dict(changed), dict(moved)
 
     def unsettled(self) -> bool:
         """Return whether changes are unprocessed."""

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.snapshot import BrokerState
 from linkwise.cli.options.files import file_name
 from linkwise.errors import InputError
 from linkwise.wire.snapshot.snapshot import decode_snapshot
@@ -25,7 +26,7 @@ def load_broker(file: str) -> tuple[Broker, float]:
     if not content.lstrip().startswith((b"{", b"[")):
         raise InputError(f"{name}: it is no JSON; `kubectl get nodes,pods -A -o json` prints what is read here")
     try:
-        snapshot = decode_snapshot(content)
+        snapshot = decode_snapshot(content, BrokerState)
         return Broker.restore(snapshot), snapshot.now
     except InputError as error:
         raise InputError(f"{name}: {error}") from error

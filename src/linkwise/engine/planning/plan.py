@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - snapshots are decoded by these annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from linkwise.engine.planning.planner import Level  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.verdict import Offer  # noqa: TC001 - snapshots are decoded by these annotations
 
+if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.planning.planner import Level
     from linkwise.model.demand import Demand
-    from linkwise.model.verdict import Offer
 
 __all__ = ["Member", "Placement", "Plan"]
 

@@ -11,14 +11,14 @@ waits for changes of the cluster and not for a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
+
+from linkwise.engine.index.node_index import Query  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.views import PodView  # noqa: TC001 - snapshots are decoded by these annotations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from linkwise.engine.index.node_index import Query
-    from linkwise.model.views import PodView
 
     Turn = tuple[int, float, str]
     """sort key of the queue"""
@@ -68,8 +68,6 @@ class QueuedPod:
 
     pod: PodView
     """as it asked: a bind names only its UID"""
-    query: Query | None
-    """None if it requests no devices, as some members of groups"""
     asked_at: float
     """time of the last question"""
     observed: bool = True
@@ -86,6 +84,8 @@ class QueuedPod:
     """the node of a WOKEN pod"""
     passed: frozenset[str] = frozenset()
     """nodes that it was woken for and did not fit on; it is not woken for them again until they gain capacity"""
+    query: Query | None = field(default=None, compare=False)
+    """derived from the pod; None if it requests no devices, as some members of groups"""
 
     @property
     def uid(self) -> str:

@@ -46,7 +46,7 @@ class _List(Struct):
     items: list[msgspec.Raw] | None = None
 
 
-def decode_list(data: bytes) -> Snapshot:
+def decode_list(data: bytes) -> Snapshot[Any]:
     """Decode a list; the creation of the newest pod is the snapshot's time."""
     listed = decode_as(data, _List)
     default = listed.kind.removesuffix(LIST)

@@ -7,13 +7,13 @@ in which they are errors. The lists that kubectl prints are accepted as snapshot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
-from linkwise.model.snapshot import BrokerState, Snapshot
+from linkwise.model.snapshot import Snapshot
 from linkwise.model.views import PodView
 from linkwise.wire.decoding import check_unique, convert_to, decode_as, within
 from linkwise.wire.kubernetes.kubectl_list import LIST, decode_list, identified
@@ -30,7 +30,10 @@ __all__ = ["VERSION", "decode_snapshot", "encode_snapshot", "settings_document",
 
 VERSION: Final = 2
 
+S = TypeVar("S")
+
 Document = dict[str, Any]
+_SETTINGS: Final = RecordCodec()
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
@@ -47,10 +50,10 @@ class _Snapshot(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     objects: dict[str, dict[str, Document]] = msgspec.field(default_factory=dict)
     pods: tuple[PodObject, ...] = ()
     shared: dict[str, dict[str, Document]] = msgspec.field(default_factory=dict)
-    kept: Document | None = None
+    state: Document | None = None
 
 
-def encode_snapshot(snapshot: Snapshot) -> bytes:
+def encode_snapshot(snapshot: Snapshot[Any]) -> bytes:
     """Encode a snapshot; equal snapshots give equal bytes.
 
     Objects and records are encoded one by one, each on a line of its own. All at once they would keep other threads waiting,
@@ -65,8 +68,8 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
         "pods": map(pod_object, snapshot.pods),
         "shared": snapshot.shared,
     }
-    if snapshot.kept is not None:
-        parts["kept"] = msgspec.Raw(_lines(_codec(snapshot.pods).encode_fields(snapshot.kept)))
+    if snapshot.state is not None:
+        parts["state"] = msgspec.Raw(_lines(_codec(snapshot.pods).encode_fields(snapshot.state)))
     return _lines(parts) + b"\n"
 
 
@@ -90,8 +93,8 @@ def _joined(start: bytes, lines: Iterable[bytes], end: bytes) -> bytes:
     return start + b"\n" + inner + b"\n" + end if inner else start + end
 
 
-def decode_snapshot(data: bytes) -> Snapshot:
-    """Decode a snapshot or a list of Kubernetes objects; InputError names the invalid field."""
+def decode_snapshot(data: bytes, state: type[S]) -> Snapshot[S]:
+    """Decode a snapshot with that type of state, or a list of Kubernetes objects; InputError names the invalid field."""
     head = decode_as(data, _Head)
     if head.kind.endswith(LIST):
         return decode_list(data)
@@ -107,13 +110,9 @@ def decode_snapshot(data: bytes) -> Snapshot:
         settings = settings_of(decoded.settings)
     check_unique((node.metadata.name for node in decoded.nodes), "nodes", "node")
     pods = _pods(decoded.pods)
-    kept = None if decoded.kept is None else _codec(pods).decode(decoded.kept, BrokerState, "kept")
-    if kept:
-        check_unique((pod.uid for pod in kept.asked), "kept.asked", "the pod with UID")
-        check_unique((entry.pod for entry in kept.entries), "kept.entries", "the entry of pod")
-        check_unique((plan.group for plan in kept.groups.plans), "kept.groups.plans", "the plan of group")
     nodes = tuple(map(node_view_of, decoded.nodes))
-    return Snapshot(decoded.now, settings, nodes, decoded.objects, pods, kept, decoded.shared)
+    decoded_state = None if decoded.state is None else _codec(pods).decode(decoded.state, state, "state")
+    return Snapshot(decoded.now, settings, nodes, decoded.objects, pods, decoded.shared, decoded_state)
 
 
 def _codec(pods: Iterable[PodView]) -> RecordCodec:
@@ -150,4 +149,4 @@ def settings_document(settings: PlacingSettings) -> dict[str, Any]:
 
 def settings_of(raw: object) -> PlacingSettings:
     """The placing settings of a document, with defaults for missing ones; InputError names the invalid one."""
-    return RecordCodec().decode(raw, PlacingSettings)
+    return _SETTINGS.decode(raw, PlacingSettings)
