@@ -22,6 +22,7 @@ from linkwise.rulebook.page import rules_page
 from linkwise.vendors.machines import profile
 from support.doc_examples import pages, refreshed
 from support.plugin_page import followed
+from support.record_page import snapshot_page
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SIGN: Final = 12.2
@@ -103,6 +104,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/pictures/links-dgx1-v100.svg": partial(links_picture, "dgx1-v100"),
     "docs/rules.md": rules_page,
     "docs/reference/cli.md": cli_page,
+    "docs/reference/snapshot.md": snapshot_page,
     "docs/how-to/support-a-new-accelerator.md": followed,
 }
 

@@ -1,53 +1,76 @@
-"""Pods that arrive together are packed on the embedded cluster as if they came one by one, every time."""
+"""Pods that arrive together are packed as if they came one by one, and the same every time."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
+from support.e2e.node_objects import gpushare, koordinator, machine
 from support.embedded.cluster import Bed, embedded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-GPU: Final = "nvidia.com/gpu"
-MEMORY: Final = "aliyun.com/gpu-mem"
-ROUNDS: Final = 5
+ROUNDS: Final = 20
+PODS: Final = 8
 
 
-async def burst(bed: Bed, limits: Mapping[str, int], prefix: str) -> Counter[str]:
-    """The nodes of eight pods that are created at once; they are deleted again."""
-    names = [f"{prefix}{number}" for number in range(8)]
+async def used(bed: Bed, names: list[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """The node and devices of every pod, sorted, whichever pod got them."""
+    granted = [await bed.placed(name) for name in names]
+    return sorted((each.node, each.devices) for each in granted)
+
+
+async def check_bursts(bed: Bed, limits: Mapping[str, int | str]) -> None:
+    """Place eight pods one by one, then twenty times at once."""
+    names = [f"p{number}" for number in range(PODS)]
     for name in names:
-        bed.create(name, limits)
-    homes = Counter([(await bed.placed(name)).node for name in names])
+        await bed.place(name, limits)
+    expected = await used(bed, names)
     await bed.gone(*names)
-    return homes
+    for _ in range(ROUNDS):
+        for name in names:
+            bed.create(name, limits)
+        assert await used(bed, names) == expected
+        await bed.gone(*names)
 
 
-@pytest.mark.rule("002.pack")
-@embedded({"dgx1-v100": 2, "v100-pcie": 1})
-async def test_eight_pods_of_one_device_fill_one_machine_of_three(bed: Bed) -> None:
-    homes = [await burst(bed, {GPU: 1}, prefix=f"r{turn}-") for turn in range(ROUNDS)]
-    assert homes == [{"dgx1-v100-0": 8}] * ROUNDS
-    await bed.well()
+@embedded()
+async def test_a_burst_of_pods_with_one_device_each_fills_one_machine(bed: Bed) -> None:
+    await bed.nodes(*machine("a", "nvlink"), *machine("b", "nvlink"), *machine("c", "pcie"))
+    await check_bursts(bed, {"nvidia.com/gpu": 1})
 
 
-@pytest.mark.rule("004.binpack")
-@embedded({"p40-share": 3})
-async def test_eight_pods_of_two_gibibytes_share_one_card(bed: Bed) -> None:
-    homes = [await burst(bed, {MEMORY: 2}, prefix=f"r{turn}-") for turn in range(ROUNDS)]
-    assert homes == [{"p40-share-0": 8}] * ROUNDS
-    await bed.well()
+@embedded()
+async def test_a_burst_of_shares_fills_one_card(bed: Bed) -> None:
+    await bed.nodes(*(thing for name in "abc" for thing in gpushare(name)))
+    await check_bursts(bed, {"aliyun.com/gpu-mem": 2})
 
 
-@embedded({"dgx1-v100": 2})
-async def test_the_devices_of_a_burst_are_all_different_and_whole_machines_stay_free(bed: Bed) -> None:
-    for number in range(8):
-        bed.create(f"one-{number}", {GPU: 1})
-    bed.create("all", {GPU: 8})
-    ones = [await bed.placed(f"one-{number}") for number in range(8)]
-    assert {granted.node for granted in ones} != {(await bed.placed("all")).node}
-    await bed.settled()
+@embedded()
+async def test_a_burst_of_percents_fills_card_after_card(bed: Bed) -> None:
+    await bed.nodes(*(thing for name in "abc" for thing in koordinator(name)))
+    await check_bursts(bed, {"koordinator.sh/gpu": 25})
+
+
+@embedded()
+async def test_the_replicas_of_a_deployment_share_one_machine(bed: Bed) -> None:
+    await bed.nodes(*machine("a", "nvlink"), *machine("b", "nvlink"), *machine("c", "pcie"))
+    container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": PODS, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    for number in range(ROUNDS):
+        name = f"replicas-{number}"
+        bed.store.create(
+            "deployments.apps",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": spec,
+            },
+        )
+        await bed.until(lambda: len(bed.bound()) == PODS, "all replicas have a node")
+        pods = bed.pods()
+        assert len({pod["spec"]["nodeName"] for pod in pods}) == 1
+        bed.store.delete("deployments.apps", name, "default")
+        await bed.until(lambda: not bed.service.broker.pods, "the replicas are gone")
