@@ -64,7 +64,7 @@ class GroupRecord:
 
     members: Members = field(default_factory=Members, compare=False)
     """derived from pods"""
-    stage: Stage = field(default_factory=Idle)
+    stage: Stage = Idle()  # noqa: RUF009 - frozen
     since: float | None = None
     """when the first pending member was tried; the window for missing members starts then"""
     satisfied: bool = False
