@@ -195,6 +195,17 @@ def test_a_pod_that_is_put_into_a_group_waits_no_longer_alone() -> None:
     assert woken_set(broker.step(3.0, 1000)) == {"a"}
 
 
+def test_a_pod_that_was_offered_a_node_and_joins_a_group_is_planned_with_it() -> None:
+    broker = broker_of(FakeNode("n0", count=4))
+    alone = device_pod("a")
+    broker.observe([alone], 0.0)
+    assert broker.filter(alone, ["n0"], 0.0).nodes == ["n0"]
+    pods = in_group(replace(alone, version=2), device_pod("b"))
+    broker.observe(pods, 1.0)
+    assert broker.filter(pods[0], ["n0"], 1.0).nodes == ["n0"]
+    assert {(entry.pod, entry.state) for entry in broker.entries()} == {("uid-a", "PLANNED"), ("uid-b", "PLANNED")}
+
+
 def test_a_plan_is_let_go_when_pods_without_a_record_may_have_its_devices() -> None:
     broker = broker_of(FakeNode("n0", count=4))
     pods = in_gang(device_pod("a"), device_pod("b"), least=2)

@@ -53,8 +53,8 @@ def move(state: State, key: str, event: Event, stage: Stage) -> None:
     """Change the stage of a group, and with it the devices that its plan reserves."""
     before = state.groups.plan_of(key)
     state.groups.move(key, event, stage)
-    if before or isinstance(stage, Reserved):
-        _sync(state, key, before.plan if before else None)
+    if (before or isinstance(stage, Reserved)) and not _sync(state, key, before.plan if before else None):
+        state.groups.changed[key] = None  # a share was taken by another pod: the next review breaks the plan
 
 
 def drop_plan(state: State, key: str, event: Event, stage: Stage) -> list[str]:
@@ -121,7 +121,7 @@ def _entry(state: State, key: str, stage: Reserved, uid: str, placement: Placeme
 
 def _is_taken(state: State, entry: Entry) -> bool:
     inventory, known = state.cluster.inventories.get(entry.node), state.cluster.ledger.get(entry.pod)
-    other_plan = known is not None and known.grant.plan != entry.grant.plan
+    other_plan = known is not None and known.state == "PLANNED" and known.grant.plan != entry.grant.plan
     return other_plan or state.cluster.ledger.has_conflict(entry, inventory.allocations if inventory else ())
 
 
