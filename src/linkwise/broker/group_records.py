@@ -231,6 +231,8 @@ class Groups:
             if isinstance(record.stage, Planning):
                 # A run without steps is over at once, and outdated: planning starts again.
                 record.stage = replace(record.stage, run=Run((key,)))
+            elif isinstance(record.stage, Unschedulable):
+                record.stage = replace(record.stage, at=0)  # the index counts changes of nodes from 0 again
         self._views.clear()
         for keys in self._in_stage.values():
             keys.clear()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, place, woken, woken_set
 from support.state import state_of
 
 if TYPE_CHECKING:
-    from linkwise.broker.broker import Broker
     from linkwise.model.views import PodView
 
 
@@ -72,3 +72,10 @@ def test_twenty_large_gangs_cause_no_wake_ups_when_a_small_pod_ends() -> None:
     broker = full(*(gang(f"g{number}", 8, 4) for number in range(20)))
     effects = broker.observe([PodDeleted("uid-s0")], 1.0)
     assert woken_set([*effects, *broker.step(1.0, 1000)]) == set()
+
+
+def test_a_restored_broker_notices_capacity_that_is_gained() -> None:
+    broker = full(gang("g", 2, 2))
+    restored = Broker.restore(broker.snapshot(0.0))
+    end(restored, 0, 1, 2, 3)
+    assert woken_set(restored.step(1.0, 1000)) == {"g0", "g1"}
