@@ -49,7 +49,7 @@ class Record:
     nodes: frozenset[str] = frozenset()
     notices: Mapping[tuple[str, int], str] = field(default_factory=dict)
     scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    fact: int | str | tuple[str, ...] | tuple[tuple[int, int], ...] | None = None
+    fact: int | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | None = None
     tree: Tree | None = None
     size: complex = 0j
     length: int = field(default=0, compare=False)
@@ -142,6 +142,16 @@ def test_the_place_of_a_form_continues_that_of_the_record() -> None:
 
     with pytest.raises(InputError, match=r"^kept\.size\.spec\.real: 3 is imaginary$"):
         RecordCodec({complex: Form(None, refuse)}).decode({"name": "a", "size": 3}, Record, "kept")
+
+
+@pytest.mark.parametrize("fact", [3, "three", (1, 2), ("a",), ((1, 2),), (), None])
+def test_one_of_several_tuples_is_told_by_what_is_in_it(fact: Any) -> None:  # noqa: ANN401 - all that the field may hold
+    assert CODEC.decode(written(Record("a", fact=fact)), Record).fact == fact
+
+
+def test_forms_that_a_value_does_not_distinguish_are_a_bug() -> None:
+    with pytest.raises(TypeError, match="a union has two forms of tuple, which a value does not distinguish"):
+        RecordCodec().encode((), tuple[float, ...] | tuple[str, ...])
 
 
 def test_a_type_without_a_form_is_a_bug() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import inf
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -266,8 +266,10 @@ def _sequence(kind: Callable[[Iterable[object]], Any], item: Form) -> Form:
                 raise _below(f"[{len(items)}]", error) from error
         return kind(items)
 
-    items: Convert | None = None if kind is frozenset else lambda values: map(item_encode, values)
-    return Form(encode, decode, (list,), (cast("type", kind),), _TYPES[list], items)
+    if kind is frozenset:
+        return Form(encode, decode, (list,), (frozenset,), _TYPES[list])
+    one_by_one = partial(map, item_encode)
+    return Form(encode if item.encode else None, decode, (list,), (tuple,), _TYPES[list], one_by_one)
 
 
 def _fixed_tuple(items: Sequence[Form]) -> Form:
@@ -289,7 +291,7 @@ def _fixed_tuple(items: Sequence[Form]) -> Form:
                 raise _below(f"[{len(values)}]", error) from error
         return tuple(values)
 
-    return Form(encode, decode, (list,), (tuple,), _TYPES[list])
+    return Form(encode if any(encoders) else None, decode, (list,), (tuple,), _TYPES[list])
 
 
 def _object(values: Form) -> Form:
@@ -315,7 +317,7 @@ def _object(values: Form) -> Form:
 
 def _pairs(pairs: Form) -> Form:
     """A mapping as a list of pairs."""
-    encode = cast("Convert", pairs.encode)
+    encode = pairs.encode or list
     return Form(
         lambda mapping: encode(mapping.items()), lambda data: dict(pairs.decode(data)), (list,), (dict,), _TYPES[list]
     )
@@ -326,7 +328,11 @@ def _union(options: Sequence[Form]) -> Form:
     if len(records) > 1:
         plain = [form for form in options if form not in records]
         options = [*plain, _tagged(records)]
-    encoders = {kind: form.encode for form in options for kind in form.encodes}
+    encoders: dict[type, Convert | None] = {}
+    for form in options:
+        for kind in form.encodes:
+            if encoders.setdefault(kind, form.encode) is not form.encode:
+                raise TypeError(f"a union has two forms of {kind.__name__}, which a value does not distinguish")
     by_type = {kind: [form.decode for form in options if kind in form.accepts] for kind in _TYPES}
     expected = " or ".join(dict.fromkeys(form.expected for form in options))
 
