@@ -21,7 +21,7 @@ from linkwise.model.snapshot import Snapshot
 from linkwise.model.verdict import Grant, Offer
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
-from linkwise.wire.snapshot.snapshot import decode_snapshot, encode_snapshot
+from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 from support.state import state_of
 
 

@@ -16,7 +16,7 @@ from linkwise.config.validation import LIMITS
 from linkwise.errors import InputError
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.model.settings import PlacingSettings
-from linkwise.wire.snapshot.snapshot import settings_document
+from linkwise.wire.snapshot import settings_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ from linkwise.testing.scenario.groups import GROUP
 from linkwise.testing.scenario.steps import ANSWERED, BESIDE, VERBS
 from linkwise.testing.scenario.vocabulary import HOLDING, NODE, POD
 from linkwise.wire.kubernetes.kubectl_list import READ
-from linkwise.wire.snapshot.snapshot import VERSION
+from linkwise.wire.snapshot import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection

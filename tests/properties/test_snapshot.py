@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.snapshot import BrokerState
-from linkwise.wire.snapshot.snapshot import decode_snapshot, encode_snapshot
+from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 from support.properties.broker_calls import Call, Caller, calls
 
 START = [Call("node", 0, number, 0) for number in range(6)]

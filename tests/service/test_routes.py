@@ -22,7 +22,7 @@ from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 from linkwise.testing.recorder import Recorder
 from linkwise.wire.kubernetes.to_objects import pod_object
-from linkwise.wire.snapshot.snapshot import decode_snapshot
+from linkwise.wire.snapshot import decode_snapshot
 from support.fakes.http_service import Served
 
 if TYPE_CHECKING:

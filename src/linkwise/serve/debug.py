@@ -19,7 +19,7 @@ from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.net.http.messages import JSON, Response, text
 from linkwise.serve.routes import Route
-from linkwise.wire.snapshot.snapshot import encode_snapshot
+from linkwise.wire.snapshot import encode_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping

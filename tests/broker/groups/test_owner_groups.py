@@ -10,7 +10,7 @@ from linkwise.broker.snapshot import BrokerState
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, Owner, PodView
 from linkwise.vendors.machines import profile
-from linkwise.wire.snapshot.snapshot import decode_snapshot, encode_snapshot
+from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 
 GANG = "gang.scheduling.koordinator.sh/"
 NODES = ["n0", "n1"]

@@ -18,7 +18,7 @@ from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
-from linkwise.wire.snapshot.snapshot import decode_snapshot, encode_snapshot
+from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

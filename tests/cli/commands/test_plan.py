@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
-from linkwise.wire.snapshot.snapshot import encode_snapshot
+from linkwise.wire.snapshot import encode_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.snapshot import BrokerState
 from linkwise.cli.options.files import file_name
 from linkwise.errors import InputError
-from linkwise.wire.snapshot.snapshot import decode_snapshot
+from linkwise.wire.snapshot import decode_snapshot
 
 __all__ = ["load_broker"]
 

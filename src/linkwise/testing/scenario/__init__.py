@@ -13,7 +13,7 @@ import yaml
 from linkwise.errors import InputError
 from linkwise.testing.scenario.steps import Play
 from linkwise.testing.scenario.vocabulary import Words, named, only
-from linkwise.wire.snapshot.snapshot import settings_of
+from linkwise.wire.snapshot import settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import Snapshot
 from linkwise.model.views import ContainerView, NodeView, PodView
-from linkwise.wire.snapshot.snapshot import _codec, _Snapshot, decode_snapshot, encode_snapshot
+from linkwise.wire.snapshot import _codec, _Snapshot, decode_snapshot, encode_snapshot
 from support.records import filled, record_classes
 
 POD = PodView("team", "train", "u-1", (ContainerView("main", limits={"nvidia.com/gpu": "2"}),), created=5.0, version=7)

@@ -1,1 +1,0 @@
-"""Snapshots of a broker as JSON."""
