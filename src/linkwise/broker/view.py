@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.group_stages import Planning, Unschedulable
 from linkwise.broker.state import State
-from linkwise.engine.index.lookup import choices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -152,7 +152,7 @@ class BrokerView:
         query = self._state.query(pod)
         if query is None:
             return "", {}
-        terms = choices(self._state.cluster.index, query).scores((node,)).get(node, ())
+        terms = Candidates(self._state, query, pod.uid).scores((node,)).get(node, ())
         return query.policy.name, dict(zip(query.policy.terms, terms, strict=False))
 
     # groups

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from linkwise.broker.candidates import node_without
 from linkwise.broker.cluster.recorded_grants import allocated_parts
-from linkwise.broker.scheduling.candidates import node_without
 from linkwise.engine.drift import drift_text
 from linkwise.explain.choice import why_chosen
 from linkwise.explain.reports.pod import ContainerDevices, OtherNode, Term

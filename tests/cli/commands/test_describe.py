@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.e2e.node_objects import ascend, gpushare, machine, node
-from support.e2e.pod_objects import pod
+from support.e2e.pod_objects import pod, pod_group
 from support.embedded.cli_cluster import AskedCluster, gpushare_pod
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
         made.make(*machine("m", "measured"), *machine("a", "nvlink"), *gpushare("s"), *ascend("x"), node("bare"))
         made.make(pod("default", "train", {"nvidia.com/gpu": 2}), gpushare_pod("share", "s", 6, 1))
         labels = {"scheduling.x-k8s.io/pod-group": "llm"}
+        made.make(pod_group("default", "llm"))
         made.make(*(pod("default", f"w-{i}", {"nvidia.com/gpu": 4}, labels=labels) for i in range(2)))
         yield made
 

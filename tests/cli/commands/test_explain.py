@@ -8,7 +8,7 @@ import pytest
 
 from linkwise.embedded.apiserver.faults import Fault
 from support.e2e.node_objects import ascend, machine
-from support.e2e.pod_objects import pod
+from support.e2e.pod_objects import pod, pod_group
 from support.embedded.cli_cluster import AskedCluster
 from support.environment import reserve
 
@@ -25,6 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
         made.make(pod("default", "train", {"nvidia.com/gpu": 2}), pod("default", "huge", {"nvidia.com/gpu": 16}))
         made.make(pod("kube-system", "far", {"huawei.com/Ascend910": 3}))
         labels = {"scheduling.x-k8s.io/pod-group": "llm"}
+        made.make(pod_group("default", "llm"))
         made.make(*(pod("default", f"w-{i}", {"nvidia.com/gpu": 4}, labels=labels) for i in range(2)))
         gang = {
             f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "moe"), ("min-available", "3"))

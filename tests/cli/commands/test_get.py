@@ -8,7 +8,7 @@ import yaml
 
 from linkwise.cli.render.tables import age_text
 from support.e2e.node_objects import ascend, gpushare, machine
-from support.e2e.pod_objects import pod
+from support.e2e.pod_objects import pod, pod_group
 from support.embedded.cli_cluster import AskedCluster, gpushare_pod
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
         made.make(pod("default", "huge", {"nvidia.com/gpu": 16}), pod("default", "plain"))
         made.make(gpushare_pod("share", "s", 6, 1), pod("kube-system", "three", {"huawei.com/Ascend910": 3}))
         labels = {"scheduling.x-k8s.io/pod-group": "llm"}
+        made.make(pod_group("default", "llm"))
         made.make(*(pod("default", f"w-{i}", {"nvidia.com/gpu": 4}, labels=labels) for i in range(2)))
         gang = {
             f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "moe"), ("min-available", "2"))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from support.e2e.api_client import Raw
 
-__all__ = ["GROUP_WORDS", "device_definition", "pod"]
+__all__ = ["GROUP_WORDS", "device_definition", "pod", "pod_group"]
 
 GROUP_WORDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "koordinator": {
@@ -58,6 +58,12 @@ def pod(  # noqa: PLR0913 - a builder: every field but two has a default
             **spec,
         },
     }
+
+
+def pod_group(namespace: str, name: str) -> Raw:
+    """A PodGroup of scheduler-plugins that is not a gang."""
+    about = {"name": name, "namespace": namespace}
+    return {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": about, "spec": {}}
 
 
 def device_definition(*, prunes: bool = False) -> Raw:

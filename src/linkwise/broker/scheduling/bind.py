@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import BindAnswer
+from linkwise.broker.candidates import node_without
 from linkwise.broker.effects import Bind, Event, Wake
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.groups.plan_annotations import plan_annotation
 from linkwise.broker.reconcile import reconcile
-from linkwise.broker.scheduling.candidates import node_without
 from linkwise.broker.scheduling.siblings import visibility_events, visible_to
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member

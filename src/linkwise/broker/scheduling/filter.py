@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
+from linkwise.broker.candidates import Candidates
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.priority import preempt_plans_for_pod
 from linkwise.broker.reconcile import reconcile, reconcile_later
-from linkwise.broker.scheduling.candidates import Candidates
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import short_refusal

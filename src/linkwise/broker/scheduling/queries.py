@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import Admission, DryRun
+from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
 from linkwise.broker.group_members import GroupView
 from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
-from linkwise.broker.scheduling.candidates import Candidates
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.reasons.catalog import refusal
