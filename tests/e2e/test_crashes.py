@@ -129,9 +129,9 @@ def test_a_service_that_starts_anew_holds_what_the_one_before_it_did(room: Placi
     namespace = room.namespace()
     room.cluster.create(some_pods(namespace, "p", 30, Random(30)))
     all_bound(room, namespace)
-    before = room.snapshot()["state"]["entries"]
+    before = room.entries()
     room.serve.restart()
-    after = room.snapshot()["state"]["entries"]
+    after = room.entries()
     told = [{word: entry[word] for word in ("grant", "state")} for entry in before]
     assert [{word: entry[word] for word in ("grant", "state")} for entry in after] == told
     all_is_well(room)

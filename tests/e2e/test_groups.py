@@ -68,7 +68,7 @@ def bound(placing: Placing, namespace: str) -> set[str]:
 
 
 def entries(placing: Placing) -> list[dict[str, Any]]:
-    return list(placing.snapshot()["state"]["entries"])
+    return placing.entries()
 
 
 def bottleneck(positions: set[int]) -> float:

@@ -47,11 +47,11 @@ def test_a_bind_that_nothing_fits_is_refused_with_the_reason_and_leaves_nothing(
     placing.place(namespace, "first", {MEMORY: 16})
     placing.place(namespace, "second", {MEMORY: 16})
     waiting = placing.create(namespace, "third", {MEMORY: 12}, scheduler="nobody")["metadata"]
-    before = placing.snapshot()["state"]["entries"]
+    before = placing.entries()
     asked = {"PodName": "third", "PodNamespace": namespace, "PodUID": waiting["uid"], "Node": "cards"}
     wait_for(lambda: waiting["uid"] in {pod["metadata"]["uid"] for pod in placing.snapshot()["pods"]}, 10, "it is seen")
     assert "12" in placing.serve.http.call("POST", "/bind", asked)["Error"]
-    assert placing.snapshot()["state"]["entries"] == before
+    assert placing.entries() == before
     assert not placing.cluster.pod(namespace, "third")["spec"].get("nodeName")
 
 
@@ -61,7 +61,7 @@ def test_what_was_promised_for_a_bind_that_is_refused_is_free_again(placing: Pla
         placing.create(namespace, "first", {GPU: 8})
         placing.told(namespace, "first", "FailedScheduling")
         placing.gone(namespace, "first")
-        assert placing.snapshot()["state"]["entries"] == []
+        assert placing.entries() == []
     assert len(placing.place(namespace, "second", {GPU: 8}).devices) == 8
 
 

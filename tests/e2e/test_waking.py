@@ -147,7 +147,7 @@ def test_devices_of_a_pod_that_is_leaving_are_given_away_when_it_is_gone_and_not
     placing.cluster.api.call("DELETE", path)  # it has ten minutes to stop, and no kubelet says that it has
     placing.create(namespace, "new", {CHIP: 4})
     placing.refused(namespace, "new")
-    (entry,) = placing.snapshot()["state"]["entries"]
+    (entry,) = placing.entries()
     assert entry["state"] == "RELEASING"
     placing.cluster.api.delete(path)
     assert waited_for(placing, namespace, "new") <= LONGEST

@@ -46,6 +46,7 @@ REMOVED: Final[Mapping[str, str]] = {
         "this setting was removed: filter returns the best node, and several only for a pod with preferences of its own "
         "(placing.breadth); placing.rounds: 0 returns all nodes that fit"
     ),
+    "placing.share.width": "this setting was removed: nodes are compared by the exact amount of free memory",
 }
 """settings of earlier versions, and what replaced them"""
 

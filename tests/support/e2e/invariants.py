@@ -125,7 +125,7 @@ def the_ledger_is_true(placing: Placing, seconds: float = SECONDS) -> None:
     """What the service holds for whom is what the API objects say, no more and no less, as soon as it has seen them."""
 
     def equal() -> bool:
-        entries = placing.snapshot()["state"]["entries"]
+        entries = placing.entries()
         offers = {entry["grant"]["pod"]: entry["grant"]["offer"] for entry in entries}
         believed = {uid: (offer["node"], _parts(offer)) for uid, offer in offers.items()}
         written = held(placing.cluster.api.list("/api/v1/pods"))

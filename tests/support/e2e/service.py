@@ -80,7 +80,8 @@ class Placing:
 
         def all_known() -> bool:
             known = self.snapshot()
-            told = {thing["document"]["metadata"].get("resourceVersion") for thing in known["objects"]}
+            documents = [document for kinds in known["objects"].values() for document in kinds.values()]
+            told = {document["metadata"].get("resourceVersion") for document in documents}
             return names <= {found["metadata"]["name"] for found in known["nodes"]} and versions <= told
 
         wait_for(all_known, SECONDS, "the service has seen what the test made")
@@ -170,9 +171,13 @@ class Placing:
 
     def unschedulable(self) -> set[str]:
         """The UIDs of pods that no node fits, as the service knows."""
-        queue = self.snapshot()["state"]["queue"]
+        queue = self.snapshot()["state"].get("queue", [])
         pods = [queued["pod"] for queued in queue if queued["state"] in {"UNSCHEDULABLE", "WOKEN"}]
         return {pod if isinstance(pod, str) else pod["metadata"]["uid"] for pod in pods}
+
+    def entries(self) -> list[Raw]:
+        """The ledger of the service."""
+        return list(self.snapshot()["state"].get("entries", []))
 
     def _left(self) -> set[tuple[str, str]]:
         """What the service knows and the API server does not."""
