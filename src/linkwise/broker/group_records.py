@@ -13,12 +13,14 @@ from linkwise.broker.group_stages import (
     NO_LIMITS,
     STAGES,
     TABLE,
+    BackingOff,
     Idle,
     Planning,
     Reserved,
     Run,
     Stage,
     Unschedulable,
+    Waiting,
     deadline_of,
 )
 from linkwise.dialects.groups.pod_group_objects import gang_name
@@ -28,11 +30,11 @@ from linkwise.model.views import FINISHED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from linkwise.broker.cluster.changes import Changes
     from linkwise.broker.group_members import Enrolled
     from linkwise.broker.group_stages import Event, Limits
     from linkwise.model.ask import Group
     from linkwise.model.ledger_entry import Entry
-    from linkwise.model.verdict import Grant
     from linkwise.model.views import PodView
 
 __all__ = ["Answer", "GroupRecord", "Groups", "KeptPlaces"]
@@ -101,7 +103,13 @@ class GroupRecord:
 class Groups:
     """Records by group, and what is derived from them: the group of a pod, names, stages that need attention."""
 
-    def __init__(self, complete: Callable[[PodView, Group], Group], entry_of: Callable[[str], Entry | None]) -> None:
+    def __init__(
+        self,
+        changes: Changes,
+        complete: Callable[[PodView, Group], Group],
+        entry_of: Callable[[str], Entry | None],
+    ) -> None:
+        self._changes: Final = changes
         self.complete: Final = complete
         """completes a group from its PodGroup object"""
         self._entry_of: Final = entry_of
@@ -119,21 +127,6 @@ class Groups:
         """groups with a deadline that outlives a stage, or with a written plan"""
         self.evicted: dict[str, None] = {}
         """pods whose eviction was requested"""
-        # Changes since the last reconciliation.
-        self.changed: dict[str, None] = {}
-        """groups whose members or objects changed"""
-        self.moved: dict[str, None] = {}
-        """groups of which members may get another answer"""
-        self.emptied: list[tuple[str, Grant]] = []
-        """devices of deleted members"""
-        self.forgotten: list[tuple[str, tuple[str, ...]]] = []
-        """groups without members, and the names under which the ledger may still reserve devices for them"""
-        self.alone: dict[str, str] = {}
-        """pods with invalid group annotations, and the problem"""
-        self.gained: dict[str, int] = {}
-        """nodes that gained capacity, and how many changes of nodes the index had counted then"""
-        self.reopened = False
-        """whether a node changed so that it may accept more pods"""
         self.checked = 0
         """how far plans were checked: changes of nodes, as the index counts them"""
         self.problems: dict[str, tuple[PodView, str]] = {}
@@ -177,6 +170,29 @@ class Groups:
         """Return the groups with a deadline that outlives a stage, or with a written plan."""
         return [(key, self._records[key]) for key in self._dated]
 
+    def is_busy(self) -> bool:
+        """Return whether a group has a stage, a deadline or changes to be reviewed."""
+        stages = any(keys for stage, keys in self._in_stage.items() if stage is not Idle)
+        return stages or bool(self._dated) or self._changes.of_groups()
+
+    def next_deadline(self) -> float | None:
+        """Return when groups are to be reconciled if nothing happens before; 0 if there is work left."""
+        changes = self._changes
+        planning, unfit = self._in_stage[Planning], self._in_stage[Unschedulable]
+        if changes.groups or changes.answers or planning or (changes.capacity and unfit):
+            return 0.0
+        records = (
+            self._records[key]
+            for key in (*self._in_stage[Waiting], *self._in_stage[Reserved], *self._in_stage[BackingOff], *self._dated)
+        )
+        times = (record.next_deadline() for record in records)
+        return min((time for time in times if time is not None), default=None)
+
+    def gain(self, nodes: Iterable[str], changes: int) -> None:
+        """Note nodes that gained capacity, if a group waits for it; `changes` counts the changes of nodes so far."""
+        if self._in_stage[Planning] or self._in_stage[Unschedulable]:
+            self._changes.capacity |= dict.fromkeys(nodes, changes)
+
     @property
     def plans(self) -> dict[str, Reserved]:
         """Plans that reserve devices, by group, the oldest first."""
@@ -200,7 +216,7 @@ class Groups:
         if TABLE.get((now, event)) is not type(stage):
             raise GroupError(f"group {key} is {now.__name__}: {event!r} to {type(stage).__name__} is not allowed")
         record.stage = stage
-        self.moved[key] = None
+        self._changes.answers[key] = None
         if type(stage) is not now:
             del self._in_stage[now][key]
             self._in_stage[type(stage)][key] = None
@@ -239,7 +255,7 @@ class Groups:
         for key in dict.fromkeys((*records, *self._records)):
             self._in_stage[type(self._records[key].stage)][key] = None
             self.note_deadline(key)
-        self.changed, self.evicted = dict.fromkeys(changed), dict.fromkeys(evicted)
+        self._changes.groups, self.evicted = dict.fromkeys(changed), dict.fromkeys(evicted)
 
     # members
 
@@ -258,7 +274,7 @@ class Groups:
             record = self._records[key] = GroupRecord()
             self._in_stage[Idle][key] = None
             self._titles.setdefault(_title(key), {})[key] = None
-            self.changed |= dict.fromkeys(self.of_that_name(key))
+            self._changes.groups |= dict.fromkeys(self.of_that_name(key))
         self._uncall(record.members.put(pod, group))
         keys = self._called.setdefault(gang_name(pod, group), {})
         keys[key] = keys.get(key, 0) + 1
@@ -295,16 +311,16 @@ class Groups:
         del titled[key]
         if not titled:
             del self._titles[_title(key)]
-        self.changed |= dict.fromkeys(titled)
+        self._changes.groups |= dict.fromkeys(titled)
         record = self._records.pop(key)
         del self._in_stage[type(record.stage)][key]
         self._dated.pop(key, None)
         planned = record.stage.plan.placements if isinstance(record.stage, Reserved) else ()
-        self.forgotten.append((key, (*planned, *(record.places.entries if record.places else ()))))
+        self._changes.forgotten_groups.append((key, (*planned, *(record.places.entries if record.places else ()))))
 
     def _note_change(self, key: str) -> None:
         self._views.pop(key, None)
-        self.changed[key] = None
+        self._changes.groups[key] = None
 
     def _uncall(self, member: Enrolled | None) -> None:
         if member is None:

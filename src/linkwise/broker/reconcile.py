@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.cluster.node_events import inventory_events
 from linkwise.broker.cluster.pod_request import group_said
-from linkwise.broker.effects import Event
-from linkwise.broker.groups.lifecycle import next_group_deadline, node_changed, prepare_groups, reconcile_groups
+from linkwise.broker.effects import Event, Wake
+from linkwise.broker.groups.lifecycle import node_changed, prepare_groups, reconcile_groups
 from linkwise.broker.groups.plan_annotations import note_generation
 from linkwise.broker.groups.reservations import note_emptied
 from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_observed
@@ -56,12 +56,15 @@ def observe(state: State, events: Iterable[WatchEvent]) -> None:
 def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     """Derive what follows from events, binds and deadlines up to `now`; return the effects, with those of the outbox."""
     shown = take_observed(state) if state.queue.shown else []
-    forget_unobserved(state, now)
+    if state.queue.next_deadline() is not None:
+        forget_unobserved(state, now)
     ledger = state.cluster.ledger
     ledger.drop(ledger.expired_offers(now, state.settings.pending))
-    prepare_groups(state, now)
+    if state.groups.is_busy():
+        prepare_groups(state, now)
     gained = state.cluster.settle()
-    reconcile_groups(state, gained, now)
+    if state.groups.is_busy():
+        reconcile_groups(state, gained, now)
     again = state.queue.take_untaken()
     if state.queue.waiting and (gained or again):
         state.outbox.add(wake_pods(state, dict.fromkeys(gained), again))
@@ -80,7 +83,7 @@ def next_deadline(state: State) -> float | None:
     """When to reconcile again if nothing happens before; 0 if there is work left."""
     if _has_work(state):
         return 0.0
-    deadlines = (state.cluster.ledger.next_expiry(), next_group_deadline(state), state.queue.next_deadline())
+    deadlines = (state.cluster.ledger.next_expiry(), state.groups.next_deadline(), state.queue.next_deadline())
     return min((time for time in deadlines if time is not None), default=None)
 
 
@@ -104,15 +107,22 @@ def _observe_pod(state: State, pod: PodView) -> None:
     if before:  # a name is free only when its pod is gone
         _delete_pod(state, before.uid)
     group, problems = group_said(pod, by_owner=state.settings.group.by_owner)
-    if group or problems or groups.key_of(pod.uid):
-        if group and not new and not groups.key_of(pod.uid):
+    known = groups.key_of(pod.uid)
+    if group or problems or known:
+        if group and not new and not known:
             # It waits no longer for devices of its own, but for its group.
             state.leave_to_group(pod.uid)
         groups.see(pod, group)
+        if known and group is None and pod.uid in state.queue and not pod.node:
+            # It may have been refused for its group after it had left it.
+            sentence = "it is not a member of its group any more"
+            state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority)])
         note_emptied(state, groups.key_of(pod.uid), pod.uid, held)
         note_generation(state, pod)
         if group is None and problems and new and not pod.node:
-            groups.alone[pod.uid] = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
+            cluster.changes.invalid_groups[pod.uid] = "; ".join(
+                f"{problem.key}: {problem.sentence}" for problem in problems
+            )
     if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in state.queue):
         state.forget(pod.uid)
 

@@ -93,7 +93,7 @@ def _state_of(state: State) -> BrokerState:
         moved=dict(sorted(moved.items())),
         outbox=state.outbox.effects(),
         groups=state.groups.stored(),
-        changed_groups=tuple(state.groups.changed),
+        changed_groups=tuple(state.cluster.changes.groups),
         evicted=tuple(sorted(state.groups.evicted)),
     )
 

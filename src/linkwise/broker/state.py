@@ -65,9 +65,9 @@ class State:
         self.settings: Final = settings
         self.cluster: Final = Cluster(settings, parse)
         self.policies: Final = policies_with(settings)
-        self.queue: Final = SchedulingQueue()
+        self.queue: Final = SchedulingQueue(self.cluster.changes.pods, self.cluster.changes.untaken)
         self.writer: Final = GrantWriter()
-        self.groups: Final = Groups(self.cluster.shared.completed, self.cluster.ledger.get)
+        self.groups: Final = Groups(self.cluster.changes, self.cluster.shared.completed, self.cluster.ledger.get)
         self.hosts: Final = Hosts()
         self.outbox: Final = Outbox()
 

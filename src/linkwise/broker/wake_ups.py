@@ -24,7 +24,7 @@ __all__ = ["flush", "may_go", "wake_pods"]
 def flush(state: State) -> None:
     """Bring index and usage up to date in the middle of a verb; pods that this wakes go to the outbox."""
     gained = state.cluster.settle()
-    state.groups.gained |= dict.fromkeys(gained, state.cluster.index.changes)
+    state.groups.gain(gained, state.cluster.index.changes)
     if gained and state.queue.waiting:
         state.outbox.add(wake_pods(state, dict.fromkeys(gained), ()))
 

@@ -128,7 +128,8 @@ class GroupChecks(Checks):
             must(due is None or due > self._world.now, f"what was due for {key} at {due} was not done")
         must(book.evicted.keys() <= self.state.cluster.pods.keys(), "evictions are remembered of pods that are gone")
         due = self._world.broker.next_deadline()
-        must(due == 0.0 or not (book.moved or book.changed), "changes of groups were left, and nothing is due")
+        changes = self.state.cluster.changes
+        must(due == 0.0 or not (changes.answers or changes.groups), "changes of groups were left, and nothing is due")
 
     def evicts(self, effect: Evict) -> None:
         """Only members of a strict gang that is stuck are evicted, once, where that is allowed and none has begun."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from linkwise.engine.drift import Drift
     from linkwise.model.inventory import NodeInventory
+    from linkwise.model.verdict import Grant
 
 __all__ = ["Changes"]
 
@@ -36,6 +37,29 @@ class Changes:
     """names of PodGroups that changed"""
     network: bool = False
     """whether the network topology changed"""
+    pods: dict[str, None] = field(default_factory=dict)
+    """queued pods that the watch delivered for the first time"""
+    untaken: dict[str, None] = field(default_factory=dict)
+    """nodes that a pod was woken for and did not take"""
+    groups: dict[str, None] = field(default_factory=dict)
+    """groups whose members or objects changed: their stage is reviewed"""
+    answers: dict[str, None] = field(default_factory=dict)
+    """groups of which members may get another answer: they may be woken"""
+    vacated: list[tuple[str, Grant]] = field(default_factory=list)
+    """devices of members that are gone, by group: they may be kept for replacements"""
+    forgotten_groups: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """groups without members, and the names under which the ledger may still reserve devices for them"""
+    invalid_groups: dict[str, str] = field(default_factory=dict)
+    """pods with invalid group annotations, and the problem: events follow"""
+    capacity: dict[str, int] = field(default_factory=dict)
+    """nodes that gained capacity for groups, and how many changes of nodes the index had counted then"""
+    reopened: bool = False
+    """whether a node changed so that it may accept more pods"""
+
+    def of_groups(self) -> bool:
+        """Whether something about groups is left to do."""
+        changed = self.groups or self.answers or self.vacated or self.forgotten_groups or self.invalid_groups
+        return bool(changed or self.pod_groups or self.network or self.reopened or self.capacity)
 
     def take_pod_groups(self) -> list[str]:
         """Take the names of changed PodGroups out, in order."""

@@ -12,7 +12,7 @@ from linkwise.broker.groups.bundles import bundle
 from linkwise.broker.groups.lifecycle import answer_now, back_off, resume
 from linkwise.broker.groups.planning import begin, plan_now, requested_of
 from linkwise.broker.groups.priority import trial_plan
-from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.groups.readiness import may_start_alone, pending_reason
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.index.lookup import choices
@@ -58,7 +58,7 @@ def filter_member(
     record.answers[pod.uid] = Answer(Idle)  # what it was told before does not count any more
     _prepare_plan(state, view, pod, names, now)
     answer = _answer(state, view.key, pod, names)
-    record.answers[pod.uid] = answer_now(record, pod.uid)
+    record.answers[pod.uid] = answer_now(state, record, pod)
     return answer
 
 
@@ -139,9 +139,8 @@ def _answer_from_plan(state: State, pod: PodView, plan: Plan, names: Sequence[st
 def _refuse(state: State, pod: PodView, names: Sequence[str], reason: Reason) -> FilterAnswer | None:
     text = short_refusal(reason)
     query = state.query(pod)
-    view = state.groups.view(state.groups.key_of(pod.uid))
-    if query is None and reason.kind in {"short", "never"} and view and view.group.minimum is None:
-        return None  # it requests no devices and may start before the others
+    if reason.kind in {"short", "never"} and may_start_alone(state, pod):
+        return None
     if query is None or reason.kind not in _PLANNED_WITHOUT_SUCCESS:
         return FilterAnswer([], {}, dict.fromkeys(names, text))
     alone = choices(state.cluster.index, query, state.settings.budget)

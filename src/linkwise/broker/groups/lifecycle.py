@@ -16,7 +16,7 @@ from linkwise.broker.group_stages import STAGES, BackingOff, Idle, Planning, Res
 from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.planning import begin, capacity_gained, requested_of
-from linkwise.broker.groups.readiness import pending_reason, waits_until
+from linkwise.broker.groups.readiness import may_start_alone, pending_reason, waits_until
 from linkwise.broker.groups.reservations import (
     accepts_pods,
     drop_plan,
@@ -47,7 +47,6 @@ __all__ = [
     "back_off",
     "bind_refused",
     "bound_by_plan",
-    "next_group_deadline",
     "node_changed",
     "prepare_groups",
     "reconcile_groups",
@@ -65,7 +64,7 @@ _EXPIRED: Final = Reason("001.hold", kind="resting")
 
 def prepare_groups(state: State, now: float) -> None:
     """Release what forgotten groups reserve, and keep the devices of deleted members, before nodes are brought up to date."""
-    if state.groups.forgotten:
+    if state.cluster.changes.forgotten_groups:
         release_forgotten(state)
     keep_places(state, now)
 
@@ -73,56 +72,42 @@ def prepare_groups(state: State, now: float) -> None:
 def reconcile_groups(state: State, gained: Iterable[str], now: float) -> None:
     """Bring the stages of all groups up to date; effects go to the outbox."""
     groups, changes = state.groups, state.cluster.changes
-    groups.gained |= dict.fromkeys(gained, state.cluster.index.changes)
+    groups.gain(gained, state.cluster.index.changes)
     for key in [key for name in changes.take_pod_groups() for key in groups.named(name)]:
         groups.count_bound(key)
-        groups.changed[key] = None
-    groups.reopened = changes.take_network() or groups.reopened
+        changes.groups[key] = None
+    changes.reopened = changes.take_network() or changes.reopened
     note_stale_gangs(state, now)
     nodes = state.cluster.index.changed_since(groups.checked)
     groups.checked = state.cluster.index.changes
     reviewed = dict.fromkeys(_to_review(state, nodes, now))
-    groups.changed = {}
+    changes.groups = {}
     for key in reviewed:
         _review(state, key, nodes, now)
     state.outbox.add(evictions(state, now))
     flush(state)
-    if groups.gained or groups.reopened:
-        more, groups.gained = groups.gained, {}
-        anywhere, groups.reopened = groups.reopened, False
+    if changes.capacity or changes.reopened:
+        more, changes.capacity = changes.capacity, {}
+        anywhere, changes.reopened = changes.reopened, False
         capacity_gained(state, more, anywhere=anywhere)
-    if reviewed or groups.alone:
+    if reviewed or changes.invalid_groups:
         state.outbox.add(group_warnings(state, reviewed))
     wake_members(state)
-
-
-def next_group_deadline(state: State) -> float | None:
-    """Return when groups are to be reconciled if nothing happens before; 0 if there is work left."""
-    groups = state.groups
-    if (
-        groups.changed
-        or groups.moved
-        or groups.in_stage(Planning)
-        or (groups.gained and groups.in_stage(Unschedulable))
-    ):
-        return 0.0
-    times = (record.next_deadline() for _, record in (*groups.in_stage(Waiting, Reserved, BackingOff), *groups.dated()))
-    return min((time for time in times if time is not None), default=None)
 
 
 def node_changed(state: State, view: NodeView) -> None:
     """Note a node change that may let pods fit that did not before."""
     known = state.cluster.nodes.get(view.name)
     if known and (known.unschedulable, known.taints, known.labels) != (view.unschedulable, view.taints, view.labels):
-        state.groups.reopened = True
+        state.cluster.changes.reopened = True
     if known and known.allocatable != view.allocatable:
-        state.groups.reopened = True
+        state.cluster.changes.reopened = True
 
 
 def _to_review(state: State, nodes: set[str] | None, now: float) -> list[str]:
     """Return groups that changed, whose time is over, whose plan uses changed nodes, or that wait for a changed group."""
     groups = state.groups
-    keys = list(groups.changed)
+    keys = list(state.cluster.changes.groups)
     for key, record in groups.in_stage(*STAGES[1:] if keys else (Waiting, Reserved, BackingOff)):
         match record.stage:
             case Reserved(expires=expires, hold=hold, homes=homes):
@@ -145,7 +130,7 @@ def _review(state: State, key: str, nodes: set[str] | None, now: float) -> None:
     record = state.groups.get(key)
     if record is None:
         return
-    state.groups.moved[key] = None
+    state.cluster.changes.answers[key] = None
     match record.stage:
         case Reserved() as stage:
             _review_plan(state, key, stage, nodes, now)
@@ -319,7 +304,7 @@ def bind_refused(state: State, bound: Bind, now: float) -> None:
     """Note a refused bind of a member, which has its place still; after some attempts, avoid the node and plan again."""
     key = state.groups.key_of(bound.uid)
     stage, pod, view = state.groups.plan_of(key), state.pod(bound.uid), state.groups.view(key)
-    state.groups.changed |= {key: None} if key else {}
+    state.cluster.changes.groups |= {key: None} if key else {}
     if stage is None or pod is None or view is None or bound.uid not in stage.plan.placements:
         return  # the group was planned again during the bind, and the new plan does not include it
     refusals = {**stage.refusals, bound.uid: stage.refusals.get(bound.uid, 0) + 1}
@@ -334,13 +319,13 @@ def bind_refused(state: State, bound: Bind, now: float) -> None:
 
 def wake_members(state: State) -> None:
     """Wake members that would get a better answer than their last one: a node, or another attempt to plan."""
-    moved, state.groups.moved = state.groups.moved, {}
+    moved, state.cluster.changes.answers = state.cluster.changes.answers, {}
     for key in moved:
         record, view = state.groups.get(key), state.groups.view(key)
         if record is None or view is None:
             continue
         extra = [pod for uid in view.extra if uid in record.answers and (pod := state.pod(uid)) and not pod.node]
-        answers = [(pod, answer_now(record, pod.uid)) for pod in view.waiting]
+        answers = [(pod, answer_now(state, record, pod)) for pod in view.waiting]
         for pod, answer in (*answers, *((pod, RETRY) for pod in extra)):
             last = record.answers.get(pod.uid) or (Answer() if pod.uid in state.queue else None)
             if last is None or answer == last or not (answer.node or answer.retry):
@@ -350,14 +335,16 @@ def wake_members(state: State) -> None:
             state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority)])
 
 
-def answer_now(record: GroupRecord, uid: str) -> Answer:
+def answer_now(state: State, record: GroupRecord, pod: PodView) -> Answer:
     """Return the answer that a pending member would get now."""
     match record.stage:
         case Reserved(plan=plan):
-            placement = plan.placements.get(uid)
+            placement = plan.placements.get(pod.uid)
             if placement:
                 return Answer(Reserved, placement.node)
-            return Answer(Reserved) if uid in plan.missing else RETRY  # planned again with it if it is tried
+            return Answer(Reserved) if pod.uid in plan.missing else RETRY  # planned again with it if it is tried
+        case Unschedulable() if may_start_alone(state, pod):
+            return RETRY
         case Idle():
             return RETRY
     return Answer(type(record.stage))

@@ -41,7 +41,7 @@ def unfit_events(state: State, view: GroupView, reason: Reason) -> list[Event]:
 
 def group_warnings(state: State, keys: Iterable[str]) -> list[Event]:
     """Return new warnings about these groups, and about pods with invalid group annotations."""
-    alone, state.groups.alone = state.groups.alone, {}
+    alone, state.cluster.changes.invalid_groups = state.cluster.changes.invalid_groups, {}
     pods = ((state.pod(uid), sentence) for uid, sentence in alone.items())
     events = [
         Event("Warning", "GroupWords", sentence, pod.namespace, pod.name, pod.uid) for pod, sentence in pods if pod

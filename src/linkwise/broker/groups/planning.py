@@ -53,7 +53,7 @@ def begin(state: State, views: Sequence[GroupView], limits: Limits = NO_LIMITS) 
         if isinstance(record.stage, Reserved):
             # One that was planned with it may not be planned with it again: it has started, or was changed.
             ended = drop_plan(state, key, "break", Idle())
-            state.groups.changed |= {each: None for each in ended if each not in keys}
+            state.cluster.changes.groups |= {each: None for each in ended if each not in keys}
     flush(state)
     pods = [pod for view in views for pod in view.waiting]
     run = Run(
@@ -127,7 +127,7 @@ def _leave_run(state: State, run: Run, views: Iterable[GroupView]) -> None:
         stage = state.groups.stage(key)
         if isinstance(stage, Planning) and stage.run is run:
             move(state, key, "forget", Idle())
-            state.groups.changed[key] = None
+            state.cluster.changes.groups[key] = None
 
 
 def _reserve(state: State, run: Run, views: Sequence[GroupView], plan: Plan, now: float) -> None:
@@ -151,7 +151,7 @@ def _wait(state: State, run: Run, view: GroupView, reason: Reason) -> None:
     for key in run.keys:
         if key in state.groups:
             move(state, key, "wait", Waiting(reason, waits_until(state, view, reason)))
-            state.groups.changed[key] = None  # reviewed for what it lacks itself
+            state.cluster.changes.groups[key] = None  # reviewed for what it lacks itself
 
 
 def _fail(state: State, run: Run, views: Sequence[GroupView], now: float) -> None:

@@ -16,8 +16,9 @@ from linkwise.policies.ring_profiles import known_profile
 if TYPE_CHECKING:
     from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
+    from linkwise.model.views import PodView
 
-__all__ = ["missing_pod_group", "pending_reason", "schedulers_of", "waits_until"]
+__all__ = ["may_start_alone", "missing_pod_group", "pending_reason", "schedulers_of", "waits_until"]
 
 JOBS: Final = "volcano"
 RINGS: Final = "ring-affinity"
@@ -42,6 +43,12 @@ def waits_until(state: State, view: GroupView, reason: Reason) -> float | None:
     since = state.groups[view.key].since
     limited = (reason.rule, reason.kind) in _WITHIN_WINDOW and not (reason.kind == "object" and reason.found == NATIVE)
     return since + state.settings.group.window if limited and since is not None else None
+
+
+def may_start_alone(state: State, pod: PodView) -> bool:
+    """Return whether a member may start before the others: it requests no devices, and its group is not a gang."""
+    view = state.groups.view(state.groups.key_of(pod.uid))
+    return view is not None and view.group.minimum is None and state.query(pod) is None
 
 
 def missing_pod_group(state: State, view: GroupView) -> str:

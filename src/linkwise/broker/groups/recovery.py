@@ -97,7 +97,7 @@ def _recorded_members(state: State) -> list[Recorded]:
         for key, plan in record.groups.items():
             group = state.groups[key]
             group.generation = max(group.generation, plan.generation)
-            state.groups.changed[key] = None  # whether it is stale depends on whether it was planned
+            state.cluster.changes.groups[key] = None  # whether it is stale depends on whether it was planned
             known = members.setdefault((key, plan.generation), {})
             known |= {uid: member for uid, member in plan.members.items() if uid not in known}
     return [

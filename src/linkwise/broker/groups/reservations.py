@@ -54,7 +54,7 @@ def move(state: State, key: str, event: Event, stage: Stage) -> None:
     before = state.groups.plan_of(key)
     state.groups.move(key, event, stage)
     if (before or isinstance(stage, Reserved)) and not _sync(state, key, before.plan if before else None):
-        state.groups.changed[key] = None  # a share was taken by another pod: the next review breaks the plan
+        state.cluster.changes.groups[key] = None  # a share was taken by another pod: the next review breaks the plan
 
 
 def drop_plan(state: State, key: str, event: Event, stage: Stage) -> list[str]:
@@ -186,12 +186,12 @@ def overcommits(state: State, places: Iterable[Placement]) -> bool:
 def note_emptied(state: State, key: str, uid: str, before: Entry | None) -> None:
     """Note the devices of a member that released them."""
     if key and before and before.state in {"ASSIGNED", "RELEASING"} and state.cluster.ledger.get(uid) is None:
-        state.groups.emptied.append((key, before.grant))
+        state.cluster.changes.vacated.append((key, before.grant))
 
 
 def release_forgotten(state: State) -> None:
     """Release what plans of groups reserve that have no members any more: these may be in other groups by now."""
-    forgotten, state.groups.forgotten = state.groups.forgotten, []
+    forgotten, state.cluster.changes.forgotten_groups = state.cluster.changes.forgotten_groups, []
     for key, names in forgotten:
         entries = ((name, state.cluster.ledger.get(name)) for name in names)
         planned = [(name, entry) for name, entry in entries if entry and entry.state == "PLANNED"]
@@ -200,7 +200,7 @@ def release_forgotten(state: State) -> None:
 
 def keep_places(state: State, now: float) -> None:
     """Reserve devices of deleted members for their replacements, and release expired ones."""
-    emptied, state.groups.emptied = state.groups.emptied, []
+    emptied, state.cluster.changes.vacated = state.cluster.changes.vacated, []
     for key, grant in emptied:
         view = state.groups.view(key)
         if view and _lacks_members(view) and grant.offer.node in state.cluster.nodes and _unclaimed(state, grant):

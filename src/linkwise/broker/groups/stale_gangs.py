@@ -64,7 +64,7 @@ def note_stale(state: State, view: GroupView, now: float) -> None:
 
 def note_stale_gangs(state: State, now: float) -> None:
     """Start deadlines for changed groups without a plan; after a restart stale gangs are found this way."""
-    for key in state.groups.changed if state.settings.group.evict_half_bound else ():
+    for key in state.cluster.changes.groups if state.settings.group.evict_half_bound else ():
         view, record = state.groups.view(key), state.groups.get(key)
         # Gangs never planned here belong to other schedulers or request no devices.
         if view and record and record.generation and not isinstance(record.stage, Reserved):
@@ -110,7 +110,7 @@ def not_evicted(state: State, uid: str) -> None:
     """Record a failed eviction; it is requested again after another waiting time of the gang."""
     key = state.groups.key_of(uid)
     state.groups.evicted.pop(uid, None)
-    state.groups.changed |= {key: None} if key else {}
+    state.cluster.changes.groups |= {key: None} if key else {}
 
 
 def stale_text(state: State, view: GroupView, now: float) -> str:

@@ -50,7 +50,8 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
         effects = (*effects, *reconcile(state, now))  # others may want the devices of the earlier offer
     else:
         flush(state)
-        wake_members(state)
+        if state.cluster.changes.answers:
+            wake_members(state)
     effects = (*effects, *answer.effects, *state.outbox.drain())
     return FilterAnswer(answer.nodes, answer.failed, answer.unresolvable, answer.partial, effects, request.policy)
 

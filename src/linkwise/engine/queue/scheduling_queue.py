@@ -39,9 +39,14 @@ MAX_TRIES: Final = 64
 
 
 class SchedulingQueue:
-    """One record per pod, by UID; everything else is an index over the records, or work that is left to do."""
+    """One record per pod, by UID; everything else is an index over the records.
 
-    def __init__(self) -> None:
+    Args:
+        shown: gets pods in the queue that the watch delivers for the first time, until they are observed.
+        untaken: gets nodes that a pod was woken for and did not take; the caller empties it.
+    """
+
+    def __init__(self, shown: dict[str, None] | None = None, untaken: dict[str, None] | None = None) -> None:
         self._pods: dict[str, QueuedPod] = {}
         self._unobserved: dict[str, None] = {}
         """unobserved pods, by the time of their last question"""
@@ -52,10 +57,8 @@ class SchedulingQueue:
         self._woken: dict[str, None] = {}
         self._passed: dict[str, set[str]] = {}
         """pods that passed on a node, by node"""
-        self.shown: dict[str, None] = {}
-        """pods in the queue that the watch delivered for the first time, until processed"""
-        self.untaken: dict[str, None] = {}
-        """nodes that a pod was woken for and did not take, until processed"""
+        self.shown: Final[dict[str, None]] = {} if shown is None else shown
+        self.untaken: Final[dict[str, None]] = {} if untaken is None else untaken
 
     def __iter__(self) -> Iterator[QueuedPod]:
         return iter(self._pods.values())
@@ -143,7 +146,10 @@ class SchedulingQueue:
             self.forget(uid)
         for queued in sorted(pods, key=lambda queued: queued.asked_at):
             self._put(queued)
-        self.shown, self.untaken = dict.fromkeys(shown), dict.fromkeys(untaken)
+        self.shown.clear()
+        self.untaken.clear()
+        self.shown.update(dict.fromkeys(shown))
+        self.untaken.update(dict.fromkeys(untaken))
 
     # unobserved pods
 
@@ -204,8 +210,9 @@ class SchedulingQueue:
 
     def take_untaken(self) -> list[str]:
         """The nodes that woken pods did not take since the last call."""
-        untaken, self.untaken = self.untaken, {}
-        return list(untaken)
+        untaken = list(self.untaken)
+        self.untaken.clear()
+        return untaken
 
     def _fill(self, node: Node, serves: Serves, may_go: MayGo) -> Iterator[tuple[QueuedPod, str]]:
         """Wake the first pods of all lines, in queue order, until none fits the node."""
