@@ -110,7 +110,7 @@ def _finish(state: State, run: Run, now: float) -> None:
         _wait(state, run, *lacking)
     elif run.requested != requested_of(views) or (run.plan is None and run.missed):
         begin(state, views, limits)
-    elif run.plan is None and limits.avoided:
+    elif run.plan is None and limits.avoided and not _has_open_binds(state, views):
         begin(state, views, replace(limits, avoided=frozenset()))  # a node that failed is better than none
     elif plan := run.plan or preempt_plans_for_group(state, views, now):
         if _is_valid(state, views, plan):
@@ -119,6 +119,12 @@ def _finish(state: State, run: Run, now: float) -> None:
             begin(state, views, limits)
     else:
         _fail(state, run, views, now)
+
+
+def _has_open_binds(state: State, views: Iterable[GroupView]) -> bool:
+    """Return whether members are being bound: these count as bound, and their binds may still be refused."""
+    pods = state.cluster.pods
+    return any(not pods[pod.uid].node for view in views for pod in view.bound)
 
 
 def _leave_run(state: State, run: Run, views: Iterable[GroupView]) -> None:
