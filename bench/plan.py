@@ -94,7 +94,8 @@ def planned(case: Case) -> tuple[float, float, Plan | None]:
     view = GroupView(Group("default/g", "koordinator", len(pods)), pods)
     run = Run((view.key,), (), planning(broker.state_at(0.0), view))
     longest = 0.0
-    while not run.advance(1):
+    while not run.done:
+        run.advance(1)
         now = time.process_time()
         longest, before = max(longest, now - before), now
     end = time.process_time()
