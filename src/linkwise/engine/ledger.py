@@ -110,7 +110,7 @@ class Ledger:
         if entry.expires is None:
             raise LedgerError(f"the offer to pod {entry.pod} has no deadline")
         self._check_together([entry], agent_reported)
-        self._set(replace(entry, state="OFFERED"))
+        self._set(entry if entry.state == "OFFERED" else replace(entry, state="OFFERED"))
 
     def offered(self, pod: str) -> Entry | None:
         """The pod's entry if it is OFFERED."""

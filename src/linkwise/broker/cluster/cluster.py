@@ -204,7 +204,8 @@ class Cluster:
             self.index.drop(name)
             self._note_drift(name, ())
             return False
-        self._correct(inventory)
+        if self._changed:
+            self._correct(inventory)
         entries = self.ledger.on(name)
         usage = usage_of(inventory, entries, self.ended_on(inventory))
         if usage.drift and (displaced := _displaced_offers(entries, usage.drift)):
@@ -212,7 +213,8 @@ class Cluster:
             self.changes.used.discard(name)
             entries = self.ledger.on(name)
             usage = usage_of(inventory, entries, self.ended_on(inventory))
-        known = [drift for entry in entries if (drift := self._drift_of(entry, inventory))]
+        odd = self._changed or self._moved
+        known = [drift for entry in entries if (drift := self._drift_of(entry, inventory))] if odd else ()
         self._note_drift(name, (*usage.drift, *known))
         before, after = self.index.nodes.get(name), node_of(inventory, usage)
         if before == after and not merged:

@@ -12,13 +12,13 @@ from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.queue.capacity import node_with
-from linkwise.engine.queue.queued_pod import TABLE
+from linkwise.engine.queue.queued_pod import TABLE, QueuedPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.queue.queued_pod import QueuedPod, Transition, Turn
+    from linkwise.engine.queue.queued_pod import Transition, Turn
     from linkwise.model.node import Node
     from linkwise.model.views import PodView
 
@@ -253,16 +253,20 @@ class SchedulingQueue:
         """Record an answer of filter to a pod, which may have asked before."""
         known = self._pods.get(asked.uid, asked)
         passed = known.passed | {known.woken_for} if transition == "refuse" and known.woken_for else known.passed
-        queued = replace(
-            known,
-            pod=asked.pod,
-            query=asked.query,
-            asked_at=asked.asked_at,
-            observed=asked.observed,
-            offered=known.offered if offered is None else offered,
-            passed=passed,
+        self._untake(known, offered or ())
+        self._put(
+            QueuedPod(
+                asked.pod,
+                asked.asked_at,
+                asked.observed,
+                TABLE[known.state, transition],
+                known.offered if offered is None else offered,
+                known.failed,
+                known.rounds,
+                passed=passed,
+                query=asked.query,
+            )
         )
-        self._move(queued, transition, offered or ())
 
     def _move(self, queued: QueuedPod, transition: Transition, taken: Collection[str] = ()) -> None:
         """Set a record after a transition; a node that the pod was woken for and that is not in `taken` is untaken."""
