@@ -42,7 +42,7 @@ __all__ = ["Answer", "GroupRecord", "Groups", "KeptPlaces"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a member was told, in short: the node that it may go to, or the stage for which it was refused."""
+    """The last answer to a member, in short: the node that it may go to, or the stage for which it was refused."""
 
     stage: type[Stage] | None = None
     """None if it would be planned, or placed as a pod without a group"""
@@ -124,7 +124,7 @@ class Groups:
         self._in_stage: dict[type[Stage], dict[str, None]] = {stage: {} for stage in STAGES}
         """groups by stage, the first to enter it first"""
         self._dated: dict[str, None] = {}
-        """groups with a deadline that outlives a stage, or with a written plan"""
+        """groups with a deadline that outlives a stage"""
         self.evicted: dict[str, None] = {}
         """pods whose eviction was requested"""
         self.checked = 0
@@ -167,7 +167,7 @@ class Groups:
         return [(key, self._records[key]) for stage in stages for key in self._in_stage[stage]]
 
     def dated(self) -> list[tuple[str, GroupRecord]]:
-        """Return the groups with a deadline that outlives a stage, or with a written plan."""
+        """Return the groups with a deadline that outlives a stage."""
         return [(key, self._records[key]) for key in self._dated]
 
     def is_busy(self) -> bool:

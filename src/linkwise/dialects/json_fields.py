@@ -13,7 +13,7 @@ from linkwise.model.verdict import Problem
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["Fields", "Report", "json_value", "shown"]
+__all__ = ["Fields", "Report", "json_value", "shown", "versioned_fields"]
 
 
 @dataclass(slots=True)
@@ -174,3 +174,18 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _no_number(name: str) -> NoReturn:
     raise InputError(f"it is not valid JSON: {name} is not a number")
+
+
+def versioned_fields(text: str, version: int, report: Report) -> Fields | None:
+    """The fields of an annotation of ours, a JSON object with a version; None if it can't be read, which is reported."""
+    try:
+        fields = Fields.of(json_value(text), "", report)
+    except InputError as error:
+        report.refuse(f"{error}; remove the annotation if you wrote it")
+        return None
+    if fields is None:
+        return None
+    written = fields.number("version")
+    if written is not None and written != version:
+        report.refuse(f"version is {written}; we know version {version} only, so it is ignored")
+    return None if report.broken else fields

@@ -55,7 +55,7 @@ def filter_member(
     if not keep:
         return _dry_answer(state, view, pod, names, now)
     record = state.groups[view.key]
-    record.answers[pod.uid] = Answer(Idle)  # what it was told before does not count any more
+    record.answers[pod.uid] = Answer(Idle)  # its earlier answers do not count any more
     _prepare_plan(state, view, pod, names, now)
     answer = _answer(state, view.key, pod, names)
     record.answers[pod.uid] = answer_now(state, record, pod)

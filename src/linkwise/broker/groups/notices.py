@@ -33,10 +33,10 @@ _OUTDATED: Final = (Waiting, Planning)
 def unfit_events(state: State, view: GroupView, reason: Reason) -> list[Event]:
     """Return events for members whose last answer is outdated, because their group was planned and does not fit."""
     answers = state.groups[view.key].answers
-    told = [pod for pod in view.waiting if (last := answers.get(pod.uid)) and last.stage in _OUTDATED]
-    answers |= dict.fromkeys((pod.uid for pod in told), Answer(Unschedulable))
+    outdated = [pod for pod in view.waiting if (last := answers.get(pod.uid)) and last.stage in _OUTDATED]
+    answers |= dict.fromkeys((pod.uid for pod in outdated), Answer(Unschedulable))
     sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{view.key}"
-    return [Event("Warning", "GroupDoesNotFit", sentence, pod.namespace, pod.name, pod.uid) for pod in told]
+    return [Event("Warning", "GroupDoesNotFit", sentence, pod.namespace, pod.name, pod.uid) for pod in outdated]
 
 
 def group_warnings(state: State, keys: Iterable[str]) -> list[Event]:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.dialects.dialect import Dialect, Held, SourcePriority, where_pod
-from linkwise.dialects.json_fields import Fields, Report, json_value, shown
+from linkwise.dialects.json_fields import Fields, Report, shown, versioned_fields
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
 from linkwise.errors import InputError
 from linkwise.model.verdict import Grant, Offer, Part
@@ -81,7 +81,7 @@ class Linkwise(Dialect):
         if grant := _as_written(text, pod):
             return Held(grant)
         report = Report(where_pod(pod), GRANT)
-        fields = _versioned(text, report)
+        fields = versioned_fields(text, VERSION, report)
         grant = _grant(fields, pod) if fields else None
         return Held(None if report.broken else grant, tuple(report.problems))
 
@@ -143,20 +143,6 @@ def policy_of(pod: PodView) -> str:
 def any_model(pod: PodView) -> bool:
     """Whether members of its group may get devices of different models: only if the value is `any`."""
     return pod.annotations.get(MODELS) == "any"
-
-
-def _versioned(text: str, report: Report) -> Fields | None:
-    try:
-        fields = Fields.of(json_value(text), "", report)
-    except InputError as error:
-        report.refuse(f"{error}; remove the annotation if you wrote it")
-        return None
-    if fields is None:
-        return None
-    version = fields.number("version")
-    if version is not None and version != VERSION:
-        report.refuse(f"version is {version}; we know version {VERSION} only, so it is ignored")
-    return None if report.broken else fields
 
 
 def _grant(fields: Fields, pod: PodView) -> Grant | None:

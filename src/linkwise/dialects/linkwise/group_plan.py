@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import where_pod
-from linkwise.dialects.json_fields import Fields, Report, json_value, shown
+from linkwise.dialects.json_fields import Fields, Report, shown, versioned_fields
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,17 +119,8 @@ def _read(text: str, uid: str, where: str) -> tuple[RecordedPlans | None, tuple[
 
 
 def _record(text: str, uid: str, report: Report) -> RecordedPlans | None:
-    try:
-        fields = Fields.of(json_value(text), "", report)
-    except InputError as error:
-        report.refuse(f"{error}; remove the annotation if you wrote it")
-        return None
+    fields = versioned_fields(text, VERSION, report)
     if fields is None:
-        return None
-    version = fields.number("version")
-    if version is not None and version != VERSION:
-        report.refuse(f"version is {version}; we know version {VERSION} only, so it is ignored")
-    if report.broken:
         return None
     owner, time = fields.text("pod"), fields.number("time")
     groups = {key: plan for key, entry in fields.named("groups") if (plan := _group(entry))}

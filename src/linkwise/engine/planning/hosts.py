@@ -68,7 +68,7 @@ class Host(Protocol):
     room: int
     """the number of devices that members can get, each for one of them"""
     free: int
-    """the number of devices nobody uses; shares may be on used ones too"""
+    """the number of unused devices; shares may be on used ones too"""
     exact: bool
     """whether members that it refused can't be placed there in any way"""
 
@@ -131,7 +131,7 @@ class LinkedHost:
         values: class values of every pair of devices; at most LARGEST_EXACT devices.
         open_: the devices that members can get, as a mask.
         held: the devices of members that are bound there already, as a mask.
-        free: those of the open devices that nobody uses; all of them by default.
+        free: those of the open devices that are unused; all of them by default.
     """
 
     exact = True

@@ -122,7 +122,7 @@ class Room(NamedTuple):
     held: int = 0
     """those of bound members"""
     free: int = -1
-    """those that nobody uses: not all of the open ones if members get shares"""
+    """the unused ones: not all of the open ones if members get shares"""
     order: Mapping[int, int] = MappingProxyType({})
     """the policy's order of the open ones, by position; by position if empty"""
 

@@ -94,7 +94,7 @@ class QueuedPod:
 
     @property
     def unschedulable(self) -> bool:
-        """Whether no node fits, as far as it was told."""
+        """Whether no node fitted when it was last asked about."""
         return self.state in _UNSCHEDULABLE
 
     @property
