@@ -68,21 +68,21 @@ def test_the_best_nodes_are_those_of_brute_force_in_whatever_order_the_names_com
         changed = chance.choice(list(index.nodes))
         index.put(random_node(chance, policy, changed), WORDS)
         names = [name for name in index.nodes if chance.random() < chance.choice([0.3, 1.0])]
-        last = {name for name in names if chance.random() < 0.1}
-        expected = brute_force(query, index, names, last)[:breadth]
+        without = {name for name in names if chance.random() < 0.1}
+        expected = brute_force(query, index, names, without)[:breadth]
         names += chance.choice([[], STRANGERS])
         for _ in range(2):
             chance.shuffle(names)
-            assert choices(index, query).best(names, breadth, last) == expected
+            assert choices(index, query).best(names, breadth, without) == expected
 
 
-def brute_force(query: Query, index: Index, names: list[str], last: set[str]) -> list[str]:
-    """The names of the best class: those in `last` at the end, then by score, then by name."""
+def brute_force(query: Query, index: Index, names: list[str], without: set[str]) -> list[str]:
+    """The names of the best class that are not in `without`, by score, then by name."""
     codes: dict[str, Code] = {}
-    for name in names:
+    for name in set(names) - without:
         offer = query.policy.pick(query.ask, index.nodes[name])
         if isinstance(offer, Offer):
             codes[name] = query.policy.score(query.ask, index.nodes[name], offer)
     best = max((code[: query.policy.leading] for code in codes.values()), default=())
     of_class = [name for name, code in codes.items() if code[: query.policy.leading] == best]
-    return sorted(of_class, key=lambda name: (name in last, [-term for term in codes[name]], name))
+    return sorted(of_class, key=lambda name: ([-term for term in codes[name]], name))

@@ -13,7 +13,7 @@ from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
@@ -53,14 +53,14 @@ class Candidates:
         """Whether some nodes were not evaluated, because the budget was exhausted."""
         return self._lookup.partial
 
-    def best(self, names: Sequence[str], breadth: int) -> list[str]:
-        """At most `breadth` of the names: those with the best score, in the order of their names."""
+    def best(self, names: Sequence[str], breadth: int, without: AbstractSet[str] = frozenset()) -> list[str]:
+        """At most `breadth` of the names that are not in `without`: the best, in the order of their names."""
         if self._own is None and breadth == 1:
-            return self._lookup.best(names, 1, frozenset())
-        others = [name for name in names if name != self._own.name] if self._own else names
-        nodes = self._lookup.best(others, breadth, frozenset())
-        if self._own and self._own.name in names and not isinstance(self._verdict, Reject):
-            nodes.append(self._own.name)
+            return self._lookup.best(names, 1, without)
+        own = self._own.name if self._own else ""
+        nodes = self._lookup.best(names, breadth, without | {own} if own else without)
+        if own in names and own not in without and not isinstance(self._verdict, Reject):
+            nodes.append(own)
         scores = self.scores(nodes)
         best = max(scores.values(), default=None)
         return sorted(name for name, score in scores.items() if score == best)[:breadth]

@@ -99,7 +99,7 @@ def _fits(state: State, query: Query) -> bool:
     """Return whether it may fit on a node."""
     index, unready = state.cluster.index, state.cluster.unready
     lookup = choices(index, query, state.settings.budget)
-    return bool(lookup.best([name for name in index.nodes if name not in unready], 1, frozenset())) or lookup.partial
+    return bool(lookup.best(list(index.nodes), 1, unready)) or lookup.partial
 
 
 def _outranks_a_plan(state: State, pod: PodView) -> bool:

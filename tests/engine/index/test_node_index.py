@@ -165,4 +165,4 @@ def test_no_pod_is_refused_because_time_ran_out() -> None:
     index = index_of(Node("judged", devices(3)), Node("owing", devices(2)))
     found = choices(index, WANTED[0], budget=1)
     assert found.partial
-    assert found.best(["owing"], 16, frozenset()) == ["owing"]
+    assert found.best(["owing"], 16) == ["owing"]

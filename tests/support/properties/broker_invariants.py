@@ -204,7 +204,7 @@ class Checks:
                 must((refusal.reason.rule if refusal else None) == rule, f"{name}: {refusal} by the table, not {rule}")
                 fitting += [name] if score is not None else []
             must(found.all(list(index.nodes)) == fitting, "the table has other nodes that fit")
-            best = found.best(list(index.nodes), 16, frozenset())
+            best = found.best(list(index.nodes), 16)
             must(set(best) <= set(fitting) and bool(best) == bool(fitting), f"the best of {fitting} are {best}")
 
     def _nobody_is_kept_in_mind_for_too_long(self) -> None:

@@ -81,39 +81,45 @@ def _answer_single(  # noqa: PLR0913 - same
     refused = query.policy.admit(query.ask)
     if refused:
         return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)))
-    unready = state.cluster.unready
-    ready = [name for name in names if name not in unready] if unready else names
     # A call for a pod that is bound or deleted by now is answered and not remembered.
     keep = keep and bool(pod.uid) and not state.cluster.known.settled(pod.uid)
-    if keep and len(names) > 1:  # with a single name, kube-scheduler tries the nominated node first
+    if (
+        keep and pod.uid in state.queue and len(names) > 1
+    ):  # with one name, kube-scheduler tries the nominated node first
         state.queue.retry(pod.uid)
     candidates = Candidates(state, query, pod.uid, state.settings.budget)
-    nodes = _choose(state, pod, candidates, ready)
+    nodes = _choose(state, pod, candidates, names)
     may_preempt = keep and not nodes and pod.uid in state.cluster.pods
-    if may_preempt and preempt_plans_for_pod(state, pod, query, ready, now):
+    if may_preempt and preempt_plans_for_pod(state, pod, query, _ready(state, names), now):
         candidates = Candidates(state, query, pod.uid, state.settings.budget)
-        nodes = _choose(state, pod, candidates, ready)
+        nodes = _choose(state, pod, candidates, names)
     if keep:
         _remember(state, state.asked(pod, query, now), candidates, nodes)
     if nodes:
         return FilterAnswer(nodes, partial=candidates.partial)
+    ready = _ready(state, names)
     failed, final = candidates.why(ready)
     if len(ready) < len(names):
-        final = {**final, **{name: NOT_READY for name in names if name in unready}}
+        final = {**final, **{name: NOT_READY for name in names if name in state.cluster.unready}}
     return FilterAnswer([], failed, final, candidates.partial)
+
+
+def _ready(state: State, names: Sequence[str]) -> Sequence[str]:
+    unready = state.cluster.unready
+    return [name for name in names if name not in unready] if unready else names
 
 
 def _choose(state: State, pod: PodView, candidates: Candidates, names: Sequence[str]) -> list[str]:
     """Return the best node, or all that fit if what was offered before has failed too often."""
-    queued, settings = state.queue.get(pod.uid), state.settings
+    queued, settings, unready = state.queue.get(pod.uid), state.settings, state.cluster.unready
     failed = queued.failed if queued else frozenset()
-    fresh = [name for name in names if name not in failed] if failed else names
-    nodes = candidates.best(fresh, settings.breadth if pod.has_preferences else 1)
+    without = unready | failed if failed else unready
+    nodes = candidates.best(names, settings.breadth if pod.has_preferences else 1, without)
     rounds = queued.rounds if queued else 0
     if rounds < settings.rounds and (nodes or not failed):
         return nodes
     # Something other than devices seems to stop it.
-    return candidates.all(names)
+    return candidates.all(_ready(state, names))
 
 
 def _remember(state: State, asked: QueuedPod, candidates: Candidates, nodes: Sequence[str]) -> None:

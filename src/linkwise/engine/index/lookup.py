@@ -24,8 +24,8 @@ class Lookup(Protocol):
     partial: bool
     """whether some nodes were not evaluated, because the budget was exhausted"""
 
-    def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
-        """At most `breadth` of the names, of the best class that any name is in; those in `last` at the end."""
+    def best(self, names: Sequence[str], breadth: int, without: AbstractSet[str] = frozenset()) -> list[str]:
+        """At most `breadth` of the names that are not in `without`, of the best class that any of them is in."""
 
     def all(self, names: Sequence[str]) -> list[str]:
         """Every one of the names that fits, in their order."""
@@ -54,11 +54,11 @@ class _TableLookup:
         self._table = index.table(query, budget)
         self.partial = bool(self._table.owing)
 
-    def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
-        best = best_names(self._table, names, breadth, last)
+    def best(self, names: Sequence[str], breadth: int, without: AbstractSet[str] = frozenset()) -> list[str]:
+        best = best_names(self._table, names, breadth, without)
         if not best and self.partial:
             self._catch_up()
-            best = best_names(self._table, names, breadth, last)
+            best = best_names(self._table, names, breadth, without)
         return best
 
     def all(self, names: Sequence[str]) -> list[str]:
@@ -99,13 +99,8 @@ class _ShareLookup:
         self._query = query
         self._shares = index.share_index(query.word)
 
-    def best(self, names: Sequence[str], breadth: int, last: AbstractSet[str]) -> list[str]:
-        # All nodes that fit are of one class, because tightness only packs: those in `last` come after all others.
-        ask = self._query.ask
-        best = self._shares.fitting(names, ask, breadth, last)
-        if last and len(best) < breadth:
-            best += self._shares.fitting(list(filter(last.__contains__, names)), ask, breadth - len(best))
-        return best
+    def best(self, names: Sequence[str], breadth: int, without: AbstractSet[str] = frozenset()) -> list[str]:
+        return self._shares.fitting(names, self._query.ask, breadth, without)
 
     def all(self, names: Sequence[str]) -> list[str]:
         return self._shares.all_fitting(names, self._query.ask)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.index.best_nodes import first_named, pool_size
+from linkwise.engine.index.best_nodes import GUESSES, first_guess, named, pool_size
 from linkwise.engine.index.share_buckets import (
     Bucket,
     DeviceKind,
@@ -83,12 +83,16 @@ class ShareIndex:
         reach = self._reach(ask)
         if not reach or not names or breadth < 1:
             return []
+        if breadth == 1:
+            guesses = best_ranked(reach, GUESSES, lambda name: name not in without)
+            if best := first_guess(guesses, names):
+                return best
         if len(names) <= max(FEW, LOOKED_UP // len(reach)):
             ranks = best_ranks(names, reach)
             return nsmallest(breadth, ranks.keys() - without, key=lambda name: (ranks[name], name))
         enough = pool_size(breadth, len(names), len(self._known))
         pool = best_ranked(reach, enough, lambda name: name not in without)
-        best = first_named(pool, names, breadth)
+        best = named(pool, names, breadth)
         if len(best) == breadth or len(pool) < enough:
             return best
         wanted = set(names)
