@@ -23,7 +23,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from clusters import node_names, observed, pod_json, request, whole_cluster
+from clusters import decode_all, node_names, observed, pod_json, request, whole_cluster
 from linkwise.net.http.server import Server, listen
 from linkwise.serve.app import application
 from linkwise.serve.endpoint import Endpoint
@@ -31,7 +31,7 @@ from linkwise.serve.metrics import Counting
 from linkwise.serve.routes import Route, Routes
 from linkwise.serve.service import Service
 from linkwise.testing.recorder import Recorder
-from linkwise.wire.extender import FilterResult, decode_filter, encode
+from linkwise.wire.extender import FilterResult, encode
 from linkwise.wire.kubernetes.objects import decode_pod
 
 NODES, CALLS, ROUNDS = 5_000, 10, 100
@@ -45,7 +45,7 @@ def constant(names: list[str]) -> Server:
     reply = encode(FilterResult(names[:16]))
 
     def answer(body: bytes) -> bytes:
-        decode_filter(body)
+        decode_all(body)
         return reply
 
     endpoint = Endpoint("filter", answer, lambda _: None, Counting())

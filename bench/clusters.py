@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,9 @@ from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
 from linkwise.topology.canonical import canonical
 from linkwise.vendors.machines import MachineProfile, profile
+from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the struct is made
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Iterable, Iterator
 
     from linkwise.broker.watch_events import WatchEvent
@@ -107,8 +108,22 @@ def pod_json(number: int, asks: dict[str, str], annotations: dict[str, str] | No
 
 
 def request(pod: dict[str, object], names: list[str]) -> bytes:
-    """A filter request."""
-    return msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names})
+    """A filter request; the names are shuffled, as those of kube-scheduler are."""
+    shuffled = random.Random(len(names)).sample(names, len(names))
+    return msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": shuffled})
+
+
+class _Args(msgspec.Struct, rename="pascal"):
+    pod: PodObject
+    node_names: list[str]
+
+
+_DECODER = msgspec.json.Decoder(_Args)
+
+
+def decode_all(body: bytes) -> None:
+    """Decode a filter request with all its names, which is the floor of a service that decodes its requests."""
+    _DECODER.decode(body)
 
 
 def _bound(node: str, number: int, asks: dict[str, str], devices: list[str], share: int = 0) -> PodView:

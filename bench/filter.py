@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from clusters import node_names, observed, pod_json, request, shared_cluster, whole_cluster
+from clusters import decode_all, node_names, observed, pod_json, request, shared_cluster, whole_cluster
 from linkwise.broker.answers import FilterAnswer
 from linkwise.model.settings import PlacingSettings
 from linkwise.wire.extender import FilterResult, decode_filter, encode, filter_result
@@ -52,8 +52,8 @@ def filtered(broker: Broker, body: bytes) -> bytes:
 
 
 def floor(body: bytes, reply: FilterResult) -> bytes:
-    """The cost that no design can avoid."""
-    decode_filter(body)
+    """The cost of decoding the request and encoding the answer."""
+    decode_all(body)
     return encode(reply)
 
 

@@ -132,7 +132,7 @@ class Service:
         answer = self.broker.filter(pod, names, self.clock(), keep=keep)
         self._perform(answer.effects)
         self._notify_loop()
-        log.debug("filter pod=%s/%s nodes=%d offered=%d", pod.namespace, pod.name, len(names), len(answer.nodes))
+        log.debug("filter pod=%s/%s offered=%s", pod.namespace, pod.name, answer.nodes)
         return answer
 
     def prioritize(self, pod: PodView, names: Sequence[str]) -> list[tuple[str, int]]:

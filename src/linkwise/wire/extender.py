@@ -8,11 +8,12 @@ import msgspec
 
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
-from linkwise.wire.decoding import describe_error
+from linkwise.wire.decoding import describe_error, within
 from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
+from linkwise.wire.node_names import NodeNames, is_searchable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "BindArgs",
@@ -54,19 +55,25 @@ class FilterArgs(_Go):
     """A pod and the candidate nodes: by name with nodeCacheCapable, otherwise as full objects."""
 
     pod: PodObject
-    node_names: list[str] | None = None
+    node_names: msgspec.Raw = msgspec.Raw(b"null")
     nodes: _FullNodes | None = None
 
     @property
     def dry(self) -> bool:
         """Whether the call has full objects: those are what-if calls, for which no offer is kept."""
-        return self.node_names is None
+        return memoryview(self.node_names) == _NULL
 
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """The node names in the order of the call; InputError if it has no nodes in either form."""
-        if self.node_names is None and self.nodes is None:
+        if not self.dry:
+            text = bytes(self.node_names)
+            if is_searchable(text):
+                return NodeNames(text)
+            with within("NodeNames"):
+                return _decode(_NAMES, text)
+        if self.nodes is None:
             raise InputError("the call has neither NodeNames nor Nodes")
-        return self.node_names if self.node_names is not None else list(self.full_nodes())
+        return list(self.full_nodes())
 
     def full_nodes(self) -> dict[str, msgspec.Raw]:
         """The node objects as they were sent, by name."""
@@ -169,6 +176,8 @@ def _reasons(by_node: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:
     return msgspec.Raw(f'":{text},"'.join(names))
 
 
+_NAMES: Final[msgspec.json.Decoder[Sequence[str]]] = msgspec.json.Decoder(list[str])
+_NULL: Final = memoryview(b"null")
 _NODE: Final = msgspec.json.Decoder(_FullNode)
 _FILTER: Final = msgspec.json.Decoder(FilterArgs)
 _BIND: Final = msgspec.json.Decoder(BindArgs)
