@@ -12,6 +12,7 @@ from linkwise.broker.watch_events import ClusterObject
 from linkwise.dialects.groups.conventions import SCHEDULER_PLUGINS
 from linkwise.dialects.groups.koordinator_gang import LABEL
 from linkwise.dialects.groups.pod_group_objects import KINDS
+from linkwise.model.views import ContainerView
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, woken_set
 
 if TYPE_CHECKING:
@@ -54,6 +55,15 @@ def test_a_gang_is_not_started_in_part_before_its_pod_group_is_observed(source: 
     broker.observe([pod_group(source)], 0.1)
     broker.step(0.1, 1000)
     assert "the gang" in refused(broker, members[0], 0.2).pop()
+
+
+@pytest.mark.parametrize("source", MEMBERS)
+def test_a_member_without_devices_is_not_bound_before_its_pod_group_is_observed_either(source: str) -> None:
+    broker, members = broker_of(FakeNode("n")), pods(source)
+    members[0] = replace(members[0], containers=(ContainerView("main"),))
+    broker.observe(members, 0.0)
+    assert broker.bind(members[0].uid, "n", 0.0).error  # without a question before
+    assert refused(broker, members[0], 0.0) == MISSING
 
 
 @pytest.mark.parametrize("source", MEMBERS)

@@ -234,6 +234,7 @@ class GroupChecks(Checks):
             must(self._world.now < stage.until, f"{uid} was not told that the backoff of its group is over")
         elif reason := pending_reason(state, found, self._world.now):
             timed = (reason.rule, reason.kind) == ("001.members", "missing")
+            timed = timed or (reason.kind == "object" and reason.found != "kubernetes")
             if timed and isinstance(stage, Unschedulable):
                 return  # who was planned in vain waits for room, whatever the clock says
             must(isinstance(stage, Waiting), f"{uid} waits for {reason}, and its group is {stage}")
@@ -288,9 +289,9 @@ class GroupChecks(Checks):
 
     def settled(self) -> None:
         """Nobody waits whom a broker that begins anew could place."""
-        names = [name for name in self._world.api.boxes if name not in self._world.api.gone]
         for pod in self._world.api.unbound():
-            if pod.deleting or pod.gates:
+            names = self._open_to(pod)
+            if pod.deleting or pod.gates or not names:
                 continue
             fresh = Broker(self._world.settings)
             fresh.observe(self._world.api.truth().values(), self._world.now)
@@ -298,3 +299,16 @@ class GroupChecks(Checks):
                 nodes = fresh.filter(pod, names, self._world.now + time).nodes
                 fresh.step(self._world.now + time, 1000)
             must(not nodes, f"{pod.uid} could be placed on {nodes} if everything was forgotten")
+
+    def _open_to(self, pod: PodView) -> list[str]:
+        """Nodes that a scheduler would ask about: its own filters leave out those that are cordoned or lack CPU."""
+        api, names = self._world.api, []
+        for name, box in api.boxes.items():
+            used = sum(map(_cpu, api.holding(name)))
+            if name not in api.gone and not box.cordoned and used + _cpu(pod) <= int(box.cpu):
+                names.append(name)
+        return names
+
+
+def _cpu(pod: PodView) -> int:
+    return sum(int(container.requests.get("cpu", 0)) for container in pod.containers)

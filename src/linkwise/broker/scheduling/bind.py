@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from linkwise.broker.answers import BindAnswer
 from linkwise.broker.candidates import node_without
 from linkwise.broker.effects import Bind, Event, Wake
+from linkwise.broker.group_stages import Idle, Reserved, Unschedulable
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.groups.plan_annotations import plan_annotation
+from linkwise.broker.groups.readiness import may_start_alone, pending_reason
 from linkwise.broker.reconcile import reconcile
 from linkwise.broker.scheduling.siblings import visibility_events, visible_to
 from linkwise.broker.state import pod_name
@@ -22,6 +24,7 @@ from linkwise.model.verdict import Grant, Reject
 if TYPE_CHECKING:
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.effects import Effect
+    from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Outcome
@@ -52,7 +55,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
     """Bind a pod that has no devices assumed; those that it was offered or that are planned for it come first."""
     request, uid = state.request(pod), pod.uid
     query = state.query_of(request)
-    if wrong_node := _wrong_node(state, uid, node):
+    if wrong_node := _wrong_node(state, pod, node, now):
         return BindAnswer(wrong_node)
     if query is None:
         return _without_devices(state, pod, request, node, now)
@@ -131,26 +134,37 @@ def _repeat(state: State, pod: PodView, entry: Entry | None, node: str, now: flo
     return BindAnswer("", (_assume(state, pod, request.dialect, entry, now),))
 
 
-def _wrong_node(state: State, uid: str, node: str) -> str:
+def _wrong_node(state: State, pod: PodView, node: str, now: float) -> str:
     """Return why a member can't be bound to this node; empty if it can, or is in no group."""
-    key, pod = state.groups.key_of(uid), state.pod(uid)
-    if pod and is_unobserved_member(state, pod):
-        return _unplanned(state, uid)
-    view = state.groups.view(key) if key else None
-    if view is None or uid in view.extra:
+    if is_unobserved_member(state, pod):
+        return _unplanned(pod)
+    view = state.groups.view(state.groups.key_of(pod.uid))
+    if view is None or pod.uid in view.extra:
         return ""
-    held = state.groups.plan_of(key)
-    requesting = any(state.request(other).ask for other in view.waiting)
-    if pod and state.request(pod).ask is None and (held or not requesting or view.group.minimum is None):
-        return ""  # without devices any node will do, once the others have a plan if they must start together
-    if held is None or uid not in held.plan.placements:
-        return _unplanned(state, uid)
-    there = held.plan.placements[uid].node
-    return "" if there == node else f"pod {state.name_of(uid)} is planned on node {there}"
+    if state.request(pod).ask is None:
+        return "" if _may_go_anywhere(state, view, pod, now) else _unplanned(pod)
+    held = state.groups.plan_of(view.key)
+    if held is None or pod.uid not in held.plan.placements:
+        return _unplanned(pod)
+    there = held.plan.placements[pod.uid].node
+    return "" if there == node else f"pod {pod_name(pod)} is planned on node {there}"
 
 
-def _unplanned(state: State, uid: str) -> str:
-    return f"pod {state.name_of(uid)} belongs to a group without a plan; the group is planned when the pod is retried"
+def _may_go_anywhere(state: State, view: GroupView, pod: PodView, now: float) -> bool:
+    """Return whether a member without devices may start: where filter refuses its group, bind does too."""
+    match state.groups.stage(view.key):
+        case Reserved():
+            return True
+        case Unschedulable():
+            return may_start_alone(state, pod)
+        case Idle():  # the others are bound, or none of them was tried
+            alone = view.group.minimum is None or not any(state.request(other).ask for other in view.waiting)
+            return alone and pending_reason(state, view, now) is None
+    return False
+
+
+def _unplanned(pod: PodView) -> str:
+    return f"pod {pod_name(pod)} belongs to a group without a plan; the group is planned when the pod is retried"
 
 
 def _unusable(state: State, node: str) -> str:
