@@ -144,6 +144,10 @@ class GangWorld(GroupWorld):
         members = [pod for pod in map(self.broker.pod, self._members(key)) if pod]
         return sum(bool(pod.node or pod.uid in holding or not pod.containers[0].limits) for pod in members)
 
+    def _planned(self, key: str) -> set[str]:
+        """Members for which the plan of a group reserves devices."""
+        return {entry.pod for entry in self.broker.entries() if (entry.state, entry.grant.plan) == ("PLANNED", key)}
+
     def overtake(self, a: int, b: int, c: int) -> None:
         """A pod of a lower rank pushes a member out of its gang, or such a pod goes."""
         ranked = [pod for pod in self.api.unbound() if INDEX in pod.annotations]
@@ -184,19 +188,25 @@ class GangWorld(GroupWorld):
             self.filter_pod(pod, list(self.api.boxes))
 
     def burst(self, a: int, b: int, c: int) -> None:
-        """Several pods are tried before any is bound: everyone gets what it was offered."""
+        """Several pods are tried before any is bound: everyone gets what it was offered.
+
+        A gang that another member joins meanwhile is planned again as a whole.
+        """
         self.see(self.api.deliver_all())
-        pods = self._active()[a % 3 :][:BURST]
+        pods = self._active()[a % 3 :][:BURST] if self._names() else []  # or nobody is asked
+        planned = {}
         for pod in pods:
             self.filter_pod(pod, self._names())
+            planned[pod.uid] = self._planned(self._group(pod))
         offered = [pod for pod in pods if self.offered.get(pod.uid)]
         for place, pod in enumerate(reversed(offered) if b % 2 else offered):
             if c % 4 == 0 and place == 2:
                 self.sleep(a, b, c)
             flights = len(self.flights)
+            joined = self._planned(self._group(pod)) - planned[pod.uid]
             self.bind_pod(pod.uid, self.offered[pod.uid][0])
-            outranked = any(other.priority > pod.priority for other in pods)
-            must(len(self.flights) > flights or outranked, f"{pod.uid} can't have what it was offered in a burst")
+            lost = joined or any(other.priority > pod.priority for other in pods)
+            must(len(self.flights) > flights or lost, f"{pod.uid} can't have what it was offered in a burst")
             self._land_all()
 
     def interrupt(self, a: int, b: int, c: int) -> None:
@@ -209,11 +219,12 @@ class GangWorld(GroupWorld):
         self._try(pod)
         self._land_all()
         self.see(self.api.deliver_all())
-        planned = {entry.pod for entry in self.broker.entries() if (entry.state, entry.grant.plan) == ("PLANNED", key)}
+        planned = self._planned(key)
         if b % 2:
             self.sleep(a, b, c)
         else:
             self.restart(a, 255, c)
+            planned = planned if self.broker.settings.group.write_plans else set()
         rest = [other for other in self.api.unbound() if other.uid in planned and not other.gates]
         rivals = [other for other in self._active() if other.uid not in planned] if self.api.pods[pod.uid].node else []
         for other in [*rivals, *(reversed(rest) if c % 2 else rest)]:
