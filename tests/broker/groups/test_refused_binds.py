@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.testing.cluster import binds, device_pod, in_group
+from linkwise.model.settings import PlacingSettings
+from linkwise.testing.cluster import binds, device_pod, in_gang, in_group
 from linkwise.vendors.machines import profile
 
 
@@ -26,3 +29,18 @@ def test_binds_that_are_refused_at_the_same_time_lead_to_another_node_of_another
             broker.step(now, 1000)  # planned again while the other bind is still under way
         now += 1.0
     raise AssertionError(f"still on {nodes}")
+
+
+@pytest.mark.parametrize("rounds", [0, 3, 100])
+def test_a_node_is_avoided_after_three_refused_binds_whatever_is_set_for_offers_to_single_pods(rounds: int) -> None:
+    broker = Broker(PlacingSettings(rounds=rounds))
+    for name in ("n0", "n1"):
+        broker.observe(fleet_node(profile("dgx1-v100"), name), 0.0)
+    pods = in_gang(device_pod("a", 8), least=1)
+    broker.observe(pods, 0.0)
+    places = []
+    for _ in range(4):
+        places += broker.filter(pods[0], ["n0", "n1"], 1.0).nodes
+        (flight,) = binds(broker.bind(pods[0].uid, places[-1], 1.0).effects)
+        broker.outcome(flight, "refused", 1.0)
+    assert places == ["n0", "n0", "n0", "n1"]

@@ -58,6 +58,8 @@ FIRST_BACKOFF: Final = 5.0  # seconds
 MAX_BACKOFF: Final = 60.0  # seconds
 LONGEST_BACKOFF: Final = 1.25 * MAX_BACKOFF
 """with jitter"""
+MAX_REFUSED_BINDS: Final = 3
+"""binds of a member to its planned node that are refused before the node is avoided"""
 RETRY: Final = Answer(retry=True)
 _EXPIRED: Final = Reason("001.hold", kind="resting")
 
@@ -308,7 +310,7 @@ def bind_refused(state: State, bound: Bind, now: float) -> None:
     if stage is None or pod is None or view is None or bound.uid not in stage.plan.placements:
         return  # the group was planned again during the bind, and the new plan does not include it
     refusals = {**stage.refusals, bound.uid: stage.refusals.get(bound.uid, 0) + 1}
-    if refusals[bound.uid] < state.settings.rounds:
+    if refusals[bound.uid] < MAX_REFUSED_BINDS:
         move(state, key, "change", replace(stage, refusals=refusals))
         return
     limits = replace(stage.limits, avoided=stage.limits.avoided | {bound.node})
