@@ -109,8 +109,7 @@ class GangWorld(GroupWorld):
     def bind_pod(self, uid: str, node: str) -> None:
         """The scheduler binds one pod; a gang never starts below its minimum."""
         pod, key = self.broker.pod(uid), self.broker.group_of(uid)
-        native = pod is not None and pod.scheduling_group == NATIVE[0] and not pod.node
-        unseen = native and pod and f"object/{NATIVE[1]}/{pod.namespace}/{NATIVE[0]}" not in self.api.told
+        unseen = pod is not None and not pod.node and self._lacks_pod_group(pod, key)
         again = any(entry.pod == uid and entry.state != "PLANNED" for entry in self.broker.entries())
         flights = len(self.flights)
         super().bind_pod(uid, node)
@@ -121,6 +120,11 @@ class GangWorld(GroupWorld):
         asks = any(container.limits for container in pod.containers)
         if key and asks and pod.annotations.get(GANG) and least.isdecimal() and not self._varied(key):
             self.checks.starts(pod, int(least), self._placed(key))
+
+    def _lacks_pod_group(self, pod: PodView, key: str) -> bool:
+        """Whether a pod points to a PodGroup that was not told of; labels that name another group take precedence."""
+        native = pod.scheduling_group == NATIVE[0] and key in {"", f"{pod.namespace}/{NATIVE[0]}"}
+        return native and f"object/{NATIVE[1]}/{pod.namespace}/{NATIVE[0]}" not in self.api.told
 
     def _varied(self, key: str) -> bool:
         """Whether the members of a group do not agree on it, are too many, or it may have been started before."""
