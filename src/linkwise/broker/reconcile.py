@@ -1,7 +1,7 @@
 """Reconciliation: observe watch events, then derive what follows from them, from binds and from deadlines.
 
-Every verb reconciles first, so that it decides on the state as of `now`, and most reconcile once more before they return,
-so that between two verbs nothing is left to do.
+Every verb reconciles first, so that it decides on the state as of `now`. What follows from its own decision is derived by
+the next verb, or by `step`: while something is left to do, the next deadline is 0.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import BindAnswer
 from linkwise.broker.candidates import node_without
-from linkwise.broker.effects import Bind, Event, Wake
+from linkwise.broker.effects import Bind, Event
 from linkwise.broker.group_stages import Idle, Reserved, Unschedulable
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.groups.plan_annotations import plan_annotation
@@ -15,6 +15,7 @@ from linkwise.broker.reconcile import reconcile
 from linkwise.broker.scheduling.siblings import visibility_events, visible_to
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
+from linkwise.broker.wake_ups import flush
 from linkwise.dialects.dialect import Writing
 from linkwise.engine.ledger import Entry
 from linkwise.engine.planning.seating import takes
@@ -35,7 +36,10 @@ __all__ = ["bind", "outcome", "pick_on"]
 
 
 def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
-    """Assume devices of the node for the pod; repeated calls return the same bind."""
+    """Assume devices of the node for the pod; repeated calls return the same bind.
+
+    What follows for groups is derived by the next verb, so that the write is not delayed.
+    """
     effects = reconcile(state, now)
     pod = state.pod(uid)
     if pod is None:
@@ -46,16 +50,16 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
         answer = _repeat(state, pod, entry, node, now)
     else:
         answer = _bind_pending(state, pod, entry, node, now)
-    woken = {effect.uid for effect in effects if isinstance(effect, Wake)}
-    more = [effect for effect in answer.effects if not (isinstance(effect, Wake) and effect.uid in woken)]
-    return BindAnswer(answer.error, (*effects, *more))
+    flush(state)
+    return BindAnswer(answer.error, (*effects, *answer.effects, *state.outbox.drain()))
 
 
 def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str, now: float) -> BindAnswer:
     """Bind a pod that has no devices assumed; those that it was offered or that are planned for it come first."""
     request, uid = state.request(pod), pod.uid
     query = state.query_of(request)
-    if wrong_node := _wrong_node(state, pod, node, now):
+    grouped = request.group is not None or bool(state.groups.key_of(uid))
+    if grouped and (wrong_node := _wrong_node(state, pod, node, now)):
         return BindAnswer(wrong_node)
     if query is None:
         return _without_devices(state, pod, request, node, now)
@@ -66,18 +70,17 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         member = Entry(tentative.grant, "ASSUMED", pod.namespace, pod.created)
         bound = _assume(state, pod, request.dialect, member, now)
         bound_by_plan(state, uid, now)
-        return BindAnswer("", (*reconcile(state, now), *visibility_events(state, pod, member), bound))
+        return BindAnswer("", (*visibility_events(state, pod, member), bound))
     offer = _devices_for(state, query, tentative, node)
     if isinstance(offer, Reject):
         # rule 004.no-fit: refused at once with the reason, and nothing leaks.
         state.queue.reject(state.asked(pod, query, now), node)
         state.withdraw(uid)
-        return BindAnswer(f"node {node}: {refusal(offer.reason)}", reconcile(state, now))
+        return BindAnswer(f"node {node}: {refusal(offer.reason)}")
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
     bound = _assume(state, pod, request.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
     state.queue.assume(state.asked(pod, query, now), node)
-    # Reconcile now, so that no work is left between verbs.
-    return BindAnswer("", (*reconcile(state, now), bound))
+    return BindAnswer("", (bound,))
 
 
 def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effect, ...]:
@@ -135,7 +138,7 @@ def _repeat(state: State, pod: PodView, entry: Entry | None, node: str, now: flo
 
 
 def _wrong_node(state: State, pod: PodView, node: str, now: float) -> str:
-    """Return why a member can't be bound to this node; empty if it can, or is in no group."""
+    """Return why a member can't be bound to this node; empty if it can, or is placed alone."""
     if is_unobserved_member(state, pod):
         return _unplanned(pod)
     view = state.groups.view(state.groups.key_of(pod.uid))
@@ -187,7 +190,8 @@ def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) 
     # rule 004.record, 001.record: node and all keys are written in one request.
     writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry))
     keys = state.writer.annotations(writing, dialect, now)
-    keys |= plan_annotation(state, pod, keys, now)
+    if entry.grant.plan:
+        keys |= plan_annotation(state, pod, keys, now)
     assumed = state.cluster.ledger.assume(entry, state.cluster.inventories[entry.node].allocations)
     return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, assumed.serial, keys)
 
