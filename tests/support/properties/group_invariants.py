@@ -179,8 +179,9 @@ class GroupChecks(Checks):
                 self._it_binds(pod, name)
             return
         must(set(answer.failed) | set(answer.unresolvable) == set(names), "a node was left without a reason")
-        if not names:
-            return  # no scheduler asks about no nodes
+        if not names:  # no scheduler asks about no nodes
+            self.refused.pop(pod.uid, None)
+            return
         self.woken.discard(pod.uid)
         held = self.state.groups.plan_of(found.key)
         self.refused[pod.uid] = (self.state.pod(pod.uid), held.generation if held else 0)
