@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from linkwise.broker.effects import Wake
 from linkwise.dialects.groups.koordinator_gang import INDEX, MINIMUM, NAME as GANG, TOTAL
 from linkwise.dialects.groups.pod_group_objects import KINDS
+from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from support.properties.broker_invariants import must
 from support.properties.cluster_moves import OURS, one_of
 from support.properties.group_invariants import GroupChecks
@@ -118,7 +119,8 @@ class GangWorld(GroupWorld):
         must(not unseen, f"{uid} is bound, and its PodGroup has not been seen")
         least = pod.annotations.get(MINIMUM, "")
         asks = any(container.limits for container in pod.containers)
-        if key and asks and pod.annotations.get(GANG) and least.isdecimal() and not self._varied(key):
+        named = key == f"{pod.namespace}/{pod.annotations.get(GANG)}"  # or it is in the group that it points to
+        if named and asks and least.isdecimal() and not self._varied(key):
             self.checks.starts(pod, int(least), self._placed(key))
 
     def _lacks_pod_group(self, pod: PodView, key: str) -> bool:
@@ -151,6 +153,13 @@ class GangWorld(GroupWorld):
     def _planned(self, key: str) -> set[str]:
         """Members for which the plan of a group reserves devices."""
         return {entry.pod for entry in self.broker.entries() if (entry.state, entry.grant.plan) == ("PLANNED", key)}
+
+    def _is_recorded(self, key: str) -> bool:
+        """Whether a bound member got its devices by the plan of its group, so that it carries the plan; or carries it."""
+        by_plan = {entry.pod for entry in self.broker.entries() if entry.grant.plan == key and entry.state != "PLANNED"}
+        members = [pod for pod in self.api.pods.values() if pod.node and self._group(pod) == key]
+        carried = any(pod.uid in by_plan or GROUP_PLAN in pod.annotations for pod in members)
+        return carried and self.broker.settings.group.write_plans
 
     def overtake(self, a: int, b: int, c: int) -> None:
         """A pod of a lower rank pushes a member out of its gang, or such a pod goes."""
@@ -227,8 +236,8 @@ class GangWorld(GroupWorld):
         if b % 2:
             self.sleep(a, b, c)
         else:
+            planned = planned if self._is_recorded(key) else set()
             self.restart(a, 255, c)
-            planned = planned if self.broker.settings.group.write_plans else set()
         rest = [other for other in self.api.unbound() if other.uid in planned and not other.gates]
         rivals = [other for other in self._active() if other.uid not in planned] if self.api.pods[pod.uid].node else []
         for other in [*rivals, *(reversed(rest) if c % 2 else rest)]:

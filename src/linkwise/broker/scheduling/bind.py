@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.answers import BindAnswer
 from linkwise.broker.candidates import node_without
 from linkwise.broker.effects import Bind, Event
-from linkwise.broker.group_stages import Idle, Reserved, Unschedulable
+from linkwise.broker.group_stages import Idle, Planning, Reserved, Unschedulable
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.groups.plan_annotations import plan_annotation
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
@@ -154,11 +154,11 @@ def _wrong_node(state: State, pod: PodView, node: str, now: float) -> str:
 
 
 def _may_go_anywhere(state: State, view: GroupView, pod: PodView, now: float) -> bool:
-    """Return whether a member without devices may start: where filter refuses its group, bind does too."""
+    """Return whether a member without devices may start: not while its group is not ready, nor before its gang."""
     match state.groups.stage(view.key):
         case Reserved():
             return True
-        case Unschedulable():
+        case Planning() | Unschedulable():  # planned again perhaps, since filter found that the others do not fit
             return may_start_alone(state, pod)
         case Idle():  # the others are bound, or none of them was tried
             alone = view.group.minimum is None or not any(state.request(other).ask for other in view.waiting)
