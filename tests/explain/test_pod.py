@@ -24,14 +24,15 @@ def test_a_pod_on_the_nvlink_node_reads_why_it_is_there() -> None:
     assert lines(runner, "train") == [
         "pod team/train has devices 0, 3 on node nvlink",
         "it requests 2 devices (nvidia.com/gpu); placed by link-affinity",
-        "node nvlink is the best of 2 feasible nodes (if rescheduled now): link score 230, 6 free devices",
+        "placed because node nvlink was the best of 2 nodes considered: link score 230, 6 free devices",
+        "next best was node pcie: link score 50 instead of 230",
         "{0,3}: NV2+PHB between them, link score 230 (92% of the best pair on this machine)",
         "chosen: the best set of the best partition (total 920): {0,3} {1,2} {4,7} {5,6}",
         (
             "runner-up {2,3}: the set alone scores higher, but its partition has the same total of 920; "
             "tie broken by lowest device index"
         ),
-        "next best is node pcie: link score 50 instead of 230",
+        "if placed again now: the same devices",
         "the node agent allocates exactly these devices",
     ]
 
@@ -59,12 +60,13 @@ def test_a_bind_of_unknown_outcome_says_so() -> None:
         "pod team/train is being bound to devices 0, 1, 2, 3, 4, 5, 6, 7 on node a",
         "the result of its bind is unknown; the devices stay reserved until the pod is observed or read again",
         "it requests 8 devices (nvidia.com/gpu); placed by link-affinity",
-        "node a is the only feasible node (if rescheduled now): link score 3000, 0 free devices",
+        "placed because node a was the only node that the scheduler asked about: link score 3000, 0 free devices",
         (
             "{0,1,2,3,4,5,6,7}: 2 pairs NV2+PIX, 4 pairs NV2+PHB, 2 pairs NV2+SYS, 2 pairs NV1+PIX, 4 pairs NV1+PHB, "
             "2 pairs NV1+SYS, 12 pairs SYS, link score 3000"
         ),
         "chosen: the best set of the best partition (total 3000): {0,1,2,3,4,5,6,7}",
+        "if placed again now: the same devices",
         "these devices are expected; the node's device plugin makes the final choice",
     ]
 
@@ -74,6 +76,7 @@ def test_the_explanation_of_a_pod_without_a_record_says_so() -> None:
     runner.show(pod("wild", GPU, 2, node="a", phase="Running"))
     assert lines(runner, "wild") == [
         "pod team/wild has 2 devices (nvidia.com/gpu) on node a",
+        "it requests 2 devices (nvidia.com/gpu); placed by another scheduler",
         "which devices it uses is not recorded; its request is counted as used on its node",
     ]
 
@@ -106,18 +109,16 @@ def test_a_pod_that_is_not_where_it_would_go_now_reads_what_is_better() -> None:
     placed(runner, pod("train", GPU, 2))
     runner.show(*fleet_node(profile("dgx1-v100"), "nvlink"))
     told = lines(runner, "train")
-    assert "node pcie ranks 2 of 2 feasible nodes (if rescheduled now): link score 50, 6 free devices" in told
-    assert "node nvlink would be better now: link score 230 instead of 50" in told
+    reason = "placed because node pcie was the only node that the scheduler asked about: link score 50, 6 free devices"
+    assert reason in told
+    assert "if placed again now: node nvlink, with link score 230 instead of 50" in told
 
 
-def test_a_term_that_only_orders_equals_is_not_called_better() -> None:
+def test_a_node_that_would_be_chosen_now_is_named_with_the_term_that_decides() -> None:
     runner = placed(cluster(a="dgx-a100"), pod("train", GPU, 2))
     runner.show(*fleet_node(profile("dgx-a100"), "b"))
     placed(runner, replace(pod("other", GPU, 4), node_selector={"kubernetes.io/hostname": "b"}))
-    assert lines(runner, "train")[-2] == (
-        "node b would be better now: 2 free devices instead of 6, but such nodes get the same score, and "
-        "kube-scheduler's other plugins decide between them"
-    )
+    assert lines(runner, "train")[-2] == "if placed again now: node b, with 2 free devices instead of 6"
 
 
 def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
@@ -126,9 +127,8 @@ def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
     told = explained(runner, "second").choice
     assert told is not None
     assert (told.devices, told.now) == ((1, 2), (0, 3))
-    assert "if rescheduled now, {0,3} would be chosen; {1,2}: its partition has the same total of 920; " in " ".join(
-        lines(runner, "second")
-    )
+    again = "if placed again now: {0,3} of the same node; {1,2}: its partition has the same total of 920; "
+    assert again in " ".join(lines(runner, "second"))
 
 
 def test_devices_are_reported_by_container() -> None:
@@ -154,5 +154,6 @@ def test_a_pod_whose_device_failed_is_explained_with_the_devices_that_fit_now() 
     told = explain_pod(broker, "uid-p", 1.0)
     assert told is not None
     said = explanation_lines(told)
-    assert "1 other node is feasible now" in said
+    again = "if placed again now: not these devices, as one is unhealthy or the node has changed; 1 other node would be feasible"
+    assert again in said
     assert not any("no other node" in line for line in said)

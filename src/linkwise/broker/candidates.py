@@ -96,5 +96,14 @@ class Candidates:
 
     def pick(self, name: str) -> Offer | Reject:
         """The devices that the node would allocate now, or a refusal."""
-        node = self._own if self._own and self._own.name == name else self._index.nodes[name]
-        return self._index.unserved(self.query, name) or self.query.policy.pick(self.query.ask, node)
+        return self._index.unserved(self.query, name) or self.query.policy.pick(self.query.ask, self.node(name))
+
+    def node(self, name: str) -> Node:
+        """A node as it is for this pod."""
+        return self._own if self._own and self._own.name == name else self._index.nodes[name]
+
+    def after(self, name: str, score: Code, count: int) -> tuple[tuple[str, Code], ...]:
+        """The next nodes behind one with this score, by score and name, whether the scheduler named them or not."""
+        own = self._own.name if self._own else ""
+        behind = self._lookup.after(name, score, count + bool(own))
+        return tuple(other for other in behind if other[0] != own)[:count]

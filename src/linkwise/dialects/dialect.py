@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.model.ask import Ask
+    from linkwise.model.decision import Decision
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeFacts
     from linkwise.model.verdict import Grant, Problem
@@ -43,6 +44,8 @@ class Writing:
     now: int  # nanoseconds since the epoch, unique and increasing for each node
     siblings: tuple[str, ...] = ()
     """devices of the pod's group on this node, its own included"""
+    decision: Decision | None = None
+    """why these devices, for the record"""
 
 
 class DefaultPolicies(NamedTuple):

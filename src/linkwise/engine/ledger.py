@@ -156,7 +156,7 @@ class Ledger:
         open_binds = (*(known.open if known else ()), self._serial)
         outcome = known.outcome if known else None
         pod = (entry.namespace, entry.created, entry.unrecorded_ask)
-        return self._set(_entry(entry.grant, "ASSUMED", *pod, self._serial, open_binds, outcome))
+        return self._set(_entry(entry.grant, "ASSUMED", *pod, self._serial, open_binds, outcome, None, entry.decision))
 
     def has_conflict(self, entry: Entry, agent_reported: Collection[str] = ()) -> bool:
         """Whether another pod claims devices of an entry, which another scheduler may have bound."""
@@ -176,7 +176,7 @@ class Ledger:
             self._remove(pod)
         else:
             bound = (entry.namespace, entry.created, entry.unrecorded_ask, entry.serial)
-            self._set(_entry(entry.grant, state, *bound, open_binds, outcome, entry.expires))
+            self._set(_entry(entry.grant, state, *bound, open_binds, outcome, entry.expires, entry.decision))
         return True
 
     def observe(self, entry: Entry, *, deleting: bool) -> Entry:

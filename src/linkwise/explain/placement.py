@@ -1,6 +1,7 @@
-"""Explains the placement of a pod: its devices and node compared with the alternatives, as if it were rescheduled now.
+"""Explains the placement of a pod: by the record of the decision, and by what would be chosen if it were placed again now.
 
-Nodes are compared term by term of the policy's score.
+The record has the facts of the moment: which devices were free, how the node scored, which one came next. A pod that
+another scheduler placed has no such record, and gets no reason. Nodes are compared term by term of the policy's score.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.candidates import node_without
 from linkwise.broker.cluster.recorded_grants import allocated_parts
+from linkwise.dialects.linkwise.decision_record import recorded_decision
+from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.dialects.linkwise.inventory import SOURCE
+from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.drift import drift_text
 from linkwise.explain.choice import why_chosen
-from linkwise.explain.reports.pod import ContainerDevices, OtherNode, Term
+from linkwise.explain.reports.pod import ContainerDevices, OtherNode, PlacedBecause, Term
 from linkwise.explain.survey import against_all, survey
+from linkwise.model.node import Node, Use
 from linkwise.model.verdict import Offer
-from linkwise.policies.memory_share import shares_on
+from linkwise.policies.memory_share import WHOLE_CORE, shares_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +32,9 @@ if TYPE_CHECKING:
     from linkwise.engine.index.score_table import Code
     from linkwise.engine.ledger import Entry, State as LedgerState
     from linkwise.explain.reports.pod import Explanation, PodState
+    from linkwise.model.decision import Decision
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeInventory
-    from linkwise.model.node import Node
     from linkwise.model.verdict import Part
     from linkwise.model.views import PodView
 
@@ -49,11 +55,13 @@ def explain_placed(state: State, pod: PodView, request: PodRequest, entry: Entry
     parts = allocated_parts(inventory, entry) if inventory else entry.grant.offer.parts
     drift = [each for each in state.cluster.drift.get(entry.node, ()) if entry.pod in each.pods]
     gone = () if inventory else (f"node {entry.node} no longer exists",)
+    foreign = _is_foreign(pod, entry)
     report = replace(
         report,
         state=_STATES[entry.state],
         node=entry.node,
-        policy=entry.grant.policy or report.policy,
+        foreign=foreign,
+        policy="" if foreign else entry.grant.policy or report.policy,
         devices=container_devices(parts, inventory.devices if inventory else ()),
         unit=inventory.unit if inventory else "",
         outcome=entry.outcome,
@@ -61,9 +69,56 @@ def explain_placed(state: State, pod: PodView, request: PodRequest, entry: Entry
         notes=(*(drift_text(each, state.name_of) for each in drift), *gone, *report.notes),
     )
     query = _query_of(state, request, report.policy)
-    if entry.state == "RELEASING" or query is None or not parts or query.policy.admit(query.ask):
+    if foreign or entry.state == "RELEASING" or query is None or not parts or query.policy.admit(query.ask):
         return report
-    return _compared(state, pod, query, parts, report)
+    decision = _decision_of(pod, entry)
+    if decision and inventory:
+        report = replace(report, because=_because(query, inventory, parts, decision))
+    report = _compared(state, pod, query, parts, report)
+    # A plan is decided once its members are bound: until then what holds now is the reason.
+    return replace(report, because=PlacedBecause(0, choice=report.choice)) if entry.state == "PLANNED" else report
+
+
+def _decision_of(pod: PodView, entry: Entry) -> Decision | None:
+    """Return the decision of the bind in flight, or that of the record, unless the record was changed since."""
+    if entry.decision or BY_NAME[SOURCE].held(pod).grant != entry.grant:
+        return entry.decision
+    return recorded_decision(pod, GRANT)
+
+
+def _is_foreign(pod: PodView, entry: Entry) -> bool:
+    """Return whether another scheduler bound the pod: it is observed on its node and has no grant of ours."""
+    observed = entry.state in {"ASSIGNED", "RELEASING"} and not entry.serial
+    return observed and BY_NAME[SOURCE].held(pod).grant is None
+
+
+def _because(query: Query, inventory: NodeInventory, parts: Sequence[Part], decision: Decision) -> PlacedBecause:
+    """Word the record of a decision, with the node as it was then."""
+    own = tuple(Term(name, value, leading=False) for name, value in zip(decision.terms, decision.score, strict=True))
+    others = [(name, score) for name, score in decision.others if len(score) == len(own)]
+    devices = list(dict.fromkeys(device for part in parts for device in part.devices))
+    return PlacedBecause(
+        decision.considered,
+        own,
+        why_chosen(query, _node_then(query, inventory, decision), devices),
+        _compare(own, *others[0]) if others else None,
+        decision.nominated,
+    )
+
+
+def _node_then(query: Query, inventory: NodeInventory, decision: Decision) -> Node:
+    """Return the node as it was for the pod when its devices were chosen: all other devices count as used."""
+    rooms = {index: (memory, core) for index, memory, core in decision.rooms}
+    used: dict[str, Use] = {}
+    for device in inventory.devices:
+        memory, core = rooms.get(device.index, (0, 0))
+        if device.index in rooms and (memory < device.memory or core < WHOLE_CORE):
+            share = max(0, device.memory - memory)
+            used[device.id] = Use(share, WHOLE_CORE - core, namespaces=frozenset({query.ask.namespace}))
+        elif device.index not in rooms and device.index not in decision.free:
+            used[device.id] = Use(whole=True)
+    devices = tuple(replace(device, healthy=True) for device in inventory.devices)
+    return Node(inventory.name, devices, used, inventory.topology, inventory.profile, unit=inventory.unit)
 
 
 def _compared(state: State, pod: PodView, query: Query, parts: tuple[Part, ...], report: Explanation) -> Explanation:
@@ -144,8 +199,12 @@ def other_node(query: Query, own: Code, others: Sequence[tuple[str, Code]]) -> O
     """Return the best other node and the first term in which it differs; None if there is no other."""
     if not others:
         return None
-    name, code = others[0]
-    for here, there in zip(terms_of(query, own), code, strict=True):
+    return _compare(terms_of(query, own), *others[0])
+
+
+def _compare(own: Sequence[Term], name: str, code: Code) -> OtherNode:
+    """Compare another node with the terms of the chosen one: the first in which they differ."""
+    for here, there in zip(own, code, strict=True):
         if here.value != there:
             better = there > here.value
             return OtherNode(name, "better" if better else "worse", here.name, here.leading, there, here.value)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from linkwise.model.ask import Ask  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.decision import Decision  # noqa: TC001 - snapshots are decoded by these annotations
 from linkwise.model.verdict import Grant  # noqa: TC001 - snapshots are decoded by these annotations
 
 __all__ = ["Entry", "Outcome", "State"]
@@ -36,6 +37,8 @@ class Entry:
     """result of the bind, None while it is in flight"""
     expires: float | None = None
     """deadline of an OFFERED or PLANNED entry, None for all others"""
+    decision: Decision | None = None
+    """why these devices, until the pod is observed as bound: then its record has it"""
 
     @property
     def tentative(self) -> bool:

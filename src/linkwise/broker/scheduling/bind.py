@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import BindAnswer
 from linkwise.broker.candidates import node_without
+from linkwise.broker.decisions import decided_by_bind
 from linkwise.broker.effects import Bind, Event
 from linkwise.broker.group_stages import Idle, Planning, Reserved, Unschedulable
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
@@ -67,7 +68,8 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         return BindAnswer(unusable)
     if tentative and tentative.state == "PLANNED":
         # rule 001.hold: the member gets what the plan reserves.
-        member = Entry(tentative.grant, "ASSUMED", pod.namespace, pod.created)
+        decision = decided_by_bind(state, pod, query, tentative.grant.offer, tentative)
+        member = Entry(tentative.grant, "ASSUMED", pod.namespace, pod.created, decision=decision)
         bound = _assume(state, pod, request.dialect, member, now)
         bound_by_plan(state, uid, now)
         return BindAnswer("", (*visibility_events(state, pod, member), bound))
@@ -78,7 +80,9 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         state.withdraw(uid)
         return BindAnswer(f"node {node}: {refusal(offer.reason)}")
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
-    bound = _assume(state, pod, request.dialect, Entry(grant, "ASSUMED", pod.namespace, pod.created), now)
+    decision = decided_by_bind(state, pod, query, offer, tentative)
+    assumed = Entry(grant, "ASSUMED", pod.namespace, pod.created, decision=decision)
+    bound = _assume(state, pod, request.dialect, assumed, now)
     state.queue.assume(state.asked(pod, query, now), node)
     return BindAnswer("", (bound,))
 
@@ -188,7 +192,7 @@ def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) 
     """Assume the devices once all annotations are computed, so that a failure leaves no entry."""
     devices = {device.id: device for device in state.cluster.index.nodes[entry.node].devices}
     # rule 004.record, 001.record: node and all keys are written in one request.
-    writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry))
+    writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry), entry.decision)
     keys = state.writer.annotations(writing, dialect, now)
     if entry.grant.plan:
         keys |= plan_annotation(state, pod, keys, now)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.candidates import Candidates
+from linkwise.broker.decisions import decided_by_filter
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.priority import preempt_plans_for_pod
@@ -19,6 +20,7 @@ from linkwise.broker.wake_ups import flush
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.verdict import Grant, Offer, Reason
+from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["filter_nodes", "prioritize"]
 
 BEING_BOUND: Final = short_refusal(Reason("002.whole", kind="promised"))
+_entry: Final = fast_constructor(Entry)
 NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
 
 
@@ -94,7 +97,7 @@ def _answer_single(  # noqa: PLR0913 - same
         candidates = Candidates(state, query, pod.uid, state.settings.budget)
         nodes = _choose(state, pod, candidates, names)
     if keep:
-        _remember(state, state.asked(pod, query, now), candidates, nodes)
+        _remember(state, state.asked(pod, query, now), candidates, names, nodes)
     if nodes:
         return FilterAnswer(nodes, partial=candidates.partial)
     ready = _ready(state, names)
@@ -122,7 +125,9 @@ def _choose(state: State, pod: PodView, candidates: Candidates, names: Sequence[
     return candidates.all(_ready(state, names))
 
 
-def _remember(state: State, asked: QueuedPod, candidates: Candidates, nodes: Sequence[str]) -> None:
+def _remember(
+    state: State, asked: QueuedPod, candidates: Candidates, names: Sequence[str], nodes: Sequence[str]
+) -> None:
     """Reserve devices on the best of the nodes until the offer expires; a pod that no node fits waits for one."""
     if not nodes:
         state.queue.refuse(asked)
@@ -135,7 +140,8 @@ def _remember(state: State, asked: QueuedPod, candidates: Candidates, nodes: Seq
     if not isinstance(devices, Offer) or not pending:
         return
     grant = Grant(pod.uid, query.policy.name, devices, mode=query.ask.mode)
-    entry = Entry(grant, "OFFERED", pod.namespace, pod.created, expires=asked.asked_at + pending)
+    expires, decision = asked.asked_at + pending, decided_by_filter(state, pod, candidates, names, best)
+    entry = _entry(grant, "OFFERED", pod.namespace, pod.created, expires=expires, decision=decision)
     state.cluster.ledger.offer(entry, state.cluster.inventories[best].allocations)
 
 

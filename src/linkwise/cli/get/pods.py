@@ -169,8 +169,11 @@ def why_text(explanation: Explanation) -> str:
             )
         case "schedulable":
             return f"fits on {explanation.node} now"
+        case _ if explanation.foreign:
+            return "placed by another scheduler"
         case _:
-            return explanation.choice.worth if explanation.choice else ""
+            choice = explanation.because.choice if explanation.because else None
+            return choice.worth if choice else ""
 
 
 def _is_unspecific(against: RefusalSummary) -> bool:

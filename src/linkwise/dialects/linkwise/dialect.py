@@ -1,6 +1,7 @@
 """Linkwise's own annotations: the grant on a pod, and the policy it names.
 
-A restart reads the grant, which has everything that the ledger needs; score and notes of the offer are not kept.
+A restart reads the grant, which has everything that the ledger needs. Why the devices were chosen is written beside it
+and read only to explain it.
 Source: DESIGN, state of record.
 """
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.dialects.dialect import Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.json_fields import Fields, Report, shown, versioned_fields
+from linkwise.dialects.linkwise.decision_record import WRITTEN, decision_document
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
 from linkwise.errors import InputError
 from linkwise.model.verdict import Grant, Offer, Part
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from linkwise.dialects.dialect import Writing
     from linkwise.model.ask import Ask
+    from linkwise.model.decision import Decision
     from linkwise.model.inventory import NodeFacts
     from linkwise.model.node import AskMode
     from linkwise.model.verdict import Problem
@@ -45,7 +48,9 @@ POLICY: Final = "linkwise.dev/policy"
 VERSION: Final = 1
 """of the format below; other versions are ignored"""
 
-_GRANT_FIELDS: Final = frozenset({"version", "policy", "mode", "node", "pod", "containers", "plan", "generation"})
+_GRANT_FIELDS: Final = frozenset(
+    {"version", "policy", "mode", "node", "pod", "containers", "plan", "generation", "why"}
+)
 _PART_FIELDS: Final = frozenset({"devices", "share", "core"})
 _MODES: Final[tuple[AskMode, ...]] = ("whole", "share", "percent")
 _WORD: Final = r'"[ !#-\[\]-~]*"'  # nothing in it that JSON would have to write otherwise
@@ -53,11 +58,12 @@ _NUMBER: Final = r"(?:0|[1-9][0-9]{0,17})"
 _PART: Final = rf'({_WORD}):\{{"core":({_NUMBER}),"devices":\[({_WORD}(?:,{_WORD})*)\],"share":({_NUMBER})\}}'
 _GRANT: Final = re.compile(
     rf'\{{"containers":\{{({_PART}(?:,{_PART})*)\}},"generation":({_NUMBER}),"mode":({_WORD}),"node":({_WORD}),'
-    rf'"plan":({_WORD}),"pod":({_WORD}),"policy":({_WORD}),"version":{VERSION}\}}'
+    rf'"plan":({_WORD}),"pod":({_WORD}),"policy":({_WORD}),"version":{VERSION}(?:,"why":{WRITTEN})?\}}'
 )
 """a grant exactly as we write it"""
 _EACH_PART: Final = re.compile(_PART)
 _MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _quick_part, _quick_offer, _quick_grant = fast_constructor(Part), fast_constructor(Offer), fast_constructor(Grant)
 _FINISHED: Final = {"Succeeded", "Failed"}
 
@@ -87,7 +93,7 @@ class Linkwise(Dialect):
 
     def write(self, writing: Writing) -> dict[str, str]:
         """The grant; InputError if it names one container twice, which would lose devices."""
-        return {GRANT: grant_text(writing.grant)}
+        return {GRANT: grant_text(writing.grant, writing.decision)}
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Facts of the node's DeviceInventory, which has the name of the node."""
@@ -95,18 +101,21 @@ class Linkwise(Dialect):
         return None if raw is None else inventory_facts(raw, view.name)
 
 
-def grant_text(grant: Grant) -> str:
-    """The record of a grant."""
-    return _text(
-        version=VERSION,
-        policy=grant.policy,
-        mode=grant.mode,
-        pod=grant.pod,
-        node=grant.offer.node,
-        containers=_containers(grant.offer.parts),
-        plan=grant.plan,
-        generation=grant.generation,
-    )
+def grant_text(grant: Grant, decision: Decision | None = None) -> str:
+    """The record of a grant: compact JSON, fields by name, so that equal records are equal texts."""
+    document = {
+        "containers": _containers(grant.offer.parts),
+        "generation": grant.generation,
+        "mode": grant.mode,
+        "node": grant.offer.node,
+        "plan": grant.plan,
+        "pod": grant.pod,
+        "policy": grant.policy,
+        "version": VERSION,
+    }
+    if decision:
+        document["why"] = decision_document(decision)
+    return _encode(document)
 
 
 def _as_written(text: str, pod: PodView) -> Grant | None:
@@ -201,8 +210,3 @@ def _containers(parts: tuple[Part, ...]) -> dict[str, dict[str, object]]:
     if len(found) < len(parts):
         raise InputError("a grant names one container twice")
     return found
-
-
-def _text(**fields: object) -> str:
-    """Compact JSON, fields by name, so that equal records are equal texts."""
-    return json.dumps(dict(sorted(fields.items())), separators=(",", ":"))

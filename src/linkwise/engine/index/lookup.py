@@ -39,6 +39,9 @@ class Lookup(Protocol):
     def why(self, names: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Short refusal texts of names that all do not fit: resolvable by other pods ending, and unresolvable."""
 
+    def after(self, name: str, score: Code, count: int) -> list[tuple[str, Code]]:
+        """The next `count` nodes behind one with this score: by score, equal ones by name."""
+
 
 def choices(index: Index, query: Query, budget: int = ALL) -> Lookup:
     """The lookup for a query; at most `budget` shapes are evaluated, and `partial` tells whether that was enough."""
@@ -88,6 +91,9 @@ class _TableLookup:
     def why(self, names: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
         return self._table.why(names, _UNKNOWN)
 
+    def after(self, name: str, score: Code, count: int) -> list[tuple[str, Code]]:
+        return self._table.after(name, score, count)
+
 
 class _ShareLookup:
     """Parts of devices, by free share."""
@@ -114,6 +120,9 @@ class _ShareLookup:
 
     def why(self, names: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
         return self._index.table(self._query).why(names, _UNKNOWN)
+
+    def after(self, name: str, score: Code, count: int) -> list[tuple[str, Code]]:
+        return self._shares.after(name, score, self._query.ask, count)
 
     def _verdict(self, name: str) -> Code | Reject:
         node = self._index.nodes.get(name)

@@ -6,7 +6,7 @@ Bound: a policy is run once per shape, not once per node, and a changed node mov
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -122,6 +122,20 @@ class ClassTable:
         if code not in self._sorted:
             self._sorted[code] = sorted(self._sets[code])
         return self._sorted[code]
+
+    def after(self, name: str, code: Code, count: int) -> list[tuple[str, Code]]:
+        """The next `count` nodes behind one with this score: by score, equal ones by name."""
+        behind: list[tuple[str, Code]] = []
+        if code in self._sets:
+            equal = self.names(code)
+            start = bisect_right(equal, name)
+            behind = [(other, code) for other in equal[start : start + count]]
+        place = bisect_left(self.order, code)
+        while len(behind) < count and place > 0:
+            place -= 1
+            lower = self.order[place]
+            behind += [(other, lower) for other in self.names(lower)[: count - len(behind)]]
+        return behind
 
     def fits(self, names: Iterable[str]) -> list[str]:
         """Those of the names that fit, in their order."""

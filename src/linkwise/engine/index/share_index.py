@@ -26,6 +26,7 @@ from linkwise.policies.memory_share import WHOLE_CORE, shares_on
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 
+    from linkwise.engine.index.score_table import Code
     from linkwise.engine.index.share_buckets import Reach
     from linkwise.model.ask import Ask
     from linkwise.model.node import Mode, Node
@@ -109,6 +110,15 @@ class ShareIndex:
     def scores(self, names: Iterable[str], ask: Ask) -> dict[str, tuple[int, int]]:
         """The score of each of the names that fits, equal to `MemoryShare.score`: share left free, and unused devices."""
         return {name: score(rank) for name, rank in best_ranks(tuple(names), self._reach(ask)).items()}
+
+    def after(self, name: str, code: Code, ask: Ask, count: int) -> list[tuple[str, Code]]:
+        """The next `count` nodes behind one with this score: by score, equal ones by name."""
+        reach = self._reach(ask)
+        best = best_ranked(reach, 2 * count, lambda other: other != name)
+        place = tuple(-term for term in code), name
+        ranked: list[tuple[str, Code]] = [(other, score(rank)) for other, rank in best_ranks(best, reach).items()]
+        behind = sorted((tuple(-term for term in terms), other, terms) for other, terms in ranked)
+        return [(other, terms) for worse, other, terms in behind if (worse, other) > place][:count]
 
     def _levels_of(self, node: Node) -> _Content:
         rooms, unused = node.room(), len(node.free())

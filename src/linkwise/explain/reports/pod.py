@@ -19,6 +19,7 @@ __all__ = [
     "Leaver",
     "Offered",
     "OtherNode",
+    "PlacedBecause",
     "PodState",
     "Remedy",
     "Requested",
@@ -104,6 +105,19 @@ class OtherNode:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedBecause:
+    """Why a pod was placed, by the record of the decision: as things were then."""
+
+    considered: int
+    """nodes that the scheduler asked about; 0 if the devices were chosen by a bind or by the plan of a group"""
+    terms: tuple[Term, ...] = ()
+    choice: Choice | None = None
+    other: OtherNode | None = None
+    nominated: bool = False
+    """whether the node had been nominated for the pod, as preemption does where it made room"""
+
+
+@dataclass(frozen=True, slots=True)
 class Leaver:
     """A pod whose completion would free enough."""
 
@@ -167,6 +181,10 @@ class Explanation:
     devices: tuple[ContainerDevices, ...] = ()
     unit: str = ""
     """of the shares it holds"""
+    because: PlacedBecause | None = None
+    """for a placed pod: the reason that was recorded; the fields below are what would be chosen if it were placed again"""
+    foreign: bool = False
+    """whether another scheduler placed it"""
     terms: tuple[Term, ...] = ()
     """of the score of its devices"""
     rank: int = 0

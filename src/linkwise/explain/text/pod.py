@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from linkwise.explain.reports.choice import Choice
     from linkwise.explain.reports.node import NodeExplanation
-    from linkwise.explain.reports.pod import ContainerDevices, Offered, OtherNode, PodState
+    from linkwise.explain.reports.pod import ContainerDevices, Offered, OtherNode, PlacedBecause, PodState
 
 __all__ = ["explanation_lines"]
 
 OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
-ORDERS_EQUALS: Final = "but such nodes get the same score, and kube-scheduler's other plugins decide between them"
+AGAIN: Final = "if placed again now"
 
 
 def explanation_lines(report: Explanation | NodeExplanation | GroupExplanation) -> list[str]:
@@ -118,21 +118,69 @@ def _why_here(report: Explanation) -> Iterator[str]:
         yield "its node was named to the scheduler a moment ago, and its bind is expected"
     if report.state == "binding":
         yield _OUTCOMES[report.outcome]
-    if report.record != "unrecorded":
-        yield f"it requests {_request(report)}; placed by {report.policy or 'another scheduler'}"
-    if report.group:
-        # Its group's plan chose for it: other nodes for the pod alone are not a reason.
-        if report.choice and report.choice.worth:
-            yield f"{devices_text(report.choice.devices)}: {report.choice.worth}"
-    elif report.rank:
-        yield f"{_place(report)}: {terms_text(report.terms)}"
-    elif report.record != "unrecorded":
-        yield "it could not get these devices now: a device is unhealthy, or its node has changed"
-    if not report.group:
-        yield from _chosen(report.choice)
-        yield from _elsewhere(report)
+    if report.foreign:
+        yield f"it requests {_request(report)}; placed by another scheduler"
+    else:
+        yield f"it requests {_request(report)}; placed by {report.policy}"
+        yield from _reason(report)
+        yield from _again(report)
     if report.record:
         yield _RECORDS[report.record]
+
+
+def _reason(report: Explanation) -> Iterator[str]:
+    """Yield the recorded reason: why this node, and why these devices."""
+    because = report.because
+    if because is None:
+        yield "why it was placed there is not recorded"
+        return
+    if because.nominated:
+        yield f"node {report.node} had been nominated for it, as preemption does once it has made room"
+    if report.group and not because.terms:
+        # Its group's plan chose for it: other nodes for the pod alone are not a reason.
+        if because.choice and because.choice.worth:
+            yield f"{devices_text(because.choice.devices)}: {because.choice.worth}"
+        return
+    if because.terms:
+        yield f"placed because {_node_reason(report.node, because)}: {terms_text(because.terms)}"
+    if because.other:
+        yield _next_best(because.other)
+    yield from _chosen(because.choice)
+
+
+def _node_reason(node: str, because: PlacedBecause) -> str:
+    match because.considered:
+        case 0:
+            return f"the scheduler bound it to node {node} without a recent offer"
+        case 1:
+            return f"node {node} was the only node that the scheduler asked about"
+        case considered if because.other is None:
+            return f"node {node} was the only feasible one of {considered} nodes considered"
+        case considered:
+            return f"node {node} was the best of {considered} nodes considered"
+
+
+def _next_best(other: OtherNode) -> str:
+    if other.verdict == "equal":
+        return f"node {other.name} was equal; tie broken by node name"
+    return f"next best was node {other.name}: {difference_text(other.term, other.there, other.here)}"
+
+
+def _again(report: Explanation) -> Iterator[str]:
+    """Yield what would be chosen if the pod were placed again; a member is placed with its group."""
+    if report.group:
+        return
+    choice, other = report.choice, report.other
+    if not report.rank:
+        elsewhere = f"; {count_text(report.fitting, 'other node')} would be feasible" if report.fitting else ""
+        yield f"{AGAIN}: not these devices, as one is unhealthy or the node has changed{elsewhere}"
+    elif other and other.verdict == "better":
+        yield f"{AGAIN}: node {other.name}, with {difference_text(other.term, other.there, other.here)}"
+    elif choice and choice.now:
+        lost = f"; {devices_text(choice.devices)}: {choice.lost}" if choice.lost else ""
+        yield f"{AGAIN}: {devices_text(choice.now)} of the same node{lost}"
+    else:
+        yield f"{AGAIN}: the same devices"
 
 
 _OUTCOMES: Final = {
@@ -149,19 +197,15 @@ _RECORDS: Final = {
 }
 
 
-def _place(report: Explanation) -> str:
-    again = "" if report.state == "schedulable" else " (if rescheduled now)"
-    if report.fitting == 1:
-        return f"node {report.node} is the only feasible node{again}"
-    place = "is the best" if report.rank == 1 else f"ranks {report.rank}"
-    return f"node {report.node} {place} of {report.fitting} feasible nodes{again}"
-
-
 def _would_go(report: Explanation) -> Iterator[str]:
     yield f"{report.fitting} of {report.nodes} nodes {'is' if report.fitting == 1 else 'are'} feasible; it would get {_allocation(report)} (policy {report.policy})"
-    yield f"{_place(report)}: {terms_text(report.terms)}"
+    place = "the only feasible node" if report.fitting == 1 else f"the best of {report.fitting} feasible nodes"
+    yield f"node {report.node} is {place}: {terms_text(report.terms)}"
     yield from _chosen(report.choice)
-    yield from _elsewhere(report)
+    if report.other:
+        yield _other(report.other)
+    elif report.against:
+        yield f"no other node is feasible; {against_line(report.against[0])}"
 
 
 def _chosen(choice: Choice | None) -> Iterator[str]:
@@ -171,31 +215,18 @@ def _chosen(choice: Choice | None) -> Iterator[str]:
         yield f"{devices_text(choice.devices)}: {choice.worth}"
     if choice.because:
         yield f"chosen: {choice.because}"
-    if choice.now:
-        reason = f"; {devices_text(choice.devices)}: {choice.lost}" if choice.lost else ""
-        yield f"if rescheduled now, {devices_text(choice.now)} would be chosen{reason}"
-    elif choice.other:
+    if choice.now:  # the policy, or what is known of the links, has changed since
+        return
+    if choice.other:
         yield f"runner-up {devices_text(choice.other)}: {choice.lost}"
     elif choice.lost:
         yield choice.lost
 
 
-def _elsewhere(report: Explanation) -> Iterator[str]:
-    if report.other:
-        yield _other(report.other)
-    elif report.fitting and not report.rank:  # it could not be given its own devices now
-        yield f"{count_text(report.fitting, 'other node')} {'is' if report.fitting == 1 else 'are'} feasible now"
-    elif report.against:
-        yield f"no other node is feasible; {against_line(report.against[0])}"
-
-
 def _other(other: OtherNode) -> str:
     if other.verdict == "equal":
         return f"tied with node {other.name}"
-    differs = difference_text(other.term, other.there, other.here)
-    if other.verdict == "worse":
-        return f"next best is node {other.name}: {differs}"
-    return f"node {other.name} would be better now: {differs}{'' if other.leading else f', {ORDERS_EQUALS}'}"
+    return f"next best is node {other.name}: {difference_text(other.term, other.there, other.here)}"
 
 
 def _why_nowhere(report: Explanation) -> Iterator[str]:

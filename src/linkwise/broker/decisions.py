@@ -1,0 +1,106 @@
+"""Decisions as they are made: filter captures by what it chose a node, and the bind writes that with the grant.
+
+Bound: a few microseconds per filter. Whether the runner-up is among thousands of names would take longer than the filter
+itself. Short lists are searched; for others, the bind takes the next best node that has enough of everything else, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.candidates import node_without
+from linkwise.broker.cluster.demand import demand_of
+from linkwise.broker.cluster.host_fit import misfit
+from linkwise.model.decision import Decision
+from linkwise.model.node import FREE
+from linkwise.policies.memory_share import WHOLE_CORE
+from linkwise.speed.fast_dataclass import fast_constructor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from linkwise.broker.candidates import Candidates
+    from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.index.score_table import Code
+    from linkwise.model.ledger_entry import Entry
+    from linkwise.model.node import Node
+    from linkwise.model.verdict import Offer
+    from linkwise.model.views import PodView
+
+__all__ = ["decided_by_bind", "decided_by_filter", "settled"]
+
+FEW: Final = 16
+"""names among which the runner-up is searched"""
+OTHERS: Final = 3
+"""next best nodes that are captured if there are more names"""
+_decision: Final = fast_constructor(Decision)
+_Rooms = tuple[tuple[int, int, int], ...]
+
+
+def decided_by_filter(
+    state: State, pod: PodView, candidates: Candidates, names: Sequence[str], chosen: str
+) -> Decision:
+    """Return the facts by which filter chose a node; called before the offer is entered."""
+    query, node = candidates.query, candidates.node(chosen)
+    score = candidates.scores((chosen,)).get(chosen, ())
+    others = _among(candidates, names, chosen) if len(names) <= FEW else candidates.after(chosen, score, OTHERS)
+    free, rooms = _available(state, query, node)
+    return _decision(
+        len(names), query.policy.terms if score else (), score, others, free, rooms, pod.nominated == chosen
+    )
+
+
+def decided_by_bind(state: State, pod: PodView, query: Query, offer: Offer, tentative: Entry | None) -> Decision:
+    """Return the decision of a bind: that of the offer if its devices are used, else what is known at the bind.
+
+    A member gets what its group's plan reserves: nodes were compared for the group, not for the pod.
+    """
+    if tentative and tentative.decision and tentative.grant.offer is offer:
+        return settled(state, pod, tentative.decision)
+    node = state.cluster.index.nodes[offer.node]
+    if tentative and tentative.state == "PLANNED":
+        free, rooms = _available(state, query, node, offer)
+        return Decision(free=free, rooms=rooms)
+    if tentative and tentative.node == offer.node:
+        node = node_without(state, offer.node, pod.uid) or node
+    free, rooms = _available(state, query, node)
+    score = query.policy.score(query.ask, node, offer)
+    return Decision(0, query.policy.terms, score, (), free, rooms, pod.nominated == offer.node)
+
+
+def settled(state: State, pod: PodView, decision: Decision) -> Decision:
+    """Return the decision with the first of the next best nodes that could take the pod."""
+    cluster, others = state.cluster, decision.others
+    if others and FEW < decision.considered < len(cluster.nodes):
+        demand = demand_of(pod)[0]
+        others = tuple(
+            other for other in others if other[0] in cluster.nodes and not misfit(cluster, pod, demand, other[0])
+        )
+    return decision if len(others) < 2 and others == decision.others else replace(decision, others=others[:1])
+
+
+def _among(candidates: Candidates, names: Sequence[str], chosen: str) -> tuple[tuple[str, Code], ...]:
+    """Return the best of a few names apart from the chosen one."""
+    others = [(name, score) for name, score in candidates.scores(names).items() if name != chosen]
+    return tuple(sorted(others, key=lambda other: (tuple(-term for term in other[1]), other[0]))[:1])
+
+
+def _available(state: State, query: Query, node: Node, own: Offer | None = None) -> tuple[tuple[int, ...], _Rooms]:
+    """Return the devices that could be chosen: free indices, or free memory and compute; `own` counts as not used."""
+    mine = own.devices if own else ()
+    if query.ask.devices:
+        used = node.used
+        free = (each.index for each in node.devices if each.healthy and (each.id not in used or each.id in mine))
+        return tuple(free), ()
+    returned = sum(part.share for part in own.parts) if own else 0
+    returned_core = sum(part.core for part in own.parts) if own else 0
+    room, any_namespace, rows = node.room(), state.settings.share.within == "any", []
+    for device in node.devices:
+        use, back = node.used.get(device.id, FREE), device.id in mine
+        if device.id not in room or not (any_namespace or use is FREE or use.namespaces == {query.ask.namespace}):
+            continue
+        core = 0 if use.whole else WHOLE_CORE - use.core - node.unattributed_core + (returned_core if back else 0)
+        rows.append((device.index, room[device.id] + (returned if back else 0), max(0, core)))
+    return (), tuple(rows)
