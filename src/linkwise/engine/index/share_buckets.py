@@ -23,6 +23,7 @@ __all__ = [
     "best_ranked",
     "best_ranks",
     "level",
+    "rank_of",
     "score",
     "with_free_share",
 ]
@@ -42,6 +43,12 @@ def score(rank: int) -> tuple[int, int]:
     """The score of a rank, equal to `MemoryShare.score`."""
     share, unused = divmod(abs(rank), _UNUSED)
     return (-share, -unused) if rank > 0 else (share, unused)
+
+
+def rank_of(code: tuple[int, ...]) -> int:
+    """The rank of a score."""
+    share, unused = code
+    return -(share * _UNUSED + unused)
 
 
 class SortedNames:
@@ -152,6 +159,17 @@ class Bucket:
                     if len(hits) == count:
                         return hits
         return hits
+
+    def behind(self, need: int, rank: int, name: str, count: int) -> list[str]:
+        """The first `count` nodes with a device behind this rank and name; one may have a better device elsewhere."""
+        offset = self._sign * need
+        most = inf if self._sign > 0 else offset
+        least, nodes = rank + offset, list[str]()
+        for numbers, names in self._levels.between(least, most, count + 1):
+            nodes += [other for number, other in zip(numbers, names, strict=True) if number > least or other > name]
+            if len(nodes) >= count:
+                break
+        return nodes[:count]
 
     def ranks(self, names: Iterable[str], need: int) -> dict[str, int]:
         """The best rank of each of the names that fits."""

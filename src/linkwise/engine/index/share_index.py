@@ -17,6 +17,7 @@ from linkwise.engine.index.share_buckets import (
     best_ranked,
     best_ranks,
     level,
+    rank_of,
     score,
     with_free_share,
 )
@@ -113,12 +114,10 @@ class ShareIndex:
 
     def after(self, name: str, code: Code, ask: Ask, count: int) -> list[tuple[str, Code]]:
         """The next `count` nodes behind one with this score: by score, equal ones by name."""
-        reach = self._reach(ask)
-        best = best_ranked(reach, 2 * count, lambda other: other != name)
-        place = tuple(-term for term in code), name
-        ranked: list[tuple[str, Code]] = [(other, score(rank)) for other, rank in best_ranks(best, reach).items()]
-        behind = sorted((tuple(-term for term in terms), other, terms) for other, terms in ranked)
-        return [(other, terms) for worse, other, terms in behind if (worse, other) > place][:count]
+        reach, place = self._reach(ask), (rank_of(code), name)
+        near = [other for bucket, need in reach for other in bucket.behind(need, *place, count)]
+        behind = sorted((rank, other) for other, rank in best_ranks(near, reach).items() if (rank, other) > place)
+        return [(other, score(rank)) for rank, other in behind[:count]]
 
     def _levels_of(self, node: Node) -> _Content:
         rooms, unused = node.room(), len(node.free())
