@@ -97,6 +97,7 @@ def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterReader:
         click.echo(f"note: {problem}", err=True)
     broker, now = Broker(settings.placing, parse_json), time.time()
     broker.observe(listed.events, now)
+    broker.restore_plans(now)
     return ClusterReader(broker, now, namespace, listed.addresses)
 
 

@@ -134,6 +134,11 @@ class Broker(BrokerView):
         reconcile_later(self._state, now)
         return self._recovery.advance(now)
 
+    def restore_plans(self, now: float) -> None:
+        """Restore the plans recorded on bound members, so that a reader of the cluster sees what the service reserves."""
+        reconcile_later(self._state, now)
+        self._recovery.restore_all(now)
+
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
         """Reconcile, then work ahead for that many steps on tables and plans."""
         effects = reconcile(self._state, now)

@@ -14,6 +14,7 @@ from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.what_if import Assumption
 from linkwise.engine.ledger import is_whole
+from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.make_room import smaller
 from linkwise.explain.reports.group import GroupRemedy, Need
 from linkwise.explain.reports.pod import Leaver
@@ -59,7 +60,20 @@ def explain_short(
         return report
     fewer = tolerant if report.stage == "unschedulable" else None  # else these members are planned already
     remedies, never = _remedies(RoomForAll(state, what_if, nodes), what_if, fewer, most)
-    return replace(report, remedies=remedies, never=never)
+    return replace(report, remedies=remedies, never=never, notes=(*report.notes, *_reserved(state, what_if)))
+
+
+def _reserved(state: State, what_if: WhatIf) -> list[str]:
+    """Return what plans of other groups reserve."""
+    own = {state.groups.key_of(member.pod) for member in what_if.members}
+    devices: Counter[str] = Counter()
+    for entry in state.cluster.ledger.entries():
+        if entry.state == "PLANNED" and entry.grant.plan not in own:
+            devices[entry.grant.plan] += len(entry.grant.offer.devices)
+    return [
+        f"{count_text(count, 'device')} {'is' if count == 1 else 'are'} reserved for group {key}"
+        for key, count in devices.most_common(MOST_WAYS)
+    ]
 
 
 def _needs(what_if: WhatIf, requesting: list[Member], placed: set[str]) -> Iterator[Need]:
@@ -184,7 +198,8 @@ class RoomForAll:
     def _candidates(self) -> list[str]:
         """Return pods to try: those that free most first, then the likeliest to finish."""
         cluster = self._state.cluster
-        freed = {entry.pod: _devices(entry) for entry in cluster.ledger.entries() if entry.node in self._open}
+        running = (entry for entry in cluster.ledger.entries() if entry.node in self._open and not entry.tentative)
+        freed = {entry.pod: _devices(entry) for entry in running}
         for name in self._stopped:
             pods = [pod.uid for pod in cluster.pods_on(name) if holds_devices(pod)]
             freed = {**dict.fromkeys(pods, 0), **freed}

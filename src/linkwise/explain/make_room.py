@@ -54,6 +54,19 @@ class RoomMaking:
     query: Query
     survey: Survey
 
+    def reserved(self) -> list[Remedy]:
+        """Return nodes where the pod would fit if plans of groups reserved nothing, with these groups."""
+        planned: dict[str, list[Entry]] = {}
+        for entry in self.state.cluster.ledger.entries():
+            if entry.state == "PLANNED":
+                planned.setdefault(entry.node, []).append(entry)
+        nodes = [name for name in self._nodes() if name in planned] if planned else []
+        return [
+            _reserved(name, planned[name], self.state.cluster.inventories[name].unit)
+            for name in nodes
+            if self._fits(name, tuple(entry.pod for entry in planned[name]))
+        ][:SHOWN]
+
     def remedies(self) -> list[Remedy]:
         """Return one remedy per node, the likeliest first: terminating pods, then lowest priority, then oldest."""
         makers = room_makers([crowd for name in self._nodes() for crowd in self._crowds(name)], self._fits)
@@ -83,7 +96,9 @@ class RoomMaking:
         return likeliest
 
     def _crowds(self, name: str) -> list[Crowd]:
-        reason, entries = self.survey.stopped.get(name), self.state.cluster.ledger.on(name)
+        reason = self.survey.stopped.get(name)
+        # Pods that are only offered or planned devices do not run: their end frees nothing.
+        entries = [entry for entry in self.state.cluster.ledger.on(name) if not entry.tentative]
         if reason:
             return [self._crowd_beside(name, reason)]
         if not self.query.ask.devices:
@@ -154,6 +169,14 @@ class RoomMaking:
         return Leaver(
             uid, self.state.name_of(uid), 0 if share else devices, share, unit, cpu, bool(pod and pod.deleting)
         )
+
+
+def _reserved(node: str, entries: Sequence[Entry], unit: str) -> Remedy:
+    share = sum(map(_share, entries))
+    groups = tuple(sorted({entry.grant.plan for entry in entries}))
+    return Remedy(
+        "reserved", node, amount=share or sum(map(_devices, entries)), unit=unit if share else "", groups=groups
+    )
 
 
 def _nearest(reasons: Mapping[str, Reason], likely: Mapping[str, _Likely]) -> list[str]:

@@ -6,6 +6,7 @@ A summary names the node that comes nearest to serving the request.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import capacity_of
@@ -14,6 +15,7 @@ from linkwise.broker.scheduling.bind import pick_on
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.reasons.catalog import refusal, short_refusal
+from linkwise.engine.reasons.phrases import is_or_are
 from linkwise.model.demand import Load
 from linkwise.model.verdict import Offer, Reason, Reject
 
@@ -90,7 +92,20 @@ def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSu
         offer = pick_on(state, query, name)
         return offer.reason if isinstance(offer, Reject) else reason
 
-    return summarise(surveyed.against(), exact)
+    return summarise(surveyed.against(), exact, partial(_health_remark, state))
+
+
+def _health_remark(state: State, name: str, reason: Reason) -> str:
+    """Return which devices of the node are unhealthy, where that may be why too few are free."""
+    inventory = state.cluster.inventories.get(name)
+    if inventory is None or reason.rule not in _ABOUT_ROOM or reason.kind == "unhealthy":
+        return ""
+    known, total = [device.index for device in inventory.devices if not device.healthy], len(inventory.devices)
+    count = len(known) + inventory.sick
+    if not count:
+        return ""
+    which = f": {', '.join(map(str, known))}" if len(known) == count else ""
+    return f"; {count} of {total} devices {is_or_are(count)} unhealthy{which}"
 
 
 def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:
@@ -107,6 +122,8 @@ def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:
     return not isinstance(query.policy.pick(query.ask, empty), Offer)
 
 
+_ABOUT_ROOM: Final = frozenset({"000.partition", "001.best-effort", "002.whole", "003.predicate", "004.filter"})
+"""rules of refusals that fewer unhealthy devices might resolve"""
 _ABSENT: Final = ("002.inventory", "")
 """the reason of nodes that have no such devices"""
 
@@ -129,9 +146,11 @@ class RefusalSummary:
 
 
 def summarise(
-    refused: Mapping[str, tuple[Reason, bool]], exact: Callable[[str, Reason], Reason]
+    refused: Mapping[str, tuple[Reason, bool]],
+    exact: Callable[[str, Reason], Reason],
+    remark: Callable[[str, Reason], str] = lambda _name, _reason: "",
 ) -> tuple[RefusalSummary, ...]:
-    """Summarise reasons by node; `exact` returns the reason with the numbers of one node.
+    """Summarise reasons by node; `exact` returns the reason with the numbers of one node, `remark` what to add to it.
 
     Transient reasons come first, then those of most nodes; nodes that have no such devices come last.
     """
@@ -142,7 +161,8 @@ def summarise(
     for (short, final), members in groups.items():
         _, name, known = min(members, key=lambda member: member[:2])
         reason = exact(name, known)
-        summaries.append(RefusalSummary(reason.rule, reason.kind, short, len(members), name, refusal(reason), final))
+        sentence = f"{refusal(reason)}{remark(name, reason)}"
+        summaries.append(RefusalSummary(reason.rule, reason.kind, short, len(members), name, sentence, final))
     return tuple(
         sorted(
             summaries, key=lambda group: ((group.rule, group.kind) == _ABSENT, group.final, -group.nodes, group.short)

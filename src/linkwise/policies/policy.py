@@ -78,6 +78,11 @@ def misfit(ask: Ask, node: Node, size: int) -> Reject | None:
     free = len(node.free()) - node.unattributed - (node.unattributed_share > 0) * len(node.devices)
     if free < size:
         final = len(node.devices) < size
+        unhealthy = () if final else tuple(device.index for device in node.devices if not device.healthy)
+        if len(node.devices) - len(unhealthy) < size and not final:
+            return Reject(
+                node.name, Reason("002.whole", size, (len(node.devices), *unhealthy), "unhealthy"), final=True
+            )
         return Reject(node.name, Reason("002.whole", asked=size, found=(max(0, free), len(node.devices))), final=final)
     missing = set(ask.required) - {device.id for device in node.free()}
     if missing or len(ask.required) > size:

@@ -59,6 +59,11 @@ class Recovery:
             self._steps, self._done = None, True
         return not self._done
 
+    def restore_all(self, now: float) -> None:
+        """Restore the recorded plans and make none: for a reader of the cluster, which does not decide."""
+        for members in _recorded_members(self._state):
+            _restore(self._state, members, now)
+
     def _run(self) -> Iterator[str]:
         """Yield the group of each step."""
         state, recorded = self._state, set[str]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.assembly.cluster_reader import named
 from linkwise.cli.render.explanation import plain
 from linkwise.cli.render.matrix import links_text, rings_of
 from linkwise.cli.render.tables import Cell, Row
@@ -48,6 +49,7 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         "node": Cell(node.name, short=True),
         "sharing": Cell(MODES[node.mode], short=True),
         "idle": Cell(f"{node.idle}/{len(node.devices)}", "green" if node.idle else "", short=True),
+        "reserved": Cell(_reserved(reader, node), "cyan"),
         "links": Cell(links),
         "memory": Cell(_memory(node), short=True),
         "model": Cell(models, wide=True),
@@ -66,6 +68,17 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
             "problems": problems,
         },
     )
+
+
+def _reserved(reader: ClusterReader, node: NodeInspection) -> str:
+    """Return the devices that plans reserve, by group: `8 for llm`."""
+    devices: dict[str, set[int]] = {}
+    for device in node.devices:
+        for pod in device.pods:
+            if pod.state == "planned":
+                key = reader.broker.group_of(pod.uid)
+                devices.setdefault(named(key)[1] if key else "a deleted pod", set()).add(device.index)
+    return ", ".join(f"{len(indices)} for {group}" for group, indices in sorted(devices.items()))
 
 
 def _memory(node: NodeInspection) -> str:

@@ -31,6 +31,12 @@ def _too_few(reason: Reason) -> str:
     return f"{device_count(reason.asked)} requested, but {left} free"
 
 
+def _unhealthy(reason: Reason) -> str:
+    total, *devices = as_tuple(reason.found)
+    named = ", ".join(map(str, devices))
+    return f"{device_count(reason.asked)} requested, but {len(devices)} of {total} {is_or_are(len(devices))} unhealthy: {named}"
+
+
 def _not_available(reason: Reason) -> str:
     left = f"only {reason.found} {is_or_are(reason.found)}" if reason.found else "none is"
     return f"{device_count(reason.asked)} requested, but {left} available"
@@ -113,6 +119,7 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "node(s) had free memory only on devices of other namespaces", _other_namespaces
     ),
     ("002.whole", ""): RefusalText(_TOO_FEW, _too_few),
+    ("002.whole", "unhealthy"): RefusalText("node(s) had too few healthy devices", _unhealthy),
     ("002.whole", "promised"): RefusalText(
         "node(s): the pod is being bound to another node",
         "the pod is being bound to another node, and that bind has not finished",

@@ -137,7 +137,9 @@ class Leaver:
 class Remedy:
     """Something that would let the pod fit on a node."""
 
-    kind: Literal["pods end", "beside devices", "fewer devices", "less memory", "less compute", "other mode"]
+    kind: Literal[
+        "reserved", "pods end", "beside devices", "fewer devices", "less memory", "less compute", "other mode"
+    ]
     node: str
     pods: tuple[Leaver, ...] = ()
     amount: int = 0
@@ -147,6 +149,8 @@ class Remedy:
     """its index"""
     nodes: int = 1
     """where the same is true"""
+    groups: tuple[str, ...] = ()
+    """for which the devices are reserved"""
     reason: Reason | None = None
 
 

@@ -162,7 +162,16 @@ def _other_mode(remedy: Remedy) -> str:
     return f"{idle} on {count_text(remedy.nodes, 'node')}, but can't be used: {why}"
 
 
+def _reserved(remedy: Remedy) -> str:
+    amount = share_text(remedy.amount, remedy.unit) if remedy.unit else count_text(remedy.amount, "device")
+    are = "is" if remedy.unit or remedy.amount == 1 else "are"
+    return (
+        f"it would fit on node {remedy.node}, but {amount} there {are} reserved for group {names_text(remedy.groups)}"
+    )
+
+
 _LINES: Final[dict[str, Callable[[Remedy], str]]] = {
+    "reserved": _reserved,
     "pods end": _pods_end,
     "beside devices": _beside,
     "fewer devices": lambda remedy: (
