@@ -53,7 +53,7 @@ class NodeNames(Sequence[str]):
         return iter(self._decoded())
 
     def __len__(self) -> int:
-        return len(self._decoded())
+        return self._text.count(b'"') // 2 if self._names is None else len(self._names)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
