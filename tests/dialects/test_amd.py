@@ -39,10 +39,13 @@ def test_whole_devices_are_asked_by_container() -> None:
     assert DIALECT.ask(pod("2", "0", "1")) == Ask(RESOURCE, (ContainerAsk("c0", 2), ContainerAsk("c2", 1)), "team")
 
 
-def test_a_pod_that_asks_for_nothing_or_is_served_by_a_claim_is_left_alone() -> None:
+def test_a_pod_that_asks_for_nothing_is_left_alone() -> None:
     assert DIALECT.ask(pod("0")) is None
-    assert DIALECT.ask(replace(pod("1"), claims=("c",))) is None
-    assert DIALECT.ask(replace(pod("1"), hosted_by_claims=(RESOURCE,))) is None
+
+
+def test_claims_change_nothing_of_what_is_requested() -> None:
+    claiming = replace(pod("1"), claims=("nic",), hosted_by_claims=(RESOURCE,))
+    assert DIALECT.ask(claiming) == DIALECT.ask(pod("1")) is not None
 
 
 @pytest.mark.parametrize("text", ["half", "-1", "500m", ""])

@@ -65,8 +65,6 @@ class Aliyun(Dialect):
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """Memory of one device, by container."""
-        if pod.claims or MEMORY in pod.hosted_by_claims:
-            return None
         if COUNT in resources_of(pod):
             return Problem(where_pod(pod), COUNT, f"nodes report it, pods can't request it: request {MEMORY} instead")
         try:

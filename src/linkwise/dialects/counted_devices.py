@@ -39,8 +39,6 @@ class ByCount(Dialect):
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """Whole devices, by container."""
-        if pod.claims or self.resource in pod.hosted_by_claims:
-            return None
         try:
             counts = by_container(pod, self.resource)
         except ValueError as error:

@@ -154,7 +154,7 @@ def understand(pod: PodView) -> Understood:
     if not requested:
         return Understood("", None, group, problems)
     used = {dialect for name in requested for dialect in owners(name)}
-    if len(used) > 1 and not pod.claims:
+    if len(used) > 1:
         names = [dialect.name for dialect in DIALECTS if dialect in used]
         last = next(name for name in reversed(owned) if not used.isdisjoint(owners(name)))
         mixed = Problem(

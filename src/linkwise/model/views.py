@@ -131,11 +131,11 @@ class PodView:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[str, ...] = ()
-    """resource claims; the devices of a pod with claims are allocated by DRA"""
+    """resource claims; they have devices beside those that its containers request as extended resources"""
     overhead: Mapping[str, str] = field(default_factory=dict)
     """of its runtime class"""
     hosted_by_claims: tuple[str, ...] = ()
-    """extended resources that a claim serves instead of a device plugin"""
+    """extended resources that a claim of kube-scheduler's serves instead of a device plugin"""
     requests: Mapping[str, str] = field(default_factory=dict)
     """pod-level requests, which replace the sum of the containers"""
     affinity: tuple[NodeTerm, ...] | None = None

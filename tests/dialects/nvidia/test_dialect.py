@@ -84,10 +84,13 @@ def test_whole_devices_are_asked_by_container() -> None:
     assert DIALECT.ask(view) == Ask(RESOURCE, (ContainerAsk("a", 2), ContainerAsk("c", 1)), "team")
 
 
-def test_a_pod_that_asks_for_nothing_or_is_served_by_a_claim_is_left_alone() -> None:
+def test_a_pod_that_asks_for_nothing_is_left_alone() -> None:
     assert DIALECT.ask(pod(gpus("a", "0"))) is None
-    assert DIALECT.ask(replace(pod(gpus("a", "1")), claims=("c",))) is None
-    assert DIALECT.ask(replace(pod(gpus("a", "1")), hosted_by_claims=(RESOURCE,))) is None
+
+
+def test_claims_change_nothing_of_what_is_requested() -> None:
+    claiming = replace(pod(gpus("a", "1")), claims=("nic",), hosted_by_claims=(RESOURCE,))
+    assert DIALECT.ask(claiming) == DIALECT.ask(pod(gpus("a", "1"))) is not None
 
 
 @pytest.mark.parametrize("text", ["half", "-1", "500m", ""])

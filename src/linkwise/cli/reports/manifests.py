@@ -85,7 +85,7 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
         "dialect": request.dialect,
         "policy": policy,
         "asks": _asks(request.ask),
-        "left_to": _left_to(pod),
+        "left_to": _left_to(pod) if request.ask is None else "",
         "holds": {part.container: list(part.devices) for part in record.grant.offer.parts} if record.grant else {},
         "group": asdict(request.group) if request.group else None,
         "problems": _placed(manifest, problems, template.root),

@@ -67,9 +67,9 @@ class Ascend(Dialect):
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """Number of chips of each container, and the hardware profile."""
-        if pod.annotations.get(SKIP) == "enabled" or pod.claims:
+        if pod.annotations.get(SKIP) == "enabled":
             return None
-        wanted = _wanted(pod, pod.hosted_by_claims)
+        wanted = _wanted(pod)
         if not isinstance(wanted, _Wanted):
             return wanted
         containers = tuple(ContainerAsk(name, devices=count) for name, count in wanted.amounts.items())
@@ -132,12 +132,12 @@ def _problem(pod: PodView, key: str, sentence: str) -> Problem:
     return Problem(where_pod(pod), key, sentence)
 
 
-def _wanted(pod: PodView, elsewhere: tuple[str, ...] = ()) -> _Wanted | Problem | None:
-    """The one kind of chip that the pod requests, without what other allocators serve."""
+def _wanted(pod: PodView) -> _Wanted | Problem | None:
+    """The one kind of chip that the pod requests."""
     kinds: list[_Wanted] = []
     for resource in resources_of(pod):
         try:
-            amounts = _amounts(pod, resource) if resource not in elsewhere else {}
+            amounts = _amounts(pod, resource)
         except InputError as error:
             return _problem(pod, resource, str(error))
         except ValueError:

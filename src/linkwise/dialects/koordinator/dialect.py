@@ -51,7 +51,7 @@ class Koordinator(Dialect):
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """A part of one card, or whole cards; the resource determines the unit of shares."""
-        return None if pod.claims or OWNED & set(pod.hosted_by_claims) else wanted(pod)
+        return wanted(pod)
 
     def held(self, pod: PodView) -> Held:
         """The cards by id from `device-allocated`, else by number from the seed's annotation."""

@@ -69,7 +69,7 @@ class Nvidia(ByCount):
 
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """Whole devices, by container; a request for the resource of 2016 is refused with today's name."""
-        if not pod.claims and RESOURCE not in pod.hosted_by_claims and OLD_RESOURCE in resources_of(pod):
+        if OLD_RESOURCE in resources_of(pod):
             return Problem(where_pod(pod), OLD_RESOURCE, OLD_NAME)
         return super().ask(pod)
 
