@@ -17,6 +17,7 @@ from linkwise.broker.groups.reservations import note_emptied
 from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_observed
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
+from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
 from linkwise.engine.drift import drift_text
 from linkwise.model.views import FINISHED, PodView
 
@@ -45,6 +46,8 @@ def observe(state: State, events: Iterable[WatchEvent]) -> None:
                     _delete_pod(state, uid)
             case NodeObject(node, kind, document):
                 state.cluster.see_object(node, kind, document)
+            case ClusterObject(kind, name, document) if kind in DRA_KINDS:
+                state.cluster.claims.see(kind, name, document)
             case ClusterObject(kind, name, document):
                 state.cluster.shared.see(kind, name, document)
                 state.groups.objects_changed()

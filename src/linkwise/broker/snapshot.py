@@ -67,6 +67,7 @@ class BrokerState:
 def take(state: State, now: float) -> Snapshot[BrokerState]:
     """Take a snapshot between two verbs; equal states give equal snapshots, whatever the order of events."""
     cluster = state.cluster
+    shared = cluster.shared.documents | cluster.claims.documents()
     objects = {name: cluster.documents(name) for name, known in sorted(cluster.objects.items()) if known}
     return Snapshot(
         now,
@@ -74,7 +75,7 @@ def take(state: State, now: float) -> Snapshot[BrokerState]:
         tuple(cluster.nodes[name] for name in sorted(cluster.nodes)),
         {name: dict(sorted(documents.items())) for name, documents in objects.items()},
         tuple(cluster.pods[uid] for uid in sorted(cluster.pods)),
-        {kind: dict(sorted(named.items())) for kind, named in sorted(cluster.shared.documents.items()) if named},
+        {kind: dict(sorted(named.items())) for kind, named in sorted(shared.items()) if named},
         _state_of(state),
     )
 

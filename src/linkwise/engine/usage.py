@@ -69,7 +69,7 @@ def node_of(inventory: NodeInventory, usage: Usage) -> Node:
         inventory.topology,
         inventory.profile,
         usage.mode,
-        usage.unattributed + inventory.sick,
+        usage.unattributed + inventory.sick + inventory.claimed,
         usage.unattributed_share,
         usage.unattributed_core,
         inventory.unit,
@@ -113,6 +113,9 @@ class _UsageCounter:
     def add(self, entry: Entry) -> None:
         """Count the devices of one pod."""
         reported = tuple(map(self.id, self._inventory.allocations.get(entry.pod, ())))
+        if self._inventory.by_claims:
+            self._add_by_claim(entry, reported)
+            return
         # The agent's report goes before the record on the pod.
         parts = self._as_reported(entry, reported) if reported else self._recorded(entry)
         unknown = [device for part in parts for device in part.devices if device not in self._ids]
@@ -123,17 +126,32 @@ class _UsageCounter:
         if entry.unrecorded_ask is not None:
             self._take_unattributed(entry.unrecorded_ask, len(reported))
 
+    def _add_by_claim(self, entry: Entry, claimed: tuple[str, ...]) -> None:
+        """Count a pod whose devices a claim allocates: those of its claim, and any others as long as some are missing.
+
+        Devices in the ledger stand for their number only. They count by name where they are free, so that no other
+        reservation names them too.
+        """
+        self._take(Part("", claimed), entry.pod, entry.namespace, claimed)
+        ask, named = entry.unrecorded_ask, entry.grant.offer.devices
+        missing = max(0, (ask.devices if ask else len(named)) - len(claimed))
+        taken = {device for devices in self._inventory.allocations.values() for device in devices}
+        free = [device for device in named if device in self._ids and device not in taken | self._used.keys()][:missing]
+        self._take(Part("", tuple(free)), entry.pod, entry.namespace, ())
+        self._devices += missing - len(free)
+
     def add_unknown_pods(self, known: Collection[str], ended: Collection[str]) -> None:
         """Count devices that the agent reports in use by unknown pods: a pod deleted by force may still run."""
         for pod, reported in sorted(self._inventory.allocations.items()):
             devices = [device for device in map(self.id, reported) if device in self._ids]
             if pod not in known and pod not in ended and devices:
-                self._report("stranger", (pod,), devices)
+                if not self._inventory.by_claims:
+                    self._report("stranger", (pod,), devices)
                 self._take(Part("", tuple(devices)), pod, None, devices)
 
     def result(self, entries: Sequence[Entry]) -> Usage:
         """The usage of all claims added, with double claims and oversold devices reported as drift."""
-        for device, pods in self._claims.items():
+        for device, pods in self._claims.items() if not self._inventory.by_claims else ():
             use = self._used[device]
             if use.whole and len(pods) > 1:
                 self._report("twice", pods, [device])

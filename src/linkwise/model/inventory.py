@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Topology
     from linkwise.model.verdict import Problem
 
-__all__ = ["NodeFacts", "NodeInventory"]
+__all__ = ["ClaimableDevices", "NodeFacts", "NodeInventory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,22 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimableDevices:
+    """Devices of a node that ResourceClaims allocate and that pods can request by an extended resource."""
+
+    resource: str
+    devices: tuple[Device, ...]
+    """allocated ones and those that can be allocated besides"""
+    allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """devices by the UID of the pod that requested the resource, or by the name of any other claim"""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    """the claim of each allocated device, with its namespace"""
+    uuids: tuple[str, ...] = ()
+    """of the devices whose driver publishes it, in their order"""
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NodeInventory:
     """A node's devices in index order, merged from all sources, before any usage is subtracted."""
 
@@ -55,9 +71,18 @@ class NodeInventory:
     sick: int = 0
     """the number of unhealthy devices that no source identifies"""
     allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """devices by pod UID, as the node's agent reports their usage"""
+    """devices by pod UID, as the node's agent reports their usage; where claims allocate them, see ClaimableDevices"""
+    claims: Mapping[str, str] | None = None
+    """the ResourceClaim of each allocated device; None if a device plugin allocates the devices"""
+    claimed: int = 0
+    """the number of devices that claims have and that may be the same as the device plugin's"""
     enforced: bool = False
     """whether Linkwise's agent allocates the devices, so that containers get exactly the ones picked"""
     labels: Mapping[str, str] = field(default_factory=dict)
     """facts by a plain name: model, driver, cuda"""
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def by_claims(self) -> bool:
+        """Whether ResourceClaims allocate the devices: which ones a pod gets is not decided here."""
+        return self.claims is not None

@@ -15,6 +15,7 @@ from linkwise.broker.cluster.inventory import kind_of, merge_or_report
 from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
 from linkwise.broker.cluster.pods import Pods, holds_devices
 from linkwise.broker.cluster.recorded_grants import elsewhere, unrecorded_grant
+from linkwise.broker.cluster.resource_claims import ResourceClaims
 from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
 from linkwise.engine.index.node_index import Index
@@ -55,6 +56,7 @@ class Cluster:
         self.objects: dict[str, dict[str, Mapping[str, object] | bytes]] = {}
         """further objects about a node, by node name and kind"""
         self.shared: Final = ClusterObjects(self.changes)
+        self.claims: Final = ResourceClaims(self.changes)
         self.inventories: dict[str, NodeInventory] = {}
         self.ledger: Final = Ledger(self.changes.used)
         self.index: Final = Index(settings)
@@ -147,6 +149,7 @@ class Cluster:
         self.unready = {view.name for view in snapshot.nodes if not view.ready}
         self.objects = {node: dict(objects) for node, objects in snapshot.objects.items()}
         self.shared.restore(snapshot.shared)
+        self.claims.restore(snapshot.shared)
         self.known.restore(snapshot.pods, deleted)
         for pod in snapshot.pods:
             if holds_devices(pod) and asks_for_devices(pod):
@@ -187,7 +190,7 @@ class Cluster:
         view, before = self.nodes.get(name), self.inventories.pop(name, None)
         if view is None:
             return
-        inventory = self.inventories[name] = merge_or_report(view, self.documents(name))
+        inventory = self.inventories[name] = merge_or_report(view, self.documents(name), self.claims.on(name))
         if (
             inventory.problems
             if before is None
@@ -237,7 +240,9 @@ class Cluster:
         return {device.id for device in inventory.devices}.issuperset(entry.grant.offer.devices)
 
     def ended_on(self, inventory: NodeInventory) -> list[str]:
-        """Return finished pods that the node's agent still lists."""
+        """Return finished pods that the node's agent still lists; devices of a claim are in use until it gives them up."""
+        if inventory.by_claims:
+            return []
         return [uid for uid in inventory.allocations if self.known.ended(uid)]
 
     def _correct(self, inventory: NodeInventory) -> None:

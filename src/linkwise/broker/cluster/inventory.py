@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.cluster.inventory_devices import Source
     from linkwise.model.device import Device
+    from linkwise.model.inventory import ClaimableDevices
     from linkwise.model.node import Mode
     from linkwise.model.views import NodeView
 
@@ -35,11 +36,17 @@ SHARING: Final = frozenset({SOURCE, "aliyun"})
 """sources that count memory as a node in the mode `share` does"""
 
 
-def merge_inventory(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeInventory:
-    """Merge the inventory of a node from its own fields and its objects."""
+def merge_inventory(
+    view: NodeView, objects: Mapping[str, Mapping[str, object]], claimable: Sequence[ClaimableDevices] = ()
+) -> NodeInventory:
+    """Merge the inventory of a node from its own fields, its objects, and the devices that ResourceClaims allocate."""
     facts_by_source = _read_facts(view, objects)
     problems = [problem for facts in facts_by_source.values() for problem in facts.problems]
+    problems += [problem for each in claimable for problem in each.problems]
     spoken = _spoken(view, facts_by_source, problems)
+    published = [each for each in claimable if each.devices]
+    if published and not spoken:
+        return _by_claims(view, facts_by_source, published, problems)
     vendor = _vendor(view, spoken, facts_by_source, problems)
     sources = matched([facts for name, facts in facts_by_source.items() if name in vendor])
     words, mode = _words(view, frozenset(spoken) & vendor), _mode(facts_by_source, vendor)
@@ -48,6 +55,7 @@ def merge_inventory(view: NodeView, objects: Mapping[str, Mapping[str, object]])
     linked = [facts for name, facts in facts_by_source.items() if name in vendor or not facts.devices]
     topology = topology_of(linked, devices, where_node(view), problems)
     _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
+    claimed = _claimed_besides(view, published, words, devices, problems)
     return NodeInventory(
         name=view.name,
         devices=devices,
@@ -58,16 +66,19 @@ def merge_inventory(view: NodeView, objects: Mapping[str, Mapping[str, object]])
         words=words,
         sick=_sick(sources, devices),
         allocations=_allocations(sources),
+        claimed=claimed,
         enforced=inventory_enforced(objects.get(KIND)),
         labels={word: text for source in reversed(sources) for word, text in source.facts.labels.items()},
         problems=tuple(dict.fromkeys(problems)),
     )
 
 
-def merge_or_report(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeInventory:
+def merge_or_report(
+    view: NodeView, objects: Mapping[str, Mapping[str, object]], claimable: Sequence[ClaimableDevices] = ()
+) -> NodeInventory:
     """Merge an inventory; on a bug, return an empty one with a problem: one node must not stop all others."""
     try:
-        return merge_inventory(view, objects)
+        return merge_inventory(view, objects, claimable)
     except Exception as error:  # noqa: BLE001 - any bug
         wrong = f"the inventory can't be computed, which is a bug in Linkwise: {type(error).__name__}: {error}"
         return NodeInventory(view.name, problems=(Problem(where_node(view), "devices", wrong),))
@@ -75,7 +86,59 @@ def merge_or_report(view: NodeView, objects: Mapping[str, Mapping[str, object]])
 
 def kind_of(inventory: NodeInventory) -> tuple[object, ...]:
     """Return what decides whether a node serves a request, apart from free devices."""
-    return inventory.words, inventory.profile, inventory.topology
+    return inventory.words, inventory.profile, inventory.topology, inventory.by_claims
+
+
+def _by_claims(
+    view: NodeView,
+    facts_by_source: Mapping[str, NodeFacts],
+    published: Sequence[ClaimableDevices],
+    problems: list[Problem],
+) -> NodeInventory:
+    """Return the inventory of a node without a device plugin, whose devices are allocated by ResourceClaims.
+
+    Links are left out: kube-scheduler takes the first devices that fit, so that only their number can be relied on.
+    """
+    served, *others = published
+    for other in others:
+        sentence = f"the node has {served.resource} as well, and only that is served; use one vendor per node"
+        problems.append(Problem(where_node(view), other.resource, sentence))
+    return NodeInventory(
+        name=view.name,
+        devices=served.devices,
+        mode="whole",
+        words=frozenset({owner_name(served.resource), served.resource}),
+        allocations=served.allocations,
+        claims=served.claims,
+        labels={word: text for facts in facts_by_source.values() for word, text in facts.labels.items()},
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def _claimed_besides(
+    view: NodeView,
+    published: Sequence[ClaimableDevices],
+    words: frozenset[str],
+    devices: Sequence[Device],
+    problems: list[Problem],
+) -> int:
+    """Return the number of devices that claims have and that the device plugin may allocate as well.
+
+    kube-scheduler serves the resource by the device plugin then, and other claims get devices of the slices. Whether
+    these are the same devices is known only if both sources report UUIDs.
+    """
+    known, count = {device.id for device in devices}, 0
+    for each in published:
+        named = len(each.uuids) == len(each.devices) and not any(name.startswith("#") for name in known)
+        if each.resource not in words or (named and known.isdisjoint(each.uuids)):
+            continue
+        count += len(each.claims)
+        sentence = (
+            f"{len(each.devices)} devices are published in ResourceSlices as well; the device plugin serves this resource, "
+            "and devices that ResourceClaims have count as used, because they may be the same"
+        )
+        problems.append(Problem(where_node(view), each.resource, sentence))
+    return count
 
 
 def _read_facts(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:

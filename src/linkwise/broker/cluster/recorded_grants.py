@@ -22,6 +22,11 @@ __all__ = ["allocated_parts", "elsewhere", "unrecorded_grant", "usage_of_entry"]
 
 def usage_of_entry(inventory: NodeInventory, entry: Entry) -> Usage:
     """Return the usage of one pod alone."""
+    if inventory.by_claims:
+        claimed = inventory.allocations.get(entry.pod, ())
+        wanted = entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
+        use = Use(whole=True, namespaces=frozenset({entry.namespace}))
+        return Usage(dict.fromkeys(claimed, use), max(0, wanted - len(claimed)))
     if entry.pod not in inventory.allocations and entry.unrecorded_ask is None:
         known = {device.id for device in inventory.devices}
         if known.issuperset(entry.grant.offer.devices):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import BindAnswer
@@ -21,7 +22,7 @@ from linkwise.dialects.dialect import Writing
 from linkwise.engine.ledger import Entry
 from linkwise.engine.planning.seating import takes
 from linkwise.engine.reasons.catalog import refusal
-from linkwise.model.verdict import Grant, Reject
+from linkwise.model.verdict import Grant, Offer, Reject
 
 if TYPE_CHECKING:
     from linkwise.broker.cluster.pod_request import PodRequest
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Outcome
-    from linkwise.model.verdict import Offer
+    from linkwise.model.ask import Ask
     from linkwise.model.views import PodView
 
 __all__ = ["bind", "outcome", "pick_on"]
@@ -70,19 +71,22 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         # rule 001.hold: the member gets what the plan reserves.
         decision = decided_by_bind(state, pod, query, tentative.grant.offer, tentative)
         member = Entry(tentative.grant, "ASSUMED", pod.namespace, pod.created, decision=decision)
+        member = _without_names(state, pod, query.ask, member)
         bound = _assume(state, pod, request.dialect, member, now)
         bound_by_plan(state, uid, now)
         return BindAnswer("", (*visibility_events(state, pod, member), bound))
     offer = _devices_for(state, query, tentative, node)
+    if isinstance(offer, Reject) and _is_claimed(state, pod, query.ask, node):
+        offer = Offer(node, ())  # kube-scheduler has allocated the devices already
     if isinstance(offer, Reject):
         # rule 004.no-fit: refused at once with the reason, and nothing leaks.
         state.queue.reject(state.asked(pod, query, now), node)
         state.withdraw(uid)
         return BindAnswer(f"node {node}: {refusal(offer.reason)}")
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
-    decision = decided_by_bind(state, pod, query, offer, tentative)
-    assumed = Entry(grant, "ASSUMED", pod.namespace, pod.created, decision=decision)
-    bound = _assume(state, pod, request.dialect, assumed, now)
+    decision = decided_by_bind(state, pod, query, offer, tentative) if offer.parts else None
+    entry = Entry(grant, "ASSUMED", pod.namespace, pod.created, decision=decision)
+    bound = _assume(state, pod, request.dialect, _without_names(state, pod, query.ask, entry), now)
     state.queue.assume(state.asked(pod, query, now), node)
     return BindAnswer("", (bound,))
 
@@ -117,6 +121,20 @@ def _devices_for(state: State, query: Query, offered: Entry | None, node: str) -
     if same_request and takes(there, query, offered.grant.offer):
         return offered.grant.offer
     return state.cluster.index.unserved(query, node) or query.policy.pick(query.ask, there)
+
+
+def _without_names(state: State, pod: PodView, ask: Ask, entry: Entry) -> Entry:
+    """Return the entry with the number of devices alone if a ResourceClaim allocates them: no record may name others."""
+    if not state.cluster.inventories[entry.node].by_claims and ask.resource not in pod.hosted_by_claims:
+        return entry
+    return replace(entry, grant=replace(entry.grant, offer=Offer(entry.node, ())), unrecorded_ask=ask)
+
+
+def _is_claimed(state: State, pod: PodView, ask: Ask, node: str) -> bool:
+    """Return whether a ResourceClaim has devices of the node for the pod: kube-scheduler allocates before it binds."""
+    inventory = state.cluster.inventories[node]
+    claimed = len(inventory.allocations.get(pod.uid, ())) >= ask.devices or ask.resource in pod.hosted_by_claims
+    return inventory.by_claims and claimed
 
 
 def _observed_first(state: State, bound: Bind) -> bool:
@@ -193,7 +211,7 @@ def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) 
     devices = {device.id: device for device in state.cluster.index.nodes[entry.node].devices}
     # rule 004.record, 001.record: node and all keys are written in one request.
     writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry), entry.decision)
-    keys = state.writer.annotations(writing, dialect, now)
+    keys = state.writer.annotations(writing, dialect, now) if entry.unrecorded_ask is None else {}
     if entry.grant.plan:
         keys |= plan_annotation(state, pod, keys, now)
     assumed = state.cluster.ledger.assume(entry, state.cluster.inventories[entry.node].allocations)
@@ -202,6 +220,9 @@ def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) 
 
 def _chosen_event(state: State, bound: Bind, grant: Grant) -> Event:
     # rule 002.describe: the choice is reported in an event on the pod.
+    if not grant.offer.devices:
+        sentence = f"node {bound.node}, chosen by {grant.policy}; a ResourceClaim allocates the devices"
+        return Event("Normal", "NodeChosen", sentence, bound.namespace, bound.name, bound.uid, bound.node)
     node = state.cluster.index.nodes.get(bound.node)
     indices = {device.id: str(device.index) for device in node.devices} if node else {}
     devices = ", ".join(indices.get(device, device) for device in grant.offer.devices)

@@ -1,0 +1,217 @@
+"""Resource claims: ResourceSlices, DeviceClasses and allocated ResourceClaims, and what they tell of a node.
+
+A node whose devices are published in slices, and not by a device plugin, serves requests for the extended resource of a
+DeviceClass: kube-scheduler allocates devices by a claim. Such nodes are placed by count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.cluster.cluster_objects import document_of
+from linkwise.dialects.dra.objects import (
+    DEVICE_CLASS,
+    KINDS,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    claim_document,
+    claim_of,
+    class_document,
+    class_of,
+    slice_document,
+    slice_of,
+)
+from linkwise.dialects.dra.pools import current_slices, devices_on, pool_problem, selected_on
+from linkwise.dialects.dra.selectors import is_known
+from linkwise.dialects.registry import counts_whole_devices
+from linkwise.model.device import Device
+from linkwise.model.inventory import ClaimableDevices
+from linkwise.model.verdict import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from linkwise.broker.cluster.changes import Changes
+    from linkwise.dialects.dra.objects import Claim, DeviceClass, PoolName, Slice, SliceDevice
+
+__all__ = ["ResourceClaims"]
+
+UNKNOWN_SELECTOR: Final = (
+    "a selector can't be evaluated here; devices that it may exclude are counted, and kube-scheduler decides"
+)
+_BUS_ID: Final = "resource.kubernetes.io/pciBusID"
+
+
+class ResourceClaims:
+    """Slices, classes and claims by name; a change is noted for the nodes that it concerns."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes: Final = changes
+        self._slices: dict[str, Slice] = {}
+        self._classes: dict[str, DeviceClass] = {}
+        self._claims: dict[str, Claim] = {}
+        self._pools: dict[PoolName, dict[str, Slice]] = {}
+        self._pools_on: dict[str, dict[PoolName, int]] = {}
+        """by node its pools, and how many slices name it"""
+        self._claims_in: dict[PoolName, dict[str, Claim]] = {}
+
+    def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
+        """Record an object; None if it was deleted."""
+        found = None if document is None else document_of(document)
+        if kind == RESOURCE_SLICE:
+            self._see_slice(name, slice_of(name, found) if found is not None else None)
+        elif kind == DEVICE_CLASS:
+            self._see_class(name, class_of(name, found) if found is not None else None)
+        elif kind == RESOURCE_CLAIM:
+            self._see_claim(name, claim_of(name, found) if found is not None else None)
+
+    def restore(self, objects: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
+        """Restore a snapshot."""
+        for kind in KINDS:
+            for name, document in objects.get(kind, {}).items():
+                self.see(kind, name, document)
+
+    def documents(self) -> dict[str, dict[str, Mapping[str, object]]]:
+        """The objects by kind and name, with the fields that are read."""
+        found: dict[str, dict[str, Mapping[str, object]]] = {
+            RESOURCE_SLICE: {name: slice_document(each) for name, each in self._slices.items()},
+            DEVICE_CLASS: {name: class_document(each) for name, each in self._classes.items()},
+            RESOURCE_CLAIM: {name: claim_document(each) for name, each in self._claims.items()},
+        }
+        return {kind: named for kind, named in found.items() if named}
+
+    def on(self, node: str) -> tuple[ClaimableDevices, ...]:
+        """The devices of a node by the extended resources that claims serve there."""
+        pools = self._pools_on.get(node)
+        if not pools:
+            return ()
+        found = (self._devices(node, sorted(pools), each) for each in self._serving())
+        return tuple(each for each in found if each.devices or each.problems)
+
+    def _serving(self) -> list[DeviceClass]:
+        """The class of each extended resource: of several the newest, as in kube-scheduler, then the first by name."""
+        by_resource: dict[str, DeviceClass] = {}
+        by_name = sorted(self._classes.values(), key=lambda each: each.name)
+        for each in sorted(by_name, key=lambda each: each.created, reverse=True):
+            if counts_whole_devices(each.resource):
+                by_resource.setdefault(each.resource, each)
+        return [by_resource[resource] for resource in sorted(by_resource)]
+
+    def _devices(self, node: str, pools: Iterable[PoolName], wanted: DeviceClass) -> ClaimableDevices:
+        problems: list[Problem] = []
+        here: list[tuple[PoolName, SliceDevice, Sequence[Claim]]] = []
+        for pool in pools:
+            slices, users = current_slices(self._pools[pool].values()), self._users(pool)
+            if wrong := pool_problem(slices):
+                if selected_on(node, slices, wanted):
+                    sentence = f"pool {pool[1]} of driver {pool[0]}: {wrong}; its devices are not counted"
+                    problems.append(Problem(f"node {node}", wanted.resource, sentence))
+                continue
+            here += [(pool, each, users.get(each.name, ())) for each in devices_on(node, slices, wanted, users)]
+        if here and not all(map(is_known, wanted.selectors)):
+            problems.append(Problem(f"DeviceClass {wanted.name}", wanted.resource, UNKNOWN_SELECTOR))
+        return _claimable(wanted.resource, here, tuple(problems))
+
+    def _users(self, pool: PoolName) -> dict[str, list[Claim]]:
+        """The claims of a pool's devices, by name of the device."""
+        users: dict[str, list[Claim]] = {}
+        for _, claim in sorted(self._claims_in.get(pool, {}).items()):
+            for driver, of_pool, name in claim.devices:
+                if (driver, of_pool) == pool:
+                    users.setdefault(name, []).append(claim)
+        return users
+
+    def _see_slice(self, name: str, found: Slice | None) -> None:
+        before = self._slices.pop(name, None)
+        if found:
+            self._slices[name] = found
+        if before == found:
+            return
+        if before:
+            self._leave_pool(before)
+        if found:
+            pool = (found.driver, found.pool)
+            self._pools.setdefault(pool, {})[name] = found
+            for node in _nodes(found):
+                pools = self._pools_on.setdefault(node, {})
+                pools[pool] = pools.get(pool, 0) + 1
+        for each in (before, found):
+            if each:
+                self._note_pool((each.driver, each.pool))
+                self._changes.observed |= dict.fromkeys(_nodes(each))
+
+    def _leave_pool(self, gone: Slice) -> None:
+        pool = (gone.driver, gone.pool)
+        del self._pools[pool][gone.name]
+        if not self._pools[pool]:
+            del self._pools[pool]
+        for node in _nodes(gone):
+            pools = self._pools_on[node]
+            pools[pool] -= 1
+            if not pools[pool]:
+                del pools[pool]
+            if not pools:
+                del self._pools_on[node]
+
+    def _see_class(self, name: str, found: DeviceClass | None) -> None:
+        before = self._classes.pop(name, None)
+        if found:
+            self._classes[name] = found
+        if before != found:
+            self._changes.observed |= dict.fromkeys(self._pools_on)
+
+    def _see_claim(self, name: str, found: Claim | None) -> None:
+        before = self._claims.pop(name, None)
+        if found:
+            self._claims[name] = found
+        if before == found:
+            return
+        for pool in before.pools if before else ():
+            del self._claims_in[pool][name]
+            if not self._claims_in[pool]:
+                del self._claims_in[pool]
+            self._note_pool(pool)
+        if found:
+            for pool in found.pools:
+                self._claims_in.setdefault(pool, {})[name] = found
+                self._note_pool(pool)
+
+    def _note_pool(self, pool: PoolName) -> None:
+        """Note the nodes of a pool: their devices, or what is allocated of them, changed."""
+        for each in self._pools.get(pool, {}).values():
+            self._changes.observed |= dict.fromkeys(_nodes(each))
+
+
+def _claimable(
+    resource: str, here: Sequence[tuple[PoolName, SliceDevice, Sequence[Claim]]], problems: tuple[Problem, ...]
+) -> ClaimableDevices:
+    names = Counter(device.name for _, device, _ in here)
+    devices: list[Device] = []
+    allocations: dict[str, tuple[str, ...]] = {}
+    claims: dict[str, str] = {}
+    for index, (pool, device, users) in enumerate(here):
+        name = device.name if names[device.name] == 1 else "/".join((*pool, device.name))
+        devices.append(_device(name, index, pool[0], device))
+        for claim in users:
+            claims.setdefault(name, claim.name)
+            allocations[claim.pod or claim.name] = (*allocations.get(claim.pod or claim.name, ()), name)
+    uuids = [device.attribute(f"{pool[0]}/uuid") for pool, device, _ in here]
+    named = tuple(uuid for uuid in uuids if isinstance(uuid, str))
+    return ClaimableDevices(resource, tuple(devices), allocations, claims, named, problems)
+
+
+def _nodes(found: Slice) -> list[str]:
+    """The nodes that a slice or its devices name; devices that are reached by a selector are not counted."""
+    return [name for name in dict.fromkeys((found.node, *(device.node for device in found.devices))) if name]
+
+
+def _device(name: str, index: int, driver: str, found: SliceDevice) -> Device:
+    model, bus_id = found.attribute(f"{driver}/productName"), found.attribute(_BUS_ID)
+    return Device(
+        name,
+        index,
+        bus_id=bus_id if isinstance(bus_id, str) else "",
+        model=model if isinstance(model, str) else "",
+        healthy=not found.tainted,
+    )
