@@ -72,6 +72,10 @@ FEATURES: Final[Mapping[str, Feature]] = {
         (Rule(_CORE, ("configmaps",)),),
         "kube-system",
     ),
+    "claims": Feature(
+        "Count the devices that Dynamic Resource Allocation serves: those in ResourceSlices, and those that ResourceClaims have.",
+        (Rule(("resource.k8s.io",), ("deviceclasses", "resourceclaims", "resourceslices")),),
+    ),
     "groups": Feature(
         "Read the PodGroups of Kubernetes, Koordinator, the scheduler plugins, Volcano and KAI.",
         (

@@ -11,6 +11,7 @@ import pytest
 
 from linkwise.broker.cluster.cluster_objects import READ
 from linkwise.broker.watch_events import ClusterObject, NodeObject
+from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
 from linkwise.errors import ClusterError
 from linkwise.kube.watch.kinds import KOORDINATOR_DEVICE, NODES, PODS, SOURCES
 from linkwise.kube.watch.watcher import Watching
@@ -81,7 +82,7 @@ def watch(
 
 def test_every_kind_that_the_broker_reads_is_watched() -> None:
     gone = [found.deleted(Head("x", "team", "u", "1")) for found in SOURCES if found.group]
-    assert sorted(sight.kind for sight in gone if isinstance(sight, ClusterObject)) == sorted(READ)
+    assert sorted(sight.kind for sight in gone if isinstance(sight, ClusterObject)) == sorted((*READ, *DRA_KINDS))
 
 
 def test_without_any_further_kind_pods_and_nodes_are_enough() -> None:

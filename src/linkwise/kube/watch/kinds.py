@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.cluster_objects import READ
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
+from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node, decode_pod
 from linkwise.wire.kubernetes.partial_pod import salvaged_pod
@@ -117,7 +118,7 @@ def _node_in(head: Head) -> str:
 
 
 def _of_the_cluster(kind: str) -> tuple[Decode, Deleted]:
-    """Objects about pod groups or the network; kept as JSON."""
+    """Objects about pod groups, the network or devices of several nodes; kept as JSON."""
 
     def name(head: Head) -> str:
         return f"{head.namespace}/{head.name}" if head.namespace else head.name
@@ -136,6 +137,9 @@ _PLURALS: Final = {
     "Topology": "topologies",
     "HyperNode": "hypernodes",
     "ClusterNetworkTopology": "clusternetworktopologies",
+    "ResourceSlice": "resourceslices",
+    "DeviceClass": "deviceclasses",
+    "ResourceClaim": "resourceclaims",
 }
 
 
@@ -154,6 +158,6 @@ SOURCES: Final = (
     KOORDINATOR_DEVICE,
     # The ConfigMaps of both plugins have no label to select, so their namespace is watched and filtered by name.
     WatchedKind("configmaps", _config_map, _config_map_deleted, namespace="kube-system", prefixes=CONFIG_MAPS),
-    *(_shared(kind) for kind in READ),
+    *(_shared(kind) for kind in (*READ, *DRA_KINDS)),
     PODS,
 )
