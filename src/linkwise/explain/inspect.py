@@ -69,6 +69,8 @@ class InspectedDevice:
     room: int  # free, in the unit of the node
     namespaces: tuple[str, ...]
     pods: tuple[Holder, ...]
+    claim: str = ""
+    """the ResourceClaim that has it, with its namespace"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class NodeInspection:
     """used memory, including pods whose devices are unknown"""
     idle: int
     """healthy unused devices, less those that pods with unknown devices may use"""
+    by_claims: bool = False
+    """whether ResourceClaims allocate the devices"""
 
 
 def inspect_nodes(broker: Broker, name: str | None, now: float) -> tuple[NodeInspection, ...]:
@@ -132,7 +136,9 @@ def _summed(
     inventory: NodeInventory, node: Node, holders: Mapping[str, Sequence[Holder]], unattributed: Sequence[Holder]
 ) -> NodeInspection:
     rooms = node.room()
-    devices = tuple(_device(node, device, rooms.get(device.id, 0), holders[device.id]) for device in node.devices)
+    devices = tuple(
+        _device(inventory, node, device, rooms.get(device.id, 0), holders[device.id]) for device in node.devices
+    )
     taken = sum(device.memory if device.whole else device.share for device in devices)
     return NodeInspection(
         inventory.name,
@@ -145,11 +151,14 @@ def _summed(
         sum(device.memory for device in devices),
         taken + node.unattributed_share,
         max(0, len(node.free()) - node.unattributed),
+        inventory.by_claims,
     )
 
 
-def _device(node: Node, device: Device, room: int, pods: Sequence[Holder]) -> InspectedDevice:
-    use = node.used.get(device.id, FREE)
+def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pods: Sequence[Holder]) -> InspectedDevice:
+    claim = inventory.claims.get(device.id, "") if inventory.claims else ""
+    # Without a claim, a device of such a node only stands for the number that a pod will get.
+    use = FREE if inventory.by_claims and not claim else node.used.get(device.id, FREE)
     return InspectedDevice(
         device.id,
         device.index,
@@ -162,6 +171,7 @@ def _device(node: Node, device: Device, room: int, pods: Sequence[Holder]) -> In
         room,
         tuple(sorted(use.namespaces)),
         tuple(pods),
+        claim,
     )
 
 

@@ -146,9 +146,13 @@ def _query_of(state: State, request: PodRequest, policy: str) -> Query | None:
     return query._replace(policy=state.policies.get(policy, query.policy)) if query else None
 
 
-def _record(entry: Entry, inventory: NodeInventory | None) -> Literal["", "seen", "enforced", "expected", "unrecorded"]:
+def _record(
+    entry: Entry, inventory: NodeInventory | None
+) -> Literal["", "seen", "claimed", "enforced", "expected", "unrecorded"]:
     if inventory is None:
         return ""
+    if inventory.by_claims:
+        return "claimed"
     if entry.pod in inventory.allocations:
         return "seen"
     if entry.unrecorded_ask is not None:

@@ -243,9 +243,10 @@ def unknown_resource(state: State, pod: PodView) -> str:
     """Return a sentence about the first requested resource that no node provides; empty if there is none."""
     asked = [name for container in pod.containers for names in (container.limits, container.requests) for name in names]
     extended = [name for name in dict.fromkeys(asked) if "/" in name]
-    if not extended or pod.node or pod.claims or pod.hosted_by_claims:
+    if not extended or pod.node:
         return ""
     there = {name for view in state.cluster.nodes.values() for name in view.allocatable or view.capacity}
+    there.update(*(inventory.words for inventory in state.cluster.inventories.values() if inventory.by_claims))
     unknown = next((name for name in extended if name not in there), "")
     if not unknown:
         return ""

@@ -55,7 +55,7 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         "model": Cell(models, wide=True),
         "profile": Cell(node.profile, wide=True),
         "address": Cell(reader.addresses.get(node.name, ""), wide=True),
-        "allocated by": Cell("Linkwise agent" if node.enforced else "device plugin", wide=True),
+        "allocated by": Cell(_allocator(node), wide=True),
         "problems": Cell("; ".join(problems), "yellow"),
     }
     return Row(
@@ -81,6 +81,13 @@ def _reserved(reader: ClusterReader, node: NodeInspection) -> str:
     return ", ".join(f"{len(indices)} for {group}" for group, indices in sorted(devices.items()))
 
 
+def _allocator(node: NodeInspection) -> str:
+    if node.by_claims:
+        names = [device.id for device in node.devices if device.claim]
+        return f"ResourceClaims: {', '.join(names)}" if names else "ResourceClaims"
+    return "Linkwise agent" if node.enforced else "device plugin"
+
+
 def _memory(node: NodeInspection) -> str:
     """Return used and total memory where it is shared, else the total."""
     if node.mode in {"share", "percent"}:
@@ -101,9 +108,13 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "model": Cell(device.model),
         "health": Cell("Healthy" if device.healthy else "Unhealthy", "" if device.healthy else "red", short=True),
         "state": Cell(state, style, short=True),
-        "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))),
+        "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods)) or _claim(device)),
     }
     return Row(cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
+
+
+def _claim(device: InspectedDevice) -> str:
+    return f"ResourceClaim {device.claim}" if device.claim else ""
 
 
 def device_state(node: NodeInspection, device: InspectedDevice) -> tuple[str, str]:

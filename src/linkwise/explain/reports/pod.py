@@ -201,9 +201,9 @@ class Explanation:
     offered: Offered | None = None
     outcome: Outcome | None = None
     """of the bind"""
-    record: Literal["", "seen", "enforced", "expected", "unrecorded"] = ""
-    """how certain the devices are: the agent reports them in use, our agent allocates them, the device plugin may
-    choose others, or there is no record"""
+    record: Literal["", "seen", "claimed", "enforced", "expected", "unrecorded"] = ""
+    """how certain the devices are: the agent reports them in use, a ResourceClaim allocates them, our agent allocates
+    them, the device plugin may choose others, or there is no record"""
     sentence: str = ""
     """why it is invalid"""
     group: str = ""

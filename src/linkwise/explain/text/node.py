@@ -38,6 +38,7 @@ def node_lines(report: NodeExplanation) -> list[str]:
     there = f"{count_text(len(inspection.devices), 'device')}{f' ({models})' if models else ''}"
     return [
         f"node {report.name}: {there}, {inspection.idle} idle; {_mode(report)}",
+        *_by_claims(report),
         *_by_device(report),
         *_unattributed(report),
         *_could_take(report),
@@ -55,6 +56,14 @@ def _mode(report: NodeExplanation) -> str:
     return f"allocates {_MODES[mode]} ({why})"
 
 
+def _by_claims(report: NodeExplanation) -> Iterator[str]:
+    if not report.devices.by_claims:
+        return
+    yield "ResourceClaims allocate its devices, so pods are placed here by count, without regard to links"
+    if names := [device.id for device in report.devices.devices if device.claim]:
+        yield f"allocated by a ResourceClaim: {', '.join(names)}"
+
+
 def _by_device(report: NodeExplanation) -> Iterator[str]:
     """Yield one line per device, or per set of devices with the same text."""
     lines: dict[str, list[int]] = {}
@@ -67,7 +76,7 @@ def _by_device(report: NodeExplanation) -> Iterator[str]:
 def _device(device: InspectedDevice, report: NodeExplanation) -> str:
     health = "" if device.healthy else "unhealthy"
     if not device.pods:
-        return health or "idle"
+        return f"ResourceClaim {device.claim}" if device.claim else health or "idle"
     pods = "; ".join(_holder(pod, report.devices.unit) for pod in device.pods)
     taken = (
         ""

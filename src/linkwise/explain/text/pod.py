@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explanation_lines"]
 
+CLAIM_UNSEEN: Final = "a ResourceClaim allocates its devices; until it is observed, its request is counted as used"
 OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
 AGAIN: Final = "if placed again now"
 
@@ -118,14 +119,24 @@ def _why_here(report: Explanation) -> Iterator[str]:
         yield "its node was named to the scheduler a moment ago, and its bind is expected"
     if report.state == "binding":
         yield _OUTCOMES[report.outcome]
-    if report.foreign:
+    if report.record == "claimed":
+        yield f"it requests {_request(report)}; placed by {report.policy or 'another scheduler'}"
+    elif report.foreign:
         yield f"it requests {_request(report)}; placed by another scheduler"
     else:
         yield f"it requests {_request(report)}; placed by {report.policy}"
         yield from _reason(report)
         yield from _again(report)
     if report.record:
-        yield _RECORDS[report.record]
+        yield _certainty(report)
+
+
+def _certainty(report: Explanation) -> str:
+    """Return how certain its devices are."""
+    if report.record != "claimed":
+        return _RECORDS[report.record]
+    names = [name for part in report.devices for name in part.devices]
+    return f"allocated by a ResourceClaim: {', '.join(names)}" if names else CLAIM_UNSEEN
 
 
 def _reason(report: Explanation) -> Iterator[str]:
