@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
@@ -21,6 +24,8 @@ from support.builders.dra_objects import GPU, claim, device, device_class, resou
 from support.state import state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from linkwise.model.views import PodView
 
 NOW = 100.0
@@ -260,3 +265,61 @@ def test_explanations_name_what_claims_allocated() -> None:
     lines = explanation_lines(node)
     assert "allocated by a ResourceClaim: gpu-0, gpu-1, gpu-3" in lines
     assert "device 3: ResourceClaim default/mine" in lines
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+WHOLE = (resource_slice("n", [*SINGLE, PAIR], total=2), COUNTERS, device_class(), claim("c", "n", ["gpu-1"], pod="u"))
+
+
+def places(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in entries:
+        yield from places(inner, (*path, key))
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_whatever_stands_in_a_field_no_more_devices_count_and_nothing_breaks(data: st.DataObject) -> None:
+    documents = deepcopy(list(WHOLE))
+    place = data.draw(st.integers(0, 3))
+    path = data.draw(st.sampled_from([path for path in places(documents[place]) if path and path[0] != "metadata"]))
+    holder: Any = documents[place]
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = data.draw(JSON)
+    events = [seen({**document, "kind": kept["kind"]}) for document, kept in zip(documents, WHOLE, strict=True)]
+    broker = told()
+    broker.observe(events, NOW)
+    assert idle(broker) <= 2
+    assert not any("bug" in problem.sentence for problem in broker.inventories["n"].problems)
+    assert Broker.restore(broker.snapshot(NOW)).snapshot(NOW) == broker.snapshot(NOW)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_in_whatever_order_objects_come_and_go_the_counts_are_those_of_what_is_there(seed: int) -> None:
+    chance, broker = Random(seed), told()
+    there: dict[str, ClusterObject] = {}
+    for _ in range(30):
+        document = chance.choice(
+            [
+                resource_slice("n", chance.randrange(4), generation=chance.randrange(3)),
+                resource_slice("n", [device("x")], name="two", pool="two", total=chance.randrange(1, 3)),
+                claim(chance.choice("ab"), "n", chance.sample(["gpu-0", "gpu-1"], chance.randrange(3))),
+                claim("own", "n", ["gpu-2"], pod="uid-p"),
+                device_class(created=chance.choice(["", "2026-01-01T00:00:00Z"])),
+            ]
+        )
+        event = seen(document, gone=chance.random() < 0.3)
+        there[f"{event.kind}/{event.name}"] = event
+        broker.observe([event], NOW)
+    fresh = Broker()
+    fresh.observe([*BARE.events(), seen(device_class()), *there.values()], NOW)
+    assert fresh.snapshot(NOW).shared == broker.snapshot(NOW).shared
+    assert fresh.inventories == broker.inventories
+    assert fresh.usage == broker.usage

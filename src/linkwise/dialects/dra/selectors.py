@@ -25,9 +25,10 @@ _OPERAND: Final = (
     rf"(?:\.(?P<name>\w+)|\[(?P<quoted>{_TEXT})\]))"
 )
 _COMPARISON: Final = re.compile(
-    rf"(?P<not>!)?{_OPERAND}\s*(?:(?P<operator>==|!=)\s*(?P<value>{_LITERAL})"
-    rf"|in\s*\[\s*(?P<values>{_LITERAL}(?:\s*,\s*{_LITERAL})*)\s*\])?"
+    rf"{_OPERAND}\s*(?:(?P<operator>==|!=)\s*(?P<value>{_LITERAL})"
+    rf"|in\s*\[\s*(?P<values>{_LITERAL}(?:\s*,\s*{_LITERAL})*)\s*\])"
 )
+_FLAG: Final = re.compile(rf"(?P<not>!?){_OPERAND}")
 _LONGEST: Final = 10 * 1024
 """characters of an expression, as in Kubernetes' validation"""
 
@@ -42,7 +43,7 @@ def selects(expression: str, driver: str, device: SliceDevice) -> bool | None:
 
 def is_known(expression: str) -> bool:
     """Whether the complete expression is supported."""
-    return all(part == "true" or _COMPARISON.fullmatch(part) for part in _conjuncts(expression))
+    return all(part == "true" or _match(part) for part in _conjuncts(expression))
 
 
 @lru_cache(maxsize=256)
@@ -83,19 +84,21 @@ def _without_parentheses(text: str) -> str:
 def _verdict(part: str, driver: str, device: SliceDevice) -> bool | None:
     if part == "true":
         return True
-    match = _COMPARISON.fullmatch(part)
+    match = _match(part)
     if match is None:
         return None
     found = driver if match["driver"] else device.attribute(f"{match['domain'][1:-1]}/{_name(match)}")
     if found is None:
         return False  # a missing attribute is an error in CEL, and the device is not selected
+    if match.re is _FLAG:
+        return found is not bool(match["not"]) if isinstance(found, bool) else None
     if match["values"]:
-        values = [_literal(text) for text in re.findall(_LITERAL, match["values"])]
-        return None if match["not"] else any(_equal(found, value) for value in values)
-    if match["operator"]:
-        equal = _equal(found, _literal(match["value"]))
-        return None if match["not"] else equal == (match["operator"] == "==")
-    return found is not bool(match["not"]) if isinstance(found, bool) else None
+        return any(_equal(found, _literal(text)) for text in re.findall(_LITERAL, match["values"]))
+    return _equal(found, _literal(match["value"])) == (match["operator"] == "==")
+
+
+def _match(part: str) -> re.Match[str] | None:
+    return _COMPARISON.fullmatch(part) or _FLAG.fullmatch(part)
 
 
 def _name(match: re.Match[str]) -> str:
