@@ -35,6 +35,8 @@ CLUSTER_WIDE: Final = (
     "/api/v1/nodes",
     "/apis/linkwise.dev/v1alpha1/deviceinventories",
     "/apis/scheduling.koordinator.sh/v1alpha1/devices",
+    "/apis/resource.k8s.io/v1/resourceslices",
+    "/apis/resource.k8s.io/v1/deviceclasses",
 )
 MARKED: Final = (
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
