@@ -7,12 +7,14 @@ import pytest
 import yaml
 
 from linkwise.cli.render.tables import age_text
-from support.e2e.node_objects import ascend, gpushare, machine
+from support.builders.dra_objects import claim, device_class, resource_slice
+from support.e2e.node_objects import ascend, gpushare, machine, node
 from support.e2e.pod_objects import pod, pod_group
 from support.embedded.cli_cluster import AskedCluster, gpushare_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +125,15 @@ def test_conflicting_options_and_unknown_kinds_are_reported(cluster: AskedCluste
 )
 def test_ages_are_formatted_like_those_of_kubectl(seconds: float, text: str) -> None:
     assert age_text(seconds) == text
+
+
+def test_devices_that_resource_claims_allocated_are_shown_as_such(tmp_path: Path) -> None:
+    with AskedCluster(tmp_path) as made:
+        made.make(node("dra"), device_class(), resource_slice("dra", 4), claim("mine", "dra", ["gpu-0", "gpu-1"]))
+        wide = made.ask("get", "nodes", "-o", "wide", columns=200)
+        devices = made.ask("get", "devices", "dra", "-o", "wide", columns=200)
+        text = made.ask("explain", "node/dra")
+    assert "2/4" in wide.stdout
+    assert "ResourceClaims: gpu-0, gpu-1" in wide.stdout
+    assert devices.stdout.count("ResourceClaim default/mine") == 2
+    assert "allocated by a ResourceClaim: gpu-0, gpu-1" in text.stdout

@@ -28,7 +28,7 @@ LABEL: Final = "linkwise.dev/e2e"
 """on whatever the bed makes, so that in a cluster that is not ours nothing else is removed"""
 
 MERGE: Final = "application/merge-patch+json"
-WITH_STATUS: Final = frozenset({"DeviceInventory", "Device"})
+WITH_STATUS: Final = frozenset({"DeviceInventory", "Device", "ResourceClaim"})
 """kinds whose status is written by a call of its own"""
 CONNECTIONS: Final = 4
 

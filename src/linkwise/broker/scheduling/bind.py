@@ -84,8 +84,8 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         state.withdraw(uid)
         return BindAnswer(f"node {node}: {refusal(offer.reason)}")
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
-    decision = decided_by_bind(state, pod, query, offer, tentative) if offer.parts else None
-    entry = Entry(grant, "ASSUMED", pod.namespace, pod.created, decision=decision)
+    decided = decided_by_bind(state, pod, query, offer, tentative) if offer.parts else None
+    entry = Entry(grant, "ASSUMED", pod.namespace, pod.created, decision=decided)
     bound = _assume(state, pod, request.dialect, _without_names(state, pod, query.ask, entry), now)
     state.queue.assume(state.asked(pod, query, now), node)
     return BindAnswer("", (bound,))
