@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.cluster import Cluster
 from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.group_records import Groups
+from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
@@ -98,6 +99,8 @@ class State:
         if request.ask is None:
             return None
         word = request.ask.resource if BY_NAME[request.dialect].by_resource else request.dialect
+        if request.claimed:
+            word = by_claim(request.ask.resource)
         return Query(request.ask, word, self.policies[request.policy])
 
     def asked(self, pod: PodView, query: Query | None, now: float) -> QueuedPod:

@@ -83,7 +83,7 @@ def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanati
     query = state.query_of(request)
     if query is None:
         return report
-    report = replace(report, notes=(*report.notes, *_holding_back(pod)))
+    report = replace(report, notes=(*report.notes, *_holding_back(pod, request)))
     refused = query.policy.admit(query.ask)
     if refused:
         less = fewer_devices(state, pod, query, demand_of(pod)[0])
@@ -150,10 +150,11 @@ def _unit(state: State, ask: Ask, node: str) -> str:
     return units.pop() if len(units) == 1 else ""
 
 
-def _holding_back(pod: PodView) -> list[str]:
+def _holding_back(pod: PodView, request: PodRequest) -> list[str]:
     gates = [f"it has scheduling gates: {', '.join(pod.gates)}"] if pod.gates else []
     return [
         *gates,
+        *([ONLY_BY_CLAIM] if request.claimed else []),
         *([f"preemption is in progress on node {pod.nominated}, nominated for it"] if pod.nominated else []),
     ]
 
@@ -162,6 +163,10 @@ def _sentences(problems: Iterable[Problem]) -> tuple[str, ...]:
     return tuple(f"{problem.key}: {problem.sentence}" for problem in problems)
 
 
+ONLY_BY_CLAIM: Final = (
+    "its status names a ResourceClaim of an earlier attempt, so it can run only where claims allocate devices; a new pod can"
+    " run on other nodes, too"
+)
 PLANNED_WHEN: Final = "is planned when the scheduler tries one of its members"
 UNSEEN: Final = "the scheduler asked about it before it was observed; it is retried once it is"
 

@@ -145,6 +145,19 @@ def test_a_bind_is_not_refused_once_kube_scheduler_has_allocated_the_devices() -
     assert GRANT not in binds(answer.effects)[0].annotations
 
 
+def test_a_pod_whose_status_names_a_claim_goes_only_where_claims_allocate() -> None:
+    """kube-scheduler leaves the status of a failed bind, and with it kubelet asks no device plugin."""
+    broker = told(resource_slice("n", 2), nodes=(BARE, FakeNode("p", count=2)))
+    pod = replace(device_pod("a", 2), hosted_by_claims=(GPU,))
+    assert filtered(broker, pod, "n", "p") == ["n"]
+    refused = broker.filter(pod, ["p"], NOW).unresolvable
+    assert refused == {"p": "node(s) had a device plugin, but the pod's status names a ResourceClaim"}
+    assert broker.bind(pod.uid, "p", NOW).error
+    report = explain_pod(broker, pod.uid, NOW)
+    assert report
+    assert any("its status names a ResourceClaim" in note for note in report.notes)
+
+
 def test_nodes_of_both_kinds_are_used_side_by_side() -> None:
     broker = told(resource_slice("n", 8), nodes=(BARE, FakeNode("p", count=2)))
     pods = [device_pod(f"p{number}", 2) for number in range(5)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.inventory_devices import in_percent, joined, matched, measured
 from linkwise.broker.cluster.inventory_topology import topology_of
 from linkwise.dialects.dialect import where_node
+from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced
 from linkwise.dialects.pod_resources import quantity
 from linkwise.dialects.registry import by_priority, counts_whole_devices, dialects_of_node, owner_name, vendor_group
@@ -107,7 +108,7 @@ def _by_claims(
         name=view.name,
         devices=served.devices,
         mode="whole",
-        words=frozenset({owner_name(served.resource), served.resource}),
+        words=frozenset({owner_name(served.resource), served.resource, by_claim(served.resource)}),
         allocations=served.allocations,
         claims=served.claims,
         labels={word: text for facts in facts_by_source.values() for word, text in facts.labels.items()},

@@ -46,6 +46,8 @@ class PodRequest:
     policy: str = ""
     group: Group | None = None
     problems: tuple[Problem, ...] = ()
+    claimed: bool = False
+    """whether the pod's status names a ResourceClaim for its devices: kubelet asks no device plugin for them then"""
 
     @property
     def broken(self) -> Problem | None:
@@ -61,7 +63,9 @@ def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool
         return PodRequest(declared.dialect, None, "", group, declared.problems)
     policy, wrong = policy_of(pod, declared.dialect, declared.ask, in_group=group is not None, by_resource=by_resource)
     problems = (*declared.problems, wrong) if wrong else declared.problems
-    return PodRequest(declared.dialect, declared.ask, policy, group, problems)
+    # kube-scheduler never removes that status, even if the bind failed and the claim is deleted.
+    claimed = declared.ask.resource in pod.hosted_by_claims
+    return PodRequest(declared.dialect, declared.ask, policy, group, problems, claimed)
 
 
 def group_said(pod: PodView, *, by_owner: bool) -> tuple[Group | None, tuple[Problem, ...]]:

@@ -27,6 +27,7 @@ __all__ = [
     "PoolName",
     "Slice",
     "SliceDevice",
+    "by_claim",
     "claim_document",
     "claim_of",
     "class_document",
@@ -117,6 +118,11 @@ class Claim:
     def pools(self) -> tuple[PoolName, ...]:
         """The pools of its devices."""
         return tuple(dict.fromkeys((driver, pool) for driver, pool, _ in self.devices))
+
+
+def by_claim(resource: str) -> str:
+    """How a node provides an extended resource that claims serve, for pods that can run nowhere else."""
+    return f"{resource} by claim"
 
 
 def slice_of(name: str, document: Mapping[str, object]) -> Slice | None:

@@ -119,9 +119,11 @@ class Index:
 
     def unserved(self, query: Query, name: str) -> Reject | None:
         """A refusal if the node does not provide the query's resource."""
-        if query.word in self._words.get(name, ()):
+        words = self._words.get(name, ())
+        if query.word in words:
             return None
-        return Reject(name, Reason("002.inventory", asked=query.ask.resource), final=True)
+        kind = "by claim" if query.ask.resource in words else ""
+        return Reject(name, Reason("002.inventory", asked=query.ask.resource, kind=kind), final=True)
 
     def table(self, query: Query, budget: int = ALL) -> ClassTable:
         """The up-to-date table of this kind of query; nodes beyond a budget of evaluated shapes stay in its `owing`."""

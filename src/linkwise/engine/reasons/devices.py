@@ -112,6 +112,12 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "node(s) had no devices of the requested kind",
         lambda r: f"{r.asked} requested, but the node does not provide it",
     ),
+    ("002.inventory", "by claim"): RefusalText(
+        "node(s) had a device plugin, but the pod's status names a ResourceClaim",
+        lambda r: (
+            f"a device plugin provides {r.asked}, but the pod's status names a ResourceClaim; a new pod can run here"
+        ),
+    ),
     ("002.inventory", "unknown node"): RefusalText(
         "node(s) were not observed yet", "the node has not been observed yet; the pod is retried once it is"
     ),
