@@ -120,7 +120,7 @@ REMEMBERED = {
         *("policies", "hosts"),
     },
     "state.cluster": {
-        *("settings", "nodes", "objects", "shared", "known", "ledger", "_changed", "_moved"),
+        *("settings", "nodes", "objects", "shared", "claims", "known", "ledger", "_changed", "_moved"),
         *(
             "requests",
             "unready",
@@ -135,6 +135,10 @@ REMEMBERED = {
     "state.cluster.shared": {
         "documents",
         *("problems", "ladders", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
+    },
+    "state.cluster.claims": {
+        *("_slices", "_classes", "_claims"),
+        *("_changes", "_pools", "_pools_on", "_claims_in"),
     },
     "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
     "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_offers", "touched")},
