@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from itertools import repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.cluster.inventory import merge_inventory
@@ -74,6 +75,8 @@ class Checks:
         """members that asked before they were seen, and were not woken since"""
         self._kinds: dict[tuple[object, ...], Query] = {}
         self._names: dict[str, Sequence[str]] = {}
+        self._merged: dict[str, tuple[object, ...]] = {}
+        """inventories that were compared, with what they were made of"""
 
     def all(self) -> None:
         """Everything that must be true between two steps."""
@@ -186,7 +189,11 @@ class Checks:
             "the index has other nodes",
         )
         for name, stock in cluster.inventories.items():
-            must(stock == merge_inventory(cluster.nodes[name], cluster.documents(name)), f"{name} has other devices")
+            sources = (stock, cluster.nodes[name], cluster.objects.get(name))
+            if not all(map(is_, sources, self._merged.get(name, (None,)))):
+                merged = merge_inventory(cluster.nodes[name], cluster.documents(name))
+                must(stock == merged, f"{name} has other devices")
+                self._merged[name] = sources
             usage = usage_of(stock, cluster.ledger.on(name), cluster.ended_on(stock))
             must(cluster.index.nodes[name] == node_of(stock, usage), f"the index has another {name}")
         names = [(view.namespace, view.name) for view in cluster.pods.values()]
@@ -276,12 +283,13 @@ def held_of(entry: Entry) -> tuple[object, ...]:
 
 
 def _values(broker: Broker) -> dict[int, object]:
-    """What never changes need not be copied, and plans that are being made can't be."""
-    cluster = state_of(broker).cluster
+    """What never changes, and what only saves time, need not be copied, and plans that are being made can't be."""
+    state, cluster = state_of(broker), state_of(broker).cluster
     kept = (cluster.inventories, cluster.nodes, cluster.index.nodes, cluster.pods)
     values: dict[int, object] = {id(value): value for values in kept for value in values.values()}
-    queued = {id(value): value for value in state_of(broker).queue}
-    return {**values, **queued, **{id(run.steps): repeat(None) for run in state_of(broker).groups.runs()}}
+    shared = (*state.queue, state.hosts, state.settings, state.policies, cluster.requests)
+    values |= {id(value): value for value in shared}
+    return {**values, **{id(run.steps): repeat(None) for run in state.groups.runs()}}
 
 
 def _parts(pod: PodView) -> list[dict[str, Any]]:

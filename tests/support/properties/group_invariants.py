@@ -41,6 +41,8 @@ class GroupChecks(Checks):
         """members that were told to wait and not woken since, as they were, with the plan that held then"""
         self.evicted: set[str] = set()
         """pods whose eviction was asked for, and is still wanted"""
+        self._explained: dict[str, tuple[object, ...]] = {}
+        """refusals that were explained last, by UID, and the cluster as it was: the next explanation is the same"""
 
     @property
     def state(self) -> State:
@@ -185,7 +187,10 @@ class GroupChecks(Checks):
         self.woken.discard(pod.uid)
         held = self.state.groups.plan_of(found.key)
         self.refused[pod.uid] = (self.state.pod(pod.uid), held.generation if held else 0)
-        self._is_explained(pod.uid)
+        same = (self._world.now, answer.failed, answer.unresolvable, self.state.groups.stage(found.key))
+        if self._explained.get(pod.uid) != (changes := (*same, self.state.cluster.index.changes)):
+            self._is_explained(pod.uid)
+            self._explained[pod.uid] = changes
 
     def _is_explained(self, uid: str) -> None:
         broker, now = self._world.broker, self._world.now
