@@ -92,11 +92,11 @@ class World:
             self.filter_pod(pod, names + ["never-seen"] * (c % 5 == 0) + names[:1] * (c % 6 == 0))
 
     def filter_pod(self, pod: PodView, names: list[str]) -> None:
-        """The scheduler asks for nodes for one pod."""
+        """The scheduler asks for nodes for one pod, and remembers who is woken in the middle of that."""
         answer = self.broker.filter(pod, names, self.now)
-        self.take(answer.effects)
         self.offered[pod.uid] = answer.nodes
         self.checks.filtered(pod, names, answer)
+        self.take(answer.effects)
 
     def bind(self, a: int, b: int, c: int) -> None:
         """The scheduler binds a pod, mostly to a node that it was offered."""
