@@ -154,6 +154,12 @@ class GangWorld(GroupWorld):
         """Members for which the plan of a group reserves devices."""
         return {entry.pod for entry in self.broker.entries() if (entry.state, entry.grant.plan) == ("PLANNED", key)}
 
+    def _priority(self, pods: list[PodView]) -> int:
+        """The highest priority of pods and of those that are planned with them: it may preempt plans of lower ones."""
+        keys = {key for pod in pods if (key := self._group(pod))}
+        members = [other for other in self.api.unbound() if self._group(other) in keys]
+        return max((pod.priority for pod in (*pods, *members)), default=0)
+
     def _is_recorded(self, key: str) -> bool:
         """Whether a bound member got its devices by the plan of its group, so that it carries the plan; or carries it."""
         by_plan = {entry.pod for entry in self.broker.entries() if entry.grant.plan == key and entry.state != "PLANNED"}
@@ -207,7 +213,7 @@ class GangWorld(GroupWorld):
         """
         self.see(self.api.deliver_all())
         pods = self._active()[a % 3 :][:BURST] if self._names() else []  # or nobody is asked
-        planned = {}
+        planned, highest = {}, self._priority(pods)
         for pod in pods:
             self.filter_pod(pod, self._names())
             planned[pod.uid] = self._planned(self._group(pod))
@@ -218,8 +224,8 @@ class GangWorld(GroupWorld):
             flights = len(self.flights)
             joined = self._planned(self._group(pod)) - planned[pod.uid]
             self.bind_pod(pod.uid, self.offered[pod.uid][0])
-            lost = joined or any(other.priority > pod.priority for other in pods)
-            must(len(self.flights) > flights or lost, f"{pod.uid} can't have what it was offered in a burst")
+            bound = len(self.flights) > flights or self.api.pods[pod.uid].node
+            must(bound or joined or highest > pod.priority, f"{pod.uid} can't have what it was offered in a burst")
             self._land_all()
 
     def interrupt(self, a: int, b: int, c: int) -> None:
@@ -240,12 +246,13 @@ class GangWorld(GroupWorld):
             self.restart(a, 255, c)
         rest = [other for other in self.api.unbound() if other.uid in planned and not other.gates]
         rivals = [other for other in self._active() if other.uid not in planned] if self.api.pods[pod.uid].node else []
+        highest = self._priority(rivals)
         for other in [*rivals, *(reversed(rest) if c % 2 else rest)]:
             self._try(other)
             self._land_all()
             self.take(self.broker.step(self.now, 1000))
         for uid in planned - self.left_out.keys() if self.api.pods[pod.uid].node else ():
-            outranked = any(other.priority > self.api.pods[uid].priority for other in rivals)
+            outranked = highest > self.api.pods[uid].priority
             must(self.api.pods[uid].node or outranked, f"{uid} lost its place because the broker was interrupted")
 
     def idle(self, _a: int, _b: int, _c: int) -> None:
