@@ -154,6 +154,8 @@ class PodView:
     """whether any of its containers has run"""
     has_preferences: bool = False
     """whether it has preferred affinity or anti-affinity, or topology spread constraints with ScheduleAnyway"""
+    unschedulable_since: float = 0.0  # seconds since the epoch
+    """when its scheduler first reported it as unschedulable; 0 if it did not, or the pod is bound"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,25 @@ def test_a_pod_that_should_be_spread_has_preferences(action: str, *, prefers: bo
     assert spec_view(topologySpreadConstraints=[constraint]).has_preferences == prefers
 
 
+@pytest.mark.parametrize(
+    ("condition", "since"),
+    [
+        ({}, 1767225600.0),
+        ({"status": "True"}, 0.0),
+        ({"type": "Ready"}, 0.0),
+        ({"reason": "SchedulingGated"}, 0.0),
+        ({"lastTransitionTime": "yesterday"}, 0.0),
+        ({"lastTransitionTime": None}, 0.0),
+    ],
+)
+def test_a_pod_is_unschedulable_since_its_scheduler_reported_it(condition: dict[str, object], since: float) -> None:
+    reported = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    reported |= {"lastTransitionTime": "2026-01-01T00:00:00Z", **condition}  # type: ignore[dict-item]
+    pod = {"metadata": {"uid": "u"}, "status": {"conditions": [{"type": "Initialized"}, reported]}}
+    assert pod_view(pod).unschedulable_since == since
+    assert pod_view({**pod, "spec": {"nodeName": "n"}}).unschedulable_since == 0.0
+
+
 def test_no_required_affinity_and_one_without_terms_are_distinguished() -> None:
     assert spec_view(affinity={"nodeAffinity": {}}).affinity is None
     assert spec_view(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": None}}}).affinity == ()

@@ -113,7 +113,16 @@ def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
         path, _, message = str(error).partition(": ")
         raise _input_error(file, manifest, template, path if message else "", str(error)) from error
     view = replace(
-        view, node="", phase="Pending", gates=(), version=0, deleting=False, stopped=False, nominated="", begun=False
+        view,
+        node="",
+        phase="Pending",
+        gates=(),
+        version=0,
+        deleting=False,
+        stopped=False,
+        nominated="",
+        begun=False,
+        unschedulable_since=0.0,
     )
     view = replace(view, name=view.name.rstrip("-"))
     request = read_request(view, {})

@@ -204,10 +204,20 @@ class ContainerStatus(Struct):
     restart_count: int = 0
 
 
+class PodCondition(Struct):
+    """Condition of a pod."""
+
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    last_transition_time: str | None = None
+
+
 class PodStatus(Struct):
     """Status of a pod."""
 
     phase: str | None = None
+    conditions: list[PodCondition] | None = None
     nominated_node_name: str | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from linkwise.errors import InputError
 from linkwise.model.views import ContainerView, HostPort, NodeTerm, Owner, PodTerm, PodView, Requirement, Toleration
 from linkwise.speed.fast_dataclass import fast_constructor
 from linkwise.wire.kubernetes.metadata import (
@@ -93,6 +94,7 @@ def view_of(pod: PodObject) -> PodView:
         one(status.nominated_node_name) if status.nominated_node_name else "",
         _has_started(status),
         bool(affinity or spec.topology_spread_constraints) and _has_preferences(spec),
+        _unschedulable_since(status) if status.conditions and not spec.node_name else 0.0,
     )
 
 
@@ -226,6 +228,17 @@ def _has_started(status: PodStatus) -> bool:
     if status.container_statuses and any(map(_is_started, status.container_statuses)):
         return True
     return bool(status.init_container_statuses) and any(map(_is_started, status.init_container_statuses or ()))
+
+
+def _unschedulable_since(status: PodStatus) -> float:
+    """When the scheduler set the condition; an invalid time counts as if it had not, because only waiting depends on it."""
+    for each in status.conditions or ():
+        if each.type == "PodScheduled" and each.status == "False" and each.reason == "Unschedulable":
+            try:
+                return seconds(each.last_transition_time)
+            except InputError:
+                return 0.0
+    return 0.0
 
 
 def _is_started(status: ContainerStatus) -> bool:

@@ -118,10 +118,16 @@ def _pod_status(view: PodView) -> Object:
         {
             "phase": view.phase,
             "nominatedNodeName": view.nominated,
+            "conditions": [_unschedulable(view.unschedulable_since)] if view.unschedulable_since else [],
             "containerStatuses": _statuses(view),
             "extendedResourceClaimStatus": _non_empty({"requestMappings": hosted}),
         }
     )
+
+
+def _unschedulable(since: float) -> Object:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {**condition, "lastTransitionTime": _time(since)}
 
 
 def _statuses(view: PodView) -> list[Object]:
