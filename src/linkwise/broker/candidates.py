@@ -1,13 +1,14 @@
-"""Candidates: the nodes that fit one pod, as if its own open offer were not there.
+"""Candidates: the nodes that fit one pod, as if its own open offer or reservation were not there.
 
-The index counts the devices of an offer as used. That is right for every other pod, and wrong for the pod that asks again,
-so its verdict on the offered node is worked out without the offer.
+The index counts the devices of an offer or reservation as used. That is right for every other pod, and wrong for the pod
+they are for, so its verdict on that node is worked out without them. A pod never has both.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.reserved_devices import reserved_entry
 from linkwise.engine.index.lookup import choices
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Reject
@@ -44,8 +45,8 @@ class Candidates:
         self._index = state.cluster.index
         self.query = query
         self._lookup = choices(self._index, query) if budget is None else choices(self._index, query, budget)
-        entry = state.cluster.ledger.offered(uid)
-        self._own = node_without(state, entry.node, uid) if entry else None
+        entry = state.cluster.ledger.offered(uid) or (state.reservations and reserved_entry(state, uid))
+        self._own = node_without(state, entry.node, entry.pod) if entry else None
         self._verdict = self._index.judge(query, self._own) if self._own else None
 
     @property

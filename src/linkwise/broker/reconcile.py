@@ -14,6 +14,11 @@ from linkwise.broker.effects import Event, Wake
 from linkwise.broker.groups.lifecycle import node_changed, prepare_groups, reconcile_groups
 from linkwise.broker.groups.plan_annotations import note_generation
 from linkwise.broker.groups.reservations import note_emptied
+from linkwise.broker.reservations import (
+    advance_reservations,
+    keep_reserved,
+    next_deadline as reservation_deadline,
+)
 from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_observed
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
@@ -65,12 +70,16 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     ledger.drop(ledger.expired_offers(now, state.settings.pending))
     if state.groups.is_busy():
         prepare_groups(state, now)
+    if state.reservations:
+        keep_reserved(state, now)
     gained = state.cluster.settle()
     if state.groups.is_busy():
         reconcile_groups(state, gained, now)
     again = state.queue.take_untaken()
     if state.queue.waiting and (gained or again):
         state.outbox.add(wake_pods(state, dict.fromkeys(gained), again))
+    if state.reservations or state.cluster.known.unschedulable:
+        advance_reservations(state, now)
     if shown:
         state.outbox.add(wake_observed(state, shown, state.outbox.effects()))
     state.outbox.add(_node_events(state))
@@ -86,7 +95,12 @@ def next_deadline(state: State) -> float | None:
     """When to reconcile again if nothing happens before; 0 if there is work left."""
     if _has_work(state):
         return 0.0
-    deadlines = (state.cluster.ledger.next_expiry(), state.groups.next_deadline(), state.queue.next_deadline())
+    deadlines = (
+        state.cluster.ledger.next_expiry(),
+        state.groups.next_deadline(),
+        state.queue.next_deadline(),
+        reservation_deadline(state),
+    )
     return min((time for time in deadlines if time is not None), default=None)
 
 

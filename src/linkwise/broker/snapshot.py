@@ -20,6 +20,7 @@ from linkwise.broker.reconcile import observe, reconcile
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.engine.drift import Drift
 from linkwise.engine.queue.queued_pod import QueuedPod
+from linkwise.engine.queue.reservation import Refused, Reservation
 from linkwise.errors import InputError
 from linkwise.model.ledger_entry import Entry
 from linkwise.model.snapshot import Snapshot
@@ -62,6 +63,14 @@ class BrokerState:
     """groups whose members or objects changed, to be reviewed next"""
     evicted: tuple[str, ...] = ()
     """pods whose eviction was requested"""
+    reservations: tuple[Reservation, ...] = ()
+    """nodes that are drained, the oldest reservation first"""
+    refused_reservations: Mapping[str, Refused] = field(default_factory=dict)
+    """pods and groups that get no reservation for a while"""
+    searched: float | None = None
+    """when an owner for the next reservation was last looked for"""
+    schedulers: tuple[str, ...] = ()
+    """schedulers that have asked"""
 
 
 def take(state: State, now: float) -> Snapshot[BrokerState]:
@@ -96,6 +105,10 @@ def _state_of(state: State) -> BrokerState:
         groups=state.groups.stored(),
         changed_groups=tuple(state.cluster.changes.groups),
         evicted=tuple(sorted(state.groups.evicted)),
+        reservations=tuple(state.reservations),
+        refused_reservations=dict(sorted(state.reservations.refused.items())),
+        searched=state.reservations.searched,
+        schedulers=tuple(sorted(state.reservations.schedulers)),
     )
 
 
@@ -118,6 +131,8 @@ def restore(state: State, snapshot: Snapshot[BrokerState]) -> None:
     for pod in snapshot.pods:
         state.groups.see(pod, group_said(pod, by_owner=state.settings.group.by_owner)[0])
     state.groups.restore(stored.groups, stored.changed_groups, stored.evicted)
+    state.reservations.restore(stored.reservations, stored.refused_reservations, stored.schedulers)
+    state.reservations.searched = stored.searched
     cluster.settle()
     cluster.changes.forget_events()
     state.outbox.add(stored.outbox)

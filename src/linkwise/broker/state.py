@@ -15,6 +15,7 @@ from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
 from linkwise.engine.queue.queued_pod import QueuedPod
+from linkwise.engine.queue.reservation import Reservations
 from linkwise.engine.queue.scheduling_queue import SchedulingQueue
 from linkwise.policies.registry import policies_with
 
@@ -67,6 +68,7 @@ class State:
         self.cluster: Final = Cluster(settings, parse)
         self.policies: Final = policies_with(settings)
         self.queue: Final = SchedulingQueue(self.cluster.changes.pods, self.cluster.changes.untaken)
+        self.reservations: Final = Reservations()
         self.writer: Final = GrantWriter()
         self.groups: Final = Groups(self.cluster.changes, self.cluster.shared.completed, self.cluster.ledger.get)
         self.hosts: Final = Hosts()
@@ -82,8 +84,8 @@ class State:
         return self.cluster.pods.get(uid) or self.queue.pod(uid)
 
     def name_of(self, uid: str) -> str:
-        """Namespace and name of the pod with that UID; the UID if it is unknown."""
-        pod = self.pod(uid)
+        """Namespace and name of the pod with that UID, or of the pod that a ledger entry is for; the UID if it is unknown."""
+        pod = self.pod(uid.partition("/")[0])
         return pod_name(pod) if pod else uid
 
     def request(self, pod: PodView) -> PodRequest:

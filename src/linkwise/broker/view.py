@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.group_stages import Planning, Unschedulable
+from linkwise.broker.reserved_devices import reserved_entry
 from linkwise.broker.state import State
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class Counts:
     """pods for which devices are reserved on the node that filter named, until they are bound"""
     plans: int
     """groups whose plan reserves devices"""
+    reservations: int
+    """pods and groups for which nodes are drained"""
+    reserved: int
+    """devices that are kept free for them, completely or in part"""
 
 
 class BrokerView:
@@ -62,13 +67,17 @@ class BrokerView:
     def counts(self) -> Counts:
         """Sizes of what is kept."""
         state = self._state
+        uids = (uid for each in state.reservations for uid, _ in each.seats)
+        kept = [entry for uid in uids if (entry := reserved_entry(state, uid))]
         return Counts(
             nodes=len(state.cluster.nodes),
             pods=len(state.cluster.pods),
-            grants=len(state.cluster.ledger) - len(state.cluster.ledger.offers),
+            grants=len(state.cluster.ledger) - len(state.cluster.ledger.offers) - len(kept),
             unschedulable=state.queue.waiting,
             offered=len(state.cluster.ledger.offers),
             plans=len(state.groups.plans),
+            reservations=len(state.reservations),
+            reserved=len({(entry.node, device) for entry in kept for device in entry.grant.offer.devices}),
         )
 
     # nodes

@@ -38,6 +38,10 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "placing.group.grace": (0, 3600),
     "placing.group.window": (0, 3600),
     "placing.group.steps": (1, math.inf),
+    "placing.reservation.after": (0, 604_800),
+    "placing.reservation.hold": (1, 604_800),
+    "placing.reservation.count": (1, 1000),
+    "placing.reservation.nodes": (1, 100_000),
 }
 """minimum and maximum of numeric settings"""
 

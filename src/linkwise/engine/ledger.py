@@ -1,6 +1,7 @@
 """Ledger: the devices of every pod, from the reservation until its containers have stopped.
 
 OFFERED    filter named the node a moment ago, and the bind is expected; with a deadline
+RESERVED   kept free for a pod that waits for more devices of the node; beside the pod's own entry, with a deadline
 PLANNED    reserved for a member of a group's plan; with a deadline
 ASSUMED    reserved by a bind that the watch has not confirmed yet, as kube-scheduler's assumed pods
 ASSIGNED   observed as bound
@@ -26,12 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE", "Entry", "Ledger", "Outcome", "State", "Transition", "is_whole"]
 
-Transition = Literal["offer", "plan", "drop", "assume", "written", "refused", "unknown", "observed", "deleting", "gone"]
+Transition = Literal[
+    "offer", "reserve", "plan", "drop", "assume", "written", "refused", "unknown", "observed", "deleting", "gone"
+]
 
 TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     (None, "offer"): "OFFERED",
     ("OFFERED", "offer"): "OFFERED",  # filtered again
     ("OFFERED", "drop"): None,  # the offer expired, or is withdrawn
+    (None, "reserve"): "RESERVED",
+    ("RESERVED", "reserve"): "RESERVED",  # more devices have come free
+    ("RESERVED", "drop"): None,
+    ("RESERVED", "gone"): None,
     (None, "plan"): "PLANNED",
     ("OFFERED", "plan"): "PLANNED",  # a pod that was scheduled alone has become a member of a group
     ("PLANNED", "plan"): "PLANNED",  # planned again
@@ -134,6 +141,14 @@ class Ledger:
         """The earliest deadline of an offer."""
         return next(iter(self._offers.values()), None)
 
+    def reserve(self, entry: Entry, agent_reported: Collection[str] = ()) -> None:
+        """Keep free devices for a pod that waits for more of them; `agent_reported` as in `assume`."""
+        self._check(entry, "reserve")
+        if entry.expires is None:
+            raise LedgerError(f"the reservation for pod {entry.pod} has no deadline")
+        self._check_together([entry], agent_reported)
+        self._set(entry)
+
     def plan(self, entries: Sequence[Entry], agent_reported: Collection[str] = ()) -> None:
         """Reserve devices for the members of a plan, for all of them or for none; `agent_reported` as in `assume`."""
         for entry in entries:
@@ -193,7 +208,7 @@ class Ledger:
         return self._remove(pod)
 
     def drop(self, pods: Iterable[str]) -> None:
-        """Free devices that are only offered or planned."""
+        """Free devices that are only offered, reserved or planned."""
         dropped = list(pods)
         for pod in dropped:
             self._next(pod, "drop")

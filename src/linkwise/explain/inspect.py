@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.cluster.recorded_grants import usage_of_entry
+from linkwise.engine.queue.reservation import RESERVED
 from linkwise.model.node import FREE
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect_nodes", "inspections"]
 
-HolderState = Literal["scheduling", "planned", "binding", "bound", "terminating", "unknown"]
-"""`scheduling`, `planned` and `binding` pods are not observed on the node yet; `unknown` pods are reported by its agent
-only"""
+HolderState = Literal["scheduling", "reserved", "planned", "binding", "bound", "terminating", "unknown"]
+"""`scheduling`, `reserved`, `planned` and `binding` pods are not observed on the node yet; `unknown` pods are reported by its
+agent only"""
 
 _STATES: Final[Mapping[LedgerState, HolderState]] = {
     "OFFERED": "scheduling",
+    "RESERVED": "reserved",
     "PLANNED": "planned",
     "ASSUMED": "binding",
     "ASSIGNED": "bound",
@@ -50,7 +52,7 @@ class Holder:
     @property
     def seen(self) -> bool:
         """Whether the pod was observed on the node."""
-        return self.state not in {"scheduling", "planned", "binding"}
+        return self.state not in {"scheduling", "reserved", "planned", "binding"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,5 +182,5 @@ def _holder(state: State, entry: Entry, use: Use) -> Holder:
 
 
 def _named(state: State, entry: Entry) -> tuple[str, str, str, HolderState]:
-    pod = state.pod(entry.pod)
+    pod = state.pod(entry.pod.removesuffix(RESERVED))
     return entry.pod, entry.namespace, pod.name if pod else entry.pod, _STATES[entry.state]

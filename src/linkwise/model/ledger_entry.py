@@ -11,11 +11,11 @@ from linkwise.model.verdict import Grant  # noqa: TC001 - snapshots are decoded 
 
 __all__ = ["Entry", "Outcome", "State"]
 
-State = Literal["OFFERED", "PLANNED", "ASSUMED", "ASSIGNED", "RELEASING"]
+State = Literal["OFFERED", "RESERVED", "PLANNED", "ASSUMED", "ASSIGNED", "RELEASING"]
 """drawn in `engine.ledger`"""
 Outcome = Literal["written", "refused", "unknown"]
 """result of a bind; unknown if the API server may or may not have written it"""
-_TENTATIVE: Final[tuple[State, ...]] = ("OFFERED", "PLANNED")
+_TENTATIVE: Final[tuple[State, ...]] = ("OFFERED", "RESERVED", "PLANNED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ class Entry:
     outcome: Outcome | None = None
     """result of the bind, None while it is in flight"""
     expires: float | None = None
-    """deadline of an OFFERED or PLANNED entry, None for all others"""
+    """deadline of an OFFERED, RESERVED or PLANNED entry, None for all others"""
     decision: Decision | None = None
     """why these devices, until the pod is observed as bound: then its record has it"""
 
     @property
     def tentative(self) -> bool:
-        """Whether the devices are only offered or planned: no bind has begun, and the entry ends at its deadline."""
+        """Whether the devices are only offered, reserved or planned: no bind has begun, and the entry ends at its deadline."""
         return self.state in _TENTATIVE
 
     @property
     def pod(self) -> str:
-        """The pod's UID."""
+        """The pod's UID; with a suffix behind a slash if it is one of several entries for the pod."""
         return self.grant.pod
 
     @property

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-__all__ = ["NETWORK", "BandwidthSettings", "GroupSettings", "JobShape", "PlacingSettings", "ShareSettings"]
+__all__ = [
+    "NETWORK",
+    "BandwidthSettings",
+    "GroupSettings",
+    "JobShape",
+    "PlacingSettings",
+    "ReservationSettings",
+    "ShareSettings",
+]
 
 NETWORK: Final = (
     "topology.kubernetes.io/region",
@@ -66,6 +74,20 @@ class GroupSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ReservationSettings:
+    """When nodes are drained for the first pod or group in the queue that smaller pods would pass forever."""
+
+    after: float = 300.0  # seconds
+    """how long it must have been unschedulable; 0 turns reservations off"""
+    hold: float = 3600.0  # seconds
+    """how long a reservation lasts at most; afterwards it is the turn of the next in the queue"""
+    count: int = 1
+    """reservations at a time"""
+    nodes: int = 32
+    """nodes per reservation; a group that needs more gets none"""
+
+
+@dataclass(frozen=True, slots=True)
 class PlacingSettings:
     """How filter and prioritize answer."""
 
@@ -83,4 +105,5 @@ class PlacingSettings:
     share: ShareSettings = field(default_factory=ShareSettings)
     bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
     group: GroupSettings = field(default_factory=GroupSettings)
+    reservation: ReservationSettings = field(default_factory=ReservationSettings)
     job_shape: JobShape = "strict"

@@ -106,6 +106,8 @@ class Gauges(Collector):
                 counted.offered,
             ),
             ("linkwise_plans", "Groups with a plan that reserves devices.", counted.plans),
+            ("linkwise_reservations", "Pods and groups for which nodes are drained.", counted.reservations),
+            ("linkwise_reserved_devices", "Idle devices that are kept free for them.", counted.reserved),
         ):
             yield GaugeMetricFamily(name, text, value)
 

@@ -311,9 +311,9 @@ class Cluster:
 
 
 def _displaced_offers(entries: Iterable[Entry], drift: Iterable[Drift]) -> list[str]:
-    """Return pods whose offer disagrees with a record or with the node's agent: an offer gives way, and is no drift."""
+    """Return offers and reservations that disagree with a record or with the node's agent: they give way, and are no drift."""
     named = {pod for each in drift for pod in (*each.pods, *each.believed)}
-    return [entry.pod for entry in entries if entry.state == "OFFERED" and entry.pod in named]
+    return [entry.pod for entry in entries if entry.state in {"OFFERED", "RESERVED"} and entry.pod in named]
 
 
 def _claim(grant: Grant) -> tuple[object, ...]:

@@ -33,6 +33,8 @@ class Pods:
         """by UID"""
         self.gone: Final[dict[str, bool]] = {}
         """deleted pods, and whether they were observed as finished before"""
+        self.unschedulable: Final[dict[str, None]] = {}
+        """pending pods that their scheduler reported as unschedulable"""
         self._named: dict[tuple[str, str], str] = {}
         self._on: dict[str, dict[str, PodView]] = {}
         self._loads: dict[str, Load] = {}
@@ -60,6 +62,8 @@ class Pods:
             self._leave(known)
         self.views[uid] = view
         self._named[view.namespace, view.name] = uid
+        if view.unschedulable_since and not (node or view.deleting):
+            self.unschedulable[uid] = None
         if node:
             self._loads.pop(node, None)
             on_node = self._on.get(node)
@@ -117,6 +121,7 @@ class Pods:
     def _leave(self, pod: PodView) -> None:
         if self._named.get((pod.namespace, pod.name)) == pod.uid:
             del self._named[pod.namespace, pod.name]
+        self.unschedulable.pop(pod.uid, None)
         self._loads.pop(pod.node, None)
         on_node = self._on.get(pod.node, {})
         on_node.pop(pod.uid, None)

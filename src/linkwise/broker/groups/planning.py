@@ -24,6 +24,7 @@ from linkwise.broker.groups.reservations import (
     still_free,
 )
 from linkwise.broker.groups.stale_gangs import note_stale
+from linkwise.broker.reserved_devices import release
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.task import model_of
@@ -113,12 +114,21 @@ def _finish(state: State, run: Run, now: float) -> None:
     elif run.plan is None and limits.avoided and not _has_open_binds(state, views):
         begin(state, views, replace(limits, avoided=frozenset()))  # a node that failed is better than none
     elif plan := run.plan or preempt_plans_for_group(state, views, now):
+        _release_reserved(state, views)
         if _is_valid(state, views, plan):
             _reserve(state, run, views, plan, now)
         else:
             begin(state, views, limits)
     else:
         _fail(state, run, views, now)
+
+
+def _release_reserved(state: State, views: Iterable[GroupView]) -> None:
+    """Release what was kept free for the members, now that the plan reserves devices; what it leaves goes to others."""
+    nodes = release(state, (pod.uid for view in views for pod in view.waiting)) if state.reservations else ()
+    if nodes:
+        state.groups.gain(state.cluster.settle(), state.cluster.index.changes)
+        state.queue.untaken.update(dict.fromkeys(nodes))
 
 
 def _has_open_binds(state: State, views: Iterable[GroupView]) -> bool:

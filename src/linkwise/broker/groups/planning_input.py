@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.demand import capacity_of
 from linkwise.broker.cluster.host_fit import company_in, needed_by
 from linkwise.broker.cluster.pods import holds_devices
+from linkwise.broker.reserved_devices import reserved_nodes
 from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
+from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.plan import Member
 from linkwise.engine.planning.task import BoundNode, Site, Task
@@ -94,6 +96,7 @@ def _sites(
     parts = any(member.wanted and not member.wanted.ask.devices for member in members)
     avoided = state.groups.limits(group_view.key).avoided
     held, bound = _held(cluster, group_view), []
+    reserved = reserved_nodes(state, [member.pod for member in members]) if state.reservations else {}
     least = 0 if parts or not words else least
     served: dict[int, frozenset[str]] = {}  # by build: nodes of one build serve the same requests
     for number, name in enumerate(list(cluster.nodes)):  # nodes may come and go between steps
@@ -103,6 +106,9 @@ def _sites(
         if view is None or node is None:
             continue
         shape = index.shape(name)
+        if name in reserved:
+            node = reserved[name]
+            shape = shape_of(shape.build, node)
         if shape.build not in served:
             served[shape.build] = frozenset(word for word in words if not index.unserved(words[word], name))
         unserved = (words and not served[shape.build]) or shape.free.bit_count() < least or name in avoided

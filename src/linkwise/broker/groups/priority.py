@@ -13,20 +13,23 @@ from linkwise.broker.group_stages import BackingOff
 from linkwise.broker.groups.bundles import alternatives
 from linkwise.broker.groups.reservations import drop_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.reserved_devices import give_up, outranked
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
+from linkwise.engine.queue.reservation import RESERVED
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Placement, Plan
+    from linkwise.engine.queue.reservation import Reservation
     from linkwise.model.views import PodView
 
-__all__ = ["preempt_plans_for_group", "preempt_plans_for_pod", "trial_plan"]
+__all__ = ["plan_without", "preempt_plans_for_group", "preempt_plans_for_pod", "trial_plan"]
 
 
 def preempt_plans_for_pod(state: State, pod: PodView, query: Query, names: Iterable[str], now: float) -> bool:
@@ -47,28 +50,47 @@ def preempt_plans_for_pod(state: State, pod: PodView, query: Query, names: Itera
 
 def preempt_plans_for_group(state: State, parts: Sequence[GroupView], now: float) -> Plan | None:
     """Return a plan for a group or bundle that does not fit otherwise, and preempt the plans whose devices it uses."""
-    plans = _lower(state, parts)
-    plan = _first_plan(state, parts, plans, state.settings.group.steps) if plans else None
+    plans, reservations = _lower(state, parts), _lower_reservations(state, parts)
+    if not plans and not reservations:
+        return None
+    plan = _first_plan(state, parts, plans, state.settings.group.steps)
     if plan is not None:
+        for each in reservations:
+            if not set(plan.nodes).isdisjoint(each.nodes):
+                give_up(state, each, f"group {parts[0].group.key}")
         _preempt(state, _touched(state, plans, plan), [pod for view in parts for pod in view.waiting], now)
     return plan
 
 
 def trial_plan(state: State, parts: Sequence[GroupView], steps: int) -> Plan | None:
     """Return the plan that a group or bundle would get now; nothing is reserved or preempted."""
-    plan = _first_plan(state, parts, (), steps)
-    plans = _lower(state, parts) if plan is None else []
-    return _first_plan(state, parts, plans, steps) if plans else plan
+    plan = plan_without(state, parts, frozenset(), steps)
+    if plan is not None:
+        return plan
+    plans = _lower(state, parts)
+    return _first_plan(state, parts, plans, steps) if plans or _lower_reservations(state, parts) else None
 
 
-def _first_plan(state: State, parts: Sequence[GroupView], plans: Iterable[str], steps: int) -> Plan | None:
-    """Plan as if the devices reserved by these plans were free."""
-    planned = frozenset(uid for key in plans for uid in state.groups.plans[key].plan.placements)
+def plan_without(state: State, parts: Sequence[GroupView], gone: frozenset[str], steps: int) -> Plan | None:
+    """Return the plan that a group or bundle would get if these pods and plans were gone."""
     for view, left in alternatives(parts):
-        plan = WhatIf(state, view, steps).plan(Assumption(gone=planned))
+        plan = WhatIf(state, view, steps).plan(Assumption(gone=gone))
         if plan is not None:
             return replace(plan, missing=(*plan.missing, *left))
     return None
+
+
+def _first_plan(state: State, parts: Sequence[GroupView], plans: Collection[str], steps: int) -> Plan | None:
+    """Plan as if the devices of these plans, and those of reservations that give way, were free."""
+    planned = {uid for key in plans for uid in state.groups.plans[key].plan.placements}
+    reserved = {f"{uid}{RESERVED}" for each in _lower_reservations(state, parts) for uid, _ in each.seats}
+    return plan_without(state, parts, frozenset(planned | reserved), steps)
+
+
+def _lower_reservations(state: State, parts: Sequence[GroupView]) -> list[Reservation]:
+    """Return reservations that give way to the group."""
+    pods = [pod for view in parts for pod in view.waiting]
+    return outranked(state, max((pod.priority for pod in pods), default=0), [pod.uid for pod in pods])
 
 
 def _lower(state: State, parts: Sequence[GroupView]) -> list[str]:

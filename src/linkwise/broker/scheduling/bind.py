@@ -14,6 +14,7 @@ from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.groups.plan_annotations import plan_annotation
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
 from linkwise.broker.reconcile import reconcile
+from linkwise.broker.reserved_devices import release, reserved_entry
 from linkwise.broker.scheduling.siblings import visibility_events, visible_to
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
@@ -75,7 +76,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         bound = _assume(state, pod, request.dialect, member, now)
         bound_by_plan(state, uid, now)
         return BindAnswer("", (*visibility_events(state, pod, member), bound))
-    offer = _devices_for(state, query, tentative, node)
+    offer = _devices_for(state, query, tentative or (state.reservations and reserved_entry(state, uid)) or None, node)
     if isinstance(offer, Reject) and _is_claimed(state, pod, query.ask, node):
         offer = Offer(node, ())  # kube-scheduler has allocated the devices already
     if isinstance(offer, Reject):
@@ -83,6 +84,8 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         state.queue.reject(state.asked(pod, query, now), node)
         state.withdraw(uid)
         return BindAnswer(f"node {node}: {refusal(offer.reason)}")
+    if state.reservations:
+        release(state, (uid,))
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
     decided = decided_by_bind(state, pod, query, offer, tentative) if offer.parts else None
     entry = Entry(grant, "ASSUMED", pod.namespace, pod.created, decision=decided)
@@ -112,11 +115,14 @@ def pick_on(state: State, query: Query, name: str) -> Offer | Reject:
 
 
 def _devices_for(state: State, query: Query, offered: Entry | None, node: str) -> Offer | Reject:
-    """Return the devices that the pod was offered, if it was offered this node and they are available; else pick some."""
+    """Return the devices that the pod was offered, if it was offered this node and they are available; else pick some.
+
+    What is reserved for the pod is as free to it as what it was offered.
+    """
     there = node_without(state, node, offered.pod) if offered and offered.node == node else None
     if offered is None or there is None:
         return pick_on(state, query, node)
-    queued = state.queue.get(offered.pod)
+    queued = state.queue.get(offered.pod) if offered.state == "OFFERED" else None
     same_request = queued is not None and queued.query == query
     if same_request and takes(there, query, offered.grant.offer):
         return offered.grant.offer

@@ -16,6 +16,7 @@ from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.priority import preempt_plans_for_pod
 from linkwise.broker.reconcile import reconcile, reconcile_later
+from linkwise.broker.reserved_devices import release, reserved_reason, yield_reservation
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import short_refusal
@@ -41,6 +42,8 @@ NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
 def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     """Return the best node, or several equal ones; without `keep` nothing is remembered."""
     request = state.request(pod)
+    if keep:
+        state.reservations.schedulers.add(pod.scheduler)
     # A bind goes by what the watch shows.
     grouped = request.group is not None or bool(state.groups.key_of(pod.uid))
     if keep and grouped:
@@ -86,14 +89,14 @@ def _answer_single(  # noqa: PLR0913 - same
         return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)))
     # A call for a pod that is bound or deleted by now is answered and not remembered.
     keep = keep and bool(pod.uid) and not state.cluster.known.settled(pod.uid)
-    if (
-        keep and pod.uid in state.queue and len(names) > 1
-    ):  # with one name, kube-scheduler tries the nominated node first
+    retried = keep and pod.uid in state.queue
+    if retried and len(names) > 1:  # with a single name, kube-scheduler tries the nominated node first
         state.queue.retry(pod.uid)
     candidates = Candidates(state, query, pod.uid, state.settings.budget)
     nodes = _choose(state, pod, candidates, names)
     may_preempt = keep and not nodes and pod.uid in state.cluster.pods
-    if may_preempt and preempt_plans_for_pod(state, pod, query, _ready(state, names), now):
+    passes = may_preempt and bool(state.reservations) and yield_reservation(state, pod, query, _ready(state, names))
+    if passes or (may_preempt and preempt_plans_for_pod(state, pod, query, _ready(state, names), now)):
         candidates = Candidates(state, query, pod.uid, state.settings.budget)
         nodes = _choose(state, pod, candidates, names)
     if keep:
@@ -102,6 +105,9 @@ def _answer_single(  # noqa: PLR0913 - same
         return FilterAnswer(nodes, partial=candidates.partial)
     ready = _ready(state, names)
     failed, final = candidates.why(ready)
+    if state.reservations:
+        kept = _reserved_for_others(state, query, pod.uid, ready)
+        failed, final = {name: text for name, text in failed.items() if name not in kept}, {**final, **kept}
     if len(ready) < len(names):
         final = {**final, **{name: NOT_READY for name in names if name in state.cluster.unready}}
     return FilterAnswer([], failed, final, candidates.partial)
@@ -110,6 +116,14 @@ def _answer_single(  # noqa: PLR0913 - same
 def _ready(state: State, names: Sequence[str]) -> Sequence[str]:
     unready = state.cluster.unready
     return [name for name in names if name not in unready] if unready else names
+
+
+def _reserved_for_others(state: State, query: Query, uid: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the refusals of nodes whose free devices are reserved: evicting pods there would only help the reservation."""
+    reasons = {
+        name: reserved_reason(state, query, name, uid) for name in state.reservations.taken().intersection(names)
+    }
+    return {name: short_refusal(reason) for name, reason in reasons.items() if reason}
 
 
 def _choose(state: State, pod: PodView, candidates: Candidates, names: Sequence[str]) -> list[str]:
@@ -139,6 +153,8 @@ def _remember(
     devices = candidates.pick(best)
     if not isinstance(devices, Offer) or not pending:
         return
+    if state.reservations:
+        release(state, (pod.uid,))
     grant = Grant(pod.uid, query.policy.name, devices, mode=query.ask.mode)
     expires, decision = asked.asked_at + pending, decided_by_filter(state, pod, candidates, names, best)
     entry = _entry(grant, "OFFERED", pod.namespace, pod.created, expires=expires, decision=decision)

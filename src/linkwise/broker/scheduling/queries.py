@@ -15,8 +15,10 @@ from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
 from linkwise.broker.group_members import GroupView
 from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.reserved_devices import outranked
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.preemption import eviction_frees_enough
+from linkwise.engine.queue.reservation import RESERVED
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Ask, ContainerAsk, Group
 from linkwise.model.node import Use
@@ -85,11 +87,17 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
     if is_unobserved_member(state, pod):
         return {}
     own = {pod.uid} if entry and entry.state == "OFFERED" else set[str]()
+    lower = outranked(state, pod.priority, (pod.uid,))
+    own |= {f"{uid}{RESERVED}" for uid in (pod.uid, *(uid for each in lower for uid, _ in each.seats))}
+    # What is evicted from a node that is drained for another pod goes to that pod.
+    others = (each for each in state.reservations if each not in lower and state.reservations.of_pod(pod.uid) != each)
+    drained = {node for each in others for node in each.nodes}
     helped = {
         name: pods
         for name, pods in victims.items()
         if pods
         and name not in cluster.unready
+        and name not in drained
         and (inventory := cluster.inventories.get(name))
         and not cluster.index.unserved(query, name)
         and eviction_frees_enough(cluster.ledger, inventory, query, {*pods, *own}, cluster.ended_on(inventory))

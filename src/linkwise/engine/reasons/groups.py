@@ -72,6 +72,12 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "node(s): the group was planned too often",
         "the scheduler did not accept the nodes of several plans of the pod's group; it is planned again after a backoff",
     ),
+    ("001.hold", "reserved"): RefusalText(
+        "node(s) had free devices that are reserved for a request ahead in the queue",
+        lambda r: (
+            f"its free devices are reserved for {r.found}, which is ahead in the queue and waits for more of them"
+        ),
+    ),
     ("001.tolerant", "left out"): RefusalText(
         "node(s): the free devices went to other members of the group",
         "members of the pod's group with a lower rank took all free devices",

@@ -1,0 +1,364 @@
+"""Reservations: nodes are drained for the first pod or group in the queue that smaller pods would pass forever.
+
+The owner is the first by priority and age among the pods that their scheduler has reported as unschedulable for long enough.
+That is read from the pods themselves: kube-scheduler does not ask about a pod that fits on no node by its own counts, and a
+restarted service knows them again. Its node is the one where least is waited for; a group gets the nodes that a plan would
+use if they were drained.
+
+`keep_reserved` runs before nodes are brought up to date, so that no other pod ever sees a device as free that is reserved in
+the moment it is released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.cluster.demand import capacity_of, demand_of
+from linkwise.broker.effects import Wake
+from linkwise.broker.group_stages import Idle, Unschedulable
+from linkwise.broker.groups.bundles import bundle
+from linkwise.broker.groups.planning import begin
+from linkwise.broker.groups.priority import plan_without
+from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.groups.reservations import accepts_pods, is_over
+from linkwise.broker.reserved_devices import (
+    drain_text,
+    end_reservation,
+    events,
+    release,
+    reserved_entry,
+)
+from linkwise.engine.feasibility import unfit
+from linkwise.engine.ledger import Entry
+from linkwise.engine.queue.reservation import RESERVED, Reservation
+from linkwise.engine.queue.reserved_room import room_on
+from linkwise.model.demand import Load
+from linkwise.model.verdict import Grant
+from linkwise.model.views import FINISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.queue.reserved_room import ReservedRoom
+    from linkwise.model.demand import Demand
+    from linkwise.model.verdict import Offer
+    from linkwise.model.views import PodView
+
+__all__ = ["advance_reservations", "keep_reserved", "next_deadline"]
+
+SEARCH: Final = 5.0  # seconds between two searches for an owner
+MOST_OWNERS: Final = 64
+"""owners that one search considers"""
+MOST_NODES: Final = 16
+"""nodes on which the wait of a pod is worked out exactly, those with the most free devices first"""
+MOST_DRAINED: Final = 256
+"""nodes that are assumed to be drained when a group is planned"""
+BACKOFF: Final = 60.0  # seconds until an owner for which nothing can be reserved is considered again
+FIRST_RETRY: Final = 5.0  # seconds after which an owner is woken again; doubled each time
+WAKES: Final = 4
+"""how often an owner is woken for complete room; if it is not placed then, something other than devices stops it"""
+
+
+def keep_reserved(state: State, now: float) -> None:
+    """Keep the devices free that reservations need, and end those that are over."""
+    reservations, changes = state.reservations, state.cluster.changes
+    nodes = state.cluster.index.changed_since(reservations.checked)
+    changed = None if nodes is None else nodes | changes.used | changes.observed.keys()
+    reservations.checked = state.cluster.index.changes
+    for each in reservations:
+        _keep(state, each, changed, now)
+
+
+def advance_reservations(state: State, now: float) -> None:
+    """Wake the owners whose room is complete, and reserve for the next in the queue."""
+    for each in state.reservations:
+        rooms = state.reservations.rooms.get(each.owner, {})
+        if any(room.awaited for room in rooms.values()) or len(rooms) < len(each.nodes):
+            if each.ready is not None:
+                state.reservations.put(replace(each, ready=None, tries=0))
+        elif not _has_devices(state, each) and _is_due(each, now):
+            _wake(state, each, now)
+    if _may_search(state, now):
+        state.reservations.searched = now
+        _reserve_next(state, now)
+
+
+def next_deadline(state: State) -> float | None:
+    """Return when to look at reservations again if nothing happens before."""
+    times = [min(each.until, _next_wake(each)) for each in state.reservations]
+    searched = state.reservations.searched
+    if _is_wanted(state):
+        times.append(0.0 if searched is None else searched + SEARCH)
+    return min(times, default=None)
+
+
+# the owner
+
+
+def _is_wanted(state: State) -> bool:
+    """Return whether there may be an owner for another reservation."""
+    settings = state.settings.reservation
+    pending = state.cluster.known.unschedulable
+    return bool(
+        settings.after and pending and state.reservations.schedulers and len(state.reservations) < settings.count
+    )
+
+
+def _may_search(state: State, now: float) -> bool:
+    searched = state.reservations.searched
+    return _is_wanted(state) and (searched is None or is_over(searched + SEARCH, now, SEARCH))
+
+
+def _reserve_next(state: State, now: float) -> None:
+    """Make reservations for the first in the queue, as many as may be made."""
+    reservations, settings = state.reservations, state.settings.reservation
+    for owner in _owners(state, now):
+        if len(reservations) >= settings.count:
+            return
+        seats, priority = _seats(state, owner, now)
+        if not seats:
+            reservations.refuse(owner, now + BACKOFF)
+            continue
+        made = Reservation(owner, seats, priority, now, now + settings.hold)
+        reservations.put(made)
+        _keep(state, made, None, now)
+        state.cluster.settle()  # nothing is gained by it
+        if reservations.get(owner):
+            state.outbox.add(events(state, made, "NodesReserved", drain_text(state, made)))
+
+
+def _owners(state: State, now: float) -> Iterator[str]:
+    """Yield pods and groups that have waited long enough, by priority and age."""
+    reservations, after = state.reservations, state.settings.reservation.after
+    longest = max(BACKOFF, state.settings.reservation.hold)
+    for owner in [owner for owner, each in reservations.refused.items() if is_over(each.until, now, longest)]:
+        if not reservations.refused[owner].avoided or (owner not in state.cluster.pods and owner not in state.groups):
+            del reservations.refused[owner]
+    pods = state.cluster.pods
+    waiting = (pods[uid] for uid in state.cluster.known.unschedulable)
+    starved = (
+        pod
+        for pod in waiting
+        if now - pod.unschedulable_since >= after
+        and not pod.gates
+        and pod.phase not in FINISHED
+        and pod.scheduler in reservations.schedulers
+        and not _is_refused(state, pod, now, longest)
+    )
+    first = nsmallest(MOST_OWNERS, starved, key=lambda pod: (-pod.priority, pod.created, pod.uid))
+    return iter(dict.fromkeys(state.groups.key_of(pod.uid) or pod.uid for pod in first))
+
+
+def _is_refused(state: State, pod: PodView, now: float, longest: float) -> bool:
+    refused = state.reservations.refused.get(state.groups.key_of(pod.uid) or pod.uid)
+    return refused is not None and not is_over(refused.until, now, longest)
+
+
+# its nodes
+
+
+def _seats(state: State, owner: str, now: float) -> tuple[tuple[tuple[str, str], ...], int]:
+    """Return a node for each pod of the owner, and its priority; no nodes if it has a place, or none can be made."""
+    pod = state.cluster.pods.get(owner)
+    if state.reservations.get(owner) or state.reservations.of_pod(owner):
+        return (), 0
+    if owner in state.groups:
+        return _group_seats(state, owner, now)
+    if pod is None or state.cluster.ledger.get(owner):
+        return (), 0
+    node = _node_for(state, pod)
+    return ((owner, node),) if node else (), pod.priority
+
+
+def _node_for(state: State, pod: PodView) -> str:
+    """Return the node where a pod waits for least; empty if it fits somewhere now, or nowhere ever."""
+    query = state.query(pod)
+    if query is None or query.policy.admit(query.ask):
+        return ""
+    demand = replace(demand_of(pod)[0], apart=(), together=())
+    options: list[tuple[tuple[int, int], str]] = []
+    for name in _nearest(state, query, _unavailable(state, pod.uid)):
+        view = state.cluster.nodes[name]
+        if unfit(demand, view, capacity_of(view), Load()):
+            continue
+        room = _room(state, name, [(pod.uid, query)])
+        if room and _hosts(state, demand, name, room):
+            if not room.awaited:
+                return ""  # something other than devices stops it
+            options.append((room.lacking, name))
+        if len(options) == MOST_NODES:
+            break
+    return min(options)[1] if options else ""
+
+
+def _nearest(state: State, query: Query, without: set[str]) -> list[str]:
+    """Return the nodes that serve a query, those with the most free devices or memory first."""
+    index = state.cluster.index
+    names = [name for name in index.nodes if name not in without and not index.unserved(query, name)]
+    if query.ask.devices:
+        return sorted(names, key=lambda name: (-min(index.idle(name), query.ask.devices), name))
+    return sorted(names, key=lambda name: (-max(index.nodes[name].room().values(), default=0), name))
+
+
+def _unavailable(state: State, owner: str) -> set[str]:
+    """Return nodes that are drained for others, that accept no pods, or that the owner's scheduler did not accept."""
+    refused = state.reservations.refused.get(owner)
+    closed = {name for name in state.cluster.nodes if not accepts_pods(state, name)}
+    unknown = state.cluster.index.nodes.keys() - state.cluster.nodes.keys()
+    return state.reservations.taken() | closed | unknown | set(refused.avoided if refused else ())
+
+
+def _hosts(state: State, demand: Demand, name: str, room: ReservedRoom) -> bool:
+    """Return whether the node has the other resources of a pod once the awaited pods have ended."""
+    load, view = state.cluster.load(name), state.cluster.nodes[name]
+    for uid in room.awaited:
+        pod = state.cluster.pods.get(uid)
+        load = load.minus(demand_of(pod)[0]) if pod else load
+    return unfit(demand, view, capacity_of(view), load) is None
+
+
+def _group_seats(state: State, key: str, now: float) -> tuple[tuple[tuple[str, str], ...], int]:
+    """Return the nodes of the plan that a group would get if the nodes nearest to it were drained, as few as possible."""
+    views = bundle(state, key)
+    pods = [pod for view in views for pod in view.waiting]
+    queries = [query for pod in pods if (query := state.query(pod))]
+    if not queries or any(pending_reason(state, view, now) or state.groups.plan_of(view.key) for view in views):
+        return (), 0
+    smallest = min(queries, key=lambda query: query.ask.devices)
+    nearest = _nearest(state, smallest, _unavailable(state, key))[:MOST_DRAINED]
+    steps, drained = state.settings.group.steps, 0
+    while drained <= len(nearest):
+        gone = (entry.pod for name in nearest[:drained] for entry in state.cluster.ledger.on(name))
+        plan = plan_without(state, views, frozenset(gone), steps)
+        if plan:
+            seats = tuple((uid, place.node) for uid, place in plan.placements.items() if place.offer)
+            few = len({node for _, node in seats}) <= state.settings.reservation.nodes
+            free = not state.reservations.taken() & {node for _, node in seats}
+            return seats if drained and few and free else (), max(pod.priority for pod in pods)
+        if drained == len(nearest):
+            break
+        drained = min(len(nearest), max(1, drained * 2))
+    return (), 0
+
+
+# what is kept
+
+
+def _keep(state: State, each: Reservation, changed: set[str] | None, now: float) -> None:
+    """Work out again what is kept free on changed nodes, and enter it in the ledger."""
+    settings = state.settings.reservation
+    if is_over(each.until, now, settings.hold):
+        sentence = f"its reservation expired after {now - each.made:.0f} seconds: {drain_text(state, each)}"
+        end_reservation(state, each)
+        state.reservations.refuse(each.owner, now + settings.hold)
+        state.outbox.add(events(state, each, "ReservationExpired", sentence))
+        return
+    waiting = _waiting(state, each)
+    if not waiting or any(not accepts_pods(state, node) for node in each.nodes):
+        end_reservation(state, each)
+        return
+    if len(waiting) < len(each.seats):
+        release(state, (uid for uid, _ in each.seats if uid not in waiting))
+        each, changed = replace(each, seats=tuple(seat for seat in each.seats if seat[0] in waiting)), None
+        state.reservations.put(each)
+    rooms = state.reservations.rooms.setdefault(each.owner, {})
+    for node in each.nodes:
+        if node not in rooms or changed is None or node in changed:
+            room = _room(state, node, [(uid, waiting[uid]) for uid, there in each.seats if there == node])
+            if room is None:
+                end_reservation(state, each)
+                state.reservations.refuse(each.owner, now + BACKOFF, (node,))
+                return
+            rooms[node] = room
+    for node in rooms.keys() - set(each.nodes):
+        del rooms[node]
+    _enter(state, each, rooms, waiting)
+
+
+def _waiting(state: State, each: Reservation) -> dict[str, Query]:
+    """Return the pods of a reservation that are pending still, with their queries; none if it is met."""
+    groups, pods = state.groups, state.cluster.pods
+    if each.owner not in groups and groups.key_of(each.owner):
+        return {}  # it has joined a group
+    if each.owner in groups and groups.plan_of(each.owner):
+        return {}
+    waiting: dict[str, Query] = {}
+    for uid, _ in each.seats:
+        pod, entry = pods.get(uid), state.cluster.ledger.get(uid)
+        if pod is None or pod.node or pod.deleting or pod.gates or pod.phase in FINISHED:
+            continue
+        query = state.query(pod)
+        if query and not query.policy.admit(query.ask) and (entry is None or entry.tentative or each.owner == uid):
+            waiting[uid] = query
+    return waiting
+
+
+def _room(state: State, name: str, wanted: list[tuple[str, Query]]) -> ReservedRoom | None:
+    """Return the room for pods on a node, without what they were offered or have reserved there."""
+    cluster = state.cluster
+    inventory = cluster.inventories.get(name)
+    if inventory is None or any(cluster.index.unserved(query, name) for _, query in wanted):
+        return None
+    own = {entry for uid, _ in wanted for entry in (uid, f"{uid}{RESERVED}")}
+    entries = [entry for entry in cluster.ledger.on(name) if entry.pod not in own]
+    return room_on(inventory, entries, [query for _, query in wanted], {*own, *cluster.ended_on(inventory)})
+
+
+def _enter(state: State, each: Reservation, rooms: dict[str, ReservedRoom], waiting: dict[str, Query]) -> None:
+    """Bring the ledger in line with the rooms; a pod that has devices of its own now needs none of these."""
+    kept: dict[str, Offer] = {}
+    for node, room in rooms.items():
+        uids = [uid for uid, there in each.seats if there == node]
+        kept |= {uid: offer for uid, offer in zip(uids, room.kept, strict=True) if offer.parts}
+    if _has_devices(state, each):
+        kept = {}
+    changed = [
+        uid for uid, _ in each.seats if (entry := reserved_entry(state, uid)) and entry.grant.offer != kept.get(uid)
+    ]
+    release(state, changed)
+    for uid, offer in kept.items():
+        pod, inventory = state.cluster.pods[uid], state.cluster.inventories[offer.node]
+        if reserved_entry(state, uid):
+            continue
+        grant = Grant(f"{uid}{RESERVED}", waiting[uid].policy.name, offer, mode=waiting[uid].ask.mode)
+        entry = Entry(grant, "RESERVED", pod.namespace, pod.created, expires=each.until)
+        if not state.cluster.ledger.has_conflict(entry, inventory.allocations):
+            state.cluster.ledger.reserve(entry, inventory.allocations)
+
+
+def _has_devices(state: State, each: Reservation) -> bool:
+    """Return whether the owner was offered devices, or is being bound."""
+    return state.cluster.ledger.get(each.owner) is not None
+
+
+# waking
+
+
+def _is_due(each: Reservation, now: float) -> bool:
+    return each.ready is None or is_over(_next_wake(each), now, FIRST_RETRY * 2**WAKES)
+
+
+def _next_wake(each: Reservation) -> float:
+    return each.until if each.ready is None else each.ready + FIRST_RETRY * 2 ** (each.tries - 1)
+
+
+def _wake(state: State, each: Reservation, now: float) -> None:
+    """Wake the owner, whose room is complete; give up if it was woken often enough."""
+    if each.tries >= WAKES:
+        end_reservation(state, each)
+        state.reservations.refuse(each.owner, now + BACKOFF, each.nodes)
+        return
+    state.reservations.put(replace(each, ready=now, tries=each.tries + 1))
+    record = state.groups.get(each.owner)
+    match record.stage if record else None:
+        case Unschedulable(limits=limits):
+            begin(state, bundle(state, each.owner), limits)
+            return
+        case None | Idle():
+            pods = [state.cluster.pods[uid] for uid, _ in each.seats if uid in state.cluster.pods]
+            sentence = f"node{'s' if len(each.nodes) > 1 else ''} {', '.join(each.nodes)} drained for it"
+            state.outbox.add(Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority, fits=True) for pod in pods)
