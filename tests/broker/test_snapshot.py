@@ -116,7 +116,7 @@ def test_effects_that_wait_are_returned_by_the_restored_broker() -> None:
 # remember more must decide which of the two that is.
 REMEMBERED = {
     "state": {
-        *("settings", "outbox", "cluster", "queue", "writer", "groups"),
+        *("settings", "outbox", "cluster", "queue", "reservations", "writer", "groups"),
         *("policies", "hosts"),
     },
     "state.cluster": {
@@ -140,7 +140,7 @@ REMEMBERED = {
         *("_slices", "_classes", "_claims"),
         *("_changes", "_pools", "_pools_on", "_claims_in"),
     },
-    "state.cluster.known": {"views", "gone", *("_named", "_on", "_loads")},
+    "state.cluster.known": {"views", "gone", *("unschedulable", "_named", "_on", "_loads")},
     "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_offers", "touched")},
     "state.queue": {"_pods", "shown", "untaken", *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed")},
     "state.groups": {
@@ -148,6 +148,7 @@ REMEMBERED = {
         *("_changes", "complete", "_entry_of", "_key_of", "_titles", "_called", "_views", "_in_stage", "_dated"),
         *("checked", "problems"),
     },
+    "state.reservations": {"_made", "refused", "searched", "schedulers", *("rooms", "checked")},
     "state.writer": {"_last"},
     "state.outbox": {"_effects"},
 }

@@ -32,6 +32,8 @@ def ledger_in(state: State | None) -> Ledger:
     ledger = Ledger()
     if state == "OFFERED":
         ledger.offer(entry())
+    elif state == "RESERVED":
+        ledger.reserve(replace(entry(), state="RESERVED"))
     elif state == "PLANNED":
         ledger.plan([entry()])
     elif state == "ASSUMED":
@@ -45,6 +47,7 @@ def happens(ledger: Ledger, transition: Transition) -> object:
     serial = ledger.serial
     acts: dict[Transition, Callable[[], object]] = {
         "offer": lambda: ledger.offer(entry()),
+        "reserve": lambda: ledger.reserve(replace(entry(), state="RESERVED")),
         "plan": lambda: ledger.plan([entry()]),
         "drop": lambda: ledger.drop(["a"]),
         "assume": lambda: ledger.assume(entry()),
@@ -184,10 +187,10 @@ def test_a_plan_made_anew_gives_the_old_devices_back() -> None:
 
 
 @pytest.mark.parametrize("state", get_args(State))
-def test_only_what_is_offered_or_planned_ends_by_the_clock(state: State) -> None:
+def test_only_what_is_offered_reserved_or_planned_ends_by_the_clock(state: State) -> None:
     (found,) = ledger_in(state).entries()
     assert found.expires == (9.0 if found.tentative else None)
-    assert found.tentative == (state in {"OFFERED", "PLANNED"})
+    assert found.tentative == (state in {"OFFERED", "RESERVED", "PLANNED"})
 
 
 @pytest.mark.parametrize("state", ["OFFERED", "PLANNED"])

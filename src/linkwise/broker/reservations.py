@@ -322,7 +322,7 @@ def _enter(state: State, each: Reservation, rooms: dict[str, ReservedRoom], wait
     release(state, changed)
     for uid, offer in kept.items():
         pod, inventory = state.cluster.pods[uid], state.cluster.inventories[offer.node]
-        if reserved_entry(state, uid):
+        if state.cluster.ledger.get(f"{uid}{RESERVED}"):
             continue
         grant = Grant(f"{uid}{RESERVED}", waiting[uid].policy.name, offer, mode=waiting[uid].ask.mode)
         entry = Entry(grant, "RESERVED", pod.namespace, pod.created, expires=each.until)

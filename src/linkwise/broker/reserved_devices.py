@@ -46,7 +46,8 @@ MOST_NAMED: Final = 3
 
 def reserved_entry(state: State, uid: str) -> Entry | None:
     """Return what is kept free for a pod."""
-    return state.cluster.ledger.get(f"{uid}{RESERVED}")
+    entry = state.cluster.ledger.get(f"{uid}{RESERVED}")
+    return entry if entry and entry.state == "RESERVED" else None
 
 
 def reserved_nodes(state: State, uids: Iterable[str]) -> dict[str, Node]:

@@ -38,7 +38,6 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     (None, "reserve"): "RESERVED",
     ("RESERVED", "reserve"): "RESERVED",  # more devices have come free
     ("RESERVED", "drop"): None,
-    ("RESERVED", "gone"): None,
     (None, "plan"): "PLANNED",
     ("OFFERED", "plan"): "PLANNED",  # a pod that was scheduled alone has become a member of a group
     ("PLANNED", "plan"): "PLANNED",  # planned again
@@ -59,18 +58,21 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("RELEASING", "refused"): "RELEASING",
     (None, "observed"): "ASSIGNED",
     ("OFFERED", "observed"): "ASSIGNED",
+    ("RESERVED", "observed"): "ASSIGNED",  # a pod of that name: no API server makes such UIDs
     ("PLANNED", "observed"): "ASSIGNED",
     ("ASSUMED", "observed"): "ASSIGNED",
     ("ASSIGNED", "observed"): "ASSIGNED",
     ("RELEASING", "observed"): "RELEASING",  # a deletion can't be undone: the event is older than the deletion
     (None, "deleting"): "RELEASING",
     ("OFFERED", "deleting"): "RELEASING",
+    ("RESERVED", "deleting"): "RELEASING",
     ("PLANNED", "deleting"): "RELEASING",
     ("ASSUMED", "deleting"): "RELEASING",
     ("ASSIGNED", "deleting"): "RELEASING",
     ("RELEASING", "deleting"): "RELEASING",
     (None, "gone"): None,
     ("OFFERED", "gone"): None,
+    ("RESERVED", "gone"): None,
     ("PLANNED", "gone"): None,
     ("ASSUMED", "gone"): None,
     ("ASSIGNED", "gone"): None,

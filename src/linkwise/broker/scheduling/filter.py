@@ -42,8 +42,8 @@ NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
 def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     """Return the best node, or several equal ones; without `keep` nothing is remembered."""
     request = state.request(pod)
-    if keep:
-        state.reservations.schedulers.add(pod.scheduler)
+    if keep and (observed := state.cluster.pods.get(pod.uid)):
+        state.reservations.schedulers.add(observed.scheduler)
     # A bind goes by what the watch shows.
     grouped = request.group is not None or bool(state.groups.key_of(pod.uid))
     if keep and grouped:
