@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "drain_text",
+    "drained_for",
     "end_reservation",
     "events",
     "give_up",
@@ -131,6 +132,12 @@ def owner_text(state: State, reservation: Reservation) -> str:
     if reservation.owner in state.groups:
         return f"group {reservation.owner}"
     return f"pod {state.name_of(reservation.owner)}"
+
+
+def drained_for(state: State, uid: str) -> str:
+    """Return how far nodes are drained for a pod; empty if none is."""
+    reservation = state.reservations.of_pod(uid)
+    return drain_text(state, reservation) if reservation else ""
 
 
 def drain_text(state: State, reservation: Reservation) -> str:

@@ -17,6 +17,7 @@ from linkwise.broker.groups.notices import unlinked_text
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.reserved_devices import drained_for
 from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
 from linkwise.engine.reasons.catalog import refusal
@@ -100,6 +101,7 @@ def _initial(state: State, view: GroupView, stage: GroupStage, now: float) -> Gr
         bundle=tuple(mate for mate in bundle_keys(state, group.key) if mate != group.key),
         policy=_policy(state, view),
         nodes=len(state.cluster.nodes),
+        drained=next((text for pod in view.waiting if (text := drained_for(state, pod.uid))), ""),
         notes=(*_notes(state, view), *odd),
     )
 

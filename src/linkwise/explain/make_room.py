@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.cluster.recorded_grants import usage_of_entry
+from linkwise.broker.reserved_devices import reserved_nodes
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.preemption import eviction_frees_enough
+from linkwise.engine.queue.reservation import RESERVED
 from linkwise.explain.reports.pod import Leaver, Remedy
 from linkwise.explain.survey import nearness
 from linkwise.model.verdict import Offer
@@ -53,6 +55,8 @@ class RoomMaking:
     state: State
     query: Query
     survey: Survey
+    uid: str = ""
+    """of the pod"""
 
     def reserved(self) -> list[Remedy]:
         """Return nodes where the pod would fit if plans of groups reserved nothing, with these groups."""
@@ -80,7 +84,10 @@ class RoomMaking:
         ]
 
     def _nodes(self) -> list[str]:
-        open_ones = set(self.survey.open())
+        reservations = self.state.reservations
+        own = reservations.of_pod(self.uid)
+        # What ends on a node that is drained for another pod goes to that pod.
+        open_ones = set(self.survey.open()) - (reservations.taken() - set(own.nodes if own else ()))
         reasons = {name: reject.reason for name, reject in self.survey.refused.items() if name in open_ones}
         beside = {name: reason for name, reason in self.survey.stopped.items() if name in open_ones}
         likely = self._likeliest(open_ones)
@@ -103,13 +110,14 @@ class RoomMaking:
             return [self._crowd_beside(name, reason)]
         if not self.query.ask.devices:
             return self._crowds_by_device(name, entries)
-        node = self.state.cluster.index.nodes[name]
+        node = reserved_nodes(self.state, (self.uid,)).get(name) or self.state.cluster.index.nodes[name]
         free = max(0, len(node.free()) - node.unattributed)
         return [self._crowd(name, {entry.pod: _devices(entry) for entry in entries}, self.query.ask.devices - free)]
 
     def _crowds_by_device(self, name: str, entries: list[Entry]) -> list[Crowd]:
         """Return one crowd per device: a share must fit on a single device."""
-        node, inventory = self.state.cluster.index.nodes[name], self.state.cluster.inventories[name]
+        node = reserved_nodes(self.state, (self.uid,)).get(name) or self.state.cluster.index.nodes[name]
+        inventory = self.state.cluster.inventories[name]
         freed: dict[str, dict[str, int]] = {}
         for entry in entries:
             for device, use in usage_of_entry(inventory, entry).used.items():
@@ -137,7 +145,7 @@ class RoomMaking:
     def _fits(self, name: str, pods: tuple[str, ...]) -> bool:
         cluster, inventory = self.state.cluster, self.state.cluster.inventories[name]
         enough = name in self.survey.stopped or eviction_frees_enough(
-            cluster.ledger, inventory, self.query, set(pods), cluster.ended_on(inventory)
+            cluster.ledger, inventory, self.query, {*pods, f"{self.uid}{RESERVED}"}, cluster.ended_on(inventory)
         )
         return enough and self._fits_beside(name, pods)
 

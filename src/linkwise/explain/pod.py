@@ -10,9 +10,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.groups.stale_gangs import stale_text
-from linkwise.broker.scheduling.bind import pick_on
+from linkwise.broker.reserved_devices import drained_for, reserved_nodes
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.reasons.catalog import refusal
@@ -22,7 +23,7 @@ from linkwise.explain.placement import container_devices, explain_placed, other_
 from linkwise.explain.remedies import fewer_devices, remedies
 from linkwise.explain.reports.pod import Explanation, Offered, Requested
 from linkwise.explain.survey import against_all, survey
-from linkwise.explain.text.group import brief_lines, heading
+from linkwise.explain.text.group import NOTHING_RESERVED, brief_lines, heading
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.verdict import Offer
 from linkwise.model.views import FINISHED
@@ -90,8 +91,9 @@ def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanati
         return replace(report, state="invalid", sentence=refusal(refused), remedies=less)
     nodes = survey(state, pod, query)
     offered = _offered(state, pod)
+    report = replace(report, drained=drained_for(state, pod.uid))
     if nodes.fitting:
-        return _schedulable(state, query, nodes, replace(report, offered=offered))
+        return _schedulable(state, pod, query, nodes, replace(report, offered=offered))
     return replace(
         report,
         state="unschedulable",
@@ -101,11 +103,11 @@ def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanati
     )
 
 
-def _schedulable(state: State, query: Query, surveyed: Survey, report: Explanation) -> Explanation:
+def _schedulable(state: State, pod: PodView, query: Query, surveyed: Survey, report: Explanation) -> Explanation:
     """Explain where it would go."""
-    nodes = state.cluster.index.nodes
+    nodes = {**state.cluster.index.nodes, **reserved_nodes(state, (pod.uid,))}
     best, own = surveyed.fitting[0]
-    offer = pick_on(state, query, best)
+    offer = Candidates(state, query, pod.uid).pick(best)
     if not isinstance(offer, Offer):
         return report
     return replace(
@@ -237,7 +239,7 @@ def _standing(state: State, stage: GroupStage, key: str, report: Explanation) ->
             left_out = not _has_place(state, key, report.uid)
             return f"its group is planned{', and this pod is left out' if left_out else ''}"
         case "unschedulable":
-            return "its group does not fit now; no devices are reserved for it"
+            return f"its group does not fit now; {drained_for(state, report.uid) or NOTHING_RESERVED}"
         case "placed":
             return "its group is placed"
         case _:

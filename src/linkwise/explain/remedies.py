@@ -30,7 +30,7 @@ SHOWN: Final = 3
 def remedies(state: State, pod: PodView, query: Query, survey: Survey) -> tuple[Remedy, ...]:
     """Return all remedies, the least intrusive first."""
     less = _Less(state, pod, query, survey)
-    making = RoomMaking(state, query, survey)
+    making = RoomMaking(state, query, survey, pod.uid)
     makers = [*making.reserved(), *making.remedies()]
     smaller_ask = less.devices() if query.ask.devices else [*less.memory(), *less.compute()]
     return (*makers, *_beside(survey), *smaller_ask, *_other_mode(state, survey))

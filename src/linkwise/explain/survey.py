@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import capacity_of
 from linkwise.broker.cluster.host_fit import misfit, needed_by
-from linkwise.broker.scheduling.bind import pick_on
+from linkwise.broker.reserved_devices import reserved_reason
 from linkwise.engine.feasibility import lasting, unfit
-from linkwise.engine.index.lookup import choices
 from linkwise.engine.reasons.catalog import refusal, short_refusal
 from linkwise.engine.reasons.phrases import is_or_are
 from linkwise.model.demand import Load
@@ -44,6 +44,8 @@ class Survey:
     """refused for other reasons, though their devices would fit"""
     barred: Mapping[str, Reason]
     """of the nodes refused for their devices, a further reason that other pods can't resolve"""
+    uid: str = ""
+    """of the pod"""
 
     def against(self) -> dict[str, tuple[Reason, bool]]:
         """Return one reason per node, and whether it is final; final reasons take precedence."""
@@ -60,8 +62,9 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
     """Survey every node but `but`; nodes refused for their devices are checked only for further final reasons."""
     cluster = state.cluster
     demand = needed_by(state.cluster, pod)
-    lookup = choices(cluster.index, query)
+    lookup = Candidates(state, query, pod.uid)
     scores = lookup.scores(cluster.nodes)
+    drained = state.reservations.taken()
     fitting: list[tuple[str, Code]] = []
     refused, stops, barred = dict[str, Reject](), dict[str, Reason](), dict[str, Reason]()
     for name, view in cluster.nodes.items():
@@ -71,6 +74,8 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
         if rejected:
             final = rejected.final or _never(state, query, rejected, name)
             refused[name] = replace(rejected, final=final)
+            if name in drained and (kept := reserved_reason(state, query, name, pod.uid)):
+                refused[name] = Reject(name, kept)
             reason = None if final else unfit(demand, view, capacity_of(view), Load())
             if reason and lasting(reason):
                 barred[name] = reason
@@ -79,17 +84,18 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
         elif name in scores:
             fitting.append((name, scores[name]))
     fitting.sort(key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
-    return Survey(demand, tuple(fitting), refused, stops, barred)
+    return Survey(demand, tuple(fitting), refused, stops, barred, pod.uid)
 
 
 def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSummary, ...]:
     """Summarise the refusals of a survey by reason."""
+    candidates = Candidates(state, query, surveyed.uid)
 
     def exact(name: str, reason: Reason) -> Reason:
         """Pick again on this node: nodes of one shape share a verdict, but not device names."""
-        if name not in surveyed.refused or name in surveyed.barred:
+        if name not in surveyed.refused or name in surveyed.barred or reason.kind == "reserved":
             return reason
-        offer = pick_on(state, query, name)
+        offer = candidates.pick(name)
         return offer.reason if isinstance(offer, Reject) else reason
 
     return summarise(surveyed.against(), exact, partial(_health_remark, state))

@@ -183,6 +183,8 @@ class GroupExplanation:
     remedies: tuple[GroupRemedy, ...] = ()
     never: bool = False
     """whether it would not fit if all other pods were gone"""
+    drained: str = ""
+    """nodes that are drained for it, in a sentence"""
     notes: tuple[str, ...] = ()
 
     def count(self, *states: MemberState) -> int:

@@ -199,6 +199,8 @@ class Explanation:
     """refusals of the other nodes, by reason"""
     remedies: tuple[Remedy, ...] = ()
     offered: Offered | None = None
+    drained: str = ""
+    """nodes that are drained for it, in a sentence"""
     outcome: Outcome | None = None
     """of the bind"""
     record: Literal["", "seen", "claimed", "enforced", "expected", "unrecorded"] = ""

@@ -28,6 +28,7 @@ __all__ = ["brief_lines", "group_lines", "heading", "level_text", "speed_text"]
 MOST_NODES: Final = 12
 """nodes with a line of their own"""
 NOT_PROVEN: Final = "; the best found, a better one may exist"
+NOTHING_RESERVED: Final = "no devices are reserved for it"
 FIRST: Final = 2
 """member sizes and notes in the short form"""
 
@@ -73,7 +74,7 @@ _HEADINGS: Final[dict[GroupStage, Callable[[GroupExplanation], str]]] = {
     "planning": lambda _: "is being planned; its members are retried when the plan is ready",
     "schedulable": lambda report: f"fits {'in part' if report.count('left out') else 'now'}: {_placed(report)}",
     "reserved": lambda report: f"is planned: {_placed(report)}; devices are reserved for another {report.held:.3g} s",
-    "unschedulable": lambda _: "does not fit now; no devices are reserved for it",
+    "unschedulable": lambda report: f"does not fit now; {report.drained or NOTHING_RESERVED}",
     "placed": lambda report: f"is placed: {_placed(report)}",
 }
 

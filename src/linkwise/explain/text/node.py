@@ -19,6 +19,7 @@ __all__ = ["node_lines"]
 _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
 _MARKS: Final = {
     "scheduling": ", being scheduled",
+    "reserved": ", reserved until it has enough",
     "planned": ", reserved by a plan",
     "binding": ", being bound",
     "bound": "",

@@ -50,6 +50,8 @@ def _pod_lines(report: Explanation) -> Iterator[str]:
     elif report.state == "schedulable":
         yield from _would_go(report)
     elif report.state == "unschedulable":
+        if report.drained:
+            yield report.drained
         yield from _why_nowhere(report)
     if report.group:
         yield from (report.standing, *report.lacks)
