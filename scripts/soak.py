@@ -28,6 +28,7 @@ from support.properties.broker_world import World
 from support.properties.gang_world import GangWorld
 from support.properties.group_world import GroupWorld
 from support.properties.random_plans import check_random_plans
+from support.properties.reservation_world import ReservationWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -100,6 +101,7 @@ KINDS = {
     "group": Kind(GroupWorld, 3, WEIGHTS, 2),
     "membership": Kind(GroupWorld, 3, MEMBERSHIP, 0),
     "gang": Kind(GangWorld, 3, GANGS, 1),
+    "reservation": Kind(ReservationWorld, 3, {**WEIGHTS, "crowd": 6, "report": 6, "wait": 10, "deliver all": 8}, 1),
 }
 
 

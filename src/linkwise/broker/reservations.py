@@ -89,7 +89,7 @@ def advance_reservations(state: State, now: float) -> None:
 
 def next_deadline(state: State) -> float | None:
     """Return when to look at reservations again if nothing happens before."""
-    times = [min(each.until, _next_wake(each)) for each in state.reservations]
+    times = [each.until if _has_devices(state, each) else _next_wake(each) for each in state.reservations]
     searched = state.reservations.searched
     if _is_wanted(state):
         times.append(0.0 if searched is None else searched + SEARCH)
@@ -328,6 +328,8 @@ def _enter(state: State, each: Reservation, rooms: dict[str, ReservedRoom], wait
         entry = Entry(grant, "RESERVED", pod.namespace, pod.created, expires=each.until)
         if not state.cluster.ledger.has_conflict(entry, inventory.allocations):
             state.cluster.ledger.reserve(entry, inventory.allocations)
+            if each.owner in state.groups:  # the index does not count that as a gain, and for the group it is one
+                state.cluster.changes.capacity[offer.node] = state.cluster.index.changes + 1
 
 
 def _has_devices(state: State, each: Reservation) -> bool:
@@ -339,11 +341,13 @@ def _has_devices(state: State, each: Reservation) -> bool:
 
 
 def _is_due(each: Reservation, now: float) -> bool:
-    return each.ready is None or is_over(_next_wake(each), now, FIRST_RETRY * 2**WAKES)
+    return each.ready is None or is_over(_next_wake(each), now, FIRST_RETRY * 2.0**WAKES)
 
 
 def _next_wake(each: Reservation) -> float:
-    return each.until if each.ready is None else each.ready + FIRST_RETRY * 2 ** (each.tries - 1)
+    if each.ready is None:
+        return each.until
+    return min(each.until, each.ready + FIRST_RETRY * 2.0 ** (each.tries - 1))
 
 
 def _wake(state: State, each: Reservation, now: float) -> None:

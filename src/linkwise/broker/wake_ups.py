@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.effects import Wake
 from linkwise.engine.feasibility import unfit
+from linkwise.engine.queue.reservation import RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,5 +47,8 @@ def may_go(state: State, uid: str, name: str) -> bool:
     pod, view = state.pod(uid), state.cluster.nodes[name]
     if pod is None or not view.ready:
         return False
+    kept = state.reservations and state.cluster.ledger.get(f"{uid}{RESERVED}")
+    if kept and kept.node == name:
+        return False  # it gets what is reserved for it, and needs nothing else of the node
     demand = replace(demand_of(pod)[0], apart=(), together=())
     return unfit(demand, view, capacity_of(view), state.cluster.load(name)) is None

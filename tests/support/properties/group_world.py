@@ -50,7 +50,10 @@ class GroupWorld(World):
     def __init__(self, families: int, nodes: int, settings: int) -> None:
         self.evicts: list[Evict] = []
         """evictions that are not carried out yet"""
-        super().__init__(families, nodes, PlacingSettings(group=SETTINGS[settings % len(SETTINGS)]))
+        super().__init__(families, nodes, self._settings(settings))
+
+    def _settings(self, number: int) -> PlacingSettings:
+        return PlacingSettings(group=SETTINGS[number % len(SETTINGS)])
 
     def take(self, effects: Iterable[Effect]) -> None:
         """Effects go out."""

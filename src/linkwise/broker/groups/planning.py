@@ -7,6 +7,7 @@ if members, nodes or the minimum changed meanwhile, it is made again.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.group_stages import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
@@ -24,7 +25,7 @@ from linkwise.broker.groups.reservations import (
     still_free,
 )
 from linkwise.broker.groups.stale_gangs import note_stale
-from linkwise.broker.reserved_devices import release
+from linkwise.broker.reserved_devices import release, reserved_nodes
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.task import model_of
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Plan
+    from linkwise.model.node import Node
 
 __all__ = ["advance_plans", "begin", "capacity_gained", "plan_now", "planning", "requested_of"]
 
@@ -226,7 +228,7 @@ def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) 
     """
     for run in state.groups.runs():
         run.missed = run.missed or anywhere or any(at > run.at for at in gained.values())
-    room = _Room(state, lambda name: _usable(state, name))
+    room = _Room(state, partial(_usable, state))
     for key, record in state.groups.in_stage(Unschedulable):
         if not isinstance(record.stage, Unschedulable):
             continue
@@ -234,7 +236,9 @@ def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) 
         if nodes is None or nodes:
             views = bundle(state, key)
             *_, (least, _) = alternatives(views)
-            if room.has_for(least, nodes):
+            own = reserved_nodes(state, (pod.uid for pod in least.waiting)) if state.reservations else {}
+            there = _Room(state, partial(_usable, state, own=own)) if own else room
+            if there.has_for(least, nodes):
                 begin(state, views)
 
 
@@ -284,11 +288,12 @@ class _Room:
         return any(not self._state.cluster.index.unserved(query, name) for query in queries)
 
 
-def _usable(state: State, name: str) -> int:
-    """Return how many devices of a node may be free, completely or in part."""
-    node = state.cluster.index.nodes[name]
-    in_parts = node.mode in {"share", "percent"}
-    return len(node.healthy()) if in_parts else state.cluster.index.shape(name).free.bit_count()
+def _usable(state: State, name: str, own: Mapping[str, Node] | None = None) -> int:
+    """Return how many devices of a node may be free, completely or in part; `own` nodes have devices reserved for the group."""
+    node = own[name] if own and name in own else state.cluster.index.nodes[name]
+    if node.mode in {"share", "percent"}:
+        return len(node.healthy())
+    return len(node.free()) if own and name in own else state.cluster.index.shape(name).free.bit_count()
 
 
 def _enough(counts: list[int], sizes: list[int], each: int) -> bool:
