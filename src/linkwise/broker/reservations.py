@@ -30,6 +30,7 @@ from linkwise.broker.reserved_devices import (
     release,
     reserved_entry,
 )
+from linkwise.broker.wake_ups import flush
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import Entry
 from linkwise.engine.queue.reservation import RESERVED, Reservation
@@ -84,14 +85,17 @@ def advance_reservations(state: State, now: float) -> None:
             _wake(state, each, now)
     if _may_search(state, now):
         state.reservations.searched = now
-        _reserve_next(state, now)
+        for each in state.reservations:
+            _follow(state, each, now)
+        if _is_wanted(state):
+            _reserve_next(state, now)
 
 
 def next_deadline(state: State) -> float | None:
     """Return when to look at reservations again if nothing happens before."""
     times = [each.until if _has_devices(state, each) else _next_wake(each) for each in state.reservations]
     searched = state.reservations.searched
-    if _is_wanted(state):
+    if state.reservations or _is_wanted(state):
         times.append(0.0 if searched is None else searched + SEARCH)
     return min(times, default=None)
 
@@ -110,7 +114,8 @@ def _is_wanted(state: State) -> bool:
 
 def _may_search(state: State, now: float) -> bool:
     searched = state.reservations.searched
-    return _is_wanted(state) and (searched is None or is_over(searched + SEARCH, now, SEARCH))
+    wanted = bool(state.reservations) or _is_wanted(state)
+    return wanted and (searched is None or is_over(searched + SEARCH, now, SEARCH))
 
 
 def _reserve_next(state: State, now: float) -> None:
@@ -174,14 +179,32 @@ def _seats(state: State, owner: str, now: float) -> tuple[tuple[tuple[str, str],
     return ((owner, node),) if node else (), pod.priority
 
 
-def _node_for(state: State, pod: PodView) -> str:
-    """Return the node where a pod waits for least; empty if it fits somewhere now, or nowhere ever."""
+def _follow(state: State, each: Reservation, now: float) -> None:
+    """Drain another node for a pod if less is waited for there by now, such as where a large pod has ended."""
+    pod, rooms = state.cluster.pods.get(each.owner), list(state.reservations.rooms.get(each.owner, {}).values())
+    if pod is None or not rooms or not rooms[0].awaited or _has_devices(state, each):
+        return
+    node = _node_for(state, pod, rooms[0])
+    if node:
+        release(state, (pod.uid,))
+        moved = replace(each, seats=((pod.uid, node),))
+        state.reservations.put(moved)
+        _keep(state, moved, None, now)
+        flush(state)
+        state.outbox.add(events(state, moved, "NodesReserved", drain_text(state, moved)))
+
+
+def _node_for(state: State, pod: PodView, than: ReservedRoom | None = None) -> str:
+    """Return the node where a pod waits for least; empty if it fits somewhere now, or nowhere ever.
+
+    With `than` only nodes count where less is waited for than that.
+    """
     query = state.query(pod)
     if query is None or query.policy.admit(query.ask):
         return ""
     demand = replace(demand_of(pod)[0], apart=(), together=())
     options: list[tuple[tuple[int, int], str]] = []
-    for name in _nearest(state, query, _unavailable(state, pod.uid)):
+    for name in _nearest(state, query, _unavailable(state, pod.uid), than):
         view = state.cluster.nodes[name]
         if unfit(demand, view, capacity_of(view), Load()):
             continue
@@ -189,19 +212,29 @@ def _node_for(state: State, pod: PodView) -> str:
         if room and _hosts(state, demand, name, room):
             if not room.awaited:
                 return ""  # something other than devices stops it
-            options.append((room.lacking, name))
+            if than is None or room.lacking[0] < than.lacking[0]:
+                options.append((room.lacking, name))
         if len(options) == MOST_NODES:
             break
     return min(options)[1] if options else ""
 
 
-def _nearest(state: State, query: Query, without: set[str]) -> list[str]:
-    """Return the nodes that serve a query, those with the most free devices or memory first."""
+def _nearest(state: State, query: Query, without: set[str], than: ReservedRoom | None = None) -> list[str]:
+    """Return the nodes that serve a query, those with the most free devices or memory first.
+
+    With `than` only nodes that have more of it free than that.
+    """
     index = state.cluster.index
-    names = [name for name in index.nodes if name not in without and not index.unserved(query, name)]
-    if query.ask.devices:
-        return sorted(names, key=lambda name: (-min(index.idle(name), query.ask.devices), name))
-    return sorted(names, key=lambda name: (-max(index.nodes[name].room().values(), default=0), name))
+
+    def free(name: str) -> int:
+        if query.ask.devices:
+            return min(index.idle(name), query.ask.devices)
+        return max(index.nodes[name].room().values(), default=0)
+
+    names = {name: free(name) for name in index.nodes if name not in without and not index.unserved(query, name)}
+    if than is not None:
+        names = {name: count for name, count in names.items() if count > than.free}
+    return sorted(names, key=lambda name: (-names[name], name))
 
 
 def _unavailable(state: State, owner: str) -> set[str]:
@@ -355,6 +388,7 @@ def _wake(state: State, each: Reservation, now: float) -> None:
     if each.tries >= WAKES:
         end_reservation(state, each)
         state.reservations.refuse(each.owner, now + BACKOFF, each.nodes)
+        flush(state)
         return
     state.reservations.put(replace(each, ready=now, tries=each.tries + 1))
     record = state.groups.get(each.owner)

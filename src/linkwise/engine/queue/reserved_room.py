@@ -18,7 +18,7 @@ from linkwise.model.node import FREE
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Entry
@@ -75,7 +75,7 @@ def room_on(
 
 def _leavers(
     inventory: NodeInventory, entries: Sequence[Entry], queries: Sequence[Query], ended: Collection[str]
-) -> Iterable[tuple[str, ...]]:
+) -> Iterator[tuple[str, ...]]:
     """Minimal sets of pods whose end makes room for the queries."""
 
     def fits(gone: Collection[str]) -> bool:
@@ -132,31 +132,34 @@ def _kept(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: t
     for offer, query in zip(offers, queries, strict=True):
         parts: list[Part] = []
         for part in offer.parts:
-            own = _free_devices(here, part) if is_whole(part) else _free_share(here, part)
+            own = list(_free_parts(here, part))
+            parts += own
             needed += len(part.devices) if is_whole(part) else part.share
-            if own is None:
-                continue
-            free += len(own.devices) if is_whole(part) else own.share
-            parts.append(own)
-            here = node_after(here, Offer(here.name, (own,)), query.ask.namespace, query.ask.mode)
+            free += sum(len(each.devices) if is_whole(part) else each.share for each in own if _is_like(each, part))
+            here = node_after(here, Offer(here.name, tuple(own)), query.ask.namespace, query.ask.mode)
         kept.append(Offer(here.name, tuple(parts)))
     return ReservedRoom(tuple(kept), free, needed, gone)
 
 
-def _free_devices(node: Node, part: Part) -> Part | None:
-    unused = {device.id for device in node.free()}
-    devices = tuple(device for device in part.devices if device in unused)
-    return replace(part, devices=devices) if devices else None
+def _free_parts(node: Node, part: Part) -> Iterator[Part]:
+    """What is free of a part: unused devices, and what is left of devices that others share."""
+    unused, rooms = {device.id for device in node.free()}, node.room()
+    if is_whole(part) and (devices := tuple(device for device in part.devices if device in unused)):
+        yield replace(part, devices=devices)
+    for device in part.devices:
+        use = node.used.get(device, FREE)
+        if use.whole or (is_whole(part) and device in unused):
+            continue
+        share, core = rooms.get(device, 0), max(0, WHOLE_CORE - use.core - node.unattributed_core)
+        if not is_whole(part):
+            share, core = min(share, part.share), min(core, part.core)
+        if share or core:
+            yield replace(part, devices=(device,), share=share, core=core)
 
 
-def _free_share(node: Node, part: Part) -> Part | None:
-    (device,) = part.devices
-    use = node.used.get(device, FREE)
-    if use.whole:
-        return None
-    share = min(part.share, node.room().get(device, 0))
-    core = min(part.core, max(0, WHOLE_CORE - use.core - node.unattributed_core))
-    return replace(part, share=share, core=core) if share or core else None
+def _is_like(own: Part, part: Part) -> bool:
+    """Whether both are whole devices, or both are shares."""
+    return is_whole(own) == is_whole(part)
 
 
 def _devices(entry: Entry) -> set[str]:
