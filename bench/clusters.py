@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.effects import Bind
 from linkwise.broker.sample_nodes import fleet_node, machine_devices
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.topology import Topology, numbered
@@ -76,6 +77,18 @@ def observed(sights: list[WatchEvent], settings: PlacingSettings | None = None) 
     broker = Broker(settings)
     broker.observe(sights, 0.0)
     return broker
+
+
+def place(broker: Broker, pod: PodView, names: list[str], now: float) -> Grant | None:
+    """Filter and bind a pod at once and observe the result; None if no node fits."""
+    nodes = broker.filter(pod, names, now).nodes
+    for effect in broker.bind(pod.uid, nodes[0], now).effects if nodes else ():
+        if isinstance(effect, Bind):
+            broker.outcome(effect, "written", now)
+            bound = replace(pod, node=effect.node, annotations=effect.annotations, version=pod.version + 1)
+            broker.observe([bound], now)
+            return effect.grant
+    return None
 
 
 def pod_json(number: int, asks: dict[str, str], annotations: dict[str, str] | None = None) -> dict[str, object]:

@@ -65,7 +65,7 @@ def test_a_node_without_link_data_gives_its_lowest_devices(policy: str) -> None:
 def test_a_single_device_costs_the_others_least() -> None:
     found = why("link-affinity", ask(1), node(topology=DGX1, free=(0, 1, 5)))
     assert (found.devices, found.other) == ((0,), (5,))
-    assert found.lost == "the other free devices would lose more"
+    assert found.lost == "other pods would lose a good pair"
 
 
 def test_the_second_best_of_very_many_sets_is_not_looked_for() -> None:

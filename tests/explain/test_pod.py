@@ -118,7 +118,9 @@ def test_a_node_that_would_be_chosen_now_is_named_with_the_term_that_decides() -
     runner = placed(cluster(a="dgx-a100"), pod("train", GPU, 2))
     runner.show(*fleet_node(profile("dgx-a100"), "b"))
     placed(runner, replace(pod("other", GPU, 4), node_selector={"kubernetes.io/hostname": "b"}))
-    assert lines(runner, "train")[-2] == "if placed again now: node b, with 2 free devices instead of 6"
+    assert lines(runner, "train")[-2] == (
+        "if placed again now: node b, with other pods lose sets of 8 worth 0 GB/s instead of 16128 GB/s"
+    )
 
 
 def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
@@ -143,7 +145,13 @@ def test_devices_are_reported_by_container() -> None:
 def test_the_terms_of_a_score_have_names() -> None:
     runner = placed(cluster(nvlink="dgx1-v100"), pod("train", GPU, 2))
     terms = {term.name: (term.value, term.leading) for term in explained(runner, "train").terms}
-    assert terms == {"known": (1, True), "links": (230, True), "packing": (-6, False)}
+    assert (terms["known"], terms["links"], terms["packing"], terms["score"]) == (
+        (1, True),
+        (204, True),
+        (-6, False),
+        (230, False),
+    )
+    assert [name for name in terms if name.startswith("sets of")] == [f"sets of {size}" for size in (16, 8, 4, 2)]
 
 
 def test_a_pod_whose_device_failed_is_explained_with_the_devices_that_fit_now() -> None:

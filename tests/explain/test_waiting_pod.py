@@ -228,12 +228,12 @@ def test_the_explanation_of_a_feasible_pod_has_its_node_and_that_no_scheduler_ca
     runner.show(pod("train", GPU, 1, gates=("example.com/quota",)))
     assert lines(runner, "train") == [
         "pod team/train is pending: it requests 1 device (nvidia.com/gpu)",
-        "2 of 2 nodes are feasible; it would get device 0 on node a (policy link-affinity)",
-        "node a is the best of 2 feasible nodes: 7 free devices",
-        "{0}: link score to the other free devices 750",
-        "chosen: the device whose links the other free devices need least",
+        "2 of 2 nodes are feasible; it would get device 0 on node b (policy link-affinity)",
+        "node b is the best of 2 feasible nodes: 7 free devices, other pods lose sets of 8 worth 512 GB/s",
+        "{0}: link score to the other free devices 150",
+        "chosen: the device that other pods need least",
         "runner-up {1}: the other free devices would lose as much; tie broken by lowest device index",
-        "tied with node b",
+        "next best is node a: other pods lose sets of 8 worth 1344 GB/s instead of 512 GB/s",
         "no scheduler has asked about it yet; check its schedulerName, its scheduling gates and the scheduler",
         "it has scheduling gates: example.com/quota",
     ]

@@ -11,6 +11,7 @@ from linkwise.testing import nodes
 from linkwise.testing.machines import BRIDGED, DGX1
 from linkwise.testing.nodes import ask, node
 from linkwise.topology.canonical import inferred_links
+from linkwise.topology.link_score import link_class
 from linkwise.vendors.machines import profile
 from support.builders.seed_machines import M1, STORY_000
 
@@ -29,8 +30,25 @@ def test_two_devices_come_from_the_node_with_nvlinks() -> None:
 @pytest.mark.rule("000.score")
 def test_nodes_are_ordered_by_the_set_they_would_give() -> None:
     whole, broken = score(4, topology=DGX1), score(4, topology=DGX1, free=[0, 1, 4, 5, 6])
-    assert (whole[:2], broken[:2]) == ((1, 1120), (1, 740))
-    assert whole > broken
+    assert (whole[-1], broken[-1]) == (1120, 740)
+    assert whole[:2] > broken[:2]
+
+
+@pytest.mark.rule("000.score")
+def test_sets_whose_scores_are_nearly_equal_are_of_one_class() -> None:
+    behind_a_bridge, behind_a_switch = score(2, topology=DGX1, free=[0, 3]), score(2, topology=DGX1, free=[2, 3])
+    assert (behind_a_bridge[-1], behind_a_switch[-1]) == (230, 250)  # the traffic takes two NVLinks in both
+    assert behind_a_bridge[:2] == behind_a_switch[:2]
+    assert link_class([200] * 28) == link_class([200] * 27 + [150]) > link_class([200] * 21 + [10] * 7)
+    kinds = [link_class([points]) for points in (10, 20, 30, 40, 50, 60, 110, 210, 1810)]
+    assert kinds == sorted(set(kinds))
+
+
+@pytest.mark.rule("002.pack")
+def test_nearly_equal_sets_come_from_the_node_where_others_lose_least() -> None:
+    odd, whole = score(2, topology=DGX1, free=[0, 3, 7]), score(2, topology=DGX1)
+    assert odd[:2] == whole[:2]
+    assert odd > whole
 
 
 @pytest.mark.rule("000.unknown")
@@ -48,12 +66,28 @@ def test_devices_that_the_matrix_does_not_know_are_used_last() -> None:
     assert offered(8, topology=six).devices == tuple(f"d{i}" for i in range(8))
 
 
-@pytest.mark.rule("000.one")
-def test_one_device_is_scored_by_packing_alone() -> None:
+@pytest.mark.rule("000.one", "002.pack")
+def test_one_device_is_taken_where_others_lose_least_and_then_packed() -> None:
     assert offered(1, topology=BRIDGED, free=[0, 1, 2, 3, 7]).devices == ("d7",)
-    full, empty = score(1, topology=BRIDGED, free=[7]), score(1, topology=BRIDGED)
-    assert full > empty
-    assert score(1, free=[7]) == full
+    last, odd = score(1, topology=BRIDGED, free=[7]), score(1, topology=BRIDGED, free=[0, 1, 7])
+    pair, empty = score(1, topology=BRIDGED, free=[0, 1]), score(1, topology=BRIDGED)
+    assert last > odd > pair > empty
+    assert score(1, free=[7]) == last
+
+
+@pytest.mark.rule("000.one")
+def test_one_device_breaks_no_pair_if_another_has_no_partner() -> None:
+    pcie = profile("v100-pcie").topology  # 6 alone of these has no partner behind its switch, but more links to others
+    assert offered(1, topology=pcie, free=[0, 1, 4, 5, 6]).devices == ("d6",)
+
+
+@pytest.mark.rule("002.pack")
+def test_one_device_comes_from_slow_machines_before_fast_ones_and_from_used_ones_before_empty_ones() -> None:
+    machines = [None, *(profile(name).topology for name in ("v100-pcie", "dgx1-v100", "dgx-a100"))]
+    empty = [score(1, topology=topology) for topology in machines]
+    assert empty == sorted(empty, reverse=True)
+    used = score(1, topology=profile("dgx-a100").topology, free=range(7))
+    assert used > max(empty)
 
 
 def test_link_kinds_are_inferred_from_a_bare_matrix_and_said_so() -> None:

@@ -10,7 +10,8 @@ from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.whole_device import WholeDevice
-from linkwise.testing.nodes import ask, share_ask, share_node
+from linkwise.testing.machines import DGX1
+from linkwise.testing.nodes import ask, node, share_ask, share_node
 
 POLICY = MemoryShare()
 CARD = 16276  # MiB
@@ -161,7 +162,7 @@ def test_a_device_of_bytes_but_no_units_is_not_given_for_nothing() -> None:
 def test_bytes_are_scored_by_the_percents_they_take() -> None:
     small, large = sized([16], [50]), sized([80], [50])
     scores = [POLICY.score(in_bytes(8), found, Offer("n", (Part("c0", ("d0",)),))) for found in (small, large)]
-    assert scores == [(0, 0), (-40, 0)]
+    assert [(score[0], score[-1]) for score in scores] == [(0, 0), (-40, 0)]
 
 
 @given(st.lists(st.integers(1, 2**37), min_size=1, max_size=4), st.lists(st.integers(1, 2**37), min_size=1, max_size=4))
@@ -216,3 +217,23 @@ def test_a_card_given_whole_has_no_compute_left() -> None:
 def test_a_container_that_asks_for_less_than_nothing_is_refused(shares: tuple[int, ...]) -> None:
     assert POLICY.admit(share_ask(*shares)) is not None
     assert WholeDevice().admit(ask(*shares)) is not None
+
+
+@pytest.mark.rule("002.pack")
+def test_a_share_of_an_unused_device_takes_one_that_others_need_least() -> None:
+    machine = replace(node(topology=DGX1, free=[0, 3, 7]), mode="percent")
+    sized = replace(machine, devices=tuple(replace(device, memory=100) for device in machine.devices))
+    half = replace(share_ask(50), mode="percent")
+    offer = POLICY.pick(half, sized)
+    assert isinstance(offer, Offer)
+    assert offer.devices == ("d7",)
+    assert POLICY.score(half, sized, offer) > POLICY.score(half, sized, Offer("n", (Part("c0", ("d0",)),)))
+
+
+def test_on_a_node_that_allocates_memory_no_sets_are_lost() -> None:
+    machine = replace(node(topology=DGX1, free=[0, 3, 7]), mode="share")
+    sized = replace(machine, devices=tuple(replace(device, memory=100) for device in machine.devices))
+    offer = POLICY.pick(share_ask(50), sized)
+    assert isinstance(offer, Offer)
+    assert offer.devices == ("d0",)
+    assert POLICY.score(share_ask(50), sized, offer) == (-50, 0, 0, 0, 0, -3)

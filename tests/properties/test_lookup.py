@@ -19,7 +19,7 @@ from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
     from linkwise.engine.index.score_table import Code
-    from linkwise.model.node import Node
+    from linkwise.model.node import Mode, Node
 
 MACHINES = ("dgx1-v100", "v100-pcie", "dgx-a100")
 RING = "ascend-910"
@@ -31,13 +31,16 @@ STRANGERS = [f"x{number}" for number in range(1100)]  # with so many names no no
 def random_node(chance: random.Random, policy: str, name: str) -> Node:
     free = chance.sample(range(8), chance.choice([0, 1, 2, 4, 7, 8, 8]))
     if policy == "memory-share":
-        left = [chance.choice([0, 0, 2, 3, 5, CARD, CARD]) for _ in range(chance.choice([1, 4]))]
+        left = [chance.choice([0, 0, 2, 3, 5, CARD, CARD]) for _ in range(chance.choice([1, 4, 8]))]
         owners = {number: chance.choice(["a", "b"]) for number, room in enumerate(left) if room < CARD}
         cores = {number: chance.choice([0, 50, 90]) for number, room in enumerate(left) if room < CARD}
-        return share_node(CARD, left, name=name, owners=owners, cores=cores, mode=chance.choice(["share", "percent"]))
+        mode: Mode = chance.choice(["share", "percent", "any"])
+        shared = share_node(CARD, left, name=name, owners=owners, cores=cores, mode=mode)
+        linked = node(8, topology=profile(chance.choice(MACHINES)).topology).topology
+        return replace(shared, topology=linked if chance.random() < 0.7 else None)
     if policy == "ring-affinity":
         return node(8, name=name, free=free, faulty=free[:1] if chance.random() < 0.2 else (), profile=RING)
-    return node(8, name=name, free=free, topology=profile(chance.choice(MACHINES)).topology)
+    return node(8, name=name, free=free, topology=chance.choice([None, *(profile(name).topology for name in MACHINES)]))
 
 
 def random_ask(chance: random.Random, policy: str) -> Ask:

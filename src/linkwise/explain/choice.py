@@ -9,7 +9,8 @@ from linkwise.explain.choice_links import by_bandwidth, by_links
 from linkwise.explain.choice_rings import by_rings
 from linkwise.explain.reports.choice import Choice, indices_of
 from linkwise.model.verdict import Offer
-from linkwise.policies.memory_share import shares_on
+from linkwise.policies.memory_share import losses_of_unused, shares_on
+from linkwise.topology.fabric import NO_LOSS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,9 +60,13 @@ def _by_free_share(query: Query, node: Node, device: str) -> Choice:
     order = "least" if there >= left else "most"
     lost = f"it has {there} free, {'the same' if there == left else 'more' if there > left else 'less'}"
     because = f"the feasible device with the {order} free memory"
-    return Choice(
-        chosen, worth, because, other, f"{lost}; tie broken by lowest device index" if there == left else lost
-    )
+    if there == left:
+        losses = losses_of_unused(node)
+        more = losses.get(second[0], NO_LOSS) > losses.get(device, NO_LOSS)
+        lost += (
+            ", but pods that request several devices need it more" if more else "; tie broken by lowest device index"
+        )
+    return Choice(chosen, worth, because, other, lost)
 
 
 def _pick(query: Query, node: Node) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from linkwise.topology.canonical import inferred_links
 from linkwise.topology.device_sets import Question, mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
 from linkwise.topology.link_score import link_scores
+from linkwise.topology.loss import by_least_loss, position_losses
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import Partition, best_partition
 from linkwise.topology.residual import SIZES
@@ -116,17 +117,16 @@ def by_bandwidth(node: Node, devices: Sequence[str]) -> Choice:
 
 
 def _single(known: _Places, scores: Matrix, place: int) -> Choice:
-    free = known.free()
-    loss = {one: sum(scores[one][other] for other in free if other != one) for one in {*free, place}}
-    order = sorted(free, key=lambda one: (loss[one], one))
-    worth = f"link score to the other free devices {loss[place]:g}{_inferred(known)}"
-    chosen = Choice(known.indices([place]), worth)
-    if order[:1] != [place]:
+    free = sorted({*known.free(), place})
+    order = by_least_loss(known.topology, scores, free)
+    links = {one: sum(scores[one][other] for other in free if other != one) for one in free}
+    chosen = Choice(known.indices([place]), f"link score to the other free devices {links[place]:g}{_inferred(known)}")
+    if order[0] != place:
         return replace(chosen, now=known.indices(order[:1]))
-    chosen = replace(chosen, because="the device whose links the other free devices need least")
+    chosen = replace(chosen, because="the device that other pods need least")
     if len(order) == 1:
         return chosen
-    return replace(chosen, other=known.indices(order[1:2]), lost=single_lost(loss[place], loss[order[1]]))
+    return replace(chosen, other=known.indices(order[1:2]), lost=single_lost(known.topology, scores, free, order[:2]))
 
 
 def _set(known: _Places, scores: Matrix, places: list[int]) -> Choice:
@@ -204,10 +204,15 @@ def partition_lost(winner: Partition, loser: Partition) -> str:
     return f"{alone}{same}; tie broken by lowest device index"
 
 
-def single_lost(winner_loss: float, loser_loss: float) -> str:
-    """Why one device was not chosen, by what the other free devices lose with it."""
-    if loser_loss > winner_loss:
-        return "the other free devices would lose more"
+def single_lost(topology: Topology, scores: Matrix, free: Sequence[int], order: Sequence[int]) -> str:
+    """Why the second of two devices was not chosen, by what other pods lose with each of them."""
+    first, second = order
+    lost = position_losses(topology, free)
+    for size, least, more in zip(SIZES, lost[first], lost[second], strict=True):
+        if more > least:
+            return f"other pods would lose a good {_SET_NAMES[size]}"
+    if sum(scores[second][other] for other in free) > sum(scores[first][other] for other in free):
+        return "the other free devices would lose more links"
     return "the other free devices would lose as much; tie broken by lowest device index"
 
 

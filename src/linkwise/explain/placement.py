@@ -208,8 +208,12 @@ def other_node(query: Query, own: Code, others: Sequence[tuple[str, Code]]) -> O
 
 def _compare(own: Sequence[Term], name: str, code: Code) -> OtherNode:
     """Compare another node with the terms of the chosen one: the first in which they differ."""
-    for here, there in zip(own, code, strict=True):
+    terms = list(zip(own, code, strict=True))
+    for here, there in terms:
         if here.value != there:
-            better = there > here.value
-            return OtherNode(name, "better" if better else "worse", here.name, here.leading, there, here.value)
+            verdict: Literal["better", "worse"] = "better" if there > here.value else "worse"
+            # Link scores are shown themselves, not as the classes by which they are compared.
+            exact = [pair for pair in terms if pair[0].name == "score"] if here.name == "links" else []
+            shown, value = exact[0] if exact else (here, there)
+            return OtherNode(name, verdict, shown.name, here.leading, value, shown.value)
     return OtherNode(name, "equal")

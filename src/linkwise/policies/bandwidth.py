@@ -15,6 +15,7 @@ from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import canonical
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
+from linkwise.topology.loss import loss
 from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
@@ -52,23 +53,22 @@ class Bandwidth(ByDevice):
         return Offer(offer.node, offer.parts, notes=() if best else ("link data is incomplete",))
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Whether links are known, the bottleneck's class in tenths of GB/s, minus the good sets lost, and packing."""
+        """Whether links are known, the bottleneck's class in tenths of GB/s, what others lose, and packing."""
         left = len(node.free()) - ask.devices
         values = canonical(node.topology) if node.topology else ()
         places = node.positions()
-        unknown = (0,) * (2 + len(SIZES))
         if not values or not all(device in places for device in offer.devices):
-            return (*((1, *unknown[1:]) if ask.devices == 1 else unknown), -left)
+            return (int(ask.devices == 1), 0, *_negative(loss(node, offer.devices)), -left)
         free = [places[device.id] for device in node.free() if device.id in places]
         best = best_bottleneck(values, ask.devices, free)
         if not isinstance(best, Bottleneck):
-            return (*unknown, -left)
-        fabric, all_free = fabric_of(values), mask_of(free)
-        lost = (0,) * len(SIZES)
-        if best.proven:
-            after, before = fabric.left(all_free ^ mask_of(best.devices)), fabric.left(all_free)
-            lost = tuple(now - was for now, was in zip(after, before, strict=True))
-        return (1, round(10 * best.value) if isfinite(best.value) else 0, *lost, -left)
+            return (0, 0, *_negative(loss(node, offer.devices)), -left)
+        lost = fabric_of(values).lost(mask_of(free), mask_of(best.devices))
+        return (1, round(10 * best.value) if isfinite(best.value) else 0, *_negative(lost), -left)
+
+
+def _negative(lost: tuple[int, ...]) -> list[int]:
+    return [-amount for amount in lost]
 
 
 def _best(

@@ -5,14 +5,17 @@ Source: seed 000, "How to pick the best effort GPUs in one node" and "How to pic
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.speed.caches import cached_by_identity
 from linkwise.topology.canonical import inferred_links
-from linkwise.topology.link_score import link_scores
+from linkwise.topology.link_score import link_class, link_scores
+from linkwise.topology.loss import by_least_loss, loss
 from linkwise.topology.partition import Partition, best_partition
+from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +34,7 @@ class LinkAffinity(ByDevice):
     """Scores by link kinds; a node without link data stays feasible and comes last."""
 
     name = "link-affinity"
-    terms = ("known", "links", "packing")
+    terms = ("known", "links", *(f"sets of {size}" for size in SIZES), "packing", "score")
     leading = 2
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
@@ -47,18 +50,15 @@ class LinkAffinity(ByDevice):
         return Offer(offer.node, offer.parts, notes=notes)
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Whether links are known, the score of the set, and packing."""
-        left = len(node.free()) - ask.devices
-        if ask.devices == 1:
-            return (1, 0, -left)  # a single device has no links to score: only packing counts
-        # rule 000.unknown: without a matrix a node comes last.
-        scores = _scores(node)
-        places = node.positions()
+        """Whether links are known, the class of the set's score, what others lose, packing, and the exact score."""
+        left, lost = len(node.free()) - ask.devices, [-amount for amount in loss(node, offer.devices)]
+        scores, places = _scores(node), node.positions()
         if scores is None or not all(device in places for device in offer.devices):
-            return (0, 0, -left)
+            # rule 000.unknown: without a matrix a node comes last; a single device needs no links.
+            return (int(ask.devices == 1), 0, *lost, -left, 0)
         # rule 000.score, 000.story: the score of the set that the node would allocate.
-        chosen = [places[device] for device in offer.devices]
-        return (1, int(sum(scores[i][j] for k, i in enumerate(chosen) for j in chosen[k + 1 :])), -left)
+        pairs = [int(scores[i][j]) for i, j in combinations([places[device] for device in offer.devices], 2)]
+        return (1, link_class(pairs), *lost, -left, sum(pairs))
 
 
 def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence[str] = ()) -> list[str] | None:
@@ -67,7 +67,10 @@ def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence
     known = {places[device]: device for device in available if device in places}
     if scores is None or not all(device in places for device in required):
         return None
-    best = best_partition(scores, count, known, [places[device] for device in required])
+    needed = [places[device] for device in required]
+    if count == 1 and known and not needed and node.topology is not None:
+        needed = by_least_loss(node.topology, scores, known)[:1]
+    best = best_partition(scores, count, known, needed)
     return [known[position] for position in best.devices] if isinstance(best, Partition) else None
 
 

@@ -14,6 +14,9 @@ from linkwise.model.node import FREE
 from linkwise.model.settings import ShareSettings
 from linkwise.model.verdict import Offer, Part, Reason, Reject
 from linkwise.policies.policy import Policy
+from linkwise.topology.fabric import NO_LOSS
+from linkwise.topology.loss import losses
+from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
 
-__all__ = ["MemoryShare", "shares_on"]
+__all__ = ["MemoryShare", "losses_of_unused", "shares_on"]
 
 WHOLE_CORE: Final = 100  # percent
 _DEFAULT: Final = ShareSettings()
@@ -36,13 +39,15 @@ class _FreeShare(NamedTuple):
     device: str
     need: int
     """the memory that the ask needs on it, in the device's unit"""
+    loss: tuple[int, ...]
+    """what pods that request several devices lose with it"""
 
 
 class MemoryShare(Policy):
     """Packs shares on the fullest device that fits; by default a device is shared within one namespace only."""
 
     name = "memory-share"
-    terms = ("tightness", "packing")
+    terms = ("tightness", *(f"sets of {size}" for size in SIZES), "packing")
     leading = 0
 
     def __init__(self, settings: ShareSettings = _DEFAULT) -> None:
@@ -84,21 +89,31 @@ class MemoryShare(Policy):
         return Offer(node.name, tuple(parts))
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Memory left free on the device, and the number of unused devices of the node; fewer of both are better."""
+        """Memory left free on the device, what others lose with it, and the number of unused devices of the node."""
         (chosen,) = offer.devices
-        left = node.room()[chosen] - sum(_shares(ask, node)[chosen])
-        packed = (-left, -len(node.free()))
-        return packed if self._settings.order == "binpack" else (-packed[0], -packed[1])
+        left, unused = node.room()[chosen] - sum(_shares(ask, node)[chosen]), len(node.free())
+        sign = -1 if self._settings.order == "binpack" else 1
+        lost = [-amount for amount in losses_of_unused(node).get(chosen, NO_LOSS)]
+        return (sign * left, *lost, sign * unused)
 
     def _best(self, fitting: list[_FreeShare]) -> _FreeShare:
         # rule 004.binpack: of the devices that fit the one with the least free memory; spread takes the most.
+        # Of unused devices, which have the same, the one without which others find the best sets.
         sign = 1 if self._settings.order == "binpack" else -1
-        return min(fitting, key=lambda free: (sign * (free.memory - free.need), sign * free.core, free.position))
+        return min(
+            fitting, key=lambda free: (sign * (free.memory - free.need), free.loss, sign * free.core, free.position)
+        )
 
     def _may_share(self, ask: Ask, node: Node, free: _FreeShare) -> bool:
         used = node.used.get(free.device, FREE)
         own = used.namespaces == {ask.namespace}  # an unknown user counts as another namespace
         return self._settings.within == "any" or used == FREE or own
+
+
+def losses_of_unused(node: Node) -> dict[str, tuple[int, ...]]:
+    """What pods that request several devices lose with each unused device; empty if no such pod may use the node."""
+    # rule 004.mode: a node that allocates memory has no sets to lose.
+    return {} if node.mode == "share" else losses(node)
 
 
 def shares_on(ask: Ask, memory: int, size: int) -> tuple[int, ...] | None:
@@ -137,13 +152,14 @@ def _insufficient(ask: Ask, devices: list[_FreeShare], unit: str) -> Reason:
 
 
 def _free_shares(node: Node, shares: Mapping[str, tuple[int, ...]]) -> list[_FreeShare]:
-    memory, devices = node.room(), []
+    memory, lost, devices = node.room(), losses_of_unused(node), []
     for device in node.healthy():
         if device.id not in shares:
             continue
         use = node.use(device)
         core = 0 if use.whole else max(0, WHOLE_CORE - use.core - node.unattributed_core)
-        devices.append(_FreeShare(memory[device.id], core, device.index, device.id, sum(shares[device.id])))
+        loss = lost.get(device.id, NO_LOSS)
+        devices.append(_FreeShare(memory[device.id], core, device.index, device.id, sum(shares[device.id]), loss))
     return devices
 
 

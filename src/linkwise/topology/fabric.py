@@ -8,12 +8,13 @@ from __future__ import annotations
 from array import array
 from itertools import combinations
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from linkwise.model.topology import matrix_key, square, whole_matrix
 from linkwise.speed.caches import CachedMachine, recall
 from linkwise.topology.device_sets import positions, sets_with
 from linkwise.topology.link_bandwidth import link_value
+from linkwise.topology.machine import LARGEST_EXACT, set_scores
 from linkwise.topology.residual import SIZES, Packing, neighbours
 from linkwise.topology.sample_cleaning import CleanSamples, clean_samples
 
@@ -23,17 +24,22 @@ if TYPE_CHECKING:
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix
 
-__all__ = ["NEAR", "Fabric", "fabric_of", "set_bottlenecks"]
+__all__ = ["LARGEST_LOSS", "NEAR", "NO_LOSS", "Fabric", "fabric_of", "set_bottlenecks"]
 
 NEAR: Final = 0.95
 """values of at least this fraction of the best count as equal to it"""
+NO_LOSS: Final = (0,) * len(SIZES)
+LARGEST_LOSS: Final = (1 << 20) - 1
+"""GB/s; more than all pairs of sixteen devices with the fastest links have together"""
+WHOLE: Final = 8
+"""devices of the smallest set that is worth something without any link data, because it is often a whole machine"""
 _BOTTLENECK: Final = 8  # bytes of a float in an array
 
 
 class Fabric(CachedMachine):
     """Cleaned pair values of one machine."""
 
-    __slots__ = ("_bottlenecks", "_packings", "suspects", "values")
+    __slots__ = ("_bottlenecks", "_packings", "_worths", "suspects", "values")
 
     def __init__(self, samples: CleanSamples) -> None:
         super().__init__(len(samples.values))
@@ -41,6 +47,7 @@ class Fabric(CachedMachine):
         self.suspects: Final = samples.suspects
         self._bottlenecks: Sequence[float] = ()
         self._packings: dict[int, Packing] = {}
+        self._worths: dict[int, int] = {}
 
     def bottleneck(self, mask: int) -> float:
         """The value of the slowest pair of a set; infinite for a set without pairs."""
@@ -72,6 +79,34 @@ class Fabric(CachedMachine):
             self._packings[size] = Packing(neighbours(self.values, NEAR * best), size)
             self.spend(1 << len(self.values))
         return self._packings[size].count(mask)
+
+    def lost(self, free: int, taken: int) -> tuple[int, ...]:
+        """The GB/s of the good sets of each size in SIZES that are lost with the taken devices; none if there are many."""
+        if len(self.values) > LARGEST_EXACT:
+            return NO_LOSS
+        fewer = zip(SIZES, self.left(free), self.left(free & ~taken), strict=True)
+        return tuple(
+            [min(LARGEST_LOSS, (was - now) * self._worth(size)) if was > now else 0 for size, was, now in fewer]
+        )
+
+    def losses(self, free: int) -> dict[int, tuple[int, ...]]:
+        """The loss with each of the free devices, cached by free mask."""
+        known = cast("dict[int, tuple[int, ...]] | None", self.remembered(free))
+        if known is None:
+            known = {one: self.lost(free, 1 << one) for one in positions(free)}
+            self.remember(free, known)
+        return known
+
+    def _worth(self, size: int) -> int:
+        """The sum of the pairs of the best good set of the empty machine, in GB/s; at least 1 of a set that may be a machine."""
+        if size not in self._worths:
+            sums, table = set_scores(self.values), self.bottlenecks()
+            sets = list(sets_with((1 << len(self.values)) - 1, 0, size))
+            enough = NEAR * max(map(table.__getitem__, sets))
+            self._worths[size] = max(
+                int(size >= WHOLE), round(max(sums[chosen] for chosen in sets if table[chosen] >= enough))
+            )
+        return self._worths[size]
 
 
 def fabric_of(samples: Sequence[Sequence[object]], links: Sequence[Sequence[Link]] = ()) -> Fabric:

@@ -19,14 +19,10 @@ __all__ = ["next_bottleneck", "next_partition"]
 
 
 def next_partition(machine: Machine, asked: Question, chosen: Partition, objective: Objective) -> Partition | None:
-    """The choice without the chosen set; None if there is no other, or on a machine too large for tables."""
+    """The choice of several devices without the chosen set; None if there is no other, or on too large a machine."""
     others = _others(len(machine.pairs), asked, mask_of(chosen.devices))
     if not others:
         return None
-    if asked.size == 1:
-        free = positions(asked.free)
-        loss = {bit: sum(machine.pairs[i][j] for j in free if j != i) for bit in others for i in positions(bit)}
-        return partition_of(machine, asked._replace(required=min(others, key=loss.__getitem__)), [1 << i for i in free])
     table = machine.table(asked.size)
 
     def worth(devices: int) -> tuple[float, ...]:

@@ -23,10 +23,11 @@ from linkwise.explain.choice_links import (
 )
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import best_bottleneck
-from linkwise.topology.device_sets import Question, mask_of, question
+from linkwise.topology.device_sets import Question, mask_of, positions, question
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_bandwidth import LinkGeneration, weight
 from linkwise.topology.link_score import display_score, pair_score, score_matrix
+from linkwise.topology.loss import by_least_loss
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import best_partition
 from linkwise.topology.runner_up import next_bottleneck, next_partition
@@ -76,7 +77,9 @@ def pick_one(request: PickRequest, *, as_json: bool = False, console: Console | 
 def _by_links(request: PickRequest, terminal: Console, as_json: bool) -> bool:  # noqa: FBT001 - see the dispatch above
     points = partial(weight, generation=request.generation) if request.generation else pair_score
     scores = score_matrix(request.topology, points)
-    partition = best_partition(scores, request.size, request.available, request.required, objective=request.objective)
+    order = _single_order(request, scores)
+    required = order[:1] or request.required
+    partition = best_partition(scores, request.size, request.available, required, objective=request.objective)
     if isinstance(partition, Reason):
         return print_json(Refused(refusal(partition))) if as_json else print_refusal(terminal, refusal(partition))
     if as_json:
@@ -89,10 +92,13 @@ def _by_links(request: PickRequest, terminal: Console, as_json: bool) -> bool:  
     lines = LabelledLines()
     lines.add("chosen", f"{_ids(request, partition.devices)}  {_worth(request, scores, partition)}", "bold green")
     lines.add("", _why_partition(request, partition))
-    other = next_partition(machine_of(scores), request.question(), partition, request.objective)
+    other = _runner_up(request, scores, partition, order)
     if other:
         lines.add("runner-up", f"{_ids(request, other.devices)}  {_worth(request, scores, other)}", "bold")
-        lines.add("", _why_lost(request, scores, partition, other))
+        lost = (
+            single_lost(request.topology, scores, order, order[:2]) if order else _why_lost(request, partition, other)
+        )
+        lines.add("", lost)
     if not partition.proven:
         lines.add("note", "may not be optimal: too many free devices for an exact search", "yellow")
     if any(min(link, back).half_known for link, back in _both_ways(request.topology)):
@@ -114,9 +120,22 @@ def _both_ways(topology: Topology) -> Iterator[tuple[Link, Link]]:
     return ((topology.links[i][j], topology.links[j][i]) for i, j in combinations(range(len(topology.links)), 2))
 
 
-def _why_lost(request: PickRequest, scores: Matrix, winner: Partition, loser: Partition) -> str:
-    if request.size == 1:
-        return single_lost(_loss(request, scores, winner), _loss(request, scores, loser))
+def _single_order(request: PickRequest, scores: Matrix) -> list[int]:
+    """Return the free devices in the order in which a request for one takes them; empty for any other request."""
+    query = question(len(scores), request.size, request.available, request.required)
+    if isinstance(query, Reason) or query.size > 1 or query.required:
+        return []
+    return by_least_loss(request.topology, scores, positions(query.free))
+
+
+def _runner_up(request: PickRequest, scores: Matrix, partition: Partition, order: list[int]) -> Partition | None:
+    if not order:
+        return next_partition(machine_of(scores), request.question(), partition, request.objective)
+    second = best_partition(scores, 1, request.available, order[1:2]) if len(order) > 1 else None
+    return None if isinstance(second, Reason) else second
+
+
+def _why_lost(request: PickRequest, winner: Partition, loser: Partition) -> str:
     return (set_lost if request.objective == "best-set" else partition_lost)(winner, loser)
 
 
@@ -135,7 +154,7 @@ def _worth(request: PickRequest, scores: Matrix, partition: Partition) -> str:
 
 def _why_partition(request: PickRequest, partition: Partition) -> str:
     if request.size == 1:
-        return "the device whose links the other free devices need least"
+        return "the device that other pods need least"
     if request.objective == "best-set":
         return "the best set, regardless of what it leaves"
     sets = " ".join(map(devices_text, partition.sets))

@@ -1,8 +1,8 @@
 """Buckets of the share index: nodes sorted by score, per kind of device.
 
-A level is the free share of a device and the number of unused devices of its node in one number, so that the order of
-levels is the order of both terms of the score. Bound: a change moves at most LONGEST entries, and the best nodes are
-read from the front of a bucket.
+A level is the free share of a device, what other pods lose with it and the number of unused devices of its node in one
+number, so that the order of levels is the order of the terms of the score. Bound: a change moves at most LONGEST entries,
+and the best nodes are read from the front of a bucket.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from linkwise.topology.fabric import LARGEST_LOSS, NO_LOSS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -30,19 +32,30 @@ __all__ = [
 
 LONGEST: Final = 512
 """entries per list; a longer one is split in halves"""
-_UNUSED: Final = 1 << 16
-"""more than the devices of any node: the factor of the free share in a level"""
+_UNUSED: Final = 16
+"""bits of the number of unused devices of a node"""
+_LOSS: Final = LARGEST_LOSS.bit_length()
+"""bits of a loss"""
+_BELOW: Final = _UNUSED + _LOSS * len(NO_LOSS)
+"""bits of a level below the free share"""
 
 
-def level(share: int, unused: int = 0) -> int:
-    """The level of a device with this free share, on a node with this number of unused devices."""
-    return share * _UNUSED + unused
+def level(share: int, lost: tuple[int, ...] = NO_LOSS, unused: int = 0) -> int:
+    """The level of a device with this free share and these losses, on a node with this number of unused devices."""
+    if lost is NO_LOSS:
+        return share << _BELOW | unused
+    number = share
+    for amount in lost:
+        number = number << _LOSS | amount
+    return number << _UNUSED | unused
 
 
-def score(rank: int) -> tuple[int, int]:
+def score(rank: int, sign: int) -> tuple[int, ...]:
     """The score of a rank, equal to `MemoryShare.score`."""
-    share, unused = divmod(abs(rank), _UNUSED)
-    return (-share, -unused) if rank > 0 else (share, unused)
+    number = sign * rank
+    lost = [number >> place & LARGEST_LOSS for place in range(_BELOW - _LOSS, _UNUSED - 1, -_LOSS)]
+    terms = [-amount if sign > 0 else amount - LARGEST_LOSS for amount in lost]
+    return (-sign * (number >> _BELOW), *terms, -sign * (number & (1 << _UNUSED) - 1))
 
 
 def rank_of(code: tuple[int, ...]) -> int:

@@ -22,7 +22,8 @@ from linkwise.engine.index.share_buckets import (
     with_free_share,
 )
 from linkwise.model.node import FREE
-from linkwise.policies.memory_share import WHOLE_CORE, shares_on
+from linkwise.policies.memory_share import WHOLE_CORE, losses_of_unused, shares_on
+from linkwise.topology.fabric import LARGEST_LOSS, NO_LOSS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
@@ -108,9 +109,9 @@ class ShareIndex:
             return list(filter(self._fits(ask, reach).__contains__, names))
         return list(filter(best_ranks(names, reach).__contains__, names))
 
-    def scores(self, names: Iterable[str], ask: Ask) -> dict[str, tuple[int, int]]:
-        """The score of each of the names that fits, equal to `MemoryShare.score`: share left free, and unused devices."""
-        return {name: score(rank) for name, rank in best_ranks(tuple(names), self._reach(ask)).items()}
+    def scores(self, names: Iterable[str], ask: Ask) -> dict[str, tuple[int, ...]]:
+        """The score of each of the names that fits, equal to `MemoryShare.score`."""
+        return {name: score(rank, self._sign) for name, rank in best_ranks(tuple(names), self._reach(ask)).items()}
 
     def after(self, name: str, code: Code, ask: Ask, count: int) -> list[tuple[str, Code]]:
         """The next `count` nodes behind one with this score: by score, equal ones by name."""
@@ -120,9 +121,11 @@ class ShareIndex:
         return [(other, score(rank)) for rank, other in behind[:count]]
 
     def _levels_of(self, node: Node) -> _Content:
-        rooms, unused = node.room(), len(node.free())
+        rooms, unused, losses = node.room(), len(node.free()), losses_of_unused(node)
         whole_core = max(0, WHOLE_CORE - node.unattributed_core)
-        distinct: dict[tuple[str | None, int, int, int], set[int]] = {}
+        distinct: dict[tuple[str | None, int, int, int], dict[int, int]] = {}
+        """the best level of each free share, by owner and kind of device"""
+        best = min if self._sign > 0 else max
         for device in node.devices:
             if not device.healthy:
                 continue
@@ -135,11 +138,17 @@ class ShareIndex:
                 # rule 002.segregate: a device used by several namespaces, or by an unknown one, can't be shared.
                 elif not self._open and use != FREE:
                     continue
-            distinct.setdefault((owner, core, device.memory, device.bytes), set()).add(level(rooms[device.id], unused))
+            lost = losses.get(device.id, NO_LOSS)
+            if self._sign < 0:  # the largest level is best
+                lost = tuple([LARGEST_LOSS - amount for amount in lost])
+            share = rooms[device.id]
+            number = level(share, lost, unused)
+            of_kind = distinct.setdefault((owner, core, device.memory, device.bytes), {})
+            of_kind[share] = best(number, of_kind.get(share, number))
         # rule 004.mode
         modes = SERVED[node.mode]
         return {
-            ((mode, owner), DeviceKind(*kind)): tuple(sorted(levels))
+            ((mode, owner), DeviceKind(*kind)): tuple(sorted(levels.values()))
             for (owner, *kind), levels in distinct.items()
             for mode in modes
         }

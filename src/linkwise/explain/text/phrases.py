@@ -9,7 +9,7 @@ from linkwise.engine.reasons.phrases import count_text
 from linkwise.policies.ring_affinity import LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from linkwise.explain.reports.pod import Leaver, Remedy, Term
     from linkwise.explain.survey import RefusalSummary
@@ -58,7 +58,7 @@ def ask_text(devices: int, share: int, core: int, unit: str) -> str:
 
 # Text before and after the number of a term.
 _TERMS: Final = {
-    "links": ("link score ", ""),
+    "score": ("link score ", ""),
     "bottleneck": ("bottleneck ", " GB/s"),
     "health": ("", " healthy device"),
     "group": ("group ", ""),
@@ -66,13 +66,17 @@ _TERMS: Final = {
     "packing": ("", " free device"),
 }
 _COUNTS: Final = {"health", "packing"}
-_SAYS_NOTHING: Final = {("known", 1), ("links", 0), ("bottleneck", 0)}
+_SAYS_NOTHING: Final = {("known", 1), ("score", 0), ("bottleneck", 0)}
 
 
-def terms_text(terms: Iterable[Term]) -> str:
-    """Return the informative terms of a score."""
-    telling = [term for term in terms if (term.name, term.value) not in _SAYS_NOTHING]
-    return ", ".join(_term(term.name, term.value) for term in telling if not _of_sets(term.name) or term.value)
+def terms_text(terms: Sequence[Term]) -> str:
+    """Return the informative terms of a score: a link score itself, not its class, and losses only without links."""
+    scores = [term for term in terms if term.name == "score"]
+    others = [term for term in terms if term.name not in {"links", "score"} and not _of_sets(term.name)]
+    telling = [term for term in (*scores, *others) if (term.name, term.value) not in _SAYS_NOTHING]
+    if not any(term.name in {"score", "bottleneck"} for term in telling):
+        telling += [term for term in terms if _of_sets(term.name) and term.value][:1]
+    return ", ".join(_term(term.name, term.value) for term in telling)
 
 
 def difference_text(name: str, there: int, here: int) -> str:
@@ -86,7 +90,7 @@ def _term(name: str, value: int) -> str:
     if name == "known":
         return "links known" if value else "no link data"
     if _of_sets(name):
-        return f"{abs(value)} good set{'' if value == -1 else 's'} {name.removeprefix('sets ')} lost"
+        return f"other pods lose {name} worth {_number(name, value)}"
     before, after = _TERMS.get(name, (f"{name} ", ""))
     plural = "s" if name in _COUNTS and abs(value) != 1 else ""
     return f"{before}{_number(name, value)}{after}{plural}"
@@ -96,6 +100,8 @@ def _number(name: str, value: int) -> str:
     """Return the number of a term; costs are negative and shown as positive counts."""
     if name == "group":
         return LETTERS[min(-value, len(LETTERS) - 1)]
+    if _of_sets(name):
+        return f"{abs(value)} GB/s"
     return f"{value / 10:g}" if name == "bottleneck" else str(abs(value))
 
 
