@@ -43,7 +43,7 @@ def test_the_highest_priority_goes_first_then_the_oldest() -> None:
 def test_a_decision_reports_node_devices_policy_and_score() -> None:
     (found,) = replay(snapshot(pod("a")))
     assert (found.node, found.policy, found.devices[0].indices) == ("n1", "link-affinity", (0, 3))
-    assert found.score["links"] == 230
+    assert found.score["score"] == 230
     assert found.reasons == {}
 
 

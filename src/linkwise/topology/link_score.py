@@ -59,7 +59,7 @@ def link_class(pairs: Iterable[int]) -> int:
     The PCIe path behind NVLinks is left out, because traffic between the two devices does not take it; that alone would
     make two thirds of the pairs of a DGX-1 different.
     """
-    # rule 000.near-ties: what others lose and packing decide between sets of one class.
+    # rule 000.score: what others lose and packing decide between nodes whose sets are of one class.
     points = sum([score - score % NVLINK_SCORE if score >= NVLINK_SCORE else score for score in pairs])
     return round(STEP ** round(log(points, STEP))) if points else 0
 

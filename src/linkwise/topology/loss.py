@@ -45,7 +45,7 @@ def losses(node: Node) -> dict[str, tuple[int, ...]]:
 
 def by_least_loss(topology: Topology, scores: Matrix, free: Collection[int]) -> list[int]:
     """The free devices in the order in which a request for one takes them."""
-    # rule 000.one: the least loss of good sets, then the smallest sum of link scores to the other free devices.
+    # rule 000.one, 002.pack: the least loss of good sets, then the smallest sum of link scores to the other free devices.
     lost = position_losses(topology, free)
     links = {one: sum([scores[one][other] for other in free if other != one]) for one in free}
     return sorted(free, key=lambda one: (lost[one], links[one], one))

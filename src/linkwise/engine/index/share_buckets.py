@@ -58,10 +58,11 @@ def score(rank: int, sign: int) -> tuple[int, ...]:
     return (-sign * (number >> _BELOW), *terms, -sign * (number & (1 << _UNUSED) - 1))
 
 
-def rank_of(code: tuple[int, ...]) -> int:
+def rank_of(code: tuple[int, ...], sign: int) -> int:
     """The rank of a score."""
-    share, unused = code
-    return -(share * _UNUSED + unused)
+    share, *terms, unused = code
+    lost = tuple([-term if sign > 0 else term + LARGEST_LOSS for term in terms])
+    return sign * level(-sign * share, lost, -sign * unused)
 
 
 class SortedNames:

@@ -115,10 +115,10 @@ class ShareIndex:
 
     def after(self, name: str, code: Code, ask: Ask, count: int) -> list[tuple[str, Code]]:
         """The next `count` nodes behind one with this score: by score, equal ones by name."""
-        reach, place = self._reach(ask), (rank_of(code), name)
+        reach, place = self._reach(ask), (rank_of(code, self._sign), name)
         near = [other for bucket, need in reach for other in bucket.behind(need, *place, count)]
         behind = sorted((rank, other) for other, rank in best_ranks(near, reach).items() if (rank, other) > place)
-        return [(other, score(rank)) for rank, other in behind[:count]]
+        return [(other, score(rank, self._sign)) for rank, other in behind[:count]]
 
     def _levels_of(self, node: Node) -> _Content:
         rooms, unused, losses = node.room(), len(node.free()), losses_of_unused(node)
