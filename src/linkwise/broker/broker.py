@@ -16,7 +16,8 @@ from linkwise.broker.groups.stale_gangs import evictable, not_evicted
 from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
 from linkwise.broker.scheduling.bind import bind, outcome
 from linkwise.broker.scheduling.filter import filter_nodes, prioritize
-from linkwise.broker.scheduling.queries import admit, dry_plan, dry_run, preempt, preferred
+from linkwise.broker.scheduling.preempt import budget_violations, preempt
+from linkwise.broker.scheduling.queries import admit, dry_plan, dry_run, preferred
 from linkwise.broker.snapshot import restore, take
 from linkwise.broker.state import State
 from linkwise.broker.unobserved import unanswered
@@ -82,9 +83,16 @@ class Broker(BrokerView):
         return outcome(self._state, bound, ended, now)
 
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]], now: float) -> dict[str, Sequence[str]]:
-        """Return the nodes on which evicting these pods, by UID, would let the pod fit."""
+        """Return the nodes on which evictions would let the pod fit, with the pods to evict, by UID.
+
+        `victims` are those that the scheduler chose; where they free the wrong devices, others are named.
+        """
         reconcile_later(self._state, now)
         return preempt(self._state, pod, victims)
+
+    def budget_violations(self, uids: Iterable[str]) -> int:
+        """Return how many of these pods could be evicted only against a PodDisruptionBudget."""
+        return budget_violations(self._state, uids)
 
     def preferred(
         self, node: str, available: Sequence[str], required: Sequence[str], size: int, now: float

@@ -61,6 +61,10 @@ FEATURES: Final[Mapping[str, Feature]] = {
         (Rule(_CORE, ("pods/eviction",), ("create",)),),
         opt_in=True,
     ),
+    "budgets": Feature(
+        "Read PodDisruptionBudgets, so that preemption disrupts as few of them as possible.",
+        (Rule(("policy",), ("poddisruptionbudgets",)),),
+    ),
     "inventories": Feature(
         "Read devices and links from DeviceInventory objects.", (Rule(("linkwise.dev",), ("deviceinventories",)),)
     ),

@@ -14,7 +14,6 @@ from linkwise.wire.extender import (
     ExtenderBindingResult,
     FilterResult,
     HostPriority,
-    MetaVictims,
     NodeList,
     PreemptResult,
     decode_bind,
@@ -22,6 +21,7 @@ from linkwise.wire.extender import (
     decode_preempt,
     encode,
     filter_result,
+    meta_victims,
 )
 from linkwise.wire.kubernetes.metadata import version
 from linkwise.wire.kubernetes.objects import view_of
@@ -79,14 +79,16 @@ class Extender:
         return encode(ExtenderBindingResult(await self._service.bind(args.pod_uid, args.node)))
 
     def _preempt(self, body: bytes) -> bytes:
-        """The candidate nodes where evicting the victims would make the pod fit."""
+        """The candidate nodes where evictions make the pod fit, with the pods to evict there."""
         args = decode_preempt(body)
         victims = args.victims()
         by_uid = {node: [pod.uid for pod in on_node.pods or ()] for node, on_node in victims.items()}
-        nodes = self._service.preempt(self._view(args.pod), by_uid)
-        return encode(
-            PreemptResult({node: MetaVictims(victims[node].pods, victims[node].num_pdb_violations) for node in nodes})
-        )
+        chosen = self._service.preempt(self._view(args.pod), by_uid)
+        violations = {
+            node: victims[node].num_pdb_violations if uids == by_uid[node] else self._service.budget_violations(uids)
+            for node, uids in chosen.items()
+        }
+        return encode(PreemptResult({node: meta_victims(uids, violations[node]) for node, uids in chosen.items()}))
 
 
 def _filter_failed(sentence: str) -> bytes:

@@ -141,9 +141,13 @@ class Service:
         return self.broker.prioritize(pod, names, self.clock())
 
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-        """The nodes where evicting their victims would make the pod fit."""
+        """The nodes where evictions would make the pod fit, with the pods to evict."""
         self._check_open()
         return self.broker.preempt(pod, victims, self.clock())
+
+    def budget_violations(self, uids: Iterable[str]) -> int:
+        """How many of the pods could be evicted only against a PodDisruptionBudget."""
+        return self.broker.budget_violations(uids)
 
     def sharing(self) -> list[str]:
         """Names of the nodes whose devices are shared by memory, sorted."""

@@ -13,7 +13,7 @@ from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when th
 from linkwise.wire.node_names import NodeNames, is_searchable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "BindArgs",
@@ -30,6 +30,7 @@ __all__ = [
     "decode_preempt",
     "encode",
     "filter_result",
+    "meta_victims",
 ]
 
 T = TypeVar("T")
@@ -153,7 +154,7 @@ class PreemptArgs(_Go):
 
 
 class PreemptResult(_Go, omit_defaults=False):
-    """The nodes where evicting the victims makes the pod fit."""
+    """The nodes where evicting these victims makes the pod fit."""
 
     node_name_to_meta_victims: dict[str, MetaVictims]
 
@@ -161,6 +162,11 @@ class PreemptResult(_Go, omit_defaults=False):
 def filter_result(nodes: list[str], failed: Mapping[str, str], unresolvable: Mapping[str, str]) -> FilterResult:
     """The result of a filter call."""
     return FilterResult(nodes, None, _reasons(failed), _reasons(unresolvable))
+
+
+def meta_victims(uids: Iterable[str], violations: int) -> MetaVictims:
+    """The victims of one node in the result of a preempt call."""
+    return MetaVictims([_Victim(uid) for uid in uids], violations)
 
 
 def _reasons(by_node: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:

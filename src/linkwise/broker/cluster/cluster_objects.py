@@ -1,10 +1,11 @@
-"""Cluster-wide objects: PodGroups, and objects that describe the network topology."""
+"""Cluster-wide objects: PodGroups, disruption budgets, and objects that describe the network topology."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.dialects.disruption_budgets import BUDGET, budget_of
 from linkwise.dialects.groups.hyper_nodes import HYPER_NODE, hyper_node_of, tiers_of
 from linkwise.dialects.groups.network_topology import LADDERS, ladder_of
 from linkwise.dialects.groups.pod_group_objects import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from linkwise.dialects.groups.network_topology import Ladder
     from linkwise.dialects.groups.pod_group_objects import PodGroup
     from linkwise.model.ask import Group
+    from linkwise.model.disruption_budget import DisruptionBudget
     from linkwise.model.verdict import Problem
     from linkwise.model.views import NodeView, PodView
 
@@ -31,9 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["READ", "ClusterObjects", "Parse", "document_of"]
 
-READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE)
+READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE, BUDGET)
 """supported kinds"""
 _POD_GROUPS: Final = frozenset(KINDS.values())
+_NETWORK: Final = frozenset({*LADDERS, HYPER_NODE})
 NODES_PER_STEP: Final = 1000
 """nodes whose labels are read between two steps"""
 
@@ -58,6 +61,8 @@ class ClusterObjects:
         self.problems: dict[tuple[str, str], tuple[Problem, ...]] = {}
         """by kind and name"""
         self.ladders: dict[tuple[str, str], Ladder] = {}
+        self.budgets: dict[str, DisruptionBudget] = {}
+        """by namespace and name"""
         self._pod_groups: dict[tuple[str, str], PodGroup] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: Tiers | None = None
@@ -78,6 +83,8 @@ class ClusterObjects:
             self._see_ladder(kind, name, found)
         elif kind == HYPER_NODE:
             self._see_hyper_node(name, found)
+        elif kind == BUDGET:
+            self._see_budget(name, found)
 
     def restore(self, objects: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
         """Restore a snapshot, without noting changes."""
@@ -101,7 +108,7 @@ class ClusterObjects:
     def wrong_for(self, pod: PodView, group: Group) -> list[Problem]:
         """Return problems of objects that the group depends on: its PodGroup, and the network if it has requirements there."""
         own = (KINDS.get(group.source, ""), gang_name(pod, group))
-        wanted = [key for key in sorted(self.problems) if key == own or (group.network and key[0] not in _POD_GROUPS)]
+        wanted = [key for key in sorted(self.problems) if key == own or (group.network and key[0] in _NETWORK)]
         return [problem for key in wanted for problem in self.problems[key]]
 
     def labels_changed(self) -> None:
@@ -168,6 +175,13 @@ class ClusterObjects:
         self._note(HYPER_NODE, name, problems)
         if found != before:
             self._changes.network, self._tiers = True, None
+
+    def _see_budget(self, name: str, document: Mapping[str, object] | None) -> None:
+        self.budgets.pop(name, None)
+        budget, problems = budget_of(name, document) if document is not None else (None, ())
+        if budget:
+            self.budgets[name] = budget
+        self._note(BUDGET, name, problems)
 
     def _note(self, kind: str, name: str, problems: tuple[Problem, ...]) -> None:
         if problems:

@@ -1,4 +1,4 @@
-"""Queries that change nothing: admission, dry runs, preemption, preferred devices, dry plans.
+"""Queries that change nothing: admission, dry runs, preferred devices, dry plans.
 
 `preferred` returns the devices that kubelet should allocate: those that the scheduler chose, or would choose.
 """
@@ -14,24 +14,19 @@ from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
 from linkwise.broker.group_members import GroupView
 from linkwise.broker.groups.priority import trial_plan
-from linkwise.broker.groups.what_if import Assumption, WhatIf
-from linkwise.broker.reserved_devices import outranked
-from linkwise.broker.unobserved import is_unobserved_member
-from linkwise.engine.preemption import eviction_frees_enough
-from linkwise.engine.queue.reservation import RESERVED
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Ask, ContainerAsk, Group
 from linkwise.model.node import Use
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.views import PodView
 
-__all__ = ["admit", "dry_plan", "dry_run", "preempt", "preferred"]
+__all__ = ["admit", "dry_plan", "dry_run", "preferred"]
 
 
 def admit(state: State, pod: PodView) -> Admission:
@@ -71,42 +66,6 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
     ranking = sorted(fitting, key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
     offer = candidates.pick(ranking[0][0]) if ranking else None
     return DryRun(offer if isinstance(offer, Offer) else None, tuple(ranking), refused | stranded, stranded)
-
-
-def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return the nodes on which evicting these pods would let the pod fit.
-
-    Nodes without victims are left out: kube-scheduler would abort the preemption.
-    """
-    request, cluster = state.request(pod), state.cluster
-    query, entry = state.query_of(request), cluster.ledger.get(pod.uid)
-    if query is None and not request.broken:
-        return {name: pods for name, pods in victims.items() if pods}
-    if query is None or query.policy.admit(query.ask) or (entry and not entry.tentative):
-        return {}  # no eviction can help, or it is being bound
-    if is_unobserved_member(state, pod):
-        return {}
-    own = {pod.uid} if entry and entry.state == "OFFERED" else set[str]()
-    lower = outranked(state, pod.priority, (pod.uid,))
-    own |= {f"{uid}{RESERVED}" for uid in (pod.uid, *(uid for each in lower for uid, _ in each.seats))}
-    # What is evicted from a node that is drained for another pod goes to that pod.
-    others = (each for each in state.reservations if each not in lower and state.reservations.of_pod(pod.uid) != each)
-    drained = {node for each in others for node in each.nodes}
-    helped = {
-        name: pods
-        for name, pods in victims.items()
-        if pods
-        and name not in cluster.unready
-        and name not in drained
-        and (inventory := cluster.inventories.get(name))
-        and not cluster.index.unserved(query, name)
-        and eviction_frees_enough(cluster.ledger, inventory, query, {*pods, *own}, cluster.ended_on(inventory))
-    }
-    view = state.groups.view(state.groups.key_of(pod.uid))
-    if not helped or view is None or not view.least:
-        return helped
-    what_if = WhatIf(state, view)  # no pod is evicted for a gang that can't start anyway
-    return {name: pods for name, pods in helped.items() if what_if.plan(Assumption(gone=frozenset(pods)))}
 
 
 def preferred(state: State, name: str, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def _node_in(head: Head) -> str:
 
 
 def _of_the_cluster(kind: str) -> tuple[Decode, Deleted]:
-    """Objects about pod groups, the network or devices of several nodes; kept as JSON."""
+    """Objects about pod groups, disruption budgets, the network or devices of several nodes; kept as JSON."""
 
     def name(head: Head) -> str:
         return f"{head.namespace}/{head.name}" if head.namespace else head.name
@@ -140,6 +140,7 @@ _PLURALS: Final = {
     "ResourceSlice": "resourceslices",
     "DeviceClass": "deviceclasses",
     "ResourceClaim": "resourceclaims",
+    "PodDisruptionBudget": "poddisruptionbudgets",
 }
 
 

@@ -136,11 +136,13 @@ class Play(Nodes):
         return [ids.index(device) for device in chosen]
 
     def preempt(self, raw: object) -> dict[str, list[str]]:
-        """The scheduler asks on which nodes preemption helps a pod."""
+        """The scheduler asks on which nodes preemption helps a pod, and which pods to evict there."""
         words = only(raw, {"pod", "victims"}, "preempt")
         pod, victims = self._now(named(words, "pod", "preempt")), named(words, "victims", "preempt")
         uids = {node: [self.pods[name].uid for name in names] for node, names in victims.items()}
-        return {node: victims[node] for node in self.runner.broker.preempt(pod, uids, self.runner.now)}
+        chosen = self.runner.broker.preempt(pod, uids, self.runner.now)
+        names = {known.uid: known.name for known in self.pods.values()}
+        return {node: sorted(names[uid] for uid in on_node) for node, on_node in chosen.items()}
 
     def create(self, raw: object) -> None:
         """Create a pod or all members of a group; a pod that holds devices is running already."""

@@ -1,0 +1,91 @@
+"""Preempt: the victims that kube-scheduler should evict on each candidate node.
+
+kube-scheduler chooses victims by counts. Where those free the right devices, they are confirmed: they are minimal for its
+own filters, of which not all are known here. Where they do not, they are replaced by the set that does the least harm. It
+evicts only pods of the node itself, and it does not check the answer again, so a replacement must satisfy everything that
+is known: devices, counts, host resources, ports and affinity.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.unobserved import is_unobserved_member
+from linkwise.broker.victims import Preemptor, harm_in, leaving_on
+from linkwise.engine.preemption import Search, violations
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from linkwise.broker.state import State
+    from linkwise.model.views import PodView
+
+__all__ = ["budget_violations", "preempt"]
+
+TRIES: Final = 2000
+"""sets of victims that are tried per call, over all nodes"""
+PLANS: Final = 40
+"""of these, how many are tried with a plan of the pod's gang"""
+
+
+def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Return the nodes on which evicting pods lets the pod fit, with the pods to evict, by UID.
+
+    Nodes without victims are left out: kube-scheduler would abort the preemption.
+    """
+    request = state.request(pod)
+    query, entry = state.query_of(request), state.cluster.ledger.get(pod.uid)
+    if query is None and not request.broken:
+        return {name: pods for name, pods in victims.items() if pods}
+    if query is None or query.policy.admit(query.ask) or (entry and not entry.tentative):
+        return {}  # no eviction can help, or it is being bound
+    if is_unobserved_member(state, pod):
+        return {}
+    own = frozenset({pod.uid}) if entry and entry.state == "OFFERED" else frozenset[str]()
+    preemptor, gang = Preemptor(state, pod, query, own), _Gang(state, pod)
+    left = TRIES
+    answer: dict[str, Sequence[str]] = {}
+    for name, pods in victims.items():
+        if not pods or not preemptor.serves(name):
+            continue
+        if preemptor.frees_devices(name, pods) and gang.starts_without(pods):
+            answer[name] = pods
+            continue
+        leaving = leaving_on(state, name)
+
+        def enough(gone: frozenset[str], name: str = name, leaving: frozenset[str] = leaving) -> bool:
+            return preemptor.fits(name, gone | leaving) and gang.starts_without(gone | leaving)
+
+        if leaving and enough(frozenset()):
+            answer[name] = sorted(leaving)  # it fits when these are gone: no other pod is evicted
+            continue
+        search = Search(enough, lambda pods: harm_in(state, pods), left)
+        if chosen := preemptor.victims(name, search):
+            answer[name] = [victim.uid for victim in chosen]
+        left = max(0, search.tries)
+    return answer
+
+
+def budget_violations(state: State, uids: Iterable[str]) -> int:
+    """Return how many of the pods could be evicted only against a disruption budget."""
+    pods = [pod for uid in uids if (pod := state.cluster.pods.get(uid))]
+    return violations(pods, state.cluster.shared.budgets.values())
+
+
+class _Gang:
+    """The gang of a pod: no pod is evicted for a gang that can't start anyway."""
+
+    def __init__(self, state: State, pod: PodView) -> None:
+        view = state.groups.view(state.groups.key_of(pod.uid))
+        self._state, self._view = state, view if view and view.least else None
+        self._what_if: WhatIf | None = None
+        self._plans = PLANS
+
+    def starts_without(self, gone: Collection[str]) -> bool:
+        """Whether enough members of the gang fit without these pods; true for a pod without a gang."""
+        if self._view is None:
+            return True
+        self._what_if = self._what_if or WhatIf(self._state, self._view)
+        self._plans -= 1
+        return self._plans >= 0 and self._what_if.plan(Assumption(gone=frozenset(gone))) is not None

@@ -1,0 +1,163 @@
+"""Victims: the pods of a node that a pod of higher priority may evict, what evicting them frees, and what else ends with them.
+
+A gang that falls below its minimum can't go on, so the eviction of one member may cost all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from linkwise.broker.cluster.demand import capacity_of, demand_of
+from linkwise.broker.cluster.host_fit import labels_of, needed_by
+from linkwise.broker.cluster.pods import holds_devices
+from linkwise.dialects.pod_resources import effective, resources_of, whole_quantity
+from linkwise.engine.feasibility import unfit
+from linkwise.engine.preemption import eviction_frees_enough, harm_of
+from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from linkwise.broker.state import State
+    from linkwise.engine.feasibility import Neighbour
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.preemption import Harm, Search
+    from linkwise.model.demand import Demand
+    from linkwise.model.views import PodView
+
+__all__ = ["Preemptor", "harm_in", "leaving_on", "lower_on", "with_gangs"]
+
+
+def lower_on(state: State, name: str, priority: int) -> list[PodView]:
+    """The pods of a node with a lower priority that are not terminating yet."""
+    return [
+        pod
+        for pod in state.cluster.pods_on(name)
+        if pod.priority < priority and not pod.deleting and holds_devices(pod)
+    ]
+
+
+def leaving_on(state: State, name: str) -> frozenset[str]:
+    """The pods of a node that are terminating."""
+    return frozenset(pod.uid for pod in state.cluster.pods_on(name) if pod.deleting and holds_devices(pod))
+
+
+def with_gangs(state: State, pods: Iterable[PodView]) -> list[PodView]:
+    """The pods, and all bound members of gangs that fall below their minimum without them."""
+    victims = {pod.uid: pod for pod in pods}
+    keys = dict.fromkeys(key for uid in victims if (key := state.groups.key_of(uid)))
+    for view in [view for key in keys if (view := state.groups.view(key))]:
+        bound = [state.cluster.pods[pod.uid] for pod in view.bound if pod.uid in state.cluster.pods]
+        staying = sum(pod.uid not in victims for pod in bound)
+        if view.group.strict and view.group.minimum is not None and staying < view.group.minimum:
+            victims |= {pod.uid: pod for pod in bound if pod.node}
+    return list(victims.values())
+
+
+def harm_in(state: State, pods: Sequence[PodView]) -> Harm:
+    """The harm of evicting pods, the other members of their gangs included."""
+    affected = with_gangs(state, pods) if any(state.groups.key_of(pod.uid) for pod in pods) else pods
+    return harm_of(affected, state.cluster.shared.budgets.values())
+
+
+@dataclass(slots=True)
+class Preemptor:
+    """A pending pod that requests devices, and the evictions that would let it fit on one node after the other."""
+
+    state: State
+    pod: PodView
+    query: Query
+    own: frozenset[str] = frozenset()
+    """entries of the ledger that are reserved for it"""
+    _demand: Demand = field(init=False)
+    _free: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._demand = needed_by(self.state.cluster, self.pod)
+
+    def serves(self, name: str) -> bool:
+        """Whether a node provides such devices and accepts pods."""
+        cluster = self.state.cluster
+        known = name in cluster.inventories and name in cluster.nodes and name not in cluster.unready
+        return known and not cluster.index.unserved(self.query, name)
+
+    def frees_devices(self, name: str, gone: Collection[str]) -> bool:
+        """Whether the node has suitable devices without these pods."""
+        cluster, inventory = self.state.cluster, self.state.cluster.inventories[name]
+        return eviction_frees_enough(
+            cluster.ledger, inventory, self.query, {*gone, *self.own}, cluster.ended_on(inventory)
+        )
+
+    def fits(self, name: str, gone: Collection[str]) -> bool:
+        """Whether the pod fits on the node without these pods, by devices, counts and everything else that is known."""
+        return self.frees_devices(name, gone) and self._fits_counts(name, gone) and self._fits_host(name, gone)
+
+    def candidates(self, name: str) -> list[list[PodView]]:
+        """Sets of pods in which victims are looked for: for a part of a device, the pods of each device come first."""
+        pods, ledger = lower_on(self.state, name, self.pod.priority), self.state.cluster.ledger
+        entries = {pod.uid: entry for pod in pods if (entry := ledger.get(pod.uid))}
+        with_devices = [pod for pod in pods if pod.uid in entries]
+        by_device: dict[str, list[PodView]] = {}
+        for pod in with_devices if not self.query.ask.devices else ():
+            for device in entries[pod.uid].grant.offer.devices:
+                by_device.setdefault(device, []).append(pod)
+        return [*by_device.values(), with_devices, pods]
+
+    def victims(self, name: str, search: Search) -> tuple[PodView, ...]:
+        """The victims on a node that do the least harm; empty if no eviction helps there."""
+        *by_device, with_devices, everyone = self.candidates(name)
+        options = [pods for crowd in by_device if (pods := search.victims(crowd))]
+        if not options:
+            # Pods without devices matter only where the pods with devices do not suffice.
+            return search.victims(with_devices) or search.victims(everyone)
+        return min(options, key=lambda pods: (search.harm(pods), [pod.uid for pod in pods]))
+
+    def _fits_counts(self, name: str, gone: Collection[str]) -> bool:
+        """Whether the node has enough of each countable resource, as kube-scheduler counts them."""
+        if name not in self._free:
+            self._free[name] = self._free_counts(name)
+        left = dict(self._free[name])
+        for uid in gone:
+            pod = self.state.cluster.pods.get(uid)
+            if pod and pod.node == name and holds_devices(pod):
+                left = {resource: count + _count(pod, resource) for resource, count in left.items()}
+        return all(count >= 0 for count in left.values())
+
+    def _free_counts(self, name: str) -> dict[str, int]:
+        """What would be left of each resource that the pod counts on."""
+        view, pods = self.state.cluster.nodes[name], self.state.cluster.pods_on(name)
+        there = [pod for pod in pods if holds_devices(pod)]
+        left = {}
+        for resource in resources_of(self.pod):
+            if "/" in resource and resource in view.allocatable:
+                used = sum(_count(pod, resource) for pod in there)
+                left[resource] = _whole(view.allocatable[resource]) - used - _count(self.pod, resource)
+        return left
+
+    def _fits_host(self, name: str, gone: Collection[str]) -> bool:
+        cluster, view = self.state.cluster, self.state.cluster.nodes[name]
+        load = cluster.load(name)
+        for uid in gone:
+            pod = cluster.pods.get(uid)
+            if pod and pod.node == name and holds_devices(pod):
+                load = load.minus(demand_of(pod)[0])
+
+        def neighbours() -> Iterator[Neighbour]:
+            return labels_of(pod for pod in cluster.pods_on(name) if pod.uid not in gone)
+
+        return unfit(self._demand, view, capacity_of(view), load, neighbours) is None
+
+
+def _count(pod: PodView, resource: str) -> int:
+    try:
+        return effective(pod, resource)
+    except InputError:
+        return 0
+
+
+def _whole(text: str) -> int:
+    try:
+        return whole_quantity(text)
+    except InputError:
+        return 0
