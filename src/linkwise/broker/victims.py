@@ -15,9 +15,10 @@ from linkwise.dialects.pod_resources import effective, resources_of, whole_quant
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.preemption import eviction_frees_enough, harm_of
 from linkwise.errors import InputError
+from linkwise.policies.memory_share import shares_on
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
@@ -71,7 +72,7 @@ class Preemptor:
     own: frozenset[str] = frozenset()
     """entries of the ledger that are reserved for it"""
     _demand: Demand = field(init=False)
-    _free: dict[str, dict[str, int]] = field(default_factory=dict)
+    _counts: dict[str, dict[str, tuple[int, dict[str, int]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._demand = needed_by(self.state.cluster, self.pod)
@@ -91,49 +92,60 @@ class Preemptor:
 
     def fits(self, name: str, gone: Collection[str]) -> bool:
         """Whether the pod fits on the node without these pods, by devices, counts and everything else that is known."""
-        return self.frees_devices(name, gone) and self._fits_counts(name, gone) and self._fits_host(name, gone)
-
-    def candidates(self, name: str) -> list[list[PodView]]:
-        """Sets of pods in which victims are looked for: for a part of a device, the pods of each device come first."""
-        pods, ledger = lower_on(self.state, name, self.pod.priority), self.state.cluster.ledger
-        entries = {pod.uid: entry for pod in pods if (entry := ledger.get(pod.uid))}
-        with_devices = [pod for pod in pods if pod.uid in entries]
-        by_device: dict[str, list[PodView]] = {}
-        for pod in with_devices if not self.query.ask.devices else ():
-            for device in entries[pod.uid].grant.offer.devices:
-                by_device.setdefault(device, []).append(pod)
-        return [*by_device.values(), with_devices, pods]
+        return self._fits_counts(name, gone) and self.frees_devices(name, gone) and self._fits_host(name, gone)
 
     def victims(self, name: str, search: Search) -> tuple[PodView, ...]:
         """The victims on a node that do the least harm; empty if no eviction helps there."""
-        *by_device, with_devices, everyone = self.candidates(name)
-        options = [pods for crowd in by_device if (pods := search.victims(crowd))]
-        if not options:
-            # Pods without devices matter only where the pods with devices do not suffice.
-            return search.victims(with_devices) or search.victims(everyone)
-        return min(options, key=lambda pods: (search.harm(pods), [pod.uid for pod in pods]))
+        pods, ledger = lower_on(self.state, name, self.pod.priority), self.state.cluster.ledger
+        entries = {pod.uid: entry for pod in pods if (entry := ledger.get(pod.uid))}
+        with_devices = [pod for pod in pods if pod.uid in entries]
+        options = []
+        for device in dict.fromkeys(device for entry in entries.values() for device in entry.grant.offer.devices):
+            if self.query.ask.devices:
+                break
+            # A part of a device must fit on a single one: only the pods of one device are evicted together.
+            search.plausible = self._by_share(name, device)
+            crowd = [pod for pod in with_devices if device in entries[pod.uid].grant.offer.devices]
+            options += [option for option in [search.victims(crowd)] if option]
+        if options:
+            return min(options, key=lambda pods: (search.harm(pods), [pod.uid for pod in pods]))
+        search.plausible = lambda gone: self._fits_counts(name, gone)
+        # Pods without devices matter only where the pods with devices do not suffice.
+        return search.victims(with_devices) or search.victims(pods)
+
+    def _by_share(self, name: str, device: str) -> Callable[[frozenset[str]], bool]:
+        """Whether a set frees enough memory of one device."""
+        cluster = self.state.cluster
+        inventory, leaving = cluster.inventories[name], leaving_on(self.state, name)
+        known = next((each for each in inventory.devices if each.id == device), None)
+        needs = shares_on(self.query.ask, known.memory, known.bytes) if known else None
+        if known is None or needs is None:
+            return lambda _: True  # a record that has only indices, or no memory
+        freed = {
+            entry.pod: sum(part.share or known.memory for part in entry.grant.offer.parts if device in part.devices)
+            for entry in cluster.ledger.on(name)
+        }
+        used = sum(share for uid, share in freed.items() if uid not in leaving and uid not in self.own)
+        needed = sum(needs) - (known.memory - used)
+        return lambda gone: sum(freed.get(uid, 0) for uid in gone) >= needed
 
     def _fits_counts(self, name: str, gone: Collection[str]) -> bool:
         """Whether the node has enough of each countable resource, as kube-scheduler counts them."""
-        if name not in self._free:
-            self._free[name] = self._free_counts(name)
-        left = dict(self._free[name])
-        for uid in gone:
-            pod = self.state.cluster.pods.get(uid)
-            if pod and pod.node == name and holds_devices(pod):
-                left = {resource: count + _count(pod, resource) for resource, count in left.items()}
-        return all(count >= 0 for count in left.values())
+        if name not in self._counts:
+            self._counts[name] = self._countable(name)
+        return all(free + sum(by_pod.get(uid, 0) for uid in gone) >= 0 for free, by_pod in self._counts[name].values())
 
-    def _free_counts(self, name: str) -> dict[str, int]:
-        """What would be left of each resource that the pod counts on."""
-        view, pods = self.state.cluster.nodes[name], self.state.cluster.pods_on(name)
-        there = [pod for pod in pods if holds_devices(pod)]
-        left = {}
+    def _countable(self, name: str) -> dict[str, tuple[int, dict[str, int]]]:
+        """By resource: what would be left, and what each pod of the node frees."""
+        view = self.state.cluster.nodes[name]
+        pods = [pod for pod in self.state.cluster.pods_on(name) if holds_devices(pod)]
+        counts = {}
         for resource in resources_of(self.pod):
             if "/" in resource and resource in view.allocatable:
-                used = sum(_count(pod, resource) for pod in there)
-                left[resource] = _whole(view.allocatable[resource]) - used - _count(self.pod, resource)
-        return left
+                by_pod = {pod.uid: _count(pod, resource) for pod in pods}
+                left = _whole(view.allocatable[resource]) - sum(by_pod.values()) - _count(self.pod, resource)
+                counts[resource] = (left, by_pod)
+        return counts
 
     def _fits_host(self, name: str, gone: Collection[str]) -> bool:
         cluster, view = self.state.cluster, self.state.cluster.nodes[name]

@@ -101,6 +101,8 @@ class Search:
     harm: Callable[[Sequence[PodView]], Harm | None]
     """the harm of a set; None if it must not be evicted"""
     tries: int
+    plausible: Callable[[frozenset[str]], bool] = lambda _: True
+    """a fast check that every sufficient set passes; it does not count as a try"""
     _known: dict[frozenset[str], bool] = field(default_factory=dict)
 
     def victims(self, candidates: Sequence[PodView]) -> tuple[PodView, ...]:
@@ -119,7 +121,8 @@ class Search:
     ) -> tuple[PodView, ...]:
         """The first sufficient set by harm; none that does as much harm as the `known` one."""
         limit = self.harm(known) if known else None
-        ranked = [(harm, pods) for pods in sets if (harm := self.harm(pods)) and (limit is None or harm < limit)]
+        possible = (pods for pods in sets if self.plausible(_uids(pods)))
+        ranked = [(harm, pods) for pods in possible if (harm := self.harm(pods)) and (limit is None or harm < limit)]
         ranked.sort(key=lambda option: (option[0], [-pod.created for pod in option[1]], [pod.uid for pod in option[1]]))
         levels = sorted({pod.priority for pod in ordered})
         insufficient = next(
@@ -150,8 +153,14 @@ class Search:
         return tuple(staying) if self.harm(staying) and self.tries > 0 else ()
 
     def _fits(self, pods: Iterable[PodView]) -> bool:
-        gone = frozenset(pod.uid for pod in pods)
+        gone = _uids(pods)
         if gone not in self._known:
-            self.tries -= 1
-            self._known[gone] = self.tries >= 0 and self.enough(gone)
+            self._known[gone] = False
+            if self.plausible(gone):
+                self.tries -= 1
+                self._known[gone] = self.tries >= 0 and self.enough(gone)
         return self._known[gone]
+
+
+def _uids(pods: Iterable[PodView]) -> frozenset[str]:
+    return frozenset([pod.uid for pod in pods])

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["budget_violations", "preempt"]
 
-TRIES: Final = 2000
+TRIES: Final = 1000
 """sets of victims that are tried per call, over all nodes"""
+NODES: Final = 32
+"""nodes on which other victims are looked for; the scheduler evicts on only one node"""
 PLANS: Final = 40
 """of these, how many are tried with a plan of the pod's gang"""
 
@@ -44,27 +46,32 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         return {}
     own = frozenset({pod.uid}) if entry and entry.state == "OFFERED" else frozenset[str]()
     preemptor, gang = Preemptor(state, pod, query, own), _Gang(state, pod)
-    left = TRIES
+    tries, nodes = TRIES, NODES
     answer: dict[str, Sequence[str]] = {}
     for name, pods in victims.items():
         if not pods or not preemptor.serves(name):
             continue
         if preemptor.frees_devices(name, pods) and gang.starts_without(pods):
             answer[name] = pods
-            continue
-        leaving = leaving_on(state, name)
-
-        def enough(gone: frozenset[str], name: str = name, leaving: frozenset[str] = leaving) -> bool:
-            return preemptor.fits(name, gone | leaving) and gang.starts_without(gone | leaving)
-
-        if leaving and enough(frozenset()):
-            answer[name] = sorted(leaving)  # it fits when these are gone: no other pod is evicted
-            continue
-        search = Search(enough, lambda pods: harm_in(state, pods), left)
-        if chosen := preemptor.victims(name, search):
-            answer[name] = [victim.uid for victim in chosen]
-        left = max(0, search.tries)
+        elif nodes > 0:
+            others, tries = _other_victims(preemptor, gang, name, tries)
+            answer |= {name: others} if others else {}
+            nodes -= 1
     return answer
+
+
+def _other_victims(preemptor: Preemptor, gang: _Gang, name: str, tries: int) -> tuple[list[str], int]:
+    """Return the pods that should be evicted on a node, and how many tries are left."""
+    state, leaving = preemptor.state, leaving_on(preemptor.state, name)
+
+    def enough(gone: frozenset[str]) -> bool:
+        return preemptor.fits(name, gone | leaving) and gang.starts_without(gone | leaving)
+
+    if leaving and enough(frozenset()):
+        return sorted(leaving), tries  # it fits when these are gone: no other pod is evicted
+    search = Search(enough, lambda pods: harm_in(state, pods), tries)
+    victims = preemptor.victims(name, search)
+    return [victim.uid for victim in victims], max(0, search.tries)
 
 
 def budget_violations(state: State, uids: Iterable[str]) -> int:
