@@ -83,7 +83,7 @@ def test_ten_megabytes_of_unknown_names_are_all_refused() -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post("/filter", {"Pod": POD, "NodeNames": NAMES})
     assert reply.json["NodeNames"] == []
-    assert len(reply.json["FailedNodes"]) == len(NAMES)
+    assert len(reply.json["FailedAndUnresolvableNodes"]) == len(NAMES)
 
 
 def test_ten_megabytes_of_unknown_names_all_have_the_lowest_rank() -> None:

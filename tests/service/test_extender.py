@@ -68,6 +68,25 @@ def test_when_nothing_fits_every_node_is_named_with_few_texts() -> None:
     assert len(set(named.values())) <= 2
 
 
+def test_no_victims_are_looked_for_on_nodes_that_pass_the_filters_of_the_scheduler() -> None:
+    """It would find none, and report that as an error of every node."""
+    with Served(broker_of(FakeNode("a"), FakeNode("b", "share"))) as served:
+        reply = served.post("/filter", filter_call("p", 8, ["a", "b"])).json
+    assert "FailedNodes" not in reply
+    assert reply["FailedAndUnresolvableNodes"].keys() == {"a", "b"}
+
+
+def test_the_nominated_node_can_still_serve_a_pod_whose_victims_are_leaving() -> None:
+    """Otherwise the scheduler would evict pods on another node as well."""
+    pod = replace(device_pod("p", 2), nominated="a")
+    broker = broker_of(FakeNode("a"), FakeNode("b"))
+    for node in "ab":
+        place(broker, device_pod(f"on-{node}"), node)
+    with Served(broker) as served:
+        reply = served.post("/filter", {"Pod": pod_object(pod), "NodeNames": ["a", "b"]}).json
+    assert (reply["FailedNodes"].keys(), reply["FailedAndUnresolvableNodes"].keys()) == ({"a"}, {"b"})
+
+
 def test_a_call_with_whole_nodes_gets_whole_nodes_back_and_leaves_nothing_behind() -> None:
     body = filter_call("p", 2, [])
     body["NodeNames"], body["Nodes"] = None, {"items": [{"metadata": {"name": name}, "x": 1} for name in ("a", "b")]}

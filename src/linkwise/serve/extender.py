@@ -27,6 +27,9 @@ from linkwise.wire.kubernetes.metadata import version
 from linkwise.wire.kubernetes.objects import view_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.broker.answers import FilterAnswer
     from linkwise.model.views import PodView
     from linkwise.serve.service import Service
     from linkwise.wire.kubernetes.pod import PodObject
@@ -59,9 +62,10 @@ class Extender:
     def _filter(self, body: bytes) -> bytes:
         """The best feasible nodes, or why no node fits."""
         args = decode_filter(body)
-        answer = self._service.filter(self._view(args.pod), args.names(), keep=not args.dry)
+        pod = self._view(args.pod)
+        answer = self._service.filter(pod, args.names(), keep=not args.dry)
         self._service.counting.decision(answer)
-        result = filter_result(answer.nodes, answer.failed, answer.unresolvable)
+        result = filter_result(answer.nodes, *_for_preemption(pod, answer))
         if args.dry:
             nodes = args.full_nodes()
             result.nodes = NodeList([nodes[name] for name in answer.nodes])
@@ -89,6 +93,25 @@ class Extender:
             for node, uids in chosen.items()
         }
         return encode(PreemptResult({node: meta_victims(uids, violations[node]) for node, uids in chosen.items()}))
+
+
+def _for_preemption(pod: PodView, answer: FilterAnswer) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The refused nodes as kube-scheduler's preemption sees them: those where it may help, and those where it can't.
+
+    Filter is called only for nodes that pass kube-scheduler's own filters. It finds no victims there, which it reports as
+    an error of every node, so it must not try: where numbers suffice and the layout does not, it can't help. The nominated
+    node is the exception: its victims are terminating, and kube-scheduler would choose others if waiting were in vain.
+    """
+    if not answer.failed:
+        return {}, answer.unresolvable
+    if pod.nominated and pod.nominated in answer.failed:
+        waits = {pod.nominated: answer.failed[pod.nominated]}
+        return waits, {name: text for name, text in _refused(answer).items() if name not in waits}
+    return {}, _refused(answer)
+
+
+def _refused(answer: FilterAnswer) -> Mapping[str, str]:
+    return {**answer.failed, **answer.unresolvable} if answer.unresolvable else answer.failed
 
 
 def _filter_failed(sentence: str) -> bytes:
