@@ -116,7 +116,7 @@ def test_effects_that_wait_are_returned_by_the_restored_broker() -> None:
 # remember more must decide which of the two that is.
 REMEMBERED = {
     "state": {
-        *("settings", "outbox", "cluster", "queue", "reservations", "writer", "groups"),
+        *("settings", "outbox", "cluster", "queue", "reservations", "writer", "groups", "preemptions"),
         *("policies", "hosts"),
     },
     "state.cluster": {
@@ -134,7 +134,7 @@ REMEMBERED = {
     },
     "state.cluster.shared": {
         "documents",
-        *("problems", "ladders", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
+        *("problems", "ladders", "budgets", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
     },
     "state.cluster.claims": {
         *("_slices", "_classes", "_claims"),

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from support.e2e.invariants import all_is_well
-from support.e2e.node_objects import ascend, machine
+from support.e2e.node_objects import ascend, gpushare, machine
 
 if TYPE_CHECKING:
     from support.e2e.service import Granted, Placing
 
 GPU: Final = "nvidia.com/gpu"
 CHIP: Final = "huawei.com/Ascend910"
+MEMORY: Final = "aliyun.com/gpu-mem"
 PRIORITIES: Final = {"cheap": 10, "dear": 20, "high": 1000, "fixed": 5000}
 
 
@@ -87,3 +88,46 @@ def test_no_pod_is_evicted_where_no_eviction_helps(placing: Placing, namespace: 
     placing.create(namespace, "high", {CHIP: 2}, priorityClassName="e2e-high")
     placing.refused(namespace, "high")
     assert names(placing, namespace) == before | {"high"}
+
+
+@pytest.mark.rule("003.ring", level="R")
+def test_another_victim_is_evicted_where_the_schedulers_choice_is_in_the_wrong_ring(
+    placing: Placing, namespace: str
+) -> None:
+    """A chip of one ring is free; by counts the cheapest pod would do, and that is in the other ring."""
+    placing.nodes(*ascend("rings"))
+    for number in range(8):
+        word = "dear" if number < 4 else "cheap" if number == 4 else "fixed"
+        place(placing, namespace, f"{word}-{number}", {CHIP: 1})
+    placing.cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods/dear-0")
+    placing.counted(7)
+    found = place(placing, namespace, "high", {CHIP: 2})
+    assert len({int(chip[1:]) // 4 for chip in found.devices}) == 1
+    left = names(placing, namespace)
+    assert "cheap-4" in left
+    assert len(left) == 7
+    all_is_well(placing)
+
+
+@pytest.mark.rule("004.one-card", level="R")
+def test_memory_comes_free_on_the_card_that_needs_it(placing: Placing, namespace: str) -> None:
+    placing.nodes(*gpushare("shared", cards=2, memory=12))
+    for number in range(3):
+        place(placing, namespace, f"cheap-{number}", {MEMORY: 6})
+    found = place(placing, namespace, "high", {MEMORY: 12})
+    assert len(found.devices) == 1
+    assert len(names(placing, namespace)) == 3
+    all_is_well(placing)
+
+
+def test_users_read_why_a_node_with_scattered_devices_is_refused(placing: Placing, namespace: str) -> None:
+    placing.nodes(*ascend("torn"))
+    for number in range(8):
+        place(placing, namespace, f"cheap-{number}", {CHIP: 1})
+    for name in ("cheap-3", "cheap-7"):
+        placing.cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}")
+    placing.counted(6)
+    placing.create(namespace, "high", {CHIP: 2}, priorityClassName="e2e-high")
+    said = placing.refused(namespace, "high", "not in the required layout")
+    assert "Preemption is not helpful for scheduling" in said
+    assert "expected at least one victim" not in said

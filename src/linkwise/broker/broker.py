@@ -13,6 +13,7 @@ from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.planning import advance_plans
 from linkwise.broker.groups.recovery import Recovery
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
+from linkwise.broker.preemption import evictions
 from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
 from linkwise.broker.scheduling.bind import bind, outcome
 from linkwise.broker.scheduling.filter import filter_nodes, prioritize
@@ -88,7 +89,7 @@ class Broker(BrokerView):
         `victims` are those that the scheduler chose; where they free the wrong devices, others are named.
         """
         reconcile_later(self._state, now)
-        return preempt(self._state, pod, victims)
+        return preempt(self._state, pod, victims, now)
 
     def budget_violations(self, uids: Iterable[str]) -> int:
         """Return how many of these pods could be evicted only against a PodDisruptionBudget."""
@@ -152,6 +153,7 @@ class Broker(BrokerView):
         effects = reconcile(self._state, now)
         self._state.cluster.index.work_ahead(budget)
         advance_plans(self._state, now, budget)
+        evictions.evict_for_preemptors(self._state, now)
         wake_members(self._state)
         return (*effects, *self._state.outbox.drain())
 
@@ -161,11 +163,13 @@ class Broker(BrokerView):
 
     def evictable(self, uid: str) -> int | None:
         """Return the resourceVersion of a pod to evict, checked just before the call; None if it must not be evicted any more."""
-        return evictable(self._state, uid)
+        wanted = evictions.evictable(self._state, uid)
+        return evictable(self._state, uid) if wanted is None else wanted
 
     def not_evicted(self, uid: str, now: float) -> tuple[Effect, ...]:
         """Record that an eviction failed or was dropped."""
         not_evicted(self._state, uid)
+        evictions.not_evicted(self._state, uid, now)
         return reconcile(self._state, now)
 
     def snapshot(self, now: float) -> Snapshot[BrokerState]:

@@ -14,7 +14,7 @@ from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Collection, Iterable, Mapping, Sequence, Set as AbstractSet
 
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Node
     from linkwise.model.verdict import Offer
 
-__all__ = ["Candidates", "node_without"]
+__all__ = ["Candidates", "node_without", "node_without_all"]
 
 
 FEW: Final = 16
@@ -31,11 +31,16 @@ FEW: Final = 16
 
 def node_without(state: State, name: str, uid: str) -> Node | None:
     """Return a node as it would be without one of its pods; None if it is unknown."""
+    return node_without_all(state, name, {uid})
+
+
+def node_without_all(state: State, name: str, uids: Collection[str]) -> Node | None:
+    """Return a node as it would be without some of its pods; None if it is unknown."""
     inventory = state.cluster.inventories.get(name)
     if inventory is None:
         return None
-    staying = [entry for entry in state.cluster.ledger.on(name) if entry.pod != uid]
-    return node_of(inventory, usage_of(inventory, staying, {uid, *state.cluster.ended_on(inventory)}))
+    staying = [entry for entry in state.cluster.ledger.on(name) if entry.pod not in uids]
+    return node_of(inventory, usage_of(inventory, staying, {*uids, *state.cluster.ended_on(inventory)}))
 
 
 class Candidates:

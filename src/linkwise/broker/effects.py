@@ -61,7 +61,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Evict a bound pod of which no container has run; the UID guards against a pod of the same name."""
+    """Evict a bound pod through the Eviction API; the UID guards against a pod of the same name."""
 
     namespace: str
     name: str

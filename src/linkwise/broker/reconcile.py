@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from linkwise.broker.cluster.node_events import inventory_events
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Event, Wake
-from linkwise.broker.groups.lifecycle import node_changed, prepare_groups, reconcile_groups
+from linkwise.broker.groups.lifecycle import node_changed, prepare_groups, reconcile_groups, wake_members
 from linkwise.broker.groups.plan_annotations import note_generation
 from linkwise.broker.groups.reservations import note_emptied
+from linkwise.broker.preemption import evictions
 from linkwise.broker.reservations import (
     advance_reservations,
     keep_reserved,
@@ -73,8 +74,13 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     if state.reservations:
         keep_reserved(state, now)
     gained = state.cluster.settle()
+    if state.preemptions.records and evictions.hold_freed(state):
+        gained += state.cluster.settle()  # nodes as they are without what is held
     if state.groups.is_busy():
         reconcile_groups(state, gained, now)
+    if state.preemptions.records or state.preemptions.avoided:
+        evictions.reconcile_preemptions(state, now)
+        wake_members(state)
     again = state.queue.take_untaken()
     if state.queue.waiting and (gained or again):
         state.outbox.add(wake_pods(state, dict.fromkeys(gained), again))
@@ -100,6 +106,7 @@ def next_deadline(state: State) -> float | None:
         state.groups.next_deadline(),
         state.queue.next_deadline(),
         reservation_deadline(state),
+        evictions.next_deadline(state),
     )
     return min((time for time in deadlines if time is not None), default=None)
 

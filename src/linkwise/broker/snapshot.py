@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Effect
 from linkwise.broker.group_records import GroupRecord
+from linkwise.broker.preemption_records import Preemption
 from linkwise.broker.reconcile import observe, reconcile
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.engine.drift import Drift
@@ -62,7 +63,7 @@ class BrokerState:
     changed_groups: tuple[str, ...] = ()
     """groups whose members or objects changed, to be reviewed next"""
     evicted: tuple[str, ...] = ()
-    """pods whose eviction was requested"""
+    """bound members of partially bound gangs whose eviction was requested"""
     reservations: tuple[Reservation, ...] = ()
     """nodes that are drained, the oldest reservation first"""
     refused_reservations: Mapping[str, Refused] = field(default_factory=dict)
@@ -71,6 +72,10 @@ class BrokerState:
     """when an owner for the next reservation was last looked for"""
     schedulers: tuple[str, ...] = ()
     """schedulers that have asked"""
+    preemptions: tuple[Preemption, ...] = ()
+    """evictions for groups and pods of higher priority, and the devices held for them"""
+    avoided: Mapping[str, float] = field(default_factory=dict)
+    """pods whose eviction for others was refused, and until when no other is requested"""
 
 
 def take(state: State, now: float) -> Snapshot[BrokerState]:
@@ -109,6 +114,8 @@ def _state_of(state: State) -> BrokerState:
         refused_reservations=dict(sorted(state.reservations.refused.items())),
         searched=state.reservations.searched,
         schedulers=tuple(sorted(state.reservations.schedulers)),
+        preemptions=tuple(record for _, record in sorted(state.preemptions.records.items())),
+        avoided=dict(sorted(state.preemptions.avoided.items())),
     )
 
 
@@ -133,6 +140,7 @@ def restore(state: State, snapshot: Snapshot[BrokerState]) -> None:
     state.groups.restore(stored.groups, stored.changed_groups, stored.evicted)
     state.reservations.restore(stored.reservations, stored.refused_reservations, stored.schedulers)
     state.reservations.searched = stored.searched
+    state.preemptions.restore(stored.preemptions, stored.avoided)
     cluster.settle()
     cluster.changes.forget_events()
     state.outbox.add(stored.outbox)

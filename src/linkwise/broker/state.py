@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.cluster import Cluster
 from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.group_records import Groups
+from linkwise.broker.preemption_records import Preemptions
 from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
@@ -71,6 +72,7 @@ class State:
         self.reservations: Final = Reservations()
         self.writer: Final = GrantWriter()
         self.groups: Final = Groups(self.cluster.changes, self.cluster.shared.completed, self.cluster.ledger.get)
+        self.preemptions: Final = Preemptions()
         self.hosts: Final = Hosts()
         self.outbox: Final = Outbox()
 

@@ -94,9 +94,9 @@ class Preemptor:
         """Whether the pod fits on the node without these pods, by devices, counts and everything else that is known."""
         return self._fits_counts(name, gone) and self.frees_devices(name, gone) and self._fits_host(name, gone)
 
-    def victims(self, name: str, search: Search) -> tuple[PodView, ...]:
-        """The victims on a node that do the least harm; empty if no eviction helps there."""
-        pods, ledger = lower_on(self.state, name, self.pod.priority), self.state.cluster.ledger
+    def victims(self, name: str, search: Search, candidates: Sequence[PodView]) -> tuple[PodView, ...]:
+        """The victims on a node that do the least harm; empty if no eviction of the candidates helps there."""
+        pods, ledger = candidates, self.state.cluster.ledger
         entries = {pod.uid: entry for pod in pods if (entry := ledger.get(pod.uid))}
         with_devices = [pod for pod in pods if pod.uid in entries]
         options = []

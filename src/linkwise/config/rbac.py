@@ -57,7 +57,8 @@ FEATURES: Final[Mapping[str, Feature]] = {
         (Rule(_CORE, ("pods",), ("patch",)),),
     ),
     "evict": Feature(
-        "Evict the bound members of partially bound gangs (placing.group.evict_half_bound).",
+        "Evict pods of lower priority for groups and pods that need their devices (placing.preemption.evict), and the bound"
+        " members of partially bound gangs (placing.group.evict_half_bound).",
         (Rule(_CORE, ("pods/eviction",), ("create",)),),
         opt_in=True,
     ),

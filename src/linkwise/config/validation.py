@@ -42,6 +42,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "placing.reservation.hold": (1, 604_800),
     "placing.reservation.count": (1, 1000),
     "placing.reservation.nodes": (1, 100_000),
+    "placing.preemption.hold": (1, 86_400),
 }
 """minimum and maximum of numeric settings"""
 

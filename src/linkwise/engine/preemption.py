@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.views import PodView
 
-__all__ = ["Harm", "Search", "eviction_frees_enough", "harm_of", "violations"]
+__all__ = ["Harm", "Search", "covers", "eviction_frees_enough", "harm_of", "violations"]
 
 EXACT: Final = 8
 """candidates up to which every set is considered"""
@@ -66,14 +66,14 @@ def violations(pods: Iterable[PodView], budgets: Collection[DisruptionBudget]) -
     left = {(budget.namespace, budget.name): budget.allowed for budget in budgets}
     violated = 0
     for pod in sorted(pods, key=_importance):
-        own = [budget for budget in budgets if _covers(budget, pod)]
+        own = [budget for budget in budgets if covers(budget, pod)]
         for budget in own:
             left[budget.namespace, budget.name] -= 1
         violated += any(left[budget.namespace, budget.name] < 0 for budget in own)
     return violated
 
 
-def _covers(budget: DisruptionBudget, pod: PodView) -> bool:
+def covers(budget: DisruptionBudget, pod: PodView) -> bool:
     """Whether evicting the pod uses up the budget; an eviction that is counted already does not."""
     return (
         budget.namespace == pod.namespace
@@ -112,7 +112,7 @@ class Search:
             return ()
         if len(ordered) <= EXACT:
             return self._least_harm(ordered, chain.from_iterable(combinations(ordered, n + 1) for n in range(EXACT)))
-        reprieved = self._reprieve(self._lowest(ordered))
+        reprieved = self.reprieve(self._lowest(ordered))
         few = chain(combinations(ordered, 1), combinations(ordered, 2) if len(ordered) ** 2 <= 2 * MOST_SETS else ())
         return self._least_harm(ordered, few, reprieved) or reprieved
 
@@ -142,7 +142,7 @@ class Search:
                 return low
         return list(ordered)
 
-    def _reprieve(self, pods: Sequence[PodView]) -> tuple[PodView, ...]:
+    def reprieve(self, pods: Sequence[PodView]) -> tuple[PodView, ...]:
         """Spare pods one by one, those whose eviction violates a budget first, then the most important."""
         staying = list(pods)
         violating = {pod.uid for pod in pods if (harm := self.harm([pod])) is None or harm.violations}

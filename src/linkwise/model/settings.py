@@ -11,6 +11,7 @@ __all__ = [
     "GroupSettings",
     "JobShape",
     "PlacingSettings",
+    "PreemptionSettings",
     "ReservationSettings",
     "ShareSettings",
 ]
@@ -88,6 +89,16 @@ class ReservationSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionSettings:
+    """Preemption by evictions of our own."""
+
+    evict: bool = False
+    """whether pods of lower priority are evicted for groups, and for pods that kube-scheduler's preemption can't help"""
+    hold: float = 300.0  # seconds
+    """how long devices are held for the preemptor while its victims terminate"""
+
+
+@dataclass(frozen=True, slots=True)
 class PlacingSettings:
     """How filter and prioritize answer."""
 
@@ -106,4 +117,5 @@ class PlacingSettings:
     bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
     group: GroupSettings = field(default_factory=GroupSettings)
     reservation: ReservationSettings = field(default_factory=ReservationSettings)
+    preemption: PreemptionSettings = field(default_factory=PreemptionSettings)
     job_shape: JobShape = "strict"

@@ -156,6 +156,8 @@ class PodView:
     """whether it has preferred affinity or anti-affinity, or topology spread constraints with ScheduleAnyway"""
     unschedulable_since: float = 0.0  # seconds since the epoch
     """when its scheduler first reported it as unschedulable; 0 if it did not, or the pod is bound"""
+    preempts: bool = True
+    """whether its preemptionPolicy lets pods of lower priority be evicted for it"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,9 @@ class Service:
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
         """The nodes where evictions would make the pod fit, with the pods to evict."""
         self._check_open()
-        return self.broker.preempt(pod, victims, self.clock())
+        chosen = self.broker.preempt(pod, victims, self.clock())
+        self._notify_loop()
+        return chosen
 
     def budget_violations(self, uids: Iterable[str]) -> int:
         """How many of the pods could be evicted only against a PodDisruptionBudget."""

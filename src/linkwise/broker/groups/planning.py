@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.node import Node
 
-__all__ = ["advance_plans", "begin", "capacity_gained", "plan_now", "planning", "requested_of"]
+__all__ = ["adopt", "advance_plans", "begin", "capacity_gained", "plan_now", "planning", "requested_of"]
 
 SITES_AT_ONCE: Final = 5000
 """nodes released between two steps"""
@@ -131,6 +131,16 @@ def _release_reserved(state: State, views: Iterable[GroupView]) -> None:
     if nodes:
         state.groups.gain(state.cluster.settle(), state.cluster.index.changes)
         state.queue.untaken.update(dict.fromkeys(nodes))
+
+
+def adopt(state: State, views: Sequence[GroupView], plan: Plan, now: float) -> None:
+    """Reserve a plan that was made before; if it is outdated, the groups are planned as usual."""
+    key = views[0].key
+    begin(state, views, state.groups.limits(key))
+    stage = state.groups.stage(key)
+    if isinstance(stage, Planning):
+        stage.run.plan, stage.run.done = plan, True
+        _finish(state, stage.run, now)
 
 
 def _has_open_binds(state: State, views: Iterable[GroupView]) -> bool:

@@ -15,6 +15,7 @@ from linkwise.broker.decisions import decided_by_filter
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.priority import preempt_plans_for_pod
+from linkwise.broker.preemption.evictions import take_room
 from linkwise.broker.reconcile import reconcile, reconcile_later
 from linkwise.broker.reserved_devices import release, reserved_reason, yield_reservation
 from linkwise.broker.wake_ups import flush
@@ -92,6 +93,8 @@ def _answer_single(  # noqa: PLR0913 - same
     retried = keep and pod.uid in state.queue
     if retried and len(names) > 1:  # with a single name, kube-scheduler tries the nominated node first
         state.queue.retry(pod.uid)
+    if keep and pod.uid in state.preemptions.records:
+        take_room(state, pod.uid, names)
     candidates = Candidates(state, query, pod.uid, state.settings.budget)
     nodes = _choose(state, pod, candidates, names)
     may_preempt = keep and not nodes and pod.uid in state.cluster.pods

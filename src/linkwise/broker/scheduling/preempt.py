@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.preemption.evictions import plan_group_of
 from linkwise.broker.unobserved import is_unobserved_member
-from linkwise.broker.victims import Preemptor, harm_in, leaving_on
+from linkwise.broker.victims import Preemptor, harm_in, leaving_on, lower_on
 from linkwise.engine.preemption import Search, violations
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ PLANS: Final = 40
 """of these, how many are tried with a plan of the pod's gang"""
 
 
-def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]], now: float) -> dict[str, Sequence[str]]:
     """Return the nodes on which evicting pods lets the pod fit, with the pods to evict, by UID.
 
     Nodes without victims are left out: kube-scheduler would abort the preemption.
@@ -42,8 +43,11 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]]) ->
         return {name: pods for name, pods in victims.items() if pods}
     if query is None or query.policy.admit(query.ask) or (entry and not entry.tentative):
         return {}  # no eviction can help, or it is being bound
-    if is_unobserved_member(state, pod):
+    if is_unobserved_member(state, pod) or pod.uid in state.preemptions.records:
         return {}
+    if state.settings.preemption.evict and state.groups.key_of(pod.uid):
+        plan_group_of(state, pod, now)
+        return {}  # the service evicts for the whole group
     own = frozenset({pod.uid}) if entry and entry.state == "OFFERED" else frozenset[str]()
     preemptor, gang = Preemptor(state, pod, query, own), _Gang(state, pod)
     tries, nodes = TRIES, NODES
@@ -70,7 +74,7 @@ def _other_victims(preemptor: Preemptor, gang: _Gang, name: str, tries: int) -> 
     if leaving and enough(frozenset()):
         return sorted(leaving), tries  # it fits when these are gone: no other pod is evicted
     search = Search(enough, lambda pods: harm_in(state, pods), tries)
-    victims = preemptor.victims(name, search)
+    victims = preemptor.victims(name, search, lower_on(state, name, preemptor.pod.priority))
     return [victim.uid for victim in victims], max(0, search.tries)
 
 

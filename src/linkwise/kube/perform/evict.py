@@ -1,4 +1,4 @@
-"""Evictor: evicts pods at a limited rate, and only as long as none of their containers has started."""
+"""Evictor: evicts pods at a limited rate, and only as long as the broker wants it."""
 
 from __future__ import annotations
 

@@ -164,6 +164,7 @@ class PodSpec(Struct):
     node_name: str | None = None
     scheduler_name: str | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     scheduling_gates: list[Gate] | None = None
     node_selector: dict[str, str] | None = None
     tolerations: tuple[PodToleration, ...] | None = None

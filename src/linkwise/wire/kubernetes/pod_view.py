@@ -51,6 +51,7 @@ _NO_POD: Final = (Requirement("", "In"),)
 """matches no pod"""
 _SIDECAR: Final = "Always"
 _BEST_EFFORT: Final = "ScheduleAnyway"
+_NEVER: Final = "Never"
 _pod: Final = fast_constructor(PodView)
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 
@@ -95,6 +96,7 @@ def view_of(pod: PodObject) -> PodView:
         _has_started(status),
         bool(affinity or spec.topology_spread_constraints) and _has_preferences(spec),
         _unschedulable_since(status) if status.conditions and not spec.node_name else 0.0,
+        spec.preemption_policy != _NEVER,
     )
 
 

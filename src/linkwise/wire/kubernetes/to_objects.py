@@ -94,6 +94,7 @@ def _pod_spec(view: PodView) -> Object:
             "nodeName": view.node,
             "schedulerName": view.scheduler,
             "priority": view.priority or None,
+            "preemptionPolicy": "" if view.preempts else "Never",
             "schedulingGates": _named(view.gates),
             "schedulingGroup": _non_empty({"podGroupName": view.scheduling_group}),
             "nodeSelector": dict(view.node_selector),
