@@ -17,6 +17,7 @@ from linkwise.broker.groups.notices import unlinked_text
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.preemption import notices as preemption
 from linkwise.broker.reserved_devices import drained_for
 from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
@@ -91,7 +92,8 @@ def group_stage(state: State, view: GroupView, now: float) -> tuple[GroupStage, 
 
 def _initial(state: State, view: GroupView, stage: GroupStage, now: float) -> GroupExplanation:
     group = view.group
-    odd = filter(None, [stale_text(state, view, now), unlinked_text(unlinked(state, group))])
+    evicting = preemption.of_preemptor(state, group.key)
+    odd = filter(None, [evicting, stale_text(state, view, now), unlinked_text(unlinked(state, group))])
     return GroupExplanation(
         group.key,
         group.source,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.groups.stale_gangs import stale_text
+from linkwise.broker.preemption import notices as preemption
 from linkwise.broker.reserved_devices import drained_for, reserved_nodes
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
@@ -62,6 +63,7 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
     report = replace(
         report, asked=_requested(state, request.ask, entry.node if entry else ""), notes=_sentences(problems)
     )
+    report = replace(report, notes=(*report.notes, *preemption.of_pod(state, pod)))
     if pod.phase in FINISHED or pod.stopped:
         return replace(report, state="ended")
     if entry is not None:

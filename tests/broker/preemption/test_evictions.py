@@ -12,6 +12,9 @@ from linkwise.broker.effects import Event, Evict, Wake
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.dialects.disruption_budgets import BUDGET
+from linkwise.explain.group import explain_group
+from linkwise.explain.pod import explain_pod
+from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings, PreemptionSettings
 from linkwise.model.views import Owner
 from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, in_gang, place
@@ -310,3 +313,32 @@ def test_a_clock_that_is_set_back_holds_nothing_longer() -> None:
     tried(broker, gang, 1000.0)
     broker.step(1.0)
     assert [record.until for record in broker.state_at(1.0).preemptions.records.values()] == [101.0]
+
+
+def explained(broker: Broker, name: str, now: float = 6.0) -> str:
+    report = explain_pod(broker, f"uid-{name}", now)
+    assert report is not None
+    return "\n".join(explanation_lines(report))
+
+
+def test_explanations_tell_both_sides_what_happens() -> None:
+    broker = two_full_nodes()
+    tried(broker, high_gang())
+    assert "it is being evicted for group default/high" in explained(broker, "low-n0")
+    assert "it waits for 2 pods of lower priority to terminate" in explained(broker, "high0")
+    group = explain_group(broker, "uid-high0", 6.0)
+    assert group is not None
+    assert any("it waits for 2 pods" in line for line in explanation_lines(group))
+
+
+def test_explanations_say_where_the_scheduler_does_not_preempt() -> None:
+    ring = FakeNode("n0", "ring", 8)
+    broker = broker_of(replace(ring, allocations={f"uid-p{chip}": ring.devices(chip) for chip in (1, 2, 3, 5, 6, 7)}))
+    broker.observe([replace(device_pod(f"p{chip}", 1, ASCEND), node="n0") for chip in (1, 2, 3, 5, 6, 7)], 0.0)
+    for name, priority in (("high", 9), ("low", 0)):
+        pod = device_pod(name, 2, ASCEND, priority=priority)
+        broker.observe([pod], 1.0)
+        broker.filter(pod, ["n0"], 1.0)
+    sentence = "kube-scheduler does not preempt where enough devices are free but not as the pod needs them"
+    assert f"{sentence}; with placing.preemption.evict, Linkwise does" in explained(broker, "high")
+    assert sentence not in explained(broker, "low")

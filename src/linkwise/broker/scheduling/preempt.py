@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.preemption.evictions import plan_group_of
+from linkwise.broker.reserved_devices import outranked
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.victims import Preemptor, harm_in, leaving_on, lower_on
 from linkwise.engine.preemption import Search, violations
+from linkwise.engine.queue.reservation import RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -48,12 +50,13 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]], no
     if state.settings.preemption.evict and state.groups.key_of(pod.uid):
         plan_group_of(state, pod, now)
         return {}  # the service evicts for the whole group
-    own = frozenset({pod.uid}) if entry and entry.state == "OFFERED" else frozenset[str]()
+    own, drained = _reserved(state, pod)
+    own |= {pod.uid} if entry and entry.state == "OFFERED" else set()
     preemptor, gang = Preemptor(state, pod, query, own), _Gang(state, pod)
     tries, nodes = TRIES, NODES
     answer: dict[str, Sequence[str]] = {}
     for name, pods in victims.items():
-        if not pods or not preemptor.serves(name):
+        if not pods or name in drained or not preemptor.serves(name):
             continue
         if preemptor.frees_devices(name, pods) and gang.starts_without(pods):
             answer[name] = pods
@@ -62,6 +65,16 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]], no
             answer |= {name: others} if others else {}
             nodes -= 1
     return answer
+
+
+def _reserved(state: State, pod: PodView) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the entries that are reserved for the pod or give way to it, and nodes whose evictions would help others."""
+    if not state.reservations:
+        return frozenset(), frozenset()
+    lower = outranked(state, pod.priority, (pod.uid,))
+    own = {f"{uid}{RESERVED}" for uid in (pod.uid, *(uid for each in lower for uid, _ in each.seats))}
+    others = (each for each in state.reservations if each not in lower and state.reservations.of_pod(pod.uid) != each)
+    return frozenset(own), frozenset(node for each in others for node in each.nodes)
 
 
 def _other_victims(preemptor: Preemptor, gang: _Gang, name: str, tries: int) -> tuple[list[str], int]:
