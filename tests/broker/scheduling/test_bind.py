@@ -22,6 +22,7 @@ from linkwise.testing.cluster import (
     device_pod,
     place,
     seen_bound,
+    woken,
 )
 
 if TYPE_CHECKING:
@@ -319,3 +320,18 @@ def test_what_was_booked_twice_is_given_back_at_once() -> None:
     broker.unbook(pod.uid, NOW)
     broker.unbook(pod.uid, NOW)
     assert free(broker, "n") == ["n-d0", "n-d1"]
+
+
+def test_who_is_next_in_line_for_a_node_that_a_woken_pod_does_not_take_is_woken_at_once() -> None:
+    broker = broker_of(FakeNode("a", count=1), FakeNode("b", count=1))
+    for name in ("a", "b"):
+        bound(broker, device_pod(f"first-{name}", 1), name)
+    pods = [device_pod(name, 1, created=float(number)) for number, name in enumerate(("p", "q", "r"))]
+    broker.observe(pods, NOW)
+    for pod in pods:
+        assert not broker.filter(pod, ["a", "b"], NOW).nodes
+    assert woken(broker.observe([PodDeleted("uid-first-a")], NOW)) == ["p"]
+    assert woken(broker.observe([PodDeleted("uid-first-b")], NOW)) == ["q"]
+    assert binds(broker.bind("uid-p", "b", NOW).effects)
+    assert broker.next_deadline() == 0.0
+    assert woken(broker.step(NOW)) == ["r"]
