@@ -150,9 +150,9 @@ class GangWorld(GroupWorld):
         members = [pod for pod in map(self.broker.pod, self._members(key)) if pod]
         return sum(bool(pod.node or pod.uid in holding or not pod.containers[0].limits) for pod in members)
 
-    def _planned(self, key: str) -> set[str]:
-        """Members for which the plan of a group reserves devices."""
-        return {entry.pod for entry in self.broker.entries() if (entry.state, entry.grant.plan) == ("PLANNED", key)}
+    def _by_plan(self, key: str) -> dict[str, str]:
+        """Members that have devices by the plan of a group, or for which it reserves some, with their states."""
+        return {entry.pod: entry.state for entry in self.broker.entries() if entry.grant.plan == key}
 
     def _priority(self, pods: list[PodView]) -> int:
         """The highest priority of pods and of those that are planned with them: it may preempt plans of lower ones."""
@@ -162,8 +162,8 @@ class GangWorld(GroupWorld):
 
     def _is_recorded(self, key: str) -> bool:
         """Whether a bound member got its devices by the plan of its group, so that it carries the plan; or carries it."""
-        by_plan = {entry.pod for entry in self.broker.entries() if entry.grant.plan == key and entry.state != "PLANNED"}
         members = [pod for pod in self.api.pods.values() if pod.node and self._group(pod) == key]
+        by_plan = self._by_plan(key)
         carried = any(pod.uid in by_plan or GROUP_PLAN in pod.annotations for pod in members)
         return carried and self.broker.settings.group.write_plans
 
@@ -216,13 +216,13 @@ class GangWorld(GroupWorld):
         planned, highest = {}, self._priority(pods)
         for pod in pods:
             self.filter_pod(pod, self._names())
-            planned[pod.uid] = self._planned(self._group(pod))
+            planned[pod.uid] = self._by_plan(self._group(pod)).keys()
         offered = [pod for pod in pods if self.offered.get(pod.uid)]
         for place, pod in enumerate(reversed(offered) if b % 2 else offered):
             if c % 4 == 0 and place == 2:
                 self.sleep(a, b, c)
             flights = len(self.flights)
-            joined = self._planned(self._group(pod)) - planned[pod.uid]
+            joined = self._by_plan(self._group(pod)).keys() - planned[pod.uid]
             self.bind_pod(pod.uid, self.offered[pod.uid][0])
             bound = len(self.flights) > flights or self.api.pods[pod.uid].node
             must(bound or joined or highest > pod.priority, f"{pod.uid} can't have what it was offered in a burst")
@@ -238,7 +238,7 @@ class GangWorld(GroupWorld):
         self._try(pod)
         self._land_all()
         self.see(self.api.deliver_all())
-        planned = self._planned(key)
+        planned = {uid for uid, state in self._by_plan(key).items() if state == "PLANNED"}
         if b % 2:
             self.sleep(a, b, c)
         else:

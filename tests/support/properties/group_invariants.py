@@ -41,6 +41,8 @@ class GroupChecks(Checks):
         """members that were told to wait and not woken since, as they were, with the plan that held then"""
         self.evicted: set[str] = set()
         """pods whose eviction was asked for, and is still wanted"""
+        self._latest = 0.0
+        """the time as it was before the clock was set back"""
         self._explained: dict[str, tuple[object, ...]] = {}
         """refusals that were explained last, by UID, and the cluster as it was: the next explanation is the same"""
 
@@ -52,6 +54,7 @@ class GroupChecks(Checks):
     def all(self) -> None:
         """Everything that must be true between two steps."""
         super().all()
+        self._latest = max(self._latest, self._world.now)
         for key, held in self.state.groups.plans.items():
             self._holds(key, held)
         self._nothing_else_is_planned()
@@ -241,6 +244,8 @@ class GroupChecks(Checks):
         elif reason := pending_reason(state, found, self._world.now):
             timed = (reason.rule, reason.kind) == ("001.members", "missing")
             timed = timed or (reason.kind == "object" and reason.found != "kubernetes")
+            if timed and pending_reason(state, found, self._latest) != reason:
+                return  # its time was over before the clock was set back
             if timed and isinstance(stage, Unschedulable):
                 return  # who was planned in vain waits for room, whatever the clock says
             must(isinstance(stage, Waiting), f"{uid} waits for {reason}, and its group is {stage}")
