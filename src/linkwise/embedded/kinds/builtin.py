@@ -144,7 +144,12 @@ BUILT_IN: Final = (
     Resource("coordination.k8s.io", "v1", "leases", "Lease", requires_resource_version=True),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", ("pdb",), _STATUS, has_generation=True),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", ("pc",), namespaced=False),
-    Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, has_generation=True),
+    Resource(
+        *("resource.k8s.io", "v1", "resourceslices", "ResourceSlice"),
+        selectable_fields=_field_paths("spec.nodeName", "spec.driver"),
+        namespaced=False,
+        has_generation=True,
+    ),
     Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, has_generation=True),
     Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", (), _STATUS),
     Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", ("sc",), namespaced=False),
