@@ -67,11 +67,49 @@ def test_what_the_tool_does_not_know_is_unknown_and_a_new_code_is_kept() -> None
 
 def test_a_weight_table_may_hold_link_types_between_error_lines() -> None:
     lines = rocm_smi_text({"Weight": cells("0 XGMI; XGMI 0")}).split("\n")
-    said = "ERROR: 2 GPU[0]: rsmi_topo_get_link_weight: Not supported"
-    reading = read_rocm_smi("\n".join([*lines[:2], said, *lines[2:4], said, *lines[4:]]))
+    error = "ERROR: 2 GPU[0]: rsmi_topo_get_link_weight: Not supported"
+    reading = read_rocm_smi("\n".join([*lines[:2], error, *lines[2:4], error, *lines[4:]]))
     assert (reading.status, reading.links[0]) == ("ok", (SELF, XGMI))
-    assert reading.warnings[0] == "the table titled 'Weight' holds link types"
-    assert len(reading.warnings) == 2
+    assert reading.warnings == (
+        "the table titled 'Weight' holds link types",
+        "lines 3, 6: ERROR: 2 GPU0: rsmi_topo_get_link_weight: Not supported",
+    )
+
+
+def test_messages_without_the_word_error_leave_the_table_whole_and_are_warned_of_by_line() -> None:
+    lines = rocm_smi_text({"Weight": PCIE3, "Link Type": PCIE3}).split("\n")
+    lines[2:2] = [
+        "get_link_weight_topology, Not supported on the given system",
+        "ERROR: GPU[1]\t\t: Cannot read Link Weight: Not supported on this machine",
+    ]
+    lines.insert(6, "rsmi_topo_get_link_weight returned 2")
+    reading = read_rocm_smi("\n".join(lines))
+    assert (reading.status, reading.problems) == ("ok", ())
+    assert [warning.partition(":")[0] for warning in reading.warnings] == ["line 3", "line 4", "line 7"]
+
+
+def test_amd_smi_tables_survive_error_lines() -> None:
+    lines = amd_smi_text(BUS, {"LINK TYPE": cells("SELF XGMI; XGMI SELF")}).split("\n")
+    lines.insert(2, f"{BUS[1]} ERROR AMDSMI_STATUS_NOT_SUPPORTED")
+    reading = read_amd_smi("\n".join(lines))
+    assert (reading.status, reading.links) == ("ok", ((SELF, XGMI), (XGMI, SELF)))
+    assert reading.warnings == (f"line 3: {BUS[1]} ERROR AMDSMI_STATUS_NOT_SUPPORTED",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("GPU0         0            15", "GPU0         0            1\nERROR\n5", "'Weight' has no row GPU0"),
+        ("GPU0         0            15", "GPU0         0            1ERROR", "'Weight' has no row GPU0"),
+        ("             GPU0         GPU1", "GPU0\nERROR\nGPU1", "the rows of 'Weight' can't be read"),
+        ("Weight between", "Weiget_link_weight: failed\nght between", "a table lost its title and is not read"),
+    ],
+)
+def test_a_table_that_a_message_tore_apart_is_incomplete(before: str, after: str, problem: str) -> None:
+    text = rocm_smi_text({"Weight": cells("0 15; 15 0"), "Link Type": cells("0 PCIE; PCIE 0")})
+    reading = read_rocm_smi(text.replace(before, after, 1))
+    assert (reading.status, reading.problems) == ("incomplete", (problem,))
+    assert reading.links == ((SELF, Link("PCIE")), (Link("PCIE"), SELF))
 
 
 def test_links_that_differ_by_direction_are_warned_of() -> None:

@@ -117,3 +117,16 @@ def test_time_grows_with_the_text_and_no_faster() -> None:
         assert READERS[0].read(text).status == "ok"
 
     assert growth(read, 1_000_000) < 40
+
+
+def test_an_error_line_that_names_devices_is_neither_a_row_nor_a_header() -> None:
+    text = "\tGPU0\tGPU1\nGPU0\tX\tNV12\nGPU1 ERROR\nerror: no route to GPU0 GPU1\nGPU1\tNV12\tX\n"
+    reading = READERS[0].read(text)
+    assert (reading.status, reading.links[1]) == ("ok", (Link("NV12"), SELF))
+    assert reading.warnings == ("line 3: GPU1 ERROR", "line 4: error: no route to GPU0 GPU1")
+
+
+def test_more_messages_than_a_person_reads_are_counted() -> None:
+    messages = "".join(f"error {number}\n" for number in range(7))
+    reading = READERS[0].read(f"GPU0 GPU1\nGPU0 X NV12\n{messages}GPU1 NV12 X\n")
+    assert reading.warnings[-1] == "3 more messages between the rows"

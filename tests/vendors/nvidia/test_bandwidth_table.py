@@ -195,3 +195,19 @@ def test_every_published_output_is_covered(shared: Path) -> None:
         (reader,) = (reader for reader in readers if reader.recognises(text))
         assert (reader.kind == "nvbandwidth") == (truth.get("tool") == "nvbandwidth")
         assert reader.read(text).status == truth["expect"]
+
+
+def test_an_error_line_between_the_rows_is_a_warning_and_the_table_is_whole() -> None:
+    lines = p2p_text({WRITES: FAST}).split("\n")
+    lines.insert(4, "Cuda failure: peer access is not supported")
+    reading = p2p_test.read("\n".join(lines))
+    assert (reading.status, reading.bandwidth) == ("ok", FAST)
+    assert reading.warnings == ("line 5: Cuda failure: peer access is not supported",)
+
+
+def test_a_row_that_an_error_line_divides_ends_the_table() -> None:
+    text = p2p_text({WRITES: FAST})
+    place = text.index("41.50") + 3
+    reading = p2p_test.read(f"{text[:place]}\nCuda failure\n{text[place:]}")
+    assert reading.status == "incomplete"
+    assert reading.bandwidth == ((700.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))

@@ -9,6 +9,9 @@ A PCIe link is printed as PCIE, however long its path is; weight, then hops, dis
     all alike                                   PHB up to two hops (device, CPU, device), else SYS
 
 Paths are graded only when all of the tables are whole: a class is a place among all pairs.
+
+Messages between the rows become warnings. A line that could be a row, but also the rest of one or of another table, is
+never guessed at: its row is reported as missing.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
 from linkwise.model.topology import MAX_DEVICES
+from linkwise.vendors.error_lines import NumberedLine, is_error, line_warnings
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
 if TYPE_CHECKING:
@@ -37,14 +41,18 @@ _ROCM_SIGNS: Final = (
 )
 _AMD_SIGNS: Final = ("ACCESS TABLE:", "WEIGHT TABLE:", "HOPS TABLE:", "LINK TYPE TABLE:")
 
+_TITLES: Final = ("weight", "hops", "link type")
 _TITLE: Final = re.compile(r"\W*(\w[\w -]{0,40}?)(?: between two GPUs\W*| TABLE:)", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"GPU[0-9]{1,4}|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
 _SPELLED: Final = re.compile(r"GPU ?\[?([0-9]{1,4})\]?")
 _NUMA: Final = re.compile(r"(GPU[0-9]{1,4})\s*: \(Topology\) Numa Node: (\S{1,20})")
-_FAILURE: Final = re.compile(r"error|cannot|not supported|failed", re.IGNORECASE)
-_COMPLAINT: Final = re.compile(r"\W*ERROR|\W*GPU[0-9]{1,4}\s*:(?! \(Topology\) Numa)")
-"""a line between the rows that is not a row"""
+_MESSAGE: Final = re.compile(r"\W*(?:ERROR|WARNING)")
+"""a message of the tool, wherever it stands"""
+_CELL: Final = re.compile(r"[A-Z0-9][A-Z0-9_,./-]*")
+_HEADING: Final = re.compile(r"\W*(?:={3,}|-{3,}|Legend)", re.IGNORECASE)
 _UNKNOWN: Final = {"XXXX", "N/A", "UNKNOWN", "0"}
+_OWN: Final = {"0", "SELF", "N/A", "ENABLED"}
+"""the cells of a device with itself"""
 _SURELY_WHOLE: Final = {"XGMI", "PCIE", "XXXX", "SELF", "N/A", "0", "ENABLED", "DISABLED"}
 _SHOWN: Final = 4
 
@@ -56,12 +64,18 @@ class Table:
     title: str
     columns: tuple[str, ...] = ()
     rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    messages: list[NumberedLine] = field(default_factory=list)
+    """lines up to the last row that are not part of the table"""
+    pending: list[NumberedLine] = field(default_factory=list)
+    """such lines below the last row so far"""
+    torn: bool = False
+    """whether the text has rows for it but no header"""
     reading: bool = True
 
-    @property
-    def whole(self) -> bool:
-        """Whether every pair has a cell."""
-        return bool(self.columns) and not self.gaps()
+    def take_messages(self) -> None:
+        """Count the pending lines as inside the table: a line of it follows them."""
+        self.messages += self.pending
+        self.pending = []
 
     @property
     def in_words(self) -> bool:
@@ -86,17 +100,28 @@ class Table:
 
 
 def tables(lines: Sequence[str]) -> dict[str, Table]:
-    """The tables by title in small letters: weight, hops, link type, ...; of several with one title the first."""
+    """The tables by title in small letters: weight, hops, link type, ...; of several with one title the first.
+
+    A header where none is expected begins a table whose title was lost; its title is empty.
+    """
     every: list[Table] = []
     for number, line in enumerate(lines, 1):
-        if match := _TITLE.match(line):
-            every.append(Table(match[1]))
-        elif every and every[-1].reading and not _COMPLAINT.match(line):
-            _take(every[-1], line.lstrip("#>| \t").split(), ended=number < len(lines))
+        match = _TITLE.match(line)
+        if match and not is_error(line):
+            torn = any(title != match[1].lower() and title.endswith(match[1].lower()) for title in _TITLES)
+            every.append(Table("" if torn else match[1]))
+        elif not _NUMA.search(line):
+            words = line.lstrip("#>| \t").split()
+            size = len(every[-1].columns) if every else len(words)
+            if size > 1 and len(words) == size and all(map(_DEVICE.fullmatch, words)):
+                every.append(Table(""))
+            if every and every[-1].reading:
+                _take(every[-1], words, (number, line), ended=number < len(lines))
     by_title: dict[str, Table] = {}
     for table in every:
-        if table.rows:
-            by_title.setdefault(table.title.lower(), table)
+        key = table.title.lower()
+        if table.rows or table.torn or table.columns:
+            by_title[key] = by_title[key] if key in by_title and by_title[key].rows else table
     return by_title
 
 
@@ -126,22 +151,57 @@ def _begins(word: str) -> Callable[[str], bool]:
     return lambda code: code.startswith(word)
 
 
-def _take(table: Table, words: list[str], *, ended: bool) -> None:
-    """A line after a title: the header, a row, nothing, or the end of the table."""
-    if not words or words == list(table.columns):
-        return
-    if not table.columns and len(set(words)) == len(words) <= MAX_DEVICES and all(map(_DEVICE.fullmatch, words)):
-        table.columns = tuple(words)
-    elif words[0] in table.columns and words[0] not in table.rows and len(words) <= len(table.columns) + 1:
-        cut = words[-1] not in _SURELY_WHOLE and (not ended or any(map(_begins(words[-1]), _SURELY_WHOLE)))
-        if cells := words[1:-1] if cut else words[1:]:
-            table.rows[words[0]] = tuple(cells)
+def _take(table: Table, words: list[str], line: NumberedLine, *, ended: bool) -> None:
+    """A line after a title: the header, a row, a message, nothing, or the end of the table."""
+    if not words or (len(words) == 1 < len(table.columns) and words[0] in table.columns):
+        return  # a name without cells is a row that was cut
+    names = all(map(_DEVICE.fullmatch, words))
+    cells = words[1:] if _DEVICE.fullmatch(words[0]) else words
+    error = is_error(line[1])
+    if table.columns and (names or (_HEADING.match(line[1]) and not error)):
+        table.reading = False
+    elif names:
+        if len(set(words)) == len(words) <= MAX_DEVICES:
+            table.columns = tuple(words)
+            table.take_messages()
+    elif error or not all(map(_CELL.fullmatch, cells)):
+        table.pending.append(line)
+    elif not table.columns:
+        table.pending.append(line)
+        table.torn |= cells is not words
+    elif cells is words:
+        _drop_split_line(table, line)
+    elif words[0] not in table.columns or words[0] in table.rows or len(cells) > len(table.columns):
+        table.reading = False
+    else:
+        _take_row(table, words[0], cells, line, ended=ended)
+
+
+def _take_row(table: Table, name: str, cells: list[str], line: NumberedLine, *, ended: bool) -> None:
+    cut = cells[-1] not in _SURELY_WHOLE and (not ended or any(map(_begins(cells[-1]), _SURELY_WHOLE)))
+    if cut:
+        cells = cells[:-1]
+    own = table.columns.index(name)
+    if own < len(cells) and cells[own] not in _OWN:
+        table.pending.append(line)
+    elif cells:
+        table.rows[name] = tuple(cells)
+        table.take_messages()
+
+
+def _drop_split_line(table: Table, line: NumberedLine) -> None:
+    """Cells without a name are the rest of a line that a message divided: drop the line above, which lacks them."""
+    table.pending.append(line)
+    if table.rows:
+        table.rows.popitem()
     else:
         table.reading = False
 
 
 def _reading(kind: str, lines: Sequence[str], numa: dict[str, str]) -> Reading:
     by_title = tables(lines)
+    torn = [f"the rows of '{table.title}' can't be read" for table in by_title.values() if not table.rows]
+    by_title = {title: table for title, table in by_title.items() if table.rows}
     warnings = []
     if "link type" not in by_title and "weight" in by_title and by_title["weight"].in_words:
         by_title["link type"] = by_title.pop("weight")
@@ -149,11 +209,14 @@ def _reading(kind: str, lines: Sequence[str], numa: dict[str, str]) -> Reading:
     devices = next((by_title[title].columns for title in ("link type", *by_title) if title in by_title), tuple(numa))
     facts = tuple(DeviceFacts(name, bus_id=name if ":" in name else "", numa=numa.get(name)) for name in devices)
     if not by_title:
-        errors = tuple(line.strip()[:200] for line in lines if _FAILURE.search(line))[:_SHOWN]
-        return Reading(kind, "error" if errors else "no matrix", facts=facts, problems=errors)
-    complaints = tuple(dict.fromkeys(line.strip()[:200] for line in lines if _COMPLAINT.match(line)))[:_SHOWN]
+        errors = tuple(line.strip()[:200] for line in lines if is_error(line))[:_SHOWN]
+        return Reading(kind, "error" if errors else "no matrix", facts=facts, problems=errors or tuple(torn))
+    messages = dict(enumerate(lines, 1))
+    messages = {number: line for number, line in messages.items() if _MESSAGE.match(line)}
+    messages |= dict(message for table in by_title.values() for message in table.messages)
     types = by_title.get("link type", Table("Link Type", devices))
-    problems = [gap for title in ("weight", "hops") if title in by_title for gap in by_title[title].gaps()]
+    problems = torn + [gap for title in ("weight", "hops") if title in by_title for gap in by_title[title].gaps()]
+    problems += ["a table lost its title and is not read"] * ("" in by_title)
     problems += types.gaps() if types.rows else ["the text has no table of link types"]
     paths = {} if problems else _paths(types, by_title.get("weight"), by_title.get("hops"))
     links = _links(devices, types, paths)
@@ -164,7 +227,11 @@ def _reading(kind: str, lines: Sequence[str], numa: dict[str, str]) -> Reading:
         links=links,
         facts=facts,
         problems=tuple(problems),
-        warnings=(*warnings, *complaints, *_remarks(devices, links, by_title.get("access"), numa)),
+        warnings=(
+            *warnings,
+            *line_warnings(sorted(messages.items())),
+            *_remarks(devices, links, by_title.get("access"), numa),
+        ),
     )
 
 

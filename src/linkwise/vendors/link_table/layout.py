@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from linkwise.vendors.error_lines import NumberedLine, is_error
 from linkwise.vendors.link_table.cells import code_pattern, codes_in, split_row
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Row:
     name: str
     text: str
     last: bool
-    """whether the text ends with this line, which may then be cut anywhere"""
+    """whether the text ends here, or an error line follows: the line may be cut anywhere"""
 
 
 @dataclass(slots=True)
@@ -96,6 +97,23 @@ class LinkTable:
     """names of the NIC rows"""
     ending: str = ""
     """the name, complete or truncated, that the text ends with below its rows: one more device without data"""
+    messages: list[NumberedLine] = field(default_factory=list)
+    """error lines between the header and the last row"""
+
+    pending: list[NumberedLine] = field(default_factory=list)
+    """error lines below the last row so far"""
+
+    def add_row(self, row: Row) -> None:
+        """Add a row; the error lines above it are inside the table."""
+        self.rows[row.name] = row
+        self.messages += self.pending
+        self.pending = []
+
+    def add_message(self, line: NumberedLine, above: Row | None) -> None:
+        """Note an error line, which may have divided the row on the line above."""
+        self.pending.append(line)
+        if above:
+            self.rows[above.name] = replace(above, last=True)
 
     def codes(self) -> Iterator[str]:
         """The link codes of all rows."""
@@ -103,26 +121,33 @@ class LinkTable:
 
 
 def tables(text: str, names: Names) -> Iterator[LinkTable]:
-    """The tables of a text in order; a legend, a new header or a row that came before ends one."""
+    """The tables of a text in order; a legend, a new header or a row that came before ends one.
+
+    An error line that names devices is neither a row nor a header, unless it has the titles of columns.
+    """
     table = LinkTable(0)
     start = 0
-    for line in text.split("\n"):
+    above: Row | None = None  # the row on the line above
+    for number, line in enumerate(text.split("\n"), 1):
         here, start = start, start + len(line) + 1
-        if len(line) > _LONGEST_LINE or not names.hint.search(line):
-            continue
         started = table.header is not None or bool(table.rows)
-        last = start > len(text)
-        row = _row(line, names, inside=started, last=last) or (None if last else _cut_row(line, names, table))
-        if last and row is None and (cut := _cut_row(line, names, table)):
-            table.ending = cut.name
-        header = None if row else _header(line, names)
+        hinted = len(line) <= _LONGEST_LINE and names.hint.search(line) is not None
+        error = (started or hinted) and is_error(line)
+        if error and started:
+            table.add_message((number, line), above)
+        above = None
+        if not hinted:
+            continue
+        row = _row_in(table, line, names, error=error, last=start > len(text))
+        header = None if row else _header(line, names, error=error)
         if header or (row and row.name in table.rows) or _LEGEND.match(line):
             if started:
                 yield table
             table, started = LinkTable(here, header), header is not None
         if row:
             table.start = table.start if started else here
-            table.rows[row.name] = row
+            above = row
+            table.add_row(row)
         elif started and (nic := _nic_row(code_pattern()).match(line)):
             table.nics.append(nic[1])
     if table.header or table.rows:
@@ -160,6 +185,17 @@ def _rank(table: LinkTable) -> int:
     return 2 if table.header and {"cpus", "numa"} & set(table.header.titles) else _NO_TABLE
 
 
+def _row_in(table: LinkTable, line: str, names: Names, *, error: bool, last: bool) -> Row | None:
+    """The row of a line, also one that lost its cells; at the end of the text that is only noted."""
+    inside = table.header is not None or bool(table.rows)
+    if not error and (row := _row(line, names, inside=inside, last=last)):
+        return row
+    cut = _cut_row(line, names, table)
+    if cut and last:
+        table.ending = cut.name
+    return None if last else cut
+
+
 def _row(line: str, names: Names, *, inside: bool, last: bool) -> Row | None:
     """A line is a row if a link code follows the name; in a table it may be a code we don't know."""
     found = names.row.match(line)
@@ -178,8 +214,8 @@ def _cut_row(line: str, names: Names, table: LinkTable) -> Row | None:
     return Row(found[1], "", last=False) if found and found[1] not in table.rows else None
 
 
-def _header(line: str, names: Names) -> Header | None:
-    """The last run of device names in a line, where only NICs and titles follow it."""
+def _header(line: str, names: Names, *, error: bool) -> Header | None:
+    """The last run of device names in a line, where only NICs and titles follow it; in an error line, titles must."""
     run = None
     for run in names.run.finditer(line):  # noqa: B007 - the last one counts
         pass
@@ -198,4 +234,4 @@ def _header(line: str, names: Names) -> Header | None:
             return Header(devices, tuple(nics), titles)
         else:
             return None
-    return Header(devices, tuple(nics), ())
+    return None if error else Header(devices, tuple(nics), ())

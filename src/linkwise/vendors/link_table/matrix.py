@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link
 from linkwise.model.topology import MAX_DEVICES
+from linkwise.vendors.error_lines import line_warnings
 from linkwise.vendors.link_table.cells import Cells, affinity_of, is_known, is_whole, split_row
 from linkwise.vendors.link_table.layout import chosen
 from linkwise.vendors.reader import DeviceFacts, Reading
@@ -66,7 +67,7 @@ def read_table(table: LinkTable, kind: str) -> Reading:
         nics=tuple(dict.fromkeys((*nics, *table.nics))),
         facts=facts,
         problems=problems,
-        warnings=(*fabric_warnings(draft.devices, links), *unsure),
+        warnings=(*line_warnings(table.messages), *fabric_warnings(draft.devices, links), *unsure),
     )
 
 

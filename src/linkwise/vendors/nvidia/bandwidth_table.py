@@ -1,6 +1,7 @@
 """Tables of NVIDIA's bandwidth tests: a title, a header of device numbers, a row per device.
 
-A number at the end of the text counts if it has two decimals, as the tools print it; with fewer it may be cut.
+A number at the end of the text counts if it has two decimals, as the tools print it; with fewer it may be cut. Error
+lines between the rows become warnings; where one may have divided a row, the table ends.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.model.topology import MAX_DEVICES
+from linkwise.vendors.error_lines import NumberedLine, is_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +27,7 @@ _CORNERS: Final = {"D\\D", "D/D", "GPU", "CPU"}
 _NO_VALUE: Final = {"N/A", "-", "—", "X"}
 _LEFT_OUT: Final = {"...", "[...]", "…"}
 _INDEX: Final = re.compile(r"[0-9]{1,3}")
+_INDEX_AND_MORE: Final = re.compile(r"[0-9]{1,3}(?![0-9:])")
 _NUMBER: Final = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,6})?")
 _SURELY_WHOLE: Final = re.compile(r"[0-9]+\.[0-9]{2,}")
 _FAILURE: Final = re.compile(r"error|failure|failed|invalid", re.IGNORECASE)
@@ -49,6 +52,8 @@ class Section:
     """shorter where the text is cut; None where the tool says that there is no value"""
     strays: tuple[str, ...] = ()
     """for each row the word that ended it too early"""
+    messages: tuple[NumberedLine, ...] = ()
+    """error lines between the title and the last row"""
 
     @property
     def key(self) -> str:
@@ -107,7 +112,11 @@ def scan(lines: Sequence[str], title_of: Callable[[str], Title | None]) -> dict[
         if title := title_of(line):
             tables.append(_Table(title))
         elif tables and tables[-1].reading:
-            _take(tables, line.lstrip(_MARKS).split(), ended=number < len(lines))
+            words = line.lstrip(_MARKS).split()
+            if is_error(line):
+                tables[-1].skip(words, (number, line))
+            else:
+                _take(tables, words, ended=number < len(lines))
     by_key, times = {}, Counter[str]()
     for table in tables:
         key = table.title.key
@@ -140,11 +149,22 @@ class _Table:
     title: Title
     columns: tuple[int, ...] = ()
     rows: dict[int, tuple[tuple[float | None, ...], str]] = field(default_factory=dict)
+    messages: list[NumberedLine] = field(default_factory=list)
+    pending: list[NumberedLine] = field(default_factory=list)
+    """error lines below the last row so far"""
     reading: bool = True
+
+    def skip(self, words: list[str], line: NumberedLine) -> None:
+        """Skip an error line; the table ends if it divides a row, whose rest would look like another row."""
+        self.pending.append(line)
+        cells, _ = next(reversed(self.rows.values()), ((), ""))
+        divided = bool(self.rows) and len(cells) < len(self.columns)
+        self.reading = not (divided or _INDEX_AND_MORE.match(words[0]) or words[0] in _CORNERS)
 
     def section(self) -> Section:
         rows = [self.rows.get(number, ((), "")) for number in self.columns]
-        return Section(self.title, self.columns, tuple(cells for cells, _ in rows), tuple(stray for _, stray in rows))
+        cells, strays = tuple(cells for cells, _ in rows), tuple(stray for _, stray in rows)
+        return Section(self.title, self.columns, cells, strays, tuple(self.messages))
 
 
 def _take(tables: list[_Table], words: list[str], *, ended: bool) -> None:
@@ -159,6 +179,7 @@ def _take(tables: list[_Table], words: list[str], *, ended: bool) -> None:
         _head(tables, corner, words[1:] if corner else words)
     elif _INDEX.fullmatch(words[0]) and (number := int(words[0])) in table.columns and number not in table.rows:
         table.rows[number] = _cells(words[1:], len(table.columns), ended=ended)
+        table.messages, table.pending = [*table.messages, *table.pending], []
     else:
         table.reading = False
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.vendors.error_lines import line_warnings
 from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan, some_pairs
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
@@ -68,7 +69,7 @@ def read(text: str) -> Reading:
         bandwidth=chosen.matrix(turned=_arrow(chosen) == "<-"),
         latency=_microseconds(latency) if latency and latency.columns == chosen.columns else (),
         problems=problems,
-        warnings=tuple(_remarks(found, chosen, lines)),
+        warnings=(*line_warnings(chosen.messages), *_remarks(found, chosen, lines)),
     )
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.vendors.error_lines import line_warnings
 from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan, some_pairs
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
@@ -72,7 +73,12 @@ def read(text: str) -> Reading:
         bandwidth=chosen.matrix(turned=chosen.key == _READS),
         latency=latency,
         problems=problems,
-        warnings=(*_remarks(found, chosen), *remarks, *_peerless(found, chosen, lines)),
+        warnings=(
+            *line_warnings(chosen.messages),
+            *_remarks(found, chosen),
+            *remarks,
+            *_peerless(found, chosen, lines),
+        ),
     )
 
 
