@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from linkwise.model.network_labels import TOPOGRAPH
+
 __all__ = [
     "NETWORK",
     "BandwidthSettings",
@@ -19,10 +21,7 @@ __all__ = [
 NETWORK: Final = (
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
-    "network.topology.nvidia.com/datacenter",
-    "network.topology.nvidia.com/spine",
-    "network.topology.nvidia.com/block",
-    "network.topology.nvidia.com/accelerator",
+    *(label for level in TOPOGRAPH for label in level),
     "nvidia.com/gpu.clique",
 )
 JobShape = Literal["strict", "per-pod"]

@@ -97,7 +97,7 @@ class Cluster:
         if not view.name or (known and 0 < view.version < known.version):
             return False
         if known is None or known.labels != view.labels:
-            self.shared.labels_changed()
+            self.shared.labels_changed(view.name, view.labels)
         self.nodes[view.name] = view
         if known is None or replace(known, version=view.version) != view:  # kubelet writes every few minutes
             self.changes.observed[view.name] = None
@@ -112,7 +112,7 @@ class Cluster:
         """Remove a node; its pods stay in the ledger until they are deleted as well."""
         self.nodes.pop(name, None)
         self.unready.discard(name)
-        self.shared.labels_changed()
+        self.shared.labels_changed(name, {})
         self.changes.observed[name] = None
 
     def see_object(self, node: str, kind: str, document: Mapping[str, object] | bytes | None) -> None:
@@ -150,6 +150,8 @@ class Cluster:
         self.objects = {node: dict(objects) for node, objects in snapshot.objects.items()}
         self.shared.restore(snapshot.shared)
         self.claims.restore(snapshot.shared)
+        for view in snapshot.nodes:
+            self.shared.labels_changed(view.name, view.labels)
         self.known.restore(snapshot.pods, deleted)
         for pod in snapshot.pods:
             if holds_devices(pod) and asks_for_devices(pod):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.dialects.disruption_budgets import BUDGET, budget_of
 from linkwise.dialects.groups.hyper_nodes import HYPER_NODE, hyper_node_of, tiers_of
+from linkwise.dialects.groups.network_labels import invalid_labels, label_problem
 from linkwise.dialects.groups.network_topology import LADDERS, ladder_of
 from linkwise.dialects.groups.pod_group_objects import (
     KINDS,
@@ -67,6 +68,10 @@ class ClusterObjects:
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: Tiers | None = None
         self._words: dict[str, frozenset[str]] = {}
+        self._label_keys: set[str] = set()
+        """labels that any node had; most of the known network labels are on none, and need no search"""
+        self._invalid_labels: dict[str, tuple[str, ...]] = {}
+        """network labels by node"""
 
     def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
         """Record an object; None if it was deleted."""
@@ -109,10 +114,15 @@ class ClusterObjects:
         """Return problems of objects that the group depends on: its PodGroup, and the network if it has requirements there."""
         own = (KINDS.get(group.source, ""), gang_name(pod, group))
         wanted = [key for key in sorted(self.problems) if key == own or (group.network and key[0] in _NETWORK)]
-        return [problem for key in wanted for problem in self.problems[key]]
+        labels = [label_problem(self._invalid_labels)] if group.network and self._invalid_labels else []
+        return [*(problem for key in wanted for problem in self.problems[key]), *labels]
 
-    def labels_changed(self) -> None:
-        """Drop what was computed from node labels, because they changed."""
+    def labels_changed(self, node: str, labels: Mapping[str, str]) -> None:
+        """Drop what was computed from node labels, because those of a node changed; it has none when it is deleted."""
+        self._label_keys.update(labels)
+        self._invalid_labels.pop(node, None)
+        if invalid := invalid_labels(labels):
+            self._invalid_labels[node] = invalid
         self._tiers = None
         self._words = {}  # a new dict, so that a running read does not write into it
 
@@ -125,6 +135,8 @@ class ClusterObjects:
 
     def words(self, label: str, nodes: Mapping[str, NodeView]) -> frozenset[str]:
         """Return the values of a node label."""
+        if label not in self._label_keys:
+            return frozenset()
         if label not in self._words:
             self._words[label] = frozenset(view.labels[label] for view in nodes.values() if label in view.labels)
         return self._words[label]
@@ -132,7 +144,7 @@ class ClusterObjects:
     def read_words(self, labels: Iterable[str], nodes: Mapping[str, NodeView]) -> Generator[None, None, None]:
         """Read the values of several node labels in steps, for fast access later."""
         words = self._words
-        found: dict[str, set[str]] = {label: set() for label in labels if label not in words}
+        found: dict[str, set[str]] = {label: set() for label in labels if label in self._label_keys and label not in words}
         if not found:
             return
         for number, view in enumerate(list(nodes.values())):

@@ -93,7 +93,7 @@ def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[s
             yield (pod.uid, "PodGroupMissing"), _without_pod_group(pod_group)
         if problem := _annotation_problems(state, pod):
             yield (pod.uid, "GroupWords"), problem
-        if state.cluster.shared.problems and (wrong := state.cluster.shared.wrong_for(pod, view.group)):
+        if wrong := state.cluster.shared.wrong_for(pod, view.group):
             yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
     for uid in view.extra:
         yield (uid, "TooManyMembers"), f"its group already has {view.group.total} members; it is scheduled separately"

@@ -15,6 +15,7 @@ from linkwise.broker.cluster.demand import capacity_of
 from linkwise.broker.cluster.host_fit import company_in, needed_by
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.reserved_devices import reserved_nodes
+from linkwise.dialects.groups.network_labels import current_labels, same_level
 from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
 from linkwise.engine.index.shapes import shape_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.cluster import Cluster
     from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
+    from linkwise.dialects.groups.network_labels import Labels
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.ask import Group, NetworkWish
     from linkwise.model.views import NodeView
@@ -157,10 +159,12 @@ class Network:
     """required levels that the group names; nodes without that label are not eligible"""
     tiers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """domains by node, for levels that are not labels"""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """levels by the labels that other nodes have for them; empty where all nodes use the same labels"""
 
     def path(self, view: NodeView) -> tuple[str, ...]:
         """Return the node's domains; empty where it has none."""
-        labels, tiers = view.labels, self.tiers
+        labels, tiers = self._labels(view), self.tiers
         words = [tiers[level].get(view.name, "") if level in tiers else labels.get(level, "") for level in self.levels]
         if not self.required:
             return tuple(words)
@@ -169,6 +173,12 @@ class Network:
                 words[number] = ANYWHERE
         return tuple(words)
 
+    def _labels(self, view: NodeView) -> Labels:
+        if not self.renamed:
+            return view.labels
+        labels = current_labels(view.labels)
+        return {**{self.renamed[label]: value for label, value in labels.items() if label in self.renamed}, **labels}
+
 
 def network_of(cluster: Cluster, group: Group) -> Network:
     """Return the network as one group sees it."""
@@ -176,7 +186,8 @@ def network_of(cluster: Cluster, group: Group) -> Network:
     head, must = finder.required(group.network)
     tail = [level for level in finder.all(group.network) if level not in head]
     tiers = {level: finder.tiers[level] for level in (*head, *tail) if level in finder.tiers}
-    return Network((*head, *tail), len(head), must, tiers)
+    renamed = {label: level for level in (*head, *tail) for label in finder.labels(level) if label != level}
+    return Network((*head, *tail), len(head), must, tiers, renamed)
 
 
 def read_network(cluster: Cluster, group: Group) -> Generator[None, None, Network]:
@@ -185,7 +196,8 @@ def read_network(cluster: Cluster, group: Group) -> Generator[None, None, Networ
         *cluster.settings.group.network,
         *(level for ladder in cluster.shared.ladders.values() for level in ladder.levels),
     )
-    yield from cluster.shared.read_words((*ladders, *(wish.level for wish in group.network)), cluster.nodes)
+    named = (*ladders, *(wish.level for wish in group.network))
+    yield from cluster.shared.read_words({label for level in named for label in same_level(level)}, cluster.nodes)
     return network_of(cluster, group)
 
 
@@ -219,8 +231,18 @@ class _LevelFinder:
         """Return all levels in use, in one order."""
         named = [(self._resolve(wish.level)[0],) for wish in wishes]
         ladders = [self._usual.levels, *(ladder.levels for ladder in self._ladders), self._tiers.levels, *named]
-        present = [[level for level in ladder if level != HOSTNAME and self._count(level)] for ladder in ladders]
+        present = [
+            [level for level in self._levels(ladder) if level != HOSTNAME and self._count(level)] for ladder in ladders
+        ]
         return _merged(present, self._count)
+
+    def labels(self, level: str) -> tuple[str, ...]:
+        """Return the labels under which nodes have a level, the newest first."""
+        return tuple(label for label in same_level(level) if self._words(label)) if level not in self.tiers else ()
+
+    def _levels(self, ladder: Iterable[str]) -> tuple[str, ...]:
+        """Return the levels of a ladder, each once and by the newest label that nodes have for it."""
+        return tuple(dict.fromkeys(next(iter(self.labels(level)), level) for level in ladder))
 
     def _resolve(self, name: str) -> tuple[str, tuple[str, ...]]:
         """Return the level of a name and the ladder it belongs to; an unknown label is its own ladder."""
@@ -228,14 +250,18 @@ class _LevelFinder:
             return level, self._tiers.levels
         for ladder in (*self._ladders, self._usual):
             if level := ladder.level(name):
-                return level, ladder.levels
-        return name, (name,)
+                return self._levels((level,))[0], self._levels(ladder.levels)
+        return self._levels((name,))[0], self._levels((name,))
 
     def _count(self, level: str) -> int:
         """Return the number of domains of a level."""
         if level in self.tiers:
             return len(set(self.tiers[level].values()) - {""})
-        return len(self._cluster.shared.words(level, self._cluster.nodes))
+        words = [self._words(label) for label in same_level(level)]
+        return len(words[0] if len(words) == 1 else frozenset().union(*words))
+
+    def _words(self, label: str) -> frozenset[str]:
+        return self._cluster.shared.words(label, self._cluster.nodes)
 
 
 def _merged(ladders: Iterable[Sequence[str]], count: Callable[[str], int]) -> list[str]:
