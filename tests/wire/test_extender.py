@@ -11,6 +11,7 @@ from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
 from linkwise.wire.extender import (
     ExtenderBindingResult,
+    FilterResult,
     HostPriority,
     PreemptResult,
     decode_bind,
@@ -82,3 +83,22 @@ def test_victims_are_read_by_uid_or_as_whole_pods() -> None:
     written = encode(PreemptResult(meta.victims()))
     assert written == encode(PreemptResult(whole.victims()))
     assert json.loads(written)["NodeNameToMetaVictims"]["a"] == {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}
+
+
+@given(st.text(alphabet="a0 %d{}é", max_size=20))
+def test_no_text_of_an_answer_has_a_percent_sign_which_kube_scheduler_takes_for_a_format(text: str) -> None:
+    names = ["n1", "n2"]
+    answers = (
+        filter_result([], dict.fromkeys(names, text), UniformMapping(names, text, plain=True)),
+        FilterResult([], error=text),
+        ExtenderBindingResult(text),
+        filter_result([], UniformMapping(names, text), {}),
+    )
+    assert not any(b"%" in encode(answer) for answer in answers)
+    assert "%" in text or json.loads(encode(answers[0])).get("FailedNodes") == dict.fromkeys(names, text)
+
+
+def test_a_percentage_is_written_out() -> None:
+    assert (
+        ExtenderBindingResult("60% of compute, 50 % of memory").error == "60 percent of compute, 50 percent of memory"
+    )

@@ -1,7 +1,11 @@
-"""Extender API messages of kube-scheduler: Go field names outside, ordinary Kubernetes objects inside."""
+"""Extender API messages of kube-scheduler: Go field names outside, ordinary Kubernetes objects inside.
+
+kube-scheduler uses the texts of an answer as format strings, so none of them has a percent sign.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -97,6 +101,9 @@ class FilterResult(_Go):
     failed_and_unresolvable_nodes: dict[str, str] | msgspec.Raw = msgspec.field(default_factory=dict)
     error: str = ""
 
+    def __post_init__(self) -> None:
+        self.error = _without_percent_sign(self.error)
+
 
 class HostPriority(_Go):
     """A node's score; Go decodes integers only."""
@@ -118,6 +125,9 @@ class ExtenderBindingResult(_Go):
     """Why the pod was not bound; empty if it was."""
 
     error: str = ""
+
+    def __post_init__(self) -> None:
+        self.error = _without_percent_sign(self.error)
 
 
 class _Victim(msgspec.Struct):
@@ -172,16 +182,24 @@ def meta_victims(uids: Iterable[str], violations: int) -> MetaVictims:
 def _reasons(by_node: Mapping[str, str]) -> dict[str, str] | msgspec.Raw:
     """Reasons by node; if all nodes share one, the JSON is built without a dictionary in between."""
     if not isinstance(by_node, UniformMapping):
-        return dict(by_node)
+        unsafe = {text: _without_percent_sign(text) for text in set(by_node.values()) if "%" in text}
+        return {name: unsafe.get(text, text) for name, text in by_node.items()} if unsafe else dict(by_node)
+    text = _without_percent_sign(by_node.text)
     if not by_node.plain or not by_node.names:
-        return by_node.whole()
+        return by_node.whole() if text == by_node.text else dict.fromkeys(by_node.names, text)
     # Copying a text of this length costs as much as building it, so both ends are joined with the names.
-    text, names = encode(by_node.text).decode(), list(by_node.names)
+    text, names = encode(text).decode(), list(by_node.names)
     names[0] = '{"' + names[0]
     names[-1] += f'":{text}}}'
     return msgspec.Raw(f'":{text},"'.join(names))
 
 
+def _without_percent_sign(text: str) -> str:
+    """Return the text with the word instead of the sign: `50 percent`."""
+    return _PERCENT.sub(" percent", text) if "%" in text else text
+
+
+_PERCENT: Final = re.compile(" ?%+")
 _NAMES: Final[msgspec.json.Decoder[Sequence[str]]] = msgspec.json.Decoder(list[str])
 _NULL: Final = memoryview(b"null")
 _NODE: Final = msgspec.json.Decoder(_FullNode)

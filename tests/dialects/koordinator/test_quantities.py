@@ -140,7 +140,7 @@ def test_containers_that_ask_in_different_ways_are_refused(other: dict[str, str]
 
 def test_parts_of_all_containers_lie_on_one_card() -> None:
     assert asked(box("a", gpu="50"), box("b", gpu="50")).share == 100
-    assert "parts of 110% of a card together" in refused(box("a", gpu="50"), box("b", gpu="60"))
+    assert "parts of 110 percent of a card together" in refused(box("a", gpu="50"), box("b", gpu="60"))
     each = {"gpu__shared": "1", "gpu_memory_ratio": "40"}
     assert "parts of 2 cards together" in refused(box("a", **each), box("b", **each))
 

@@ -182,7 +182,7 @@ def _card(entry: Mapping[str, object], what: str) -> Card:
     resources = _object(entry.get("resources", {}), f"{what}.resources")
     ratio, memory, core = (_amount(resources, word, what) for word in (RATIO, MEMORY, CORE))
     if max(ratio, core) > WHOLE:
-        raise InputError(f"{what} has more than {WHOLE} % of a card")
+        raise InputError(f"{what} has more than {WHOLE} percent of a card")
     return Card(name or f"#{minor}", ratio, memory, core)
 
 

@@ -220,7 +220,9 @@ def _on_one_card(pod: PodView, prefix: str, ask: Ask) -> Ask | Problem:
     cards = sum(by_container(pod, f"{prefix}{SHARED}").values())
     share = 0 if ask.in_bytes else ask.share
     if max(share, ask.core) > WHOLE or cards > 1:
-        total = f"{cards} cards" if cards > 1 else f"{max(share, ask.core)}% of a card"
-        sentence = f"the containers request parts of {total} together: request 100% of one card at most, or whole cards"
+        total = f"{cards} cards" if cards > 1 else f"{max(share, ask.core)} percent of a card"
+        sentence = (
+            f"the containers request parts of {total} together: request 100 percent of one card at most, or whole cards"
+        )
         return Problem(where_pod(pod), ask.resource, sentence)
     return ask
