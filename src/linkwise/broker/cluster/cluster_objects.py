@@ -144,7 +144,9 @@ class ClusterObjects:
     def read_words(self, labels: Iterable[str], nodes: Mapping[str, NodeView]) -> Generator[None, None, None]:
         """Read the values of several node labels in steps, for fast access later."""
         words = self._words
-        found: dict[str, set[str]] = {label: set() for label in labels if label in self._label_keys and label not in words}
+        found: dict[str, set[str]] = {
+            label: set() for label in labels if label in self._label_keys and label not in words
+        }
         if not found:
             return
         for number, view in enumerate(list(nodes.values())):
