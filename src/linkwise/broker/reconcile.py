@@ -24,6 +24,7 @@ from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_ob
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
+from linkwise.dialects.linkwise.dialect import POLICY
 from linkwise.engine.drift import drift_text
 from linkwise.model.views import FINISHED, PodView
 
@@ -147,6 +148,11 @@ def _observe_pod(state: State, pod: PodView) -> None:
             cluster.changes.invalid_groups[pod.uid] = "; ".join(
                 f"{problem.key}: {problem.sentence}" for problem in problems
             )
+    if new and not pod.node and POLICY in pod.annotations:
+        wrong = (problem.sentence for problem in state.request(pod).problems if problem.key == POLICY)
+        state.outbox.add(
+            Event("Warning", "PolicyInvalid", sentence, pod.namespace, pod.name, pod.uid) for sentence in wrong
+        )
     if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in state.queue):
         state.forget(pod.uid)
 

@@ -117,3 +117,39 @@ def test_a_thousand_members_are_notified_once_each() -> None:
         broker.filter(pod, NODES, 0.0)
     assert len(tried(broker, pods[-1])) == 999
     assert not any(told(broker.filter(pod, NODES, 0.0).effects) for pod in pods)
+
+
+def group_words(*pods: PodView) -> dict[str, str]:
+    effects = cluster().observe(pods, 0.0)
+    return {
+        effect.name: effect.sentence
+        for effect in effects
+        if isinstance(effect, Event) and effect.reason == "GroupWords"
+    }
+
+
+def test_members_that_contradict_the_oldest_one_get_an_event() -> None:
+    a, b, c = in_gang(*(device_pod(name, 1) for name in "abc"), least=2)
+    other = {**b.annotations, "gang.scheduling.koordinator.sh/min-available": "3"}
+    assert group_words(a, replace(b, annotations=other), c) == {
+        "b": "it declares a minimum of 3, unlike a, the oldest member of its group, whose values count; "
+        "use the same values on all members"
+    }
+
+
+def test_members_may_leave_values_to_the_oldest() -> None:
+    first, second = in_gang(device_pod("a", 1), device_pod("b", 1), least=2)
+    key = "gang.scheduling.koordinator.sh/waiting-time"
+    assert group_words(replace(first, annotations={**first.annotations, key: "90s"}), second) == {}
+    differing = replace(second, annotations={**second.annotations, key: "90s"})
+    assert "a waiting time of 90s" in group_words(first, differing)["b"]
+
+
+def test_an_unknown_policy_makes_an_event() -> None:
+    pod = replace(device_pod("a", 1), annotations={"linkwise.dev/policy": "fastest"})
+    broker = cluster()
+    (event,) = broker.observe([pod], 0.0)
+    assert isinstance(event, Event)
+    assert (event.reason, event.uid) == ("PolicyInvalid", pod.uid)
+    assert event.sentence.startswith("policy 'fastest' is not registered; use one of ")
+    assert broker.observe([pod], 1.0) == ()

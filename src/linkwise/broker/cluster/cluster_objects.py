@@ -112,6 +112,8 @@ class ClusterObjects:
 
     def wrong_for(self, pod: PodView, group: Group) -> list[Problem]:
         """Return problems of objects that the group depends on: its PodGroup, and the network if it has requirements there."""
+        if not self.problems and not self._invalid_labels:
+            return []
         own = (KINDS.get(group.source, ""), gang_name(pod, group))
         wanted = [key for key in sorted(self.problems) if key == own or (group.network and key[0] in _NETWORK)]
         labels = [label_problem(self._invalid_labels)] if group.network and self._invalid_labels else []

@@ -6,6 +6,7 @@ members are missing when all exist and do not fit, since nothing retries it for 
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Event
@@ -15,6 +16,7 @@ from linkwise.broker.groups.bundles import unlinked
 from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of
 from linkwise.dialects.groups.membership import group_of
 from linkwise.engine.reasons.catalog import refusal
+from linkwise.model.ask import Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,6 +84,7 @@ def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[s
     others = [other for other in state.groups.of_that_name(key) if _twins(key, other)]
     pod_group = "" if isinstance(state.groups.stage(key), Waiting) else missing_pod_group(state, view)
     schedulers, sources = schedulers_of(view), state.groups.sources(key)
+    differing = _differing(state, key) if len(sources) == 1 else {}
     for pod in view.waiting:
         if len(schedulers) > 1:
             yield (pod.uid, "SchedulersDiffer"), _several_schedulers(schedulers)
@@ -91,7 +94,7 @@ def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[s
             yield (pod.uid, "OtherReplica"), _other_replica(view, others)
         if pod_group and state.groups[key].since is not None:
             yield (pod.uid, "PodGroupMissing"), _without_pod_group(pod_group)
-        if problem := _annotation_problems(state, pod):
+        if problem := "; ".join(filter(None, (_annotation_problems(state, pod), differing.get(pod.uid)))):
             yield (pod.uid, "GroupWords"), problem
         if wrong := state.cluster.shared.wrong_for(pod, view.group):
             yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
@@ -107,6 +110,42 @@ def _annotation_problems(state: State, pod: PodView) -> str:
         sentence = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
         known = state.groups.problems[pod.uid] = (pod, sentence)
     return known[1]
+
+
+_UNSPECIFIED: Final = Group("", "")
+_values: Final = attrgetter("minimum", "total", "waiting_time", "strict", "match_policy", "bundle", "network")
+
+
+def _differing(state: State, key: str) -> dict[str, str]:
+    """Return a sentence for each member that declares other values than the oldest, whose values count."""
+    members = state.groups[key].members
+    first, oldest = members.first()
+    return {
+        pod.uid: (
+            f"it declares {' and '.join(values)}, unlike {first.name}, the oldest member of its group, whose values count; "
+            "use the same values on all members"
+        )
+        for pod, group in members.pods.values()
+        if _values(group) != _values(oldest) and (values := _other_values(group, oldest))
+    }
+
+
+def _other_values(group: Group, oldest: Group) -> list[str]:
+    """Return what a member declares and the oldest does not; a member may leave values to the others."""
+    names = {
+        "minimum": f"a minimum of {group.minimum}",
+        "total": f"a total of {group.total}",
+        "waiting_time": f"a waiting time of {group.waiting_time:g}s",
+        "strict": "the mode NonStrict",
+        "match_policy": f"the match policy {group.match_policy}",
+        "bundle": "other gangs to start with",
+        "network": "other network constraints",
+    }
+    return [
+        text
+        for name, text in names.items()
+        if getattr(group, name) not in {getattr(oldest, name), getattr(_UNSPECIFIED, name)}
+    ]
 
 
 def _twins(one: str, other: str) -> bool:
