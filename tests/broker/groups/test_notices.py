@@ -153,3 +153,10 @@ def test_an_unknown_policy_makes_an_event() -> None:
     assert (event.reason, event.uid) == ("PolicyInvalid", pod.uid)
     assert event.sentence.startswith("policy 'fastest' is not registered; use one of ")
     assert broker.observe([pod], 1.0) == ()
+
+
+def test_a_group_of_one_has_one_member() -> None:
+    labels = {f"gputopology.scheduling.koordinator.sh/{key}": value for key, value in (("name", "g"), ("replica", "1"))}
+    pods = [replace(device_pod(name, 1), labels=labels) for name in "ab"]
+    (event,) = (effect for effect in cluster().observe(pods, 0.0) if isinstance(effect, Event))
+    assert event.sentence == "its group already has 1 member; it is scheduled separately"

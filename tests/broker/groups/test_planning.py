@@ -72,6 +72,7 @@ def test_a_node_that_is_like_another_but_for_a_taint_is_not_taken_for_it() -> No
 
 def test_labels_that_change_while_they_are_read_are_read_again() -> None:
     broker = seen("a")
+    broker.observe([replace(broker.nodes["a"], labels={ZONE: "x"}, version=1)], 0.0)
     steps = read_network(state_of(broker).cluster, GROUP)
     next(steps)
     broker.observe([replace(broker.nodes["a"], labels={ZONE: "z"}, version=2)], 1.0)

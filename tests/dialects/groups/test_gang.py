@@ -109,6 +109,9 @@ def test_all_gang_words_are_read() -> None:
     [
         ("total-number", "3", "4 is taken for both"),
         ("total-number", "many", "is not a number"),
+        ("total-number", "0", "'0' is out of range; write a whole number of 1 or more"),
+        ("total-number", "-1", "'-1' is out of range; write a whole number of 1 or more"),
+        ("total-number", "1" * 30, "is out of range"),
         ("waiting-time", "600", "is not a duration"),
         ("waiting-time", "0s", "is not a valid waiting time"),
         ("mode", "strict", "write one of Strict, NonStrict"),

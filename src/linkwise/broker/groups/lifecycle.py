@@ -30,6 +30,7 @@ from linkwise.broker.groups.reservations import (
 )
 from linkwise.broker.groups.stale_gangs import evictions, note_stale_gangs, stale_gang
 from linkwise.broker.wake_ups import flush
+from linkwise.engine.reasons.phrases import count_text, is_or_are
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
@@ -288,7 +289,8 @@ def _too_few(state: State, view: GroupView, stage: Reserved) -> str:
     """Return why a gang that lost members, or needs more of them, can't start; empty if it can."""
     placed = [pod for pod in view.waiting if pod.uid in stage.plan.placements or state.request(pod).ask is None]
     left = len(view.bound) + len(placed)
-    return f"only {left} members are left, but {view.least} must start together" if left < view.least else ""
+    members = count_text(left, "member")
+    return f"only {members} {is_or_are(left)} left, but {view.least} must start together" if left < view.least else ""
 
 
 def bound_by_plan(state: State, uid: str, now: float) -> None:

@@ -16,6 +16,7 @@ from linkwise.broker.groups.bundles import unlinked
 from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of
 from linkwise.dialects.groups.membership import group_of
 from linkwise.engine.reasons.catalog import refusal
+from linkwise.engine.reasons.phrases import count_text
 from linkwise.model.ask import Group
 
 if TYPE_CHECKING:
@@ -98,8 +99,9 @@ def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[s
             yield (pod.uid, "GroupWords"), problem
         if wrong := state.cluster.shared.wrong_for(pod, view.group):
             yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
+    members = count_text(view.group.total or 0, "member")
     for uid in view.extra:
-        yield (uid, "TooManyMembers"), f"its group already has {view.group.total} members; it is scheduled separately"
+        yield (uid, "TooManyMembers"), f"its group already has {members}; it is scheduled separately"
 
 
 def _annotation_problems(state: State, pod: PodView) -> str:
@@ -169,6 +171,5 @@ def _several_sources(key: str, sources: list[str]) -> str:
 
 def _other_replica(view: GroupView, others: list[str]) -> str:
     counts = " and ".join(other.split("/")[2] for other in others)
-    return (
-        f"its group has {view.group.total} members, but other pods with its name declare {counts}; set the same number"
-    )
+    members = count_text(view.group.total or 0, "member")
+    return f"its group has {members}, but other pods with its name declare {counts}; set the same number"

@@ -15,6 +15,7 @@ from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.nvidia.dialect import opaque
 from linkwise.dialects.registry import DIALECTS, held_by, understand
 from linkwise.engine.reasons.catalog import refusal
+from linkwise.engine.reasons.phrases import count_text
 from linkwise.errors import InputError
 from linkwise.model.verdict import Problem
 from linkwise.model.views import NodeView
@@ -194,7 +195,7 @@ def _lines(entry: dict[str, Any], file: str) -> Iterable[str]:
         yield f"holds    {name}: {', '.join(devices)}"
     if entry.get("group"):
         group = entry["group"]
-        size = f", {group['total']} members" if group["total"] else ""
+        size = f", {count_text(group['total'], 'member')}" if group["total"] else ""
         gang = f", {group['minimum']} start together" if group["minimum"] else ""
         yield f"group    {group['key']} ({group['source']}{size}{gang})"
     for problem in entry["problems"]:

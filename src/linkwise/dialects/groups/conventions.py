@@ -49,6 +49,7 @@ WAIT: Final = {"kubernetes": 300.0, "scheduler-plugins": 60.0}
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _LEVEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,316}")
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
+_DIGITS: Final = re.compile(r"-?[0-9]+")
 
 
 class Words:
@@ -79,7 +80,8 @@ class Words:
         """A number of pods, or a place among them."""
         if _COUNT.fullmatch(text) and int(text) >= least:
             return int(text)
-        self.say(key, f"{shown(text)} is not a number; write a whole number of {least} or more")
+        wrong = "is out of range" if _DIGITS.fullmatch(text) else "is not a number"
+        self.say(key, f"{shown(text)} {wrong}; write a whole number of {least} or more")
         return None
 
     def wishes(self, keys: dict[str, bool]) -> tuple[NetworkWish, ...]:
