@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
+from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.serve.foreign_grants import NOTE_SECONDS, STARTUP_GRACE, ForeignGrants
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, seen_bound
 
@@ -56,3 +60,11 @@ def test_the_note_about_foreign_grants_expires() -> None:
     elsewhere.look(ours, [given_by(other, device_pod("a"))], LATER)
     assert elsewhere.note(LATER + NOTE_SECONDS - 1.0)
     assert elsewhere.note(LATER + NOTE_SECONDS) == ""
+
+
+@pytest.mark.parametrize("text", ["garbage", "{}", "[" * 100_000, '{"version": 1}', "copy"])
+def test_a_grant_that_a_user_wrote_is_not_taken_for_another_service(text: str) -> None:
+    ours, other = broker_of(FakeNode("n")), broker_of(FakeNode("n"))
+    copied = given_by(other, device_pod("a")).annotations[GRANT]
+    pod = replace(device_pod("b"), node="n", annotations={GRANT: copied if text == "copy" else text})
+    assert told(ours, pod) == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.dialects.linkwise.dialect import GRANT, Linkwise
 from linkwise.model.views import PodView
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 STARTUP_GRACE: Final = 60.0  # seconds; writes of a killed predecessor may still arrive
 NOTE_SECONDS: Final = 600.0  # how long /readyz reports a foreign grant
+_LINKWISE: Final = Linkwise()
 
 
 class ForeignGrants:
@@ -35,7 +36,8 @@ class ForeignGrants:
             if not isinstance(pod, PodView) or not pod.node or GRANT not in pod.annotations:
                 continue
             foreign = broker.entry(pod.uid) is None and not broker.is_settled(pod.uid)
-            if foreign and now - self._started >= STARTUP_GRACE:
+            # A grant names the UID and the node of its pod, so what a user put into a manifest is not taken for one.
+            if foreign and now - self._started >= STARTUP_GRACE and _LINKWISE.held(pod).grant:
                 name = f"{pod.namespace}/{pod.name}"
                 log.warning("foreign grant pod=%s node=%s: is a second Linkwise service running?", name, pod.node)
                 self._last = (name, now)
