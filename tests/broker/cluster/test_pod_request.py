@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from linkwise.broker.cluster.pod_request import LONGEST, TEMPLATES, RequestCache, read_request
+from linkwise.broker.cluster.pod_request import (
+    ANNOTATION_BYTES,
+    LONGEST,
+    RESERVED_BYTES,
+    TEMPLATES,
+    RequestCache,
+    read_request,
+)
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.model.views import ContainerView, Owner, PodView
 
@@ -65,3 +72,25 @@ def test_memory_changes_no_answer(most: int, by_owner: bool) -> None:  # noqa: F
             scheduling_group=chance.choice(["", "group"]),
         )
         assert wishes.of(pod) == read_request(pod, {GPU: "bandwidth"}, by_owner=by_owner)
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"text": "x" * (ANNOTATION_BYTES - RESERVED_BYTES)},
+        {"text": "é" * (ANNOTATION_BYTES // 2 - 1000)},
+        {f"example.com/{number:0>50}": "" for number in range(4100)},
+    ],
+)
+def test_annotations_that_leave_no_space_for_the_record_are_refused_until_the_pod_is_bound(
+    annotations: dict[str, str],
+) -> None:
+    cache = RequestCache({}, by_owner=False)
+    pod = PodView("team", "a", "a", CONTAINERS[0], annotations=annotations)
+    broken = cache.of(pod).broken
+    assert broken is not None
+    assert broken.sentence.endswith("shorten them to 245760 bytes at most")
+    assert cache.of(replace(pod, node="n")).ask is not None
+    shorter = {"text": "x" * (ANNOTATION_BYTES - RESERVED_BYTES - 4)}
+    assert cache.of(replace(pod, annotations=shorter)).ask is not None
+    assert cache.of(replace(pod, containers=())).problems == ()

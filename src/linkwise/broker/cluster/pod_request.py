@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 __all__ = [
+    "ANNOTATION_BYTES",
     "LONGEST",
+    "RESERVED_BYTES",
     "TEMPLATES",
     "PodRequest",
     "RequestCache",
+    "annotation_bytes",
     "asks_for_devices",
     "group_said",
     "policy_for_devices",
@@ -58,6 +61,8 @@ class PodRequest:
 def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool = False) -> PodRequest:
     """Read the request of a pod; `by_resource` and `by_owner` are the administrator's choice of policies and groups."""
     declared = understand(pod)
+    if declared.ask and (oversized := _oversized(pod, declared.ask)):
+        return PodRequest(declared.dialect, None, "", declared.group, (*declared.problems, oversized))
     group = group_said(pod, by_owner=True)[0] if by_owner else declared.group
     if declared.ask is None:
         return PodRequest(declared.dialect, None, "", group, declared.problems)
@@ -88,6 +93,36 @@ def asks_for_devices(pod: PodView) -> bool:
     return False
 
 
+def _oversized(pod: PodView, ask: Ask) -> Problem | None:
+    """Return a problem if the annotations of a pending pod leave no space for the record of its devices.
+
+    With too many annotations no update of the pod is valid any more, not even kubelet's of its status.
+    """
+    if pod.node or 4 * _characters(pod) <= ANNOTATION_BYTES - RESERVED_BYTES:  # a character has at most four bytes
+        return None
+    used, most = annotation_bytes(pod.annotations), ANNOTATION_BYTES - RESERVED_BYTES
+    if used <= most:
+        return None
+    sentence = (
+        f"the annotations of the pod have {used} bytes and leave no space for the record of its devices; "
+        f"shorten them to {most} bytes at most"
+    )
+    return Problem(where_pod(pod), ask.resource, sentence)
+
+
+def _characters(pod: PodView) -> int:
+    return sum(map(len, pod.annotations)) + sum(map(len, pod.annotations.values()))
+
+
+def annotation_bytes(annotations: Mapping[str, str]) -> int:
+    """Return the size of annotations as the API server counts it."""
+    return sum(len(name.encode()) + len(value.encode()) for name, value in annotations.items())
+
+
+ANNOTATION_BYTES: Final = 256 * 1024
+"""limit of all annotations of one object, by the API's validation"""
+RESERVED_BYTES: Final = 16 * 1024
+"""for annotations that Linkwise writes: the record of the devices, `linkwise.dev/woken`"""
 TEMPLATES: Final = 4_096
 LONGEST: Final = 8_192
 """largest annotations, in characters, that are cached beyond the life of a pod"""
@@ -123,7 +158,7 @@ class RequestCache:
             if known and _fields(known[0]) == _fields(pod):
                 return known[1]
         request = read_request(pod, self._by_resource, by_owner=self._by_owner)
-        if sum(map(len, pod.annotations.values())) <= LONGEST:
+        if _characters(pod) <= LONGEST:
             self._known[*template, pod.name if request.problems else None] = (pod, request)  # problems name the pod
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]

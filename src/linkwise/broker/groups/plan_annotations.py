@@ -6,8 +6,9 @@ losing the plan is harmless: nothing of the group runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from linkwise.broker.cluster.pod_request import ANNOTATION_BYTES, RESERVED_BYTES, annotation_bytes
 from linkwise.dialects.linkwise.group_plan import (
     GROUP_PLAN,
     MAX_BYTES,
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["note_generation", "plan_annotation"]
 
-MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values of one pod, by the API's validation
-RESERVE: Final = 16 * 1024
-"""bytes left for annotations that are written later, such as `linkwise.dev/woken`"""
-
 
 def plan_annotation(state: State, pod: PodView, others: Mapping[str, str], now: float) -> dict[str, str]:
     """Return the plan record for the bind of a member, beside its other annotations; empty if there is nothing to record.
@@ -51,8 +48,8 @@ def plan_annotation(state: State, pod: PodView, others: Mapping[str, str], now: 
     if not any(plan.members for plan in groups.values()):
         return {}
     text = recorded_text(RecordedPlans(pod.uid, max(0, int(1000 * now)), groups))
-    used = sum(len(name.encode()) + len(value.encode()) for name, value in {**pod.annotations, **others}.items())
-    room = min(MAX_BYTES, MAX_ANNOTATIONS - RESERVE - used - len(GROUP_PLAN))
+    used = annotation_bytes({**pod.annotations, **others})
+    room = min(MAX_BYTES, ANNOTATION_BYTES - RESERVED_BYTES - used - len(GROUP_PLAN))
     return {GROUP_PLAN: text} if len(text.encode()) <= room else {}
 
 
