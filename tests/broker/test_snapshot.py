@@ -117,7 +117,7 @@ def test_effects_that_wait_are_returned_by_the_restored_broker() -> None:
 REMEMBERED = {
     "state": {
         *("settings", "outbox", "cluster", "queue", "reservations", "writer", "groups", "preemptions"),
-        *("policies", "hosts"),
+        *("policies", "hosts", "pause"),
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "claims", "known", "ledger", "_changed", "_moved"),

@@ -19,14 +19,14 @@ from linkwise.broker.scheduling.bind import bind, outcome
 from linkwise.broker.scheduling.filter import filter_nodes, prioritize
 from linkwise.broker.scheduling.preempt import budget_violations, preempt
 from linkwise.broker.scheduling.queries import admit, dry_plan, dry_run, preferred
-from linkwise.broker.snapshot import restore, take
+from linkwise.broker.snapshot import capture, restore, take
 from linkwise.broker.state import State
 from linkwise.broker.unobserved import unanswered
 from linkwise.broker.view import BrokerView
 from linkwise.model.settings import PlacingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from linkwise.broker.answers import Admission, BindAnswer, DryRun, FilterAnswer
     from linkwise.broker.cluster.cluster_objects import Parse
@@ -107,6 +107,15 @@ class Broker(BrokerView):
         reconcile_later(self._state, now)
         return dry_run(self._state, pod, names)
 
+    @property
+    def device_changes(self) -> int:
+        """The number of changes of the nodes' devices and their usage so far."""
+        return self._state.cluster.index.changes
+
+    def pause_with(self, pause: Callable[[], None]) -> None:
+        """Set what explanations call between small pieces of work; the state may change while it lasts."""
+        self._state.pause = pause
+
     def state_at(self, now: float) -> State:
         """The state, reconciled; for `linkwise.explain`, which reads it and changes nothing.
 
@@ -175,6 +184,10 @@ class Broker(BrokerView):
     def snapshot(self, now: float) -> Snapshot[BrokerState]:
         """Return a snapshot of everything that answers depend on."""
         return take(self._state, now)
+
+    def capture(self, now: float) -> Callable[[], Snapshot[BrokerState]]:
+        """Return a function that makes a snapshot of the state as it is now; it may be called in another thread."""
+        return capture(self._state, now)
 
     @classmethod
     def restore(cls, snapshot: Snapshot[BrokerState]) -> Broker:

@@ -28,12 +28,12 @@ from linkwise.model.snapshot import Snapshot
 from linkwise.model.verdict import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
 
-__all__ = ["BrokerState", "restore", "sights_of", "take"]
+__all__ = ["BrokerState", "capture", "restore", "sights_of", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +80,57 @@ class BrokerState:
 
 def take(state: State, now: float) -> Snapshot[BrokerState]:
     """Take a snapshot between two verbs; equal states give equal snapshots, whatever the order of events."""
-    cluster = state.cluster
-    shared = cluster.shared.documents | cluster.claims.documents()
-    objects = {name: cluster.documents(name) for name, known in sorted(cluster.objects.items()) if known}
-    return Snapshot(
-        now,
-        state.settings,
-        tuple(cluster.nodes[name] for name in sorted(cluster.nodes)),
-        {name: dict(sorted(documents.items())) for name, documents in objects.items()},
-        tuple(cluster.pods[uid] for uid in sorted(cluster.pods)),
-        {kind: dict(sorted(named.items())) for kind, named in sorted(shared.items()) if named},
-        _state_of(state),
-    )
+    return capture(state, now)()
+
+
+def capture(state: State, now: float) -> Callable[[], Snapshot[BrokerState]]:
+    """Copy what a snapshot consists of between two verbs, and return a function that makes the snapshot of it.
+
+    Copying references takes milliseconds. Parsing and sorting takes a second on a large cluster, and may be done in another
+    thread: all values are immutable.
+    """
+    cluster, settings = state.cluster, state.settings
+    nodes, pods, documents = dict(cluster.nodes), dict(cluster.pods), cluster.capture_documents()
+    documents_of_cluster = cluster.shared.documents | cluster.claims.documents()
+    shared = {kind: dict(named) for kind, named in documents_of_cluster.items() if named}
+    kept, entries = _state_of(state), tuple(cluster.ledger.entries())
+
+    def snapshot() -> Snapshot[BrokerState]:
+        return Snapshot(
+            now,
+            settings,
+            tuple(nodes[name] for name in _sorted(nodes)),
+            documents(),
+            tuple(pods[uid] for uid in _sorted(pods)),
+            {kind: {name: named[name] for name in _sorted(named)} for kind, named in sorted(shared.items())},
+            replace(kept, entries=tuple(_oldest_first(entries))),
+        )
+
+    return snapshot
+
+
+def _sorted(names: Iterable[str]) -> Iterator[str]:
+    """Yield the names in their order; sorted in parts, because one long sort keeps all other threads waiting."""
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        parts.setdefault(name[:2], []).append(name)
+    for part in sorted(parts):
+        yield from sorted(parts[part])
+
+
+def _oldest_first(entries: Iterable[Entry]) -> Iterator[Entry]:
+    by_age: dict[float, list[Entry]] = {}
+    for entry in entries:
+        by_age.setdefault(entry.created, []).append(entry)
+    for created in sorted(by_age):
+        yield from sorted(by_age[created], key=lambda entry: entry.pod)
 
 
 def _state_of(state: State) -> BrokerState:
+    """Return everything but the entries."""
     ledger = state.cluster.ledger
     deleted, changed, moved = state.cluster.remembered()
     return BrokerState(
-        entries=tuple(sorted(ledger.entries(), key=lambda entry: (entry.created, entry.pod))),
         serial=ledger.serial,
         queue=tuple(sorted(state.queue, key=lambda queued: queued.uid)),
         untaken=tuple(state.queue.untaken),

@@ -21,7 +21,7 @@ from linkwise.engine.queue.scheduling_queue import SchedulingQueue
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
@@ -35,6 +35,10 @@ __all__ = ["Outbox", "State", "pod_name"]
 def pod_name(pod: PodView) -> str:
     """Namespace and name of a pod."""
     return f"{pod.namespace}/{pod.name}"
+
+
+def _go_on() -> None:
+    """Continue without a pause."""
 
 
 class Outbox:
@@ -75,6 +79,8 @@ class State:
         self.preemptions: Final = Preemptions()
         self.hosts: Final = Hosts()
         self.outbox: Final = Outbox()
+        self.pause: Callable[[], None] = _go_on
+        """called by explanations between small pieces of work; the service answers calls meanwhile if one takes long"""
 
     def uids(self) -> set[str]:
         """All pods that are known in any way: observed, asked about, or in the ledger."""

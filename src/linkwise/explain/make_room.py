@@ -61,7 +61,7 @@ class RoomMaking:
     def reserved(self) -> list[Remedy]:
         """Return nodes where the pod would fit if plans of groups reserved nothing, with these groups."""
         planned: dict[str, list[Entry]] = {}
-        for entry in self.state.cluster.ledger.entries():
+        for entry in list(self.state.cluster.ledger.entries()):
             if entry.state == "PLANNED":
                 planned.setdefault(entry.node, []).append(entry)
         nodes = [name for name in self._nodes() if name in planned] if planned else []
@@ -96,7 +96,8 @@ class RoomMaking:
     def _likeliest(self, nodes: set[str]) -> dict[str, _Likely]:
         """Return the rank of the likeliest pod to finish on each node."""
         likeliest: dict[str, _Likely] = {}
-        for entry in self.state.cluster.ledger.entries():
+        for entry in list(self.state.cluster.ledger.entries()):
+            self.state.pause()
             if entry.node in nodes:
                 likely = self._likely(entry.pod)
                 likeliest[entry.node] = min(likeliest.get(entry.node, likely), likely)
@@ -143,6 +144,7 @@ class RoomMaking:
         return Crowd(name, tuple(order), lack, freed)
 
     def _fits(self, name: str, pods: tuple[str, ...]) -> bool:
+        self.state.pause()
         cluster, inventory = self.state.cluster, self.state.cluster.inventories[name]
         enough = name in self.survey.stopped or eviction_frees_enough(
             cluster.ledger, inventory, self.query, {*pods, f"{self.uid}{RESERVED}"}, cluster.ended_on(inventory)

@@ -67,8 +67,9 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
     drained = state.reservations.taken()
     fitting: list[tuple[str, Code]] = []
     refused, stops, barred = dict[str, Reject](), dict[str, Reason](), dict[str, Reason]()
-    for name, view in cluster.nodes.items():
-        if name == but:
+    for name, view in list(cluster.nodes.items()):  # nodes may come and go in a pause
+        state.pause()
+        if name == but or name not in cluster.index.nodes:
             continue
         rejected = lookup.refusal(name)
         if rejected:

@@ -19,11 +19,13 @@ from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.net.http.messages import JSON, Response, text
 from linkwise.serve.routes import Route
+from linkwise.serve.slices import Slices
 from linkwise.wire.snapshot import encode_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
+    from linkwise.broker.broker import Broker
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["debug_routes"]
 
+ATTEMPTS: Final = 3
 _PROXY_HEADERS: Final = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
@@ -45,31 +48,41 @@ def debug_routes(service: Service, token: str) -> list[Route]:
     """Snapshot and explanations; with an empty token only callers on this machine get them."""
     broker = service.broker
 
+    slices = Slices()
+    broker.pause_with(slices.pause)
+
     async def snapshot(request: Request, variables: Mapping[str, str]) -> Response:
         del request, variables
-        taken = broker.snapshot(service.clock())
-        # A snapshot is an immutable value: it can be encoded in a thread while the loop answers calls.
-        return Response(await asyncio.to_thread(encode_snapshot, taken))
+        make = broker.capture(service.clock())
+        # Its values are immutable: it can be made and encoded in a thread while the loop answers calls.
+        return Response(await asyncio.to_thread(lambda: encode_snapshot(make())))
 
     def explained(namespace: str, name: str) -> Explanation | None:
         uid = broker.find_pod(namespace, name)
         return explain_pod(broker, uid, service.clock()) if uid else None
 
-    def pod(request: Request, variables: Mapping[str, str]) -> Response:
+    async def answer(request: Request, subject: str, explain: Callable[[], AnyExplanation | None]) -> Response:
+        return _render(request, await _consistent(broker, slices, explain), subject, synced=service.synced)
+
+    def pod(request: Request, variables: Mapping[str, str]) -> Awaitable[Response]:
         namespace, name = variables["namespace"], variables["name"]
-        return _render(request, explained(namespace, name), f"pod {namespace}/{name}", synced=service.synced)
+        return answer(request, f"pod {namespace}/{name}", lambda: explained(namespace, name))
 
-    def group(request: Request, variables: Mapping[str, str]) -> Response:
+    def group(request: Request, variables: Mapping[str, str]) -> Awaitable[Response]:
         key = variables["key"]
-        explanation = explain_group(broker, key, service.clock()) or explained(
-            "group", key
-        )  # a namespace named "group"
-        return _render(request, explanation, f"group {key}", synced=service.synced)
 
-    def node(request: Request, variables: Mapping[str, str]) -> Response:
+        def explain() -> AnyExplanation | None:
+            return explain_group(broker, key, service.clock()) or explained("group", key)  # a namespace named "group"
+
+        return answer(request, f"group {key}", explain)
+
+    def node(request: Request, variables: Mapping[str, str]) -> Awaitable[Response]:
         name = variables["name"]
-        explanation = explain_node(broker, name, service.clock()) or explained("node", name)  # a namespace named "node"
-        return _render(request, explanation, f"node {name}", synced=service.synced)
+
+        def explain() -> AnyExplanation | None:
+            return explain_node(broker, name, service.clock()) or explained("node", name)  # a namespace named "node"
+
+        return answer(request, f"node {name}", explain)
 
     paths: dict[str, Handler] = {
         "/snapshot": snapshot,
@@ -78,6 +91,26 @@ def debug_routes(service: Service, token: str) -> list[Route]:
         "/explain/{namespace}/{name}": pod,
     }
     return [Route("GET", f"/debug{path}", _guard(handler, token)) for path, handler in paths.items()]
+
+
+async def _consistent(
+    broker: Broker, slices: Slices, explain: Callable[[], AnyExplanation | None]
+) -> AnyExplanation | None:
+    """Explain in slices; again if devices changed meanwhile, because parts of the answer may contradict each other.
+
+    A busy cluster changes all the time: the last attempt counts anyway, unless a node or pod it needs went away.
+    """
+    for _ in range(ATTEMPTS - 1):
+        changes = broker.device_changes
+        try:
+            explanation = await slices.run(explain)
+        except Exception:
+            if broker.device_changes == changes:
+                raise
+        else:
+            if broker.device_changes == changes:
+                return explanation
+    return await slices.run(explain)
 
 
 def _guard(handler: Handler, token: str) -> Handler:

@@ -25,7 +25,7 @@ from linkwise.engine.usage import node_of, resolved, usage_of
 from linkwise.model.verdict import Grant, Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
@@ -130,6 +130,19 @@ class Cluster:
     def documents(self, node: str) -> dict[str, Mapping[str, object]]:
         """Return the objects about a node, by kind."""
         return {kind: document_of(found, self._parse) for kind, found in self.objects.get(node, {}).items()}
+
+    def capture_documents(self) -> Callable[[], dict[str, dict[str, Mapping[str, object]]]]:
+        """Return a function that parses the objects about all nodes as they are now; it may be called in another thread."""
+        objects, parse = dict(self.objects), self._parse  # an object that changes replaces those of its node
+
+        def parsed() -> dict[str, dict[str, Mapping[str, object]]]:
+            return {
+                name: {kind: document_of(found, parse) for kind, found in sorted(known.items())}
+                for name, known in sorted(objects.items())
+                if known
+            }
+
+        return parsed
 
     def pods_on(self, node: str) -> list[PodView]:
         """Return the pods observed on a node."""

@@ -16,6 +16,7 @@ from linkwise.engine.planning.make_plan import Making, make_plan
 from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.task import Site, Task
 from linkwise.engine.usage import node_of, usage_of
+from linkwise.model.demand import Load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.planning.plan import Member, Plan
-    from linkwise.model.demand import Load
     from linkwise.model.node import Node
 
 __all__ = ["AS_IT_IS", "Assumption", "WhatIf"]
@@ -68,6 +68,12 @@ class WhatIf:
         self._words = {member.wanted.word: member.wanted for member in task.members if member.wanted}
         self._sites = {site.node.name: site for site in sites}
         self._making = Making(task, (), state.hosts)
+        self._positions = {name: place for place, name in enumerate(state.cluster.nodes)}
+        self._restricted: dict[frozenset[str], dict[str, Site]] = {}
+        """the sites of an `only`, which many assumptions have in common"""
+        self._serving: list[tuple[str, Node]] | None = None
+        self._served_by: dict[int, frozenset[str]] = {}
+        """by build of a node, the requests that it serves"""
         ledger = state.cluster.ledger
         self._own = frozenset(
             pod.uid for pod in view.waiting if (entry := ledger.get(pod.uid)) and entry.state == "PLANNED"
@@ -122,9 +128,11 @@ class WhatIf:
 
     def serving(self) -> list[tuple[str, Node]]:
         """Return nodes that provide such devices, without the group's own plan."""
-        nodes = self._state.cluster.index.nodes
-        changed = {site.node.name: site.node for site in self._changed(AS_IT_IS)}
-        return [(name, changed.get(name, node)) for name, node in nodes.items() if self._served(name)]
+        if self._serving is None:
+            nodes = list(self._state.cluster.index.nodes.items())
+            changed = {site.node.name: site.node for site in self._changed(AS_IT_IS)}
+            self._serving = [(name, changed.get(name, node)) for name, node in nodes if self._served(name)]
+        return self._serving
 
     def kind(self, name: str) -> tuple[object, ...]:
         """Return a key of nodes that are interchangeable for a plan, apart from other resources."""
@@ -133,12 +141,20 @@ class WhatIf:
         return (index.shape(name), tuple(device.model for device in node.devices), self._network.path(view))
 
     def _served(self, name: str) -> frozenset[str]:
+        self._state.pause()
         index = self._state.cluster.index
-        return frozenset(word for word, query in self._words.items() if not index.unserved(query, name))
+        if name not in index.nodes:
+            return frozenset()
+        build = index.shape(name).build
+        if build not in self._served_by:
+            words = (word for word, query in self._words.items() if not index.unserved(query, name))
+            self._served_by[build] = frozenset(words)
+        return self._served_by[build]
 
     def _run(self, steps: Generator[None, None, T]) -> T | None:
         while self._left > 0:
             self._left -= 1
+            self._state.pause()
             try:
                 next(steps)
             except StopIteration as end:
@@ -149,13 +165,24 @@ class WhatIf:
 
     def _changed(self, change: Assumption) -> list[Site]:
         gone = change.gone | self._own
-        sites, touched = dict(self._sites), self._nodes_of(gone)
-        if change.only is not None:
-            sites = {name: site for name, site in sites.items() if name in change.only or name in touched or site.held}
-        more = {name: site for name in touched if (site := self._site(name, gone))}
-        order = sites if sites.keys() >= more.keys() else self._state.cluster.nodes
+        touched = self._nodes_of(gone)
+        sites = dict(self._sites) if change.only is None else self._within(change.only)
+        sites |= {name: self._sites[name] for name in touched if name in self._sites}
+        more: dict[str, Site] = {}
+        for name in touched:
+            self._state.pause()
+            if site := self._site(name, gone):
+                more[name] = site
         sites |= more
-        return [sites[name] for name in order if name in sites and name not in change.but]
+        order = sorted(sites, key=lambda name: self._positions.get(name, len(self._positions)))
+        return [sites[name] for name in order if name not in change.but]
+
+    def _within(self, only: frozenset[str]) -> dict[str, Site]:
+        """Return the sites of these nodes, and those of bound members."""
+        if only not in self._restricted:
+            sites = ((name, site) for name, site in self._sites.items() if name in only or site.held)
+            self._restricted = {only: dict(sites)}
+        return dict(self._restricted[only])
 
     def _nodes_of(self, pods: Iterable[str]) -> dict[str, None]:
         cluster = self._state.cluster
@@ -173,7 +200,8 @@ class WhatIf:
             return None
         inventory, view, known = cluster.inventories[name], cluster.nodes[name], self._sites.get(name)
         staying = [entry for entry in cluster.ledger.on(name) if entry.pod not in gone]
-        node = node_of(inventory, usage_of(inventory, staying, {*gone, *cluster.ended_on(inventory)}))
+        ended = [uid for uid in inventory.allocations if uid in gone or cluster.known.ended(uid)]
+        node = node_of(inventory, usage_of(inventory, staying, ended))
         ground = NodeCapacity(view, capacity_of(view), self._load(name, gone), self._neighbours(name, gone))
         held = known.held if known else frozenset[str]()
         shape = shape_of(cluster.index.shape(name).build, node)
@@ -181,9 +209,11 @@ class WhatIf:
 
     def _load(self, name: str, gone: Collection[str]) -> Load:
         cluster = self._state.cluster
+        assigned, there = [entry.pod for entry in cluster.ledger.on(name)], cluster.pods_on(name)
+        if all(uid in gone for uid in assigned) and all(pod.uid in gone or not holds_devices(pod) for pod in there):
+            return Load()
         load = cluster.load(name)
-        assigned = [entry.pod for entry in cluster.ledger.on(name)]
-        for pod in cluster.pods_on(name):
+        for pod in there:
             load = load.minus(demand_of(pod)[0]) if pod.uid in gone and holds_devices(pod) else load
         for uid in assigned:
             view = cluster.pods.get(uid)

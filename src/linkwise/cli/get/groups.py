@@ -23,7 +23,8 @@ _STYLES: Final = {"placed": "green", "reserved": "green", "unschedulable": "red"
 def group_rows(reader: ClusterReader, namespace: str | None, key: str) -> list[Row]:
     """Return rows for the group of that key, or for all groups of a namespace (None for all namespaces)."""
     keys = [key] if key else [one for one in sorted(reader.broker.group_keys()) if _is_in(one, namespace)]
-    groups = [explain_group(reader.broker, one, reader.now) for one in keys]
+    most = None if key else 0  # remedies are in `linkwise explain group/NAME`
+    groups = [explain_group(reader.broker, one, reader.now, most=most) for one in keys]
     return [_row(group, with_namespace=namespace is None) for group in groups if group]
 
 

@@ -1,0 +1,152 @@
+"""Explanations of a large cluster: they grow with its size and no faster, and calls are answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node, machine_devices
+from linkwise.broker.watch_events import NodeGone, PodDeleted
+from linkwise.dialects.linkwise.dialect import GRANT, grant_text
+from linkwise.explain.group import explain_group
+from linkwise.explain.pod import explain_pod
+from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.net.http.messages import Request, Response
+from linkwise.serve.debug import debug_routes
+from linkwise.serve.metrics import Counting
+from linkwise.serve.routes import Routes
+from linkwise.serve.service import Service
+from linkwise.testing.cluster import device_pod, in_gang
+from linkwise.testing.recorder import Recorder
+from linkwise.vendors.machines import profile
+from linkwise.wire.snapshot import encode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MACHINE = profile("dgx-a100")
+LIMIT = 0.02  # seconds of CPU that kube-scheduler may wait for
+
+
+def full(nodes: int) -> Broker:
+    """Three pods on every node; a gang and a single pod that wait for whole nodes, and a gang that will never fit."""
+    broker = Broker()
+    for number in range(nodes):
+        name = f"n{number:05}"
+        broker.see(fleet_node(MACHINE, name))
+        devices = [device.id for device in machine_devices(MACHINE, name)]
+        for place in range(3):
+            pod = device_pod(f"p{number}-{place}", 2)
+            grant = Grant(
+                pod.uid, "link-affinity", Offer(name, (Part("main", tuple(devices[2 * place : 2 * place + 2])),))
+            )
+            broker.see([replace(pod, node=name, phase="Running", annotations={GRANT: grant_text(grant)})])
+    members = in_gang(*(device_pod(f"g{number}", 8) for number in range(8)), least=8)
+    hopeless = in_gang(*(device_pod(f"h{number}", 8, cpu="1000") for number in range(2)), least=2, name="h")
+    broker.observe([*members, *hopeless, device_pod("big", 8)], 0.0)
+    return broker
+
+
+def asked(path: str) -> Request:
+    request = Request(path.encode(), {}, "127.0.0.1", asyncio.Event())
+    request.method = "GET"
+    return request
+
+
+async def answered(routes: Routes, request: Request) -> Response:
+    answer = routes.handle(request)
+    return answer if isinstance(answer, Response) else await answer
+
+
+def cost(work: Callable[[], object]) -> float:
+    """Seconds of CPU, at best."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+@pytest.mark.parametrize("what", ["pod", "member", "group", "hopeless group"])
+def test_an_explanation_takes_time_in_proportion_to_the_cluster(what: str) -> None:
+    def explanation(broker: Broker) -> object:
+        if what.endswith("group"):
+            return explain_group(broker, "default/h" if what.startswith("hopeless") else "default/g", 1.0)
+        return explain_pod(broker, "uid-big" if what == "pod" else "uid-g0", 1.0)
+
+    small, large = (full(nodes) for nodes in (150, 900))
+    assert cost(lambda: explanation(large)) < 15 * cost(lambda: explanation(small))  # squared it would be 36
+
+
+@pytest.mark.parametrize("path", ["default/big", "group/default/g", "group/default/h", "default/p7-1", "node/n00007"])
+def test_the_loop_is_never_kept_for_long(path: str) -> None:
+    """Measured in CPU, so that a busy machine does not fail it."""
+    service = Service(full(600), Recorder(), Counting(), clock=lambda: 1.0)
+    routes = Routes(debug_routes(service, ""))
+    request = asked(f"/debug/explain/{path}")
+
+    async def story() -> tuple[int, float]:
+        task = asyncio.ensure_future(answered(routes, request))
+        longest, before = 0.0, time.process_time()
+        while not task.done():
+            await asyncio.sleep(0)
+            now = time.process_time()
+            longest, before = max(longest, now - before), now
+        return (await task).status, longest
+
+    gc.collect()
+    gc.disable()
+    try:
+        status, longest = asyncio.run(story())
+    finally:
+        gc.enable()
+    assert status == 200
+    assert longest < LIMIT
+
+
+def test_an_explanation_during_which_devices_change_is_made_again() -> None:
+    broker = full(300)
+    service = Service(broker, Recorder(), Counting(), clock=lambda: 1.0)
+    routes = Routes(debug_routes(service, ""))
+    request = asked("/debug/explain/default/big")
+
+    async def story() -> str:
+        task = asyncio.ensure_future(answered(routes, request))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        broker.observe(fleet_node(MACHINE, "fresh"), 1.0)
+        return (await task).body.decode()
+
+    assert "it would get devices 0, 1, 2, 3, 4, 5, 6, 7 on node fresh" in asyncio.run(story())
+
+
+def test_nodes_and_pods_that_go_away_meanwhile_do_no_harm() -> None:
+    broker = full(300)
+    service = Service(broker, Recorder(), Counting(), clock=lambda: 1.0)
+    routes = Routes(debug_routes(service, ""))
+
+    async def story() -> set[int]:
+        paths = ["default/big", "group/default/g", "default/g3", "default/p9-1", "node/n00009"] * 2
+        requests = [asked(f"/debug/explain/{path}") for path in paths]
+        tasks = [asyncio.ensure_future(answered(routes, request)) for request in requests]
+        for number in range(299, 20, -1):
+            broker.observe([NodeGone(f"n{number:05}"), PodDeleted(f"uid-p{number}-0")], 1.0)
+            await asyncio.sleep(0)
+        return {(await task).status for task in tasks}
+
+    assert asyncio.run(story()) == {200}
+
+
+def test_a_captured_snapshot_is_that_of_the_moment() -> None:
+    broker = full(20)
+    expected, make = encode_snapshot(broker.snapshot(1.0)), broker.capture(1.0)
+    broker.observe([NodeGone("n00003"), PodDeleted("uid-p4-0"), device_pod("later", 1)], 2.0)
+    broker.filter(device_pod("later", 1), ["n00001"], 2.0)
+    assert encode_snapshot(make()) == expected
