@@ -141,7 +141,8 @@ def test_nodes_and_pods_that_go_away_meanwhile_do_no_harm() -> None:
             await asyncio.sleep(0)
         return {(await task).status for task in tasks}
 
-    assert asyncio.run(story()) == {200}
+    assert asyncio.run(story()) <= {200, 503}
+    assert asyncio.run(answered(routes, asked("/debug/explain/default/big"))).status == 200
 
 
 def test_a_captured_snapshot_is_that_of_the_moment() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from linkwise.errors import NotNowError
 from linkwise.explain.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
@@ -62,7 +63,11 @@ def debug_routes(service: Service, token: str) -> list[Route]:
         return explain_pod(broker, uid, service.clock()) if uid else None
 
     async def answer(request: Request, subject: str, explain: Callable[[], AnyExplanation | None]) -> Response:
-        return _render(request, await _consistent(broker, slices, explain), subject, synced=service.synced)
+        try:
+            explanation = await _consistent(broker, slices, explain)
+        except NotNowError as error:
+            return text(str(error), 503)
+        return _render(request, explanation, subject, synced=service.synced)
 
     def pod(request: Request, variables: Mapping[str, str]) -> Awaitable[Response]:
         namespace, name = variables["namespace"], variables["name"]
@@ -98,19 +103,22 @@ async def _consistent(
 ) -> AnyExplanation | None:
     """Explain in slices; again if devices changed meanwhile, because parts of the answer may contradict each other.
 
-    A busy cluster changes all the time: the last attempt counts anyway, unless a node or pod it needs went away.
+    A busy cluster changes all the time: the last attempt counts anyway. NotNowError if even that one failed, because
+    something that it needed went away.
     """
-    for _ in range(ATTEMPTS - 1):
-        changes = broker.device_changes
+    attempt = 0
+    while True:
+        attempt, changes = attempt + 1, broker.device_changes
         try:
             explanation = await slices.run(explain)
-        except Exception:
-            if broker.device_changes == changes:
+        except Exception as error:
+            if attempt == ATTEMPTS and broker.device_changes == changes:
                 raise
+            if attempt == ATTEMPTS:
+                raise NotNowError("the cluster changed while it was being explained; try again") from error
         else:
-            if broker.device_changes == changes:
+            if attempt == ATTEMPTS or broker.device_changes == changes:
                 return explanation
-    return await slices.run(explain)
 
 
 def _guard(handler: Handler, token: str) -> Handler:
