@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, strategies as st
 
 from linkwise import Ask, ContainerAsk, ContainerView, Device, Grant, NodeView, Offer, Part, PodView
-from linkwise.dialects.aliyun import ALLOCATION, COUNT, EXPECTED, INDEX, MEMORY, POD, Aliyun, environment
+from linkwise.dialects.aliyun import ALLOCATION, COUNT, EXPECTED, INDEX, MEMORY, POD, RECORD, Aliyun, environment
 from linkwise.dialects.dialect import Writing
 from linkwise.model.verdict import Problem
 from linkwise.wire.kubernetes.objects import pod_view
@@ -105,7 +105,7 @@ def test_the_device_is_reported_by_its_index_and_the_amounts_by_the_spec() -> No
     assert keys(view) == []
 
 
-@pytest.mark.parametrize("index", ["-1", "", "one", "1,2", "1.0", " 1", "٣"])
+@pytest.mark.parametrize("index", ["-1", "one", "1,2", "1.0", " 1", "٣"])
 def test_an_index_that_names_no_device_is_a_problem_and_nothing_is_held(index: str) -> None:
     view = pod(container("a", "4"), annotations={INDEX: index})
     assert (parts(view), keys(view)) == ([], [INDEX])
@@ -155,7 +155,7 @@ def test_an_empty_newer_form_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[", "[]", "7", '{"5":{"0":1}}', '{"0":7}', '{"0":{"x":1}}', '{"0":{"0":-1}}', '{"0":{"0":true}}']
+    "text", ["[", "[]", "7", '{"5":{"0":1}}', '{"0":7}', '{"0":{"x":1}}', '{"0":{"0":-1}}', '{"0":{"0":true}}']
 )
 def test_a_broken_newer_form_is_a_problem_and_the_index_counts(text: str) -> None:
     view = pod(container("a", "4"), annotations={ALLOCATION: text, INDEX: "0"})
@@ -308,3 +308,10 @@ def test_the_sample_of_the_seed_asks_for_one_unit(shared: Path) -> None:
     template = yaml.safe_load(blocks[0].split("```")[0])["spec"]["template"]
     ask = DIALECT.ask(pod_view(template))
     assert ask == Ask(MEMORY, (ContainerAsk("binpack-1", share=1),), "default", mode="share")
+
+
+def test_an_empty_record_counts_as_none() -> None:
+    view = pod(container("a", "4"), annotations=dict.fromkeys(RECORD, ""))
+    assert (parts(view), keys(view)) == ([], [])
+    written = pod(container("a", "4"), annotations={ALLOCATION: "", INDEX: "1"})
+    assert (parts(written), keys(written)) == ([("a", ("#1",), 4)], [])

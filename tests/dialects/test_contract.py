@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise import Ask, ContainerView, Device, Grant, NodeView, Offer, Part, PodView
 from linkwise.dialects.dialect import Dialect, Writing
-from linkwise.dialects.registry import DIALECTS, held_by, understand
+from linkwise.dialects.registry import DIALECTS, cleared_records, held_by, understand
 from linkwise.model.verdict import Problem
 
 RESOURCES = (
@@ -125,6 +127,15 @@ def test_what_a_pod_says_in_all_dialects_together_never_raises(pod: PodView) -> 
     said = understand(pod)
     assert said.ask is None or said.dialect
     held_by(pod)
+
+
+@settings(max_examples=300, deadline=None)
+@given(pod=PODS)
+def test_a_cleared_record_is_read_as_none(dialect: Dialect, pod: PodView) -> None:
+    cleared = replace(pod, annotations={**pod.annotations, **cleared_records(pod)}, node="n", phase="Running")
+    if dialect.name != "linkwise":  # its grant is written with every bind
+        assert dialect.held(cleared).grant is None
+    assert not {problem.key for problem in dialect.held(cleared).problems} & cleared_records(pod).keys()
 
 
 def test_two_systems_words_in_one_pod_are_a_problem_that_names_both() -> None:

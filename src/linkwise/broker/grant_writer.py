@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.groups.membership import NAME as GROUP_NAME
 from linkwise.dialects.koordinator.allocation import seed_text
 from linkwise.dialects.linkwise.dialect import Linkwise
-from linkwise.dialects.registry import BY_NAME
+from linkwise.dialects.registry import BY_NAME, cleared_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,9 @@ class GrantWriter:
         writing = replace(writing, now=time)
         keys = {**BY_NAME[dialect].write(writing), **BY_NAME[Linkwise.name].write(writing)}
         # rule 001.record: a pod with Koordinator's group labels gets that system's record, whichever resource it requests.
-        return {**(seed_text(writing) if GROUP_NAME in writing.pod.labels else {}), **keys}
+        seed = seed_text(writing) if GROUP_NAME in writing.pod.labels else {}
+        # Plugins believe records of their own before ours, so one that the pod was created with must not stay.
+        return {**cleared_records(writing.pod), **seed, **keys}
 
     def forget(self, node: str) -> None:
         """The node is gone."""

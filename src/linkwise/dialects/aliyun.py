@@ -36,6 +36,7 @@ POD: Final = "ALIYUN_COM_GPU_MEM_POD"
 CONTAINER: Final = "ALIYUN_COM_GPU_MEM_CONTAINER"
 ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+ASSIGN_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSIGN_TIME"
 ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 
 EXPECTED: Final = {  # what each annotation looks like, and what it says
@@ -45,6 +46,9 @@ EXPECTED: Final = {  # what each annotation looks like, and what it says
     ASSIGNED: ("true|false", "true or false"),
     ASSUME_TIME: (r"[0-9]{1,20}", "nanoseconds since 1970"),
 }
+
+RECORD: Final = (*EXPECTED, ASSIGN_TIME, ALLOCATION)
+"""annotations of an allocation; the plugin and the tools read an empty one as missing"""
 
 LABELS: Final = ("gpushare", "cgpu.disable.isolation")
 FINISHED: Final = ("Succeeded", "Failed")  # phases in which a pod holds nothing
@@ -76,7 +80,7 @@ class Aliyun(Dialect):
 
     def held(self, pod: PodView) -> Held:
         """The device by its index. Annotations on a pod that is not bound are ignored: its binding failed."""
-        if not pod.annotations.keys() & {*EXPECTED, ALLOCATION} or pod.phase in FINISHED or not pod.node:
+        if pod.phase in FINISHED or not pod.node or not any(map(pod.annotations.get, RECORD)):
             return Held(None)
         problems = _malformed(pod)
         parts = _allocation(pod, problems) or _indexed(pod, problems)
@@ -97,6 +101,10 @@ class Aliyun(Dialect):
             ASSIGNED: "false",
             ASSUME_TIME: str(writing.now),
         }
+
+    def cleared(self, pod: PodView) -> dict[str, str]:
+        """Empty texts: no index, no allocation, and not a pod that the plugin is about to serve."""
+        return {key: "" for key in RECORD if pod.annotations.get(key)}
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Equal devices, as many as are counted, without those that the ConfigMap of unhealthy ones lists."""
@@ -138,8 +146,8 @@ def _fits(key: str, text: str) -> bool:
 def _malformed(pod: PodView) -> list[Problem]:
     problems = []
     for key, (_, meaning) in EXPECTED.items():
-        text = pod.annotations.get(key)
-        missing = text is None and key == INDEX and ALLOCATION not in pod.annotations
+        text = pod.annotations.get(key) or None
+        missing = text is None and key == INDEX and not pod.annotations.get(ALLOCATION)
         if missing or (text is not None and not _fits(key, text)):
             found = "it is missing and the device not known" if text is None else f"{text[:40]!r} is not {meaning}"
             problems.append(Problem(where_pod(pod), key, f"{found}; delete the pod, so that it is placed again"))
@@ -149,7 +157,7 @@ def _malformed(pod: PodView) -> list[Problem]:
 def _allocation(pod: PodView, problems: list[Problem]) -> tuple[Part, ...]:
     """The newer form, container by container; nothing if it is missing, empty or broken."""
     try:
-        parts = _allocated(pod, json.loads(pod.annotations.get(ALLOCATION, "{}")))
+        parts = _allocated(pod, json.loads(pod.annotations.get(ALLOCATION) or "{}"))
     except (ValueError, RecursionError) as error:
         cause = str(error) if isinstance(error, InputError) else "it is not valid JSON"
         sentence = f"{cause}; {{container index: {{device index: memory}}}} is expected, {INDEX} is used instead"

@@ -116,6 +116,14 @@ class Dialect(ABC):
     def write(self, writing: Writing) -> dict[str, str]:
         """The annotations that show a grant to this dialect's users and tools."""
 
+    def cleared(self, pod: PodView) -> dict[str, str]:
+        """The pod's annotations that this dialect's tools read as allocated devices, with values that they read as none.
+
+        A pod may carry such a record from its template. A Binding can't delete annotations, only overwrite them.
+        """
+        del pod
+        return {}
+
     @abstractmethod
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """The node by this dialect's labels, annotations and objects; None if it has none of them."""

@@ -37,6 +37,7 @@ __all__ = [
     "DIALECTS",
     "Understood",
     "by_priority",
+    "cleared_records",
     "counts_whole_devices",
     "dialects_of_node",
     "held_by",
@@ -185,6 +186,13 @@ def held_by(pod: PodView) -> Held:
         if held.grant is not None:
             return Held(held.grant, tuple(problems))
     return Held(None, tuple(problems))
+
+
+def cleared_records(pod: PodView) -> dict[str, str]:
+    """The records of allocated devices that a pending pod carries, in any dialect, overwritten with none."""
+    if not pod.annotations:
+        return {}
+    return {key: text for dialect in DIALECTS for key, text in dialect.cleared(pod).items()}
 
 
 @lru_cache(maxsize=4096)

@@ -335,3 +335,44 @@ def test_who_is_next_in_line_for_a_node_that_a_woken_pod_does_not_take_is_woken_
     assert binds(broker.bind("uid-p", "b", NOW).effects)
     assert broker.next_deadline() == 0.0
     assert woken(broker.step(NOW)) == ["r"]
+
+
+OTHERS = {
+    "scheduler.framework.gpushare.allocation": '{"0":{"3":4}}',
+    "ALIYUN_COM_GPU_MEM_IDX": "3",
+    "ALIYUN_COM_GPU_MEM_ASSIGNED": "true",
+    "huawei.com/AscendReal": "Ascend910-7",
+    "huawei.com/Ascend910": "Ascend910-7",
+    "scheduling.koordinator.sh/device-allocated": '{"gpu":[{"minor":3}],"rdma":[{"minor":1}]}',
+    "topology.scheduling.koordinator.sh/gpu": '{"allocatedGPUs":{"0":["3"]},"visibleGPUs":["3"]}',
+    "linkwise.dev/group-plan": '{"version":1}',
+    "linkwise.dev/grant": "{}",
+    "example.com/note": "keep",
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "resource", "own"),
+    [
+        ("linked", NVIDIA, set()),
+        ("share", MEMORY, {"ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_ASSIGNED"}),
+        ("ring", ASCEND, {"huawei.com/Ascend910"}),
+        (
+            "percent",
+            KOORDINATOR,
+            {"scheduling.koordinator.sh/device-allocated", "topology.scheduling.koordinator.sh/gpu"},
+        ),
+    ],
+)
+def test_records_of_other_systems_do_not_survive_a_bind(family: Family, resource: str, own: set[str]) -> None:
+    pod = replace(device_pod("p", 1, resource), annotations=OTHERS)
+    written = bound(broker_of(FakeNode("n", family, 8)), pod, "n").annotations
+    assert "example.com/note" not in written
+    neutral = {
+        "scheduling.koordinator.sh/device-allocated": '{"rdma":[{"minor":1}]}',
+        "topology.scheduling.koordinator.sh/gpu": '{"allocatedGPUs":{},"visibleGPUs":[]}',
+    }
+    for key in OTHERS.keys() - own - {GRANT, "example.com/note"}:
+        assert written[key] == neutral.get(key, ""), key
+    for key in own | {GRANT}:
+        assert written[key] not in {"", OTHERS[key]}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.ascend.node import PROFILES, TYPE_LABEL, node_facts
-from linkwise.dialects.ascend.rank_table import chip_names, chip_number, chip_numbers, shown
+from linkwise.dialects.ascend.rank_table import RANK_KEYS, chip_names, chip_number, chip_numbers, shown
 from linkwise.dialects.dialect import Advertised, DefaultPolicies, Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.pod_resources import by_container, resources_of
 from linkwise.errors import InputError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CONSUMED", "Ascend"]
 
 REAL: Final = "huawei.com/AscendReal"
+KUBELET: Final = "huawei.com/kltDev"
 PREDICATE_TIME: Final = "predicate-time"
 POLICY: Final = "huawei.com/schedule_policy"
 SKIP: Final = "huawei.com/skip-ascend-plugin"
@@ -40,6 +41,7 @@ _OWN_PLUGIN: Final = frozenset(f"huawei.com/{word}" for word in ("Ascend910", "n
 _PARTS: Final = re.compile(
     r"huawei\.com/(?:npu-core|Ascend(?:310P|910)-[0-9]+c(?:\.[0-9a-z]+)*|Ascend[0-9A-Z]+-(?:memory|core))"
 )
+_RECORD: Final = frozenset({REAL, KUBELET, PREDICATE_TIME, *PROFILES, *RANK_KEYS})
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _NUMBERED: Final = re.compile(r"#(0|[1-9][0-9]{0,3})")
 _TIME: Final = re.compile(r"[0-9]{1,20}")
@@ -109,6 +111,11 @@ class Ascend(Dialect):
         # The plugin reads no list if a pod uses the whole node, so the devices to mount are written for it.
         whole = numbers == {device.index for device in writing.devices.values()}
         return {**written, REAL: chips} if whole and resource in _OWN_PLUGIN else written
+
+    def cleared(self, pod: PodView) -> dict[str, str]:
+        """Empty texts, which are lists of no chips; the plugin writes its own keys again when it mounts chips."""
+        texts = pod.annotations.items()
+        return {key: "" for key, text in texts if text and (key in _RECORD or _PARTS.fullmatch(key))}
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """The node's chips as the device plugin reports them."""

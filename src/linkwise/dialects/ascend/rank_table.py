@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [
+    "RANK_KEYS",
     "VENDOR",
     "ChipDetails",
     "Ranks",
@@ -44,6 +45,7 @@ DETAILS: Final = ("huawei.com/npu.base-device-infos", "baseDeviceInfos")  # the 
 _NAME: Final = re.compile(r"([0-9A-Za-z]+)-(0|[1-9][0-9]{0,3})")
 _KEY: Final = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
 _KEYS: Final = {"huawei.com/npu": "ascend.kubectl.kubernetes.io/ascend-npu-configuration"}
+RANK_KEYS: Final = (_KEY, *_KEYS.values())
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 

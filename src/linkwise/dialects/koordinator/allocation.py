@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Part
     from linkwise.model.views import PodView
 
-__all__ = ["ALLOCATED", "TOPOLOGY", "Card", "Record", "read", "seed_text", "texts", "visible"]
+__all__ = ["ALLOCATED", "TOPOLOGY", "Card", "Record", "cleared", "read", "seed_text", "texts", "visible"]
 
 TOPOLOGY: Final = "topology.scheduling.koordinator.sh/gpu"
 ALLOCATED: Final = "scheduling.koordinator.sh/device-allocated"
@@ -107,6 +107,13 @@ def seed_text(writing: Writing) -> dict[str, str]:
     return {TOPOLOGY: _json({"allocatedGPUs": lists, "visibleGPUs": [str(index) for index in seen]})}
 
 
+def cleared(pod: PodView) -> dict[str, str]:
+    """Records of no cards: koordlet refuses an empty text, and accepts an object without cards."""
+    others = {kind: entries for kind, entries in _told(pod).items() if kind != _TYPE}
+    texts = {TOPOLOGY: _json({"allocatedGPUs": {}, "visibleGPUs": []}), ALLOCATED: _json(others)}
+    return {key: text for key, text in texts.items() if key in pod.annotations}
+
+
 def visible(pod: PodView) -> frozenset[int]:
     """The numbers of the cards that the containers may see; none where that can't be read."""
     try:
@@ -137,7 +144,7 @@ def _lists(pod: PodView, cards: int) -> dict[str, tuple[str, ...]]:
     record = _object(_loads(pod.annotations[TOPOLOGY]), "the value")
     _numbers(record.get("visibleGPUs", []), "visibleGPUs")
     lists = _object(record.get("allocatedGPUs"), "allocatedGPUs")
-    names = _ordinary(pod)
+    names = _ordinary(pod) if lists else []
     if len(set(names)) < len(names):
         raise InputError("two containers of the pod have one name")
     strange = next((place for place in lists if place not in map(str, range(len(names)))), None)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.dialects.dialect import DefaultPolicies, Dialect, Held, SourcePriority, where_pod
-from linkwise.dialects.koordinator.allocation import ALLOCATED, TOPOLOGY, read, texts
+from linkwise.dialects.koordinator.allocation import ALLOCATED, TOPOLOGY, cleared, read, texts
 from linkwise.dialects.koordinator.device_object import node_facts
 from linkwise.dialects.koordinator.quantities import OWNED, wanted
 from linkwise.model.ask import Ask, ContainerAsk
@@ -73,6 +73,10 @@ class Koordinator(Dialect):
         """The seed's record by numbers, and Koordinator's by ids with amounts."""
         ask = self.ask(writing.pod)
         return texts(writing, ask.share if isinstance(ask, Ask) and ask.in_bytes else 0)
+
+    def cleared(self, pod: PodView) -> dict[str, str]:
+        """Records without cards; other kinds of devices, such as network cards, stay."""
+        return cleared(pod)
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Facts of the Device object, and of Koordinator's labels on the node."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from linkwise.dialects.dialect import Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.json_fields import Fields, Report, shown, versioned_fields
 from linkwise.dialects.linkwise.decision_record import WRITTEN, decision_document
+from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
 from linkwise.errors import InputError
 from linkwise.model.verdict import Grant, Offer, Part
@@ -94,6 +95,10 @@ class Linkwise(Dialect):
     def write(self, writing: Writing) -> dict[str, str]:
         """The grant; InputError if it names one container twice, which would lose devices."""
         return {GRANT: grant_text(writing.grant, writing.decision)}
+
+    def cleared(self, pod: PodView) -> dict[str, str]:
+        """An empty text for the plan of its group; the grant is written with every bind."""
+        return {GROUP_PLAN: ""} if pod.annotations.get(GROUP_PLAN) else {}
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """Facts of the node's DeviceInventory, which has the name of the node."""

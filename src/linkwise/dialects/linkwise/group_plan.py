@@ -97,7 +97,7 @@ def recorded_text(record: RecordedPlans) -> str:
 def recorded_plans(pod: PodView) -> tuple[RecordedPlans | None, tuple[Problem, ...]]:
     """The record on a bound pod, if it is valid."""
     text = pod.annotations.get(GROUP_PLAN)
-    return (None, ()) if text is None else _read(text, pod.uid, where_pod(pod))
+    return _read(text, pod.uid, where_pod(pod)) if text else (None, ())
 
 
 def _member(member: PlannedMember) -> dict[str, object]:
