@@ -129,9 +129,9 @@ REMEMBERED = {
             "drift",
             "problems",
             "changes",
-            "_parse",
         ),
     },
+    "state.cluster.objects": {*("_grace", "documents", "_missing"), *("_changed", "_parse", "_latest", "_deadline")},
     "state.cluster.shared": {
         "documents",
         *("problems", "ladders", "budgets", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),

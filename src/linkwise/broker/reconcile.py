@@ -68,6 +68,7 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     shown = take_observed(state) if state.queue.shown else []
     if state.queue.next_deadline() is not None:
         forget_unobserved(state, now)
+    state.cluster.expire_inventories(now)
     ledger = state.cluster.ledger
     ledger.drop(ledger.expired_offers(now, state.settings.pending))
     if state.groups.is_busy():
@@ -104,6 +105,7 @@ def next_deadline(state: State) -> float | None:
         return 0.0
     deadlines = (
         state.cluster.ledger.next_expiry(),
+        state.cluster.objects.next_deadline(),
         state.groups.next_deadline(),
         state.queue.next_deadline(),
         reservation_deadline(state),

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.cluster.node_objects import MissingInventory
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Effect
 from linkwise.broker.group_records import GroupRecord
@@ -76,6 +77,8 @@ class BrokerState:
     """evictions for groups and pods of higher priority, and the devices held for them"""
     avoided: Mapping[str, float] = field(default_factory=dict)
     """pods whose eviction for others was refused, and until when no other is requested"""
+    missing: Mapping[str, Mapping[str, MissingInventory]] = field(default_factory=dict)
+    """by node and kind: objects that were deleted and are used for a grace period; annotations by name"""
 
 
 def take(state: State, now: float) -> Snapshot[BrokerState]:
@@ -90,7 +93,7 @@ def capture(state: State, now: float) -> Callable[[], Snapshot[BrokerState]]:
     thread: all values are immutable.
     """
     cluster, settings = state.cluster, state.settings
-    nodes, pods, documents = dict(cluster.nodes), dict(cluster.pods), cluster.capture_documents()
+    nodes, pods, documents = dict(cluster.nodes), dict(cluster.pods), cluster.objects.capture()
     documents_of_cluster = cluster.shared.documents | cluster.claims.documents()
     shared = {kind: dict(named) for kind, named in documents_of_cluster.items() if named}
     kept, entries = _state_of(state), tuple(cluster.ledger.entries())
@@ -148,6 +151,7 @@ def _state_of(state: State) -> BrokerState:
         schedulers=tuple(sorted(state.reservations.schedulers)),
         preemptions=tuple(record for _, record in sorted(state.preemptions.records.items())),
         avoided=dict(sorted(state.preemptions.avoided.items())),
+        missing=state.cluster.objects.stored(),
     )
 
 
@@ -160,7 +164,7 @@ def restore(state: State, snapshot: Snapshot[BrokerState]) -> None:
         return
     _check_unique("entries", (entry.pod for entry in stored.entries))
     _check_unique("queue", (queued.uid for queued in stored.queue))
-    cluster.restore(snapshot, stored.deleted)
+    cluster.restore(snapshot, stored.deleted, stored.missing)
     cluster.ledger.restore(stored.entries, stored.serial)
     cluster.restore_drift(stored.changed_grants, stored.moved)
     pods = [_with_query(state, queued) for queued in stored.queue]

@@ -104,7 +104,7 @@ class BrokerView:
 
     def node_object(self, node: str, kind: str) -> Mapping[str, object] | bytes | None:
         """The observed object of that kind that describes a node."""
-        return self._state.cluster.objects.get(node, {}).get(kind)
+        return self._state.cluster.objects.documents.get(node, {}).get(kind)
 
     # pods
 

@@ -32,6 +32,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "placing.pending": (0, 3600),
     "placing.rounds": (0, math.inf),
     "placing.budget": (1, math.inf),
+    "placing.inventory_grace": (0, 604_800),
     "placing.bandwidth.floor": (0, math.inf),
     "placing.group.hold": (1, 86_400),
     "placing.group.longest_hold": (1, 86_400),

@@ -93,6 +93,9 @@ class Dialect(ABC):
     domains: ClassVar[frozenset[str]]
     """prefixes (before the slash) of keys, and kinds of objects, by which it describes nodes; without one of them on a
     node, `node` is not called"""
+    inventories: ClassVar[tuple[str, ...]] = ()
+    """how the kinds of objects, and the annotations of nodes, begin that identify devices: if one vanishes, the devices
+    are taken to be the same for a while"""
     priority: ClassVar[SourcePriority] = SourcePriority.COUNTED
     policies: ClassVar[DefaultPolicies] = DefaultPolicies()
     by_resource: ClassVar[bool] = True

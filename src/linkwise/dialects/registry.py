@@ -39,6 +39,7 @@ __all__ = [
     "by_priority",
     "cleared_records",
     "counts_whole_devices",
+    "describes_devices",
     "dialects_of_node",
     "held_by",
     "is_native",
@@ -92,7 +93,15 @@ def set_dialects(dialects: Iterable[Dialect]) -> None:
     DIALECTS[:] = dialects
     BY_NAME.clear()
     BY_NAME.update({dialect.name: dialect for dialect in DIALECTS})
-    for cached in (owners, owner_name, by_priority, dialects_of_node, vendor_group, counts_whole_devices):
+    for cached in (
+        owners,
+        owner_name,
+        by_priority,
+        dialects_of_node,
+        vendor_group,
+        counts_whole_devices,
+        describes_devices,
+    ):
         cached.cache_clear()
 
 
@@ -231,6 +240,12 @@ def vendor_group(name: str) -> frozenset[str]:
 def counts_whole_devices(resource: str) -> bool:
     """Whether an amount of the resource is a number of whole devices."""
     return any(resource in dialect.whole_devices for dialect in owners(resource))
+
+
+@lru_cache(maxsize=4096)
+def describes_devices(key: str) -> bool:
+    """Whether an object of this kind, or a node annotation of this name, identifies the devices of a node."""
+    return any(key.startswith(dialect.inventories) for dialect in DIALECTS)
 
 
 def whole_device_dialect(vendor: str) -> Dialect | None:

@@ -204,6 +204,14 @@ class Ledger:
         pod = (entry.namespace, entry.created, entry.unrecorded_ask)
         return self._set(_entry(entry.grant, state or "ASSIGNED", *pod, serial, entry.open, "written"))
 
+    def note_indices(self, node: str, indices: Mapping[str, int]) -> None:
+        """Note the indices of devices, by id, on the entries of a node that is about to know its devices by index only."""
+        for entry in tuple(self._by_node.get(node, {}).values()):
+            parts = tuple(_with_indices(part, indices) for part in entry.grant.offer.parts)
+            if any(part is not known for part, known in zip(parts, entry.grant.offer.parts, strict=True)):
+                offer = replace(entry.grant.offer, parts=parts)
+                self._set(replace(entry, grant=replace(entry.grant, offer=offer)))
+
     def release(self, pod: str) -> bool:
         """Free the devices of a pod that is gone; false if it had none."""
         self._next(pod, "gone")
@@ -301,6 +309,12 @@ class Ledger:
             del self._by_node[entry.node]
         self.touched.add(entry.node)
         return True
+
+
+def _with_indices(part: Part, indices: Mapping[str, int]) -> Part:
+    if part.indices or not indices.keys() >= set(part.devices):
+        return part
+    return replace(part, indices=tuple(indices[device] for device in part.devices))
 
 
 def _usage_key(entry: Entry) -> tuple[object, ...]:

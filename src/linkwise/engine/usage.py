@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.drift import Drift
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Mode
     from linkwise.model.verdict import Offer
 
-__all__ = ["Usage", "node_after", "node_of", "resolved", "usage_of"]
+__all__ = ["Usage", "node_after", "node_of", "recorded_parts", "resolved", "usage_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ def resolved(inventory: NodeInventory, devices: Iterable[str]) -> frozenset[str]
     """Device ids for the devices of a record, which may have only their index."""
     counter = _UsageCounter(inventory)
     return frozenset(map(counter.id, devices))
+
+
+def recorded_parts(inventory: NodeInventory, entry: Entry) -> list[Part]:
+    """The parts of an entry's record, with the ids by which the node knows the devices now."""
+    return _UsageCounter(inventory).recorded(entry)
 
 
 def node_of(inventory: NodeInventory, usage: Usage) -> Node:
@@ -117,7 +123,7 @@ class _UsageCounter:
             self._add_by_claim(entry, reported)
             return
         # The agent's report goes before the record on the pod.
-        parts = self._as_reported(entry, reported) if reported else self._recorded(entry)
+        parts = self._as_reported(entry, reported) if reported else self.recorded(entry)
         unknown = [device for part in parts for device in part.devices if device not in self._ids]
         if unknown:
             self._report("strange device", (entry.pod,), unknown)
@@ -178,20 +184,26 @@ class _UsageCounter:
             return others[0].grant.mode
         return mode
 
-    def id(self, device: str) -> str:
+    def id(self, device: str, index: int | None = None) -> str:
         """The device's id; records of other systems have only its index."""
         if device in self._ids:
             return device
+        # An id that the node does not have is of other hardware, unless the node has no ids now: then the index tells.
+        if index is not None and f"#{index}" in self._ids:
+            return f"#{index}"
         return next((known.id for known in self._inventory.devices if f"#{known.index}" == device), device)
 
-    def _recorded(self, entry: Entry) -> list[Part]:
+    def recorded(self, entry: Entry) -> list[Part]:
+        """The parts of the record, with the ids of the node."""
         parts = entry.grant.offer.parts
         if all(map(self._ids.__contains__, [device for part in parts for device in part.devices])):
             return list(parts)
-        return [replace(part, devices=tuple(map(self.id, part.devices))) for part in parts]
+        return [
+            replace(part, devices=tuple(map(self.id, part.devices, part.indices or repeat(None)))) for part in parts
+        ]
 
     def _as_reported(self, entry: Entry, reported: tuple[str, ...]) -> list[Part]:
-        recorded = self._recorded(entry)
+        recorded = self.recorded(entry)
         devices = {device for part in recorded for device in part.devices}
         if devices >= set(reported):
             return recorded  # containers start one by one: the report may still grow

@@ -19,6 +19,8 @@ class Part:
     devices: tuple[str, ...]
     share: int = 0  # of each device, in the resource's own unit; 0 means the whole device
     core: int = 0  # percent of each device's compute; 0 means all or not counted
+    indices: tuple[int, ...] = field(default=(), compare=False)
+    """of the devices, if a record has them: they identify a device while its node reports no ids"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,10 @@ class FakeNode:
         """The ids of several devices."""
         return tuple(map(self.device, indices))
 
+    def indices(self) -> dict[str, str]:
+        """The ids of all devices, with the names that they have without an inventory."""
+        return {self.device(index): f"#{index}" for index in range(self.count)}
+
     def events(self) -> tuple[WatchEvent, ...]:
         """The watch events of the node and of its inventory, present or absent."""
         return (self.view(), self.inventory_object())

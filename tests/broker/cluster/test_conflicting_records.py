@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.broker import Broker
+from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.testing.cluster import (
     MEMORY,
     FakeNode,
@@ -15,7 +17,6 @@ from linkwise.testing.cluster import (
 from support.state import state_of
 
 if TYPE_CHECKING:
-    from linkwise.broker.broker import Broker
     from linkwise.engine.drift import DriftKind
 
 NOW = 100.0
@@ -54,11 +55,12 @@ def test_an_agent_that_reports_two_pods_on_one_device_is_believed_and_the_drift_
 
 
 def test_two_records_of_one_device_take_two_devices_because_no_device_is_handed_out_twice() -> None:
-    known, counted = FakeNode("n", count=4), FakeNode("n", count=4, inventory=False)
-    broker = broker_of(known)
-    place(broker, device_pod("a"), "n")
-    broker.observe(counted.events(), NOW)
-    place(broker, device_pod("b"), "n")  # which device it gets is not told, and guessed at
+    known = FakeNode("n", count=4)
+    pod = place(broker_of(known), device_pod("a"), "n")
+    record = {GRANT: pod.annotations[GRANT].replace('"indices":[0],', "")}
+    broker = Broker()
+    broker.observe([known.view(), replace(pod, annotations=record)], NOW)
+    place(broker, device_pod("b"), "n")  # which device the first has is not known, so it may be the same
     broker.observe(known.events(), NOW)
     assert drift(broker) == ["twice"]
     assert broker.filter(device_pod("c", 3), ["n"], NOW).nodes == []

@@ -268,7 +268,7 @@ def test_an_inventory_that_comes_and_goes_takes_nothing_from_pods() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     broker = told([*BOX.events(), pod, NodeObject("n", KIND, None)])
     node = state_of(broker).cluster.index.nodes["n"]
-    assert ([device.id for device in node.devices], node.unattributed) == (["#0", "#1", "#2", "#3"], 1)
+    assert ([device.id for device in node.devices], node.unattributed) == (["n-d0", "n-d1", "n-d2", "n-d3"], 0)
     broker.observe([BOX.inventory_object()], NOW)
     assert (used(broker), drift(broker)) == ({"n-d0"}, [])
 
@@ -343,4 +343,4 @@ def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
     broker.filter(pod, ["a"], NOW)
     broker.bind(pod.uid, "a", NOW)
     broker.observe([PodDeleted(pod.uid), NodeGone("a"), NodeObject("a", KIND, None)], NOW)
-    assert (state_of(broker).writer.times(), state_of(broker).cluster.objects) == ({}, {})
+    assert (state_of(broker).writer.times(), state_of(broker).cluster.objects.documents) == ({}, {})

@@ -143,8 +143,11 @@ class Checks:
     def _nothing_is_sold_twice(self) -> None:
         held: dict[tuple[str, str], list[Claim]] = {}
         for uid, node, devices, share, core in self._live():
+            indices = self._world.api.boxes[
+                node
+            ].indices()  # a device has one index, whichever name a record has for it
             for device in devices if node not in self.contradicted else ():
-                held.setdefault((node, device), []).append((uid, share, core))
+                held.setdefault((node, indices.get(device, device)), []).append((uid, share, core))
         for (node, device), found in held.items():
             box = self._world.api.boxes[node]
             whole = any(not (share or core) for _, share, core in found)
@@ -189,10 +192,10 @@ class Checks:
             "the index has other nodes",
         )
         for name, stock in cluster.inventories.items():
-            sources = (stock, cluster.nodes[name], cluster.objects.get(name))
+            sources = (stock, cluster.nodes[name], cluster.objects.documents.get(name), cluster.objects.missing(name))
             if not all(map(is_, sources, self._merged.get(name, (None,)))):
-                merged = merge_inventory(cluster.nodes[name], cluster.documents(name))
-                must(stock == merged, f"{name} has other devices")
+                documents, missing = cluster.objects.of(name), cluster.objects.missing(name)
+                must(stock == merge_inventory(cluster.nodes[name], documents, (), missing), f"{name} has other devices")
                 self._merged[name] = sources
             usage = usage_of(stock, cluster.ledger.on(name), cluster.ended_on(stock))
             must(cluster.index.nodes[name] == node_of(stock, usage), f"the index has another {name}")

@@ -34,7 +34,7 @@ ASKS: Final[Mapping[Family, tuple[tuple[str, int], ...]]] = {
 OURS: Final = frozenset({GRANT, GROUP_PLAN})
 BY_DEVICE: Final = ("linked", "amd", "ring")
 MOST_PODS: Final = 14
-JUMPS: Final = (0.1, 1.0, 3.0, 60.0, -1.0, -3600.0, 1e9, 0.0)
+JUMPS: Final = (0.1, 1.0, 3.0, 60.0, -1.0, -3600.0, 1e9, 0.0, 600.0)
 
 
 def one_of(things: Sequence[T], number: int) -> T | None:

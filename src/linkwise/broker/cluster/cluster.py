@@ -10,8 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.cluster.changes import Changes
-from linkwise.broker.cluster.cluster_objects import ClusterObjects, document_of
+from linkwise.broker.cluster.cluster_objects import ClusterObjects
 from linkwise.broker.cluster.inventory import kind_of, merge_or_report
+from linkwise.broker.cluster.node_objects import NodeObjects
 from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
 from linkwise.broker.cluster.pods import Pods, holds_devices
 from linkwise.broker.cluster.recorded_grants import elsewhere, unrecorded_grant
@@ -22,15 +23,16 @@ from linkwise.engine.index.node_index import Index
 from linkwise.engine.ledger import Entry, Ledger
 from linkwise.engine.queue.capacity import gained_capacity
 from linkwise.engine.usage import node_of, resolved, usage_of
+from linkwise.model.inventory import NodeInventory
 from linkwise.model.verdict import Grant, Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from linkwise.broker.cluster.cluster_objects import Parse
+    from linkwise.broker.cluster.node_objects import MissingInventory
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.model.demand import Load
-    from linkwise.model.inventory import NodeInventory
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.verdict import Problem
@@ -46,15 +48,13 @@ class Cluster:
 
     def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
         self.settings: Final = settings
-        self._parse: Final = parse
         self.requests: Final = RequestCache(settings.policies, by_owner=settings.group.by_owner)
         self.changes: Final = Changes()
         self.known: Final = Pods()
         self.nodes: dict[str, NodeView] = {}
         self.unready: set[str] = set()
         """nodes that accept no pods now"""
-        self.objects: dict[str, dict[str, Mapping[str, object] | bytes]] = {}
-        """further objects about a node, by node name and kind"""
+        self.objects: Final = NodeObjects(settings.inventory_grace, self.changes.observed, parse)
         self.shared: Final = ClusterObjects(self.changes)
         self.claims: Final = ResourceClaims(self.changes)
         self.inventories: dict[str, NodeInventory] = {}
@@ -98,6 +98,8 @@ class Cluster:
             return False
         if known is None or known.labels != view.labels:
             self.shared.labels_changed(view.name, view.labels)
+        if known is not None:
+            view = self.objects.see_node(known, view)
         self.nodes[view.name] = view
         if known is None or replace(known, version=view.version) != view:  # kubelet writes every few minutes
             self.changes.observed[view.name] = None
@@ -111,38 +113,22 @@ class Cluster:
     def lose_node(self, name: str) -> None:
         """Remove a node; its pods stay in the ledger until they are deleted as well."""
         self.nodes.pop(name, None)
+        self.objects.lose_node(name)
         self.unready.discard(name)
         self.shared.labels_changed(name, {})
         self.changes.observed[name] = None
 
     def see_object(self, node: str, kind: str, document: Mapping[str, object] | bytes | None) -> None:
         """Record an object about a node; None if it was deleted."""
-        found = self.objects.get(node, {})
-        if found.get(kind) == document:
-            return
-        self.objects[node] = {name: known for name, known in found.items() if name != kind}
-        if document is not None:
-            self.objects[node][kind] = document
-        elif not self.objects[node]:
-            del self.objects[node]
-        self.changes.observed[node] = None
+        self.objects.see(node, kind, document, self.nodes.get(node))
 
-    def documents(self, node: str) -> dict[str, Mapping[str, object]]:
-        """Return the objects about a node, by kind."""
-        return {kind: document_of(found, self._parse) for kind, found in self.objects.get(node, {}).items()}
-
-    def capture_documents(self) -> Callable[[], dict[str, dict[str, Mapping[str, object]]]]:
-        """Return a function that parses the objects about all nodes as they are now; it may be called in another thread."""
-        objects, parse = dict(self.objects), self._parse  # an object that changes replaces those of its node
-
-        def parsed() -> dict[str, dict[str, Mapping[str, object]]]:
-            return {
-                name: {kind: document_of(found, parse) for kind, found in sorted(known.items())}
-                for name, known in sorted(objects.items())
-                if known
-            }
-
-        return parsed
+    def expire_inventories(self, now: float) -> None:
+        """Drop inventories that are missing for too long."""
+        for node, key in self.objects.expire(now):
+            view = self.nodes.get(node)
+            if view and key in view.annotations:
+                kept = {name: text for name, text in view.annotations.items() if name != key}
+                self.nodes[node] = replace(view, annotations=kept)
 
     def pods_on(self, node: str) -> list[PodView]:
         """Return the pods observed on a node."""
@@ -156,11 +142,16 @@ class Cluster:
         """Return the state beside views and ledger: deleted pods, changed records, moved pods."""
         return dict(self.known.gone), dict(self._changed), dict(self._moved)
 
-    def restore(self, snapshot: Snapshot[Any], deleted: Mapping[str, bool]) -> None:
+    def restore(
+        self,
+        snapshot: Snapshot[Any],
+        deleted: Mapping[str, bool],
+        missing: Mapping[str, Mapping[str, MissingInventory]],
+    ) -> None:
         """Restore a snapshot; `settle` computes the rest."""
         self.nodes = {view.name: view for view in snapshot.nodes}
         self.unready = {view.name for view in snapshot.nodes if not view.ready}
-        self.objects = {node: dict(objects) for node, objects in snapshot.objects.items()}
+        self.objects.restore(snapshot.objects, missing)
         self.shared.restore(snapshot.shared)
         self.claims.restore(snapshot.shared)
         for view in snapshot.nodes:
@@ -169,7 +160,7 @@ class Cluster:
         for pod in snapshot.pods:
             if holds_devices(pod) and asks_for_devices(pod):
                 self._read(pod)
-        self.changes.observed |= dict.fromkeys((*self.nodes, *self.objects))
+        self.changes.observed |= dict.fromkeys((*self.nodes, *self.objects.documents))
 
     def restore_drift(self, changed: Mapping[str, Grant], moved: Mapping[str, Drift]) -> None:
         """Restore changed records and moved pods."""
@@ -203,9 +194,15 @@ class Cluster:
 
     def _merge(self, name: str) -> None:
         view, before = self.nodes.get(name), self.inventories.pop(name, None)
+        if view is not None:
+            self.inventories[name] = merge_or_report(
+                view, self.objects.of(name), self.claims.on(name), self.objects.missing(name)
+            )
+        inventory = self.inventories.get(name, NodeInventory(name))
+        if before and before.devices != inventory.devices:
+            self.ledger.note_indices(name, {device.id: device.index for device in before.devices})
         if view is None:
             return
-        inventory = self.inventories[name] = merge_or_report(view, self.documents(name), self.claims.on(name))
         if (
             inventory.problems
             if before is None

@@ -6,6 +6,7 @@ Disagreements are reported as problems, never guessed away.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -21,9 +22,10 @@ from linkwise.model.inventory import NodeFacts, NodeInventory
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from linkwise.broker.cluster.inventory_devices import Source
+    from linkwise.broker.cluster.node_objects import MissingInventory
     from linkwise.model.device import Device
     from linkwise.model.inventory import ClaimableDevices
     from linkwise.model.node import Mode
@@ -31,19 +33,30 @@ if TYPE_CHECKING:
 
 __all__ = ["kind_of", "merge_inventory", "merge_or_report"]
 
-BY_DEVICE: Final = frozenset({SOURCE, "koordinator"})
-"""sources that report the health of every device"""
+BY_DEVICE: Final = {SOURCE: KIND, "koordinator": "Device"}
+"""sources that report the health of every device, with the kind of object they read"""
 SHARING: Final = frozenset({SOURCE, "aliyun"})
 """sources that count memory as a node in the mode `share` does"""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = 9e9  # seconds since the epoch
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_NONE: Final[Mapping[str, MissingInventory]] = {}
 
 
 def merge_inventory(
-    view: NodeView, objects: Mapping[str, Mapping[str, object]], claimable: Sequence[ClaimableDevices] = ()
+    view: NodeView,
+    objects: Mapping[str, Mapping[str, object]],
+    claimable: Sequence[ClaimableDevices] = (),
+    missing: Mapping[str, MissingInventory] = _NONE,
 ) -> NodeInventory:
-    """Merge the inventory of a node from its own fields, its objects, and the devices that ResourceClaims allocate."""
+    """Merge the inventory of a node from its own fields, its objects, and the devices that ResourceClaims allocate.
+
+    The objects in `missing` were deleted.
+    """
     facts_by_source = _read_facts(view, objects)
     problems = [problem for facts in facts_by_source.values() for problem in facts.problems]
     problems += [problem for each in claimable for problem in each.problems]
+    problems += [Problem(where_node(view), key, _missing_text(lost)) for key, lost in missing.items()]
     spoken = _spoken(view, facts_by_source, problems)
     published = [each for each in claimable if each.devices]
     if published and not spoken:
@@ -55,7 +68,8 @@ def merge_inventory(
     # A matrix without devices may belong to any vendor.
     linked = [facts for name, facts in facts_by_source.items() if name in vendor or not facts.devices]
     topology = topology_of(linked, devices, where_node(view), problems)
-    _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
+    if KIND not in missing:
+        _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
     claimed = _claimed_besides(view, published, words, devices, problems)
     return NodeInventory(
         name=view.name,
@@ -65,7 +79,7 @@ def merge_inventory(
         mode=mode,
         unit=unit,
         words=words,
-        sick=_sick(sources, devices),
+        sick=_sick(sources, devices, missing),
         allocations=_allocations(sources),
         claimed=claimed,
         enforced=inventory_enforced(objects.get(KIND)),
@@ -75,11 +89,14 @@ def merge_inventory(
 
 
 def merge_or_report(
-    view: NodeView, objects: Mapping[str, Mapping[str, object]], claimable: Sequence[ClaimableDevices] = ()
+    view: NodeView,
+    objects: Mapping[str, Mapping[str, object]],
+    claimable: Sequence[ClaimableDevices] = (),
+    missing: Mapping[str, MissingInventory] = _NONE,
 ) -> NodeInventory:
     """Merge an inventory; on a bug, return an empty one with a problem: one node must not stop all others."""
     try:
-        return merge_inventory(view, objects, claimable)
+        return merge_inventory(view, objects, claimable, missing)
     except Exception as error:  # noqa: BLE001 - any bug
         wrong = f"the inventory can't be computed, which is a bug in Linkwise: {type(error).__name__}: {error}"
         return NodeInventory(view.name, problems=(Problem(where_node(view), "devices", wrong),))
@@ -203,9 +220,15 @@ def _devices(sources: Sequence[Source], words: frozenset[str], mode: Mode) -> tu
     return in_percent(devices, sources) if devices and "koordinator" in words else measured(devices, sources)
 
 
-def _sick(sources: Sequence[Source], devices: Sequence[Device]) -> int:
+def _missing_text(lost: MissingInventory) -> str:
+    time = "" if lost.since is None else f" since {_EPOCH + timedelta(seconds=min(lost.since, _LATEST)):{_TIME}}"
+    return f"missing{time}; the devices last reported are used for a grace period"
+
+
+def _sick(sources: Sequence[Source], devices: Sequence[Device], missing: Collection[str]) -> int:
     """Return the number of unhealthy devices that are counted but not identified."""
-    if any(source.facts.devices for source in sources if source.facts.source in BY_DEVICE):
+    current = {source for source, kind in BY_DEVICE.items() if kind not in missing}
+    if any(source.facts.devices for source in sources if source.facts.source in current):
         return 0
     counting = [source.facts for source in sources if source.facts.source not in BY_DEVICE]
     counted = max((int(facts.labels.get("unhealthy", "0")) for facts in counting), default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkwise.broker.cluster.recorded_grants import usage_of_entry
 from linkwise.broker.effects import Event
 
 if TYPE_CHECKING:
@@ -52,12 +53,8 @@ def _health(cluster: Cluster, before: NodeInventory | None, after: NodeInventory
 
 def _holders(cluster: Cluster, inventory: NodeInventory, device: Device) -> list[str]:
     """Return the pods that use the device, as the agent reports or else by their records."""
-    known = {device.id, f"#{device.index}"}
-    held = {
-        entry.pod: inventory.allocations.get(entry.pod) or entry.grant.offer.devices
-        for entry in cluster.ledger.on(inventory.name)
-    }
-    return [uid for uid, devices in held.items() if uid in cluster.pods and not known.isdisjoint(devices)]
+    entries = [entry for entry in cluster.ledger.on(inventory.name) if entry.pod in cluster.pods]
+    return [entry.pod for entry in entries if device.id in usage_of_entry(inventory, entry).used]
 
 
 def _name(device: Device) -> str:

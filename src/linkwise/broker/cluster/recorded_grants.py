@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.engine.drift import Drift
 from linkwise.engine.ledger import is_whole
-from linkwise.engine.usage import Usage, usage_of
+from linkwise.engine.usage import Usage, recorded_parts, usage_of
 from linkwise.model.node import FREE, Use
 from linkwise.model.verdict import Grant, Offer, Part
 
@@ -47,11 +47,7 @@ def _used(entry: Entry) -> dict[str, Use]:
 
 def allocated_parts(inventory: NodeInventory, entry: Entry) -> tuple[Part, ...]:
     """Return the devices by container; without containers if the record names other devices."""
-    by_index = {f"#{device.index}": device.id for device in inventory.devices}
-    recorded = tuple(
-        replace(part, devices=tuple(by_index.get(device, device) for device in part.devices))
-        for part in entry.grant.offer.parts
-    )
+    recorded = tuple(recorded_parts(inventory, entry))
     used = usage_of_entry(inventory, entry).used
     known = {device.id for device in inventory.devices}
     if {device for part in recorded for device in part.devices if device in known} == set(used):

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.ascend.node import PROFILES, TYPE_LABEL, node_facts
-from linkwise.dialects.ascend.rank_table import RANK_KEYS, chip_names, chip_number, chip_numbers, shown
+from linkwise.dialects.ascend.node import DEVICE_INFO, PROFILES, TYPE_LABEL, node_facts
+from linkwise.dialects.ascend.rank_table import DETAILS, RANK_KEYS, chip_names, chip_number, chip_numbers, shown
 from linkwise.dialects.dialect import Advertised, DefaultPolicies, Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.pod_resources import by_container, resources_of
 from linkwise.errors import InputError
@@ -57,6 +57,7 @@ class Ascend(Dialect):
     resources = tuple(PROFILES)
     whole_devices = frozenset(PROFILES)
     domains = frozenset({"huawei.com", TYPE_LABEL, "accelerator", "ConfigMap"})
+    inventories = (DEVICE_INFO, *DETAILS)
     priority = SourcePriority.LISTED
     policies = DefaultPolicies("ring-affinity", "ring-affinity")
     scheduler_note = (

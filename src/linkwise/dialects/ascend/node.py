@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.views import NodeView
 
-__all__ = ["PROFILES", "TYPE_LABEL", "node_facts"]
+__all__ = ["DEVICE_INFO", "PROFILES", "TYPE_LABEL", "node_facts"]
 
 PROFILES: Final = {
     "huawei.com/Ascend910": "",

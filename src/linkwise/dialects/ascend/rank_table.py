@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [
+    "DETAILS",
     "RANK_KEYS",
     "VENDOR",
     "ChipDetails",

@@ -41,6 +41,8 @@ class Card(NamedTuple):
     ratio: int = 0  # percent of memory
     memory: int = 0  # bytes
     core: int = 0  # percent
+    minor: int | None = None
+    """beside an id"""
 
     @property
     def untold(self) -> bool:
@@ -190,7 +192,7 @@ def _card(entry: Mapping[str, object], what: str) -> Card:
     ratio, memory, core = (_amount(resources, word, what) for word in (RATIO, MEMORY, CORE))
     if max(ratio, core) > WHOLE:
         raise InputError(f"{what} has more than {WHOLE} percent of a card")
-    return Card(name or f"#{minor}", ratio, memory, core)
+    return Card(name or f"#{minor}", ratio, memory, core, minor if name else None)
 
 
 def _amount(resources: Mapping[str, object], word: str, what: str) -> int:

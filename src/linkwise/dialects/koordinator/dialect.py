@@ -42,6 +42,7 @@ class Koordinator(Dialect):
     resources = tuple(sorted(OWNED))
     by_resource: ClassVar[bool] = False  # percents are one thing under several names
     domains = frozenset({"node.koordinator.sh", "Device"})
+    inventories = ("Device",)
     priority = SourcePriority.OBJECT
     policies = DefaultPolicies("bandwidth", "bandwidth")
     scheduler_note = (
@@ -67,7 +68,8 @@ class Koordinator(Dialect):
         if parts and isinstance(ask, Ask) and not _equal(ask, parts):
             sentence = "it differs from what the containers request: it is used as it is, recreate the pod"
             problems.append(Problem(where_pod(pod), record.key, sentence))
-        return Held(Grant(pod.uid, "", Offer(pod.node, parts), mode="percent") if parts else None, tuple(problems))
+        offer = Offer(pod.node, _with_indices(parts, record))
+        return Held(Grant(pod.uid, "", offer, mode="percent") if parts else None, tuple(problems))
 
     def write(self, writing: Writing) -> dict[str, str]:
         """The seed's record by numbers, and Koordinator's by ids with amounts."""
@@ -131,6 +133,16 @@ def _divided(ask: Ask, record: Record) -> tuple[Part, ...]:
 
 def _fits(ask: Ask, card: Card) -> bool:
     return card.untold or (card.ratio, card.core) == (ask.share, ask.core)
+
+
+def _with_indices(parts: tuple[Part, ...], record: Record) -> tuple[Part, ...]:
+    """The parts with the minors of their cards as indices: all that identifies a card once its Device object is gone."""
+    minors = {card.device: card.minor for card in record.cards if card.minor is not None}
+    known = [all(device in minors for device in part.devices) for part in parts]
+    return tuple(
+        replace(part, indices=tuple(minors[device] for device in part.devices)) if there else part
+        for part, there in zip(parts, known, strict=True)
+    )
 
 
 def _as_recorded(record: Record) -> tuple[Part, ...]:

@@ -21,7 +21,7 @@ from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from linkwise.dialects.dialect import Writing
     from linkwise.model.ask import Ask
@@ -52,11 +52,12 @@ VERSION: Final = 1
 _GRANT_FIELDS: Final = frozenset(
     {"version", "policy", "mode", "node", "pod", "containers", "plan", "generation", "why"}
 )
-_PART_FIELDS: Final = frozenset({"devices", "share", "core"})
+_PART_FIELDS: Final = frozenset({"devices", "indices", "share", "core"})
 _MODES: Final[tuple[AskMode, ...]] = ("whole", "share", "percent")
 _WORD: Final = r'"[ !#-\[\]-~]*"'  # nothing in it that JSON would have to write otherwise
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,17})"
-_PART: Final = rf'({_WORD}):\{{"core":({_NUMBER}),"devices":\[({_WORD}(?:,{_WORD})*)\],"share":({_NUMBER})\}}'
+_INDICES: Final = rf'(?:"indices":\[({_NUMBER}(?:,{_NUMBER})*)\],)?'
+_PART: Final = rf'({_WORD}):\{{"core":({_NUMBER}),"devices":\[({_WORD}(?:,{_WORD})*)\],{_INDICES}"share":({_NUMBER})\}}'
 _GRANT: Final = re.compile(
     rf'\{{"containers":\{{({_PART}(?:,{_PART})*)\}},"generation":({_NUMBER}),"mode":({_WORD}),"node":({_WORD}),'
     rf'"plan":({_WORD}),"pod":({_WORD}),"policy":({_WORD}),"version":{VERSION}(?:,"why":{WRITTEN})?\}}'
@@ -67,6 +68,7 @@ _MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _quick_part, _quick_offer, _quick_grant = fast_constructor(Part), fast_constructor(Offer), fast_constructor(Grant)
 _FINISHED: Final = {"Succeeded", "Failed"}
+_NO_INDICES: Final[Mapping[str, int]] = {}
 
 
 class Linkwise(Dialect):
@@ -74,6 +76,7 @@ class Linkwise(Dialect):
 
     name: ClassVar[str] = SOURCE
     domains = frozenset({KIND})
+    inventories = (KIND,)
     priority = SourcePriority.INVENTORY
 
     def ask(self, pod: PodView) -> Ask | Problem | None:  # noqa: ARG002 - the seam has it
@@ -94,7 +97,8 @@ class Linkwise(Dialect):
 
     def write(self, writing: Writing) -> dict[str, str]:
         """The grant; InputError if it names one container twice, which would lose devices."""
-        return {GRANT: grant_text(writing.grant, writing.decision)}
+        indices = {name: device.index for name, device in writing.devices.items()}
+        return {GRANT: grant_text(writing.grant, writing.decision, indices)}
 
     def cleared(self, pod: PodView) -> dict[str, str]:
         """An empty text for the plan of its group; the grant is written with every bind."""
@@ -106,10 +110,10 @@ class Linkwise(Dialect):
         return None if raw is None else inventory_facts(raw, view.name)
 
 
-def grant_text(grant: Grant, decision: Decision | None = None) -> str:
-    """The record of a grant: compact JSON, fields by name, so that equal records are equal texts."""
+def grant_text(grant: Grant, decision: Decision | None = None, indices: Mapping[str, int] = _NO_INDICES) -> str:
+    """The record of a grant, with the indices of its devices by id; equal records are equal texts."""
     document = {
-        "containers": _containers(grant.offer.parts),
+        "containers": _containers(grant.offer.parts, indices),
         "generation": grant.generation,
         "mode": grant.mode,
         "node": grant.offer.node,
@@ -139,14 +143,24 @@ def _as_written(text: str, pod: PodView) -> Grant | None:
     amounts = any(part.share or part.core for part in parts)
     fits = mode == "percent" or amounts == (mode == "share")
     once = len(parts) == 1 or len({part.container for part in parts}) == len(parts)
-    if not fits or not once or any(len(set(part.devices)) < len(part.devices) for part in parts):
+    if not fits or not once or not all(map(_plausible, parts)):
         return None
     offer = _quick_offer(pod.node or node[1:-1], parts)
     return _quick_grant(pod.uid, policy[1:-1], offer, plan[1:-1], int(generation), mode)
 
 
-def _written_part(container: str, core: str, devices: str, share: str) -> Part:
-    return _quick_part(container[1:-1], tuple(devices[1:-1].split('","')), int(share), int(core))
+def _written_part(container: str, core: str, devices: str, indices: str, share: str) -> Part:
+    numbers = tuple(map(int, indices.split(","))) if indices else ()
+    return _quick_part(container[1:-1], tuple(devices[1:-1].split('","')), int(share), int(core), numbers)
+
+
+def _plausible(part: Part) -> bool:
+    return len(set(part.devices)) == len(part.devices) and _matches(part.devices, part.indices)
+
+
+def _matches(devices: Sequence[str], indices: Sequence[int]) -> bool:
+    """Whether there is one index per device, or none at all."""
+    return not indices or len(devices) == len(indices) == len(set(indices))
 
 
 def policy_of(pod: PodView) -> str:
@@ -182,12 +196,15 @@ def _parts(fields: Fields) -> tuple[Part, ...]:
 
 def _part(container: str, entry: Fields) -> Part | None:
     devices, share, core = entry.texts("devices"), entry.number("share", 0), entry.number("core", 0)
+    indices = entry.numbers("indices") if "indices" in entry.raw else ()
     entry.unknown(_PART_FIELDS)
-    if devices is None or share is None or core is None:
+    if devices is None or share is None or core is None or indices is None:
         return None
     if not devices or len(set(devices)) < len(devices):
         entry.report.refuse(f"{entry.path}devices names {'one device twice' if devices else 'no device'}")
-    return Part(container, devices, share, core)
+    if not _matches(devices, indices):
+        entry.report.refuse(f"{entry.path}indices does not have a different number for each device")
+    return Part(container, devices, share, core, indices)
 
 
 def _mode(fields: Fields) -> AskMode | None:
@@ -207,11 +224,13 @@ def _check_mode(mode: AskMode, parts: tuple[Part, ...], report: Report) -> None:
         report.refuse(f"mode is {mode} and {'amounts are' if amounts else 'no amount is'} given; it is ignored")
 
 
-def _containers(parts: tuple[Part, ...]) -> dict[str, dict[str, object]]:
+def _containers(parts: tuple[Part, ...], indices: Mapping[str, int]) -> dict[str, dict[str, object]]:
     """In the order of the parts, which a reader of JSON texts keeps."""
-    found: dict[str, dict[str, object]] = {
-        part.container: {"core": part.core, "devices": part.devices, "share": part.share} for part in parts
-    }
+    found: dict[str, dict[str, object]] = {}
+    for part in parts:
+        numbers = [indices[device] for device in part.devices if device in indices and not device.startswith("#")]
+        known = {"indices": numbers} if len(numbers) == len(part.devices) else {}
+        found[part.container] = {"core": part.core, "devices": part.devices, **known, "share": part.share}
     if len(found) < len(parts):
         raise InputError("a grant names one container twice")
     return found
