@@ -15,8 +15,9 @@ from linkwise.broker.cluster.inventory import kind_of, merge_or_report
 from linkwise.broker.cluster.node_objects import NodeObjects
 from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
 from linkwise.broker.cluster.pods import Pods, holds_devices
-from linkwise.broker.cluster.recorded_grants import elsewhere, unrecorded_grant
+from linkwise.broker.cluster.recorded_grants import elsewhere, mismatch, unrecorded_grant
 from linkwise.broker.cluster.resource_claims import ResourceClaims
+from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
 from linkwise.engine.index.node_index import Index
@@ -24,7 +25,7 @@ from linkwise.engine.ledger import Entry, Ledger
 from linkwise.engine.queue.capacity import gained_capacity
 from linkwise.engine.usage import node_of, resolved, usage_of
 from linkwise.model.inventory import NodeInventory
-from linkwise.model.verdict import Grant, Offer
+from linkwise.model.verdict import Grant, Offer, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Load
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.snapshot import Snapshot
-    from linkwise.model.verdict import Problem
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["Cluster", "holds_devices"]
@@ -312,13 +312,18 @@ class Cluster:
         self.changes.used.add(known.node)
 
     def _read(self, view: PodView) -> tuple[Grant | None, PodRequest | None]:
-        """Return the recorded grant of a bound pod, or its request if it has no record."""
+        """Return the recorded grant of a bound pod, or its request if it has no record that matches it."""
         held = held_by(view)
         grant = held.grant if held.grant and held.grant.offer.parts else None  # a record of nothing tells nothing
+        problems = held.problems
+        ask = self.requests.ask_of(view) if grant else None
+        if grant and ask and (wrong := mismatch(ask, grant)):
+            problems = (*problems, Problem(where_pod(view), "recorded devices", f"{wrong}; the request counts"))
+            grant = None
         request = None if grant else self.requests.of(view)
         self.problems.pop(view.uid, None)
-        if held.problems or (request and request.problems):
-            self.problems[view.uid] = (*held.problems, *(request.problems if request else ()))
+        if problems or (request and request.problems):
+            self.problems[view.uid] = (*problems, *(request.problems if request else ()))
         return grant, request
 
 

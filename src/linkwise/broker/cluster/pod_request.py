@@ -5,7 +5,7 @@ The manifest itself is read by the dialects; this module adds the group and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -148,6 +148,7 @@ class RequestCache:
         self._by_owner = by_owner
         self._most = most
         self._known: dict[tuple[str, int, int, str | None], tuple[PodView, PodRequest]] = {}
+        self._asks: dict[tuple[object, ...], tuple[PodView, Ask | None]] = {}
 
     def of(self, pod: PodView) -> PodRequest:
         """Return the request of a pod; fields are compared, because the caller may have invented the version."""
@@ -163,6 +164,16 @@ class RequestCache:
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]
         return request
+
+    def ask_of(self, pod: PodView) -> Ask | None:
+        """Return the devices that the containers of a pod request, whatever its annotations; None if that is invalid."""
+        template = (id(pod.containers), pod.claims, pod.hosted_by_claims)
+        known = self._asks.get(template)
+        if known is None:
+            known = self._asks[template] = (pod, understand(replace(pod, annotations={}, labels={})).ask)
+            if len(self._asks) > self._most:
+                del self._asks[next(iter(self._asks))]
+        return known[1]
 
 
 _NONE: Final[Mapping[str, str]] = {}

@@ -14,10 +14,11 @@ from linkwise.model.verdict import Grant, Offer, Part
 if TYPE_CHECKING:
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.engine.ledger import Entry
+    from linkwise.model.ask import Ask
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.views import PodView
 
-__all__ = ["allocated_parts", "elsewhere", "unrecorded_grant", "usage_of_entry"]
+__all__ = ["allocated_parts", "elsewhere", "mismatch", "unrecorded_grant", "usage_of_entry"]
 
 
 def usage_of_entry(inventory: NodeInventory, entry: Entry) -> Usage:
@@ -53,6 +54,32 @@ def allocated_parts(inventory: NodeInventory, entry: Entry) -> tuple[Part, ...]:
     if {device for part in recorded for device in part.devices if device in known} == set(used):
         return recorded
     return tuple(Part("", (device,), use.share, use.core) for device, use in used.items())
+
+
+def mismatch(ask: Ask, grant: Grant) -> str:
+    """Return how a record differs from what the pod requests; empty if it does not.
+
+    Anyone who may update a pod can change its record: one of less would make devices in use look free, and one of more
+    would block devices that the pod can't use. Kubelet allocates what is requested.
+    """
+    parts, devices = grant.offer.parts, grant.offer.devices
+    if ask.devices:
+        whole = len({device for part in parts if is_whole(part) for device in part.devices})
+        if whole == ask.devices == len(devices):
+            return ""
+        return f"the record has {_whole_text(whole, len(devices))}, but the pod requests {ask.devices}"
+    share = sum(part.share * len(part.devices) for part in parts)
+    if any(map(is_whole, parts)):
+        return f"the record has {_whole_text(len(devices), len(devices))}, but the pod requests a part of one"
+    if (
+        ask.in_bytes or share == ask.share
+    ):  # bytes are recorded in percent of a device, whose size the pod does not have
+        return ""
+    return f"the record has shares of {share} in total, but the pod requests {ask.share}"
+
+
+def _whole_text(whole: int, devices: int) -> str:
+    return f"{whole} complete device{'' if whole == 1 else 's'}" if whole == devices else f"parts of {devices} devices"
 
 
 def unrecorded_grant(view: PodView, request: PodRequest | None) -> Grant:
