@@ -11,6 +11,7 @@ import pytest
 
 from linkwise.broker.effects import BindResult, Event
 from linkwise.broker.watch_events import NodeGone, PodDeleted
+from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import PodView
 from linkwise.testing.cluster import MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place
 from linkwise.testing.recorder import Recorder
@@ -115,7 +116,7 @@ def test_a_bind_of_unknown_end_keeps_its_devices_until_it_is_settled() -> None:
 
 
 def test_a_bind_of_unknown_end_is_settled_for_a_pod_without_devices_too() -> None:
-    broker = broker_of(FakeNode("a"))
+    broker = broker_of(FakeNode("a"), settings=PlacingSettings(every_pod=True))
     broker.observe([PodView("default", "p", "uid-p")], 0.0)
     with Served(broker, Recorder([BindResult("unknown", "timed out")])) as served:
         assert served.post("/bind", bind_call("p", "a")).json == {"Error": "timed out"}
@@ -188,6 +189,34 @@ def test_a_pod_deleted_between_filter_and_bind_gets_no_devices(gone: WatchEvent,
         assert "linkwise_grants 0.0" in served.get("/metrics").text
     assert said in reply["Error"]
     assert served.performer.binds == []
+
+
+def test_a_pod_that_was_not_filtered_is_not_bound_until_the_scheduler_retries_it() -> None:
+    broker = broker_of(FakeNode("a"))
+    broker.observe([device_pod("p", 2)], 0.0)  # a previous instance answered filter for it, and crashed
+    with Served(broker) as served:
+        refused = served.post("/bind", bind_call("p", "a")).json["Error"]
+        served.post("/filter", {**filter_call("p", 2, []), "NodeNames": None, "Nodes": {"items": []}})
+        dry = served.post("/bind", bind_call("p", "a")).json["Error"]
+        served.post("/filter", filter_call("p", 2, ["a"]))
+        assert served.post("/bind", bind_call("p", "a")).json == {}
+        assert served.post("/bind", bind_call("p", "a")).json == {}
+    assert refused == dry
+    assert refused.startswith("pod default/p was not filtered by this instance of the service; the scheduler must call")
+    assert len(served.performer.binds) == 1
+
+
+@pytest.mark.parametrize("every_pod", [False, True])
+def test_a_pod_without_devices_is_bound_only_if_the_service_binds_every_pod(*, every_pod: bool) -> None:
+    plain = PodView("default", "p", "uid-p", scheduler="default-scheduler")
+    broker = broker_of(FakeNode("a"), settings=PlacingSettings(every_pod=every_pod))
+    broker.observe([plain], 0.0)
+    with Served(broker) as served:
+        served.post("/filter", {"Pod": pod_object(plain), "NodeNames": ["a"]})
+        reply = served.post("/bind", bind_call("p", "a")).json
+    assert len(served.performer.binds) == every_pod
+    said = "pod default/p requests no devices; set placing.every_pod if the scheduler sends every pod"
+    assert reply == ({} if every_pod else {"Error": said})
 
 
 def test_preemption_keeps_the_nodes_where_the_victims_devices_would_do() -> None:

@@ -61,7 +61,9 @@ def served(call: Call) -> Served:
     for box in boxes:
         _fill(broker, box)
     for uid in _values(call, "PodUID"):
-        broker.observe([device_pod(call["PodName"], 8, uid=uid, namespace=call["PodNamespace"])], 0.0)
+        pod = device_pod(call["PodName"], 8, uid=uid, namespace=call["PodNamespace"])
+        broker.observe([pod], 0.0)
+        broker.filter(pod, names, 0.0)
     hours = count(0.0, 3600.0)  # so that nobody is in the way who asked before
     return Served(broker, Recorder([BindResult("refused", "not today")] * 10_000), clock=lambda: next(hours))
 

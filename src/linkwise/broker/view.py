@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
+from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.group_stages import Planning, Unschedulable
 from linkwise.broker.reserved_devices import reserved_entry
-from linkwise.broker.state import State
+from linkwise.broker.state import State, pod_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -144,6 +145,22 @@ class BrokerView:
     def is_settled(self, uid: str) -> bool:
         """Whether the pod is observed as bound or deleted."""
         return self._state.cluster.known.settled(uid)
+
+    def unfiltered(self, uid: str) -> str:
+        """Why a bind that a caller asks for is refused: filter did not answer for the pod; empty if it did.
+
+        A pod that is being bound may be bound again, and one that is unknown is for `bind` to refuse.
+        """
+        pod, entry = self.pod(uid), self.entry(uid)
+        if pod is None or pod.node or (entry and not entry.tentative):
+            return ""
+        if not asks_for_devices(pod):
+            advice = "set placing.every_pod if the scheduler sends every pod"
+            return "" if self.settings.every_pod else f"pod {pod_name(pod)} requests no devices; {advice}"
+        if uid in self._state.queue:
+            return ""
+        advice = "the scheduler must call filter with NodeNames first, and does so when it retries the pod"
+        return f"pod {pod_name(pod)} was not filtered by this instance of the service; {advice}"
 
     def is_open(self, bind: Bind) -> bool:
         """Whether the outcome of a bind is still of interest."""

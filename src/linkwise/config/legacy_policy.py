@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from linkwise.config.scheduler_config import NOTES, VERBS, every_resource, profile_notes, skeleton, weight_note
+from linkwise.config.scheduler_config import (
+    EVERY_POD_NOTE,
+    NOTES,
+    VERBS,
+    every_resource,
+    profile_notes,
+    skeleton,
+    weight_note,
+)
 from linkwise.config.schema import refusal
 from linkwise.config.validation import describe, hint
 from linkwise.config.yaml_comments import yaml_with_comments
@@ -113,7 +121,7 @@ def _linkwise_extender(old: OldExtender, wanted: SchedulerFile, url: str) -> tup
         if keys.get(key, False) is not needed:
             notes[key] = f"Changed: it was {str(keys.get(key, False)).lower()}. {notes[key]}"
     if wanted.every_pod:
-        return extender, notes | {"": "No managedResources: every pod of this scheduler is sent to Linkwise."}
+        return extender, notes | {"": EVERY_POD_NOTE}
     extender["managedResources"], comments = _resources(old.resources)
     return extender, notes | comments
 

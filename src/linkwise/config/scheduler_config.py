@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_URL",
+    "EVERY_POD_NOTE",
     "NOTES",
     "VERBS",
     "WEIGHT",
@@ -78,8 +79,9 @@ _MANAGED_NOTE: Final = (
     "Only pods that request one of these are sent to Linkwise. ignoredByScheduler stays false: kube-scheduler accounts "
     "for the total per node and preempts by it; Linkwise selects the devices."
 )
-_EVERY_POD_NOTE: Final = (
-    "No managedResources: every pod of this scheduler is sent to Linkwise, including gang members without devices."
+EVERY_POD_NOTE: Final = (
+    "No managedResources: every pod of this scheduler is sent to Linkwise, including gang members without devices. "
+    "Set placing.every_pod of the service to true, or it refuses to bind pods that request no devices."
 )
 
 
@@ -117,7 +119,7 @@ def scheduler_yaml(wanted: SchedulerFile) -> str:
     if wanted.url != DEFAULT_URL:
         comments["extenders[0].urlPrefix"] = _url_note(wanted.url)
     if wanted.every_pod:
-        comments["extenders[0]"] = _EVERY_POD_NOTE
+        comments["extenders[0]"] = EVERY_POD_NOTE
     return yaml_with_comments(document, comments, _HEAD)
 
 

@@ -110,6 +110,8 @@ class PlacingSettings:
     """after this number of offers without a bind all nodes that fit are returned; 0 always returns all"""
     budget: int = 20_000
     """node shapes evaluated per filter call; beyond it the answer has only the nodes evaluated so far"""
+    every_pod: bool = False
+    """whether pods that request no devices are bound too, for a scheduler that sends every pod"""
     inventory_grace: float = 600.0  # seconds
     """how long the last known devices of a node are used after the object that lists them was deleted"""
     policies: dict[str, str] = field(default_factory=dict)

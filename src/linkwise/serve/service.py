@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.answers import BindAnswer
 from linkwise.broker.effects import Bind, Evict
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
@@ -178,7 +179,8 @@ class Service:
             raise NotNowError("this replica of Linkwise stopped before the bind completed; try again") from None
 
     async def _bind(self, uid: str, node: str) -> str:
-        answer = self.broker.bind(uid, node, self.clock())
+        refused = self.broker.unfiltered(uid)
+        answer = BindAnswer(refused) if refused else self.broker.bind(uid, node, self.clock())
         binds = [effect for effect in answer.effects if isinstance(effect, Bind)]
         self._perform(effect for effect in answer.effects if not isinstance(effect, Bind))
         self._notify_loop()
