@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from support.e2e.invariants import all_is_well
-from support.e2e.node_objects import machine
+from support.e2e.invariants import all_is_well, the_ledger_is_true
+from support.e2e.node_objects import device_ids, machine
 from support.e2e.own_cluster import OwnCluster
 from support.e2e.processes import wait_for
 from support.e2e.service import running_service
@@ -16,7 +16,7 @@ from support.e2e.service import running_service
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.e2e.api_client import Api
+    from support.e2e.api_client import Api, Raw
     from support.e2e.cluster import Cluster
     from support.e2e.scheduler import Serve
     from support.e2e.service import Placing
@@ -81,11 +81,48 @@ def test_who_a_policy_did_not_let_wake_is_woken_when_the_policy_is_gone(placing:
 def test_inventories_are_read_soon_after_their_kind_was_made_anew(placing: Placing) -> None:
     things = machine("a", "nvlink")
     placing.nodes(*things)
-    placing.cluster.kubectl("delete", "--filename", str(DEFINITION))
-    wait_for(lambda: not placing.snapshot()["objects"], 15, "the service has seen that the kind is gone")
+    remove_inventories(placing)
+    restore_inventories(placing, things)
+    granted = placing.place(placing.namespace(), "train", {GPU: 2})
+    assert all(device.startswith("GPU-") for device in granted.devices)
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_no_device_is_recorded_twice_while_the_kind_of_inventories_is_gone(placing: Placing, *, restart: bool) -> None:
+    things, ids = machine("a", "nvlink"), device_ids("a", "dgx1-v100")
+    placing.nodes(*things)
+    namespace = placing.namespace()
+    first = placing.place(namespace, "w", {GPU: 3}).positions(ids)
+    remove_inventories(placing)
+    assert "DeviceInventory: missing since 20" in placing.text("/debug/explain/node/a")
+    if restart:
+        placing.serve.restart()
+    second = placing.place(namespace, "w2", {GPU: 5}).devices
+    assert all(device.startswith("#" if restart else "GPU-") for device in second)
+    restore_inventories(placing, things, restart=restart)
+    numbers = [int(device[1:]) if device.startswith("#") else ids.index(device) for device in second]
+    assert sorted((*first, *numbers)) == list(range(8))
+    report = placing.text("/debug/explain/node/a")
+    assert "missing" not in report
+    assert "claimed by" not in report
+    the_ledger_is_true(placing)
+
+
+def remove_inventories(placing: Placing) -> None:
+    """Delete the kind with all its objects, and wait until the service has seen that."""
+    placing.cluster.kubectl("delete", "crd", "deviceinventories.linkwise.dev")
+    wait_for(lambda: placing.snapshot()["state"].get("missing"), 15, "the service has seen that the kind is gone")
+
+
+def restore_inventories(placing: Placing, things: list[Raw], *, restart: bool = False) -> None:
+    """Make the kind and the inventories again, and wait until the service has seen them.
+
+    A service that started without the kind looks for it every few minutes only, unless it starts again.
+    """
     placing.cluster.install(DEFINITION)
     wait_for(lambda: placing.cluster.api.answers(INVENTORIES), 15, "the kind is served")
     placing.cluster.create(things[1:])
+    if restart:
+        placing.serve.restart()
     placing.seen(things)
-    granted = placing.place(placing.namespace(), "train", {GPU: 2})
-    assert all(device.startswith("GPU-") for device in granted.devices)
+    wait_for(lambda: not placing.snapshot()["state"].get("missing"), 15, "nothing is missing any more")

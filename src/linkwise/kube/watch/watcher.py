@@ -150,7 +150,7 @@ class Watching:
             try:
                 await reflector.run()
             except AbsentError:
-                log.warning("resource=%s is no longer served: its objects count as deleted", reflector.source.name)
+                log.warning("resource=%s is no longer served: its objects are deleted", reflector.source.name)
                 reflector.delete_all()
             finally:
                 schema_check.cancel()
