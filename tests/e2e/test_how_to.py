@@ -93,7 +93,7 @@ def test_with_every_pod_a_scheduler_asks_about_pods_without_devices_too(
     cluster: Cluster, namespace: str, serve: Callable[..., Serve], shipped: str
 ) -> None:
     cluster.grant_printed("linkwise", shipped)
-    made = serve()
+    made = serve(configuration={"placing": {"every_pod": True}})
     made.start()
     way = ["--url", made.url, "--kubeconfig", str(cluster.kubeconfig("scheduler")), "--no-leader-elect"]
     cluster.scheduler.run(printed("config", "scheduler", "--every-pod", *way))

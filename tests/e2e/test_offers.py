@@ -46,10 +46,13 @@ def test_a_bind_that_nothing_fits_is_refused_with_the_reason_and_leaves_nothing(
     placing.nodes(*gpushare("cards", 2, 22))
     placing.place(namespace, "first", {MEMORY: 16})
     placing.place(namespace, "second", {MEMORY: 16})
-    waiting = placing.create(namespace, "third", {MEMORY: 12}, scheduler="nobody")["metadata"]
+    third = placing.create(namespace, "third", {MEMORY: 12}, scheduler="nobody")
+    waiting = third["metadata"]
     before = placing.entries()
     asked = {"PodName": "third", "PodNamespace": namespace, "PodUID": waiting["uid"], "Node": "cards"}
     wait_for(lambda: waiting["uid"] in {pod["metadata"]["uid"] for pod in placing.snapshot()["pods"]}, 10, "it is seen")
+    assert "was not filtered" in placing.serve.http.call("POST", "/bind", asked)["Error"]
+    placing.serve.http.call("POST", "/filter", {"Pod": third, "NodeNames": ["cards"]})
     assert "12" in placing.serve.http.call("POST", "/bind", asked)["Error"]
     assert placing.entries() == before
     assert not placing.cluster.pod(namespace, "third")["spec"].get("nodeName")

@@ -252,9 +252,11 @@ def drift_is(placing: Placing, *, told: bool) -> bool:
 def meet_a_conflict(placing: Placing, namespace: str) -> None:
     """The API server refuses to bind a pod that is held back; the service reads what the pod is then."""
     gated = pod(namespace, "gated", {GPU: 1}, schedulingGates=[{"name": "example.com/wait"}])
-    uid = placing.cluster.api.create(gated)["metadata"]["uid"]
+    created = placing.cluster.api.create(gated)
+    uid = created["metadata"]["uid"]
     call = {"PodName": "gated", "PodNamespace": namespace, "PodUID": uid, "Node": "gpu"}
     wait_for(lambda: uid in placing.text("/debug/snapshot"), 5, "the service has seen the pod")
+    placing.serve.http.call("POST", "/filter", {"Pod": created, "NodeNames": ["gpu"]})
     answer = placing.serve.http.call("POST", "/bind", call)
     assert "schedulingGates" in answer["Error"]
 

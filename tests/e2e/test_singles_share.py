@@ -121,7 +121,9 @@ def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(placing: 
     namespace = placing.namespace()
     placing.nodes(*gpushare("n1", cards=1, memory=22))
     fill(placing, namespace, {"n1": [10]}, 22)
-    made = placing.create(namespace, "large", {MEMORY: 13}, scheduler="nobody")["metadata"]
+    large = placing.create(namespace, "large", {MEMORY: 13}, scheduler="nobody")
+    made = large["metadata"]
+    placing.serve.http.call("POST", "/gpushare-scheduler/filter", {"Pod": large, "NodeNames": ["n1"]})
     call = {"PodName": "large", "PodNamespace": namespace, "PodUID": made["uid"], "Node": "n1"}
     answer = wait_for(lambda: bind(placing, call), 5, "the service has seen the pod")
     assert answer["Error"] == "node n1: device 0 has 12 GiB free; 13 GiB is needed on one device"
