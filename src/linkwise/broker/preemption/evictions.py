@@ -74,8 +74,8 @@ def next_deadline(state: State) -> float | None:
 def hold_freed(state: State) -> bool:
     """Hold planned devices that are free by now, before any other pod is offered them; return whether there were any."""
     ledger, freed = state.cluster.ledger, False
+    rooms: dict[str, tuple[set[str], dict[str, int]]] = {}
     for record in state.preemptions.records.values():
-        rooms: dict[str, tuple[set[str], dict[str, int]]] = {}
         for uid, place in record.plan.placements.items():
             node, inventory = state.cluster.index.nodes.get(place.node), state.cluster.inventories.get(place.node)
             if node is None or inventory is None or place.offer is None:

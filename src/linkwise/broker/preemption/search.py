@@ -1,13 +1,16 @@
 """Set preemption: which pods to evict so that a group fits over several nodes, or a pod on a node with scattered devices.
 
 Only pods of strictly lower priority are evicted, gangs as a whole, and no more than a disruption budget allows. Terminating
-pods count as gone. For up to eight candidates every set is considered. Beyond that, candidates are added by priority and
-node until a plan exists; of these, only pods on devices of the plan are evicted, and each is spared if a plan remains.
+pods of lower priority count as gone. For up to eight candidates every set is considered. Beyond that, nodes are cleared of candidates, the
+lowest priority and the fewest pods first, until a plan exists; on each of its nodes, only those pods are evicted that do
+the least harm and let the members planned there fit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.candidates import node_without_all
@@ -16,20 +19,24 @@ from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.victims import Preemptor, with_gangs
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.preemption import EXACT, Search, covers, harm_of
+from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from linkwise.broker.group_members import GroupView
     from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.preemption import Harm
     from linkwise.model.views import PodView
 
 __all__ = ["Option", "room_for_group", "room_for_pod"]
 
-PLANS: Final = 100
-"""plans that are tried for a group"""
+PLANS: Final = 24
+"""plans that are tried for a group over all sets of few candidates, and twice as many in all"""
+MOST_NODES: Final = 256
+"""nodes on which pods are evicted for one group"""
 TRIES: Final = 400
 """sets of victims that are tried for a pod"""
 NODES: Final = 32
@@ -44,7 +51,7 @@ class Option:
 
     plan: Plan
     victims: tuple[PodView, ...]
-    """to be evicted, the members of their gangs included; empty if it is enough to wait for terminating pods"""
+    """to be evicted, the members of their gangs included; empty if a group needs only to wait for terminating pods"""
     leaving: frozenset[str] = frozenset()
     """terminating pods on the nodes of the plan"""
 
@@ -56,50 +63,93 @@ def room_for_group(state: State, views: Sequence[GroupView]) -> Option | None:
         return None
     own = {pod.uid for view in views for pod in (*view.waiting, *view.bound)}
     candidates = _Candidates(state, min(pod.priority for pod in waiting), own)
-    what_ifs = [(WhatIf(state, view), left) for view, left in alternatives(views)]
-
-    def plan(pods: Iterable[PodView]) -> Plan | None:
-        gone = frozenset(pod.uid for pod in with_gangs(state, pods)) | candidates.leaving
-        made = ((what_if.plan(Assumption(gone=gone)), left) for what_if, left in what_ifs)
-        return next((replace(each, missing=(*each.missing, *left)) for each, left in made if each), None)
-
+    trial = _Trial(state, views, candidates.leaving)
+    if trial.plan(()) is not None:
+        # Without terminating pods it fits as it is, and is planned as usual.
+        return candidates.option(trial.plan(()), ()) if candidates.leaving else None
     by_uid = {pod.uid: pod for pod in candidates.pods}
-    search = Search(lambda gone: plan(by_uid[uid] for uid in gone) is not None, candidates.harm, PLANS)
     victims: tuple[PodView, ...] = ()
-    if plan(()) is not None:
-        if not candidates.leaving:
-            return None  # it fits as it is, and is planned as usual
-    else:
-        victims = search.victims(candidates.pods) if len(by_uid) <= EXACT else _by_plan(candidates, plan, search)
-        if not victims:
+    if len(by_uid) <= EXACT:
+        victims = Search(partial(_fits, trial, by_uid), candidates.harm, PLANS).victims(candidates.pods)
+    victims = victims or _by_nodes(state, candidates, trial, waiting)
+    return candidates.option(trial.plan(victims), victims) if victims else None
+
+
+class _Trial:
+    """Plans of a group or bundle as if some pods were gone, a limited number of them."""
+
+    def __init__(self, state: State, views: Sequence[GroupView], leaving: frozenset[str]) -> None:
+        self._state, self._leaving, self._left = state, leaving, 2 * PLANS
+        self._what_ifs = [(WhatIf(state, view), left) for view, left in alternatives(views)]
+        self._made: dict[frozenset[str], Plan | None] = {}
+
+    def plan(self, pods: Iterable[PodView]) -> Plan | None:
+        """Return the plan without these pods, their gangs and all terminating pods; None if too few members fit."""
+        gone = frozenset(pod.uid for pod in with_gangs(self._state, pods)) | self._leaving
+        if gone not in self._made:
+            self._left -= 1
+            made = ((what_if.plan(Assumption(gone=gone)), left) for what_if, left in self._what_ifs if self._left > 0)
+            self._made[gone] = next((replace(e, missing=(*e.missing, *left)) for e, left in made if e), None)
+        return self._made[gone]
+
+
+def _by_nodes(state: State, candidates: _Candidates, trial: _Trial, waiting: Sequence[PodView]) -> tuple[PodView, ...]:
+    """Return victims among many candidates: the fewest nodes of the lowest priorities, and on each what its members need."""
+    queries = {pod.uid: query for pod in waiting if (query := state.query(pod))}
+    size = min((query.ask.devices for query in queries.values()), default=0)
+    for level in sorted({pod.priority for pod in candidates.pods}):
+        crowds = candidates.by_cost(level, size)[:MOST_NODES]
+        count = _fewest(len(crowds), partial(_fits_without, trial, crowds))
+        made = trial.plan(chain(*crowds[:count])) if count else None
+        if made is None:
+            continue
+        victims: list[PodView] = []
+        for crowd in crowds[:count]:
+            name = crowd[0].node
+            members = [queries[uid] for uid, place in made.placements.items() if place.node == name and uid in queries]
+            search = Search(partial(_take_all, state, name, members, candidates.leaving), candidates.harm, TRIES)
+            victims += search.victims(crowd) if members and not search.enough(frozenset()) else ()
+        if victims and candidates.harm(victims) and trial.plan(victims):
+            return tuple(victims)
+        # Something other than devices stops the members: spare pods one by one, as long as plans may be tried.
+        everyone = {pod.uid: pod for crowd in crowds[:count] for pod in crowd}
+        whole = Search(partial(_fits, trial, everyone), candidates.harm, PLANS)
+        if spared := whole.reprieve([*everyone.values()]):
+            return spared
+    return ()
+
+
+def _fits(trial: _Trial, pods: Mapping[str, PodView], gone: frozenset[str]) -> bool:
+    return trial.plan(pods[uid] for uid in gone) is not None
+
+
+def _fits_without(trial: _Trial, crowds: Sequence[Sequence[PodView]], count: int) -> bool:
+    return trial.plan(chain(*crowds[:count])) is not None
+
+
+def _fewest(most: int, enough: Callable[[int], bool]) -> int | None:
+    """Return the smallest number for which it is enough, found by doubling and halving; None if none is."""
+    high = 1
+    while not enough(min(high, most)):
+        if high >= most:
             return None
-    made = plan(victims)
-    if made is None or any(what_if.cut for what_if, _ in what_ifs) or search.tries < 0:
-        return None
-    return candidates.option(made, victims)
-
-
-def _by_plan(
-    candidates: _Candidates, plan: Callable[[Iterable[PodView]], Plan | None], search: Search
-) -> tuple[PodView, ...]:
-    """Return victims among many candidates: the pods in the way of a plan on the nodes that cost least."""
-    pods = candidates.by_cost()
-    if plan(pods) is None:
-        return ()
-    low, high = 0, len(pods)
-    while high - low > 1 and search.tries > 0:
+        high *= 2
+    low, high = high // 2, min(high, most)
+    while high - low > 1:
         middle = (low + high) // 2
-        search.tries -= 1
-        low, high = (low, middle) if plan(pods[:middle]) else (middle, high)
-    made = plan(pods[:high])
-    used = {(place.node, device) for place in made.placements.values() for device in _devices(place)} if made else set()
-    in_the_way = [pod for pod in pods[:high] if not used.isdisjoint(candidates.devices(pod))]
-    chosen = in_the_way if in_the_way and plan(in_the_way) else pods[:high]
-    return search.reprieve(chosen)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
-def _devices(place: Placement) -> tuple[str, ...]:
-    return place.offer.devices if place.offer else ()
+def _take_all(state: State, name: str, queries: Sequence[Query], leaving: frozenset[str], gone: frozenset[str]) -> bool:
+    """Return whether a node can take these requests one after the other without some pods."""
+    node = node_without_all(state, name, gone | leaving)
+    for query in queries:
+        offer = query.policy.pick(query.ask, node) if node else None
+        if node is None or not isinstance(offer, Offer):
+            return False
+        node = node_after(node, offer, query.ask.namespace, query.ask.mode)
+    return True
 
 
 def room_for_pod(state: State, pod: PodView) -> Option | None:
@@ -120,8 +170,7 @@ def room_for_pod(state: State, pod: PodView) -> Option | None:
             return preemptor.fits(name, candidates.leaving.union(each.uid for each in pods))
 
         if enough(frozenset()):
-            options.append((harm_of((), ()), name, ()))
-            break
+            return None  # it fits when terminating pods are gone
         search = Search(enough, candidates.harm, tries)
         victims = preemptor.victims(name, search, candidates.pods_on(name))
         tries = max(0, search.tries)
@@ -150,8 +199,11 @@ class _Candidates:
         self.leaving = frozenset(
             pod.uid
             for pod in known
-            # Others wait for these: a record of ours, or a pod that kube-scheduler nominated to the node.
-            if pod.deleting and pod.node not in reserved and not state.preemptions.of_victim(pod.uid)
+            # Others wait for some: a record of ours, or a pod that kube-scheduler nominated to the node.
+            if pod.deleting
+            and pod.priority < priority
+            and pod.node not in reserved
+            and not state.preemptions.of_victim(pod.uid)
         )
         self.pods = [pod for pod in known if self._may_evict(pod) and self.harm([pod])]
 
@@ -186,25 +238,39 @@ class _Candidates:
         cost = {name: (min(pod.priority for pod in on_node), len(on_node)) for name, on_node in pods.items()}
         return sorted({*leaving, *pods}, key=lambda name: (name not in leaving, cost.get(name, (0, 0)), name))
 
-    def by_cost(self) -> list[PodView]:
-        """All candidates: by priority, then the nodes with the fewest of them; those with a disruption budget last."""
-        counts: dict[tuple[int, str], int] = {}
+    def by_cost(self, level: int, size: int) -> list[list[PodView]]:
+        """The candidates up to a priority by node, the node that costs least first; none that can't free a set of that size.
+
+        Disruption budgets come last, then it goes by the highest priority and by how many pods free so many devices.
+        """
+        crowds: dict[str, list[PodView]] = {}
         for pod in self.pods:
-            counts[pod.priority, pod.node] = counts.get((pod.priority, pod.node), 0) + 1
+            if pod.priority <= level:
+                crowds.setdefault(pod.node, []).append(pod)
+        costs: list[tuple[tuple[object, ...], list[PodView]]] = []
+        for name, pods in crowds.items():
+            node = self._state.cluster.index.nodes.get(name)
+            lack = size - len(node.free()) if node else size
+            pods.sort(key=lambda pod: (pod.priority, -self._devices(pod), -pod.created, pod.uid))
+            freed, needed = 0, 0
+            for pod in pods:
+                if freed < lack:
+                    freed, needed = freed + self._devices(pod), needed + 1
+            covered = any(covers(budget, pod) for budget in self._budgets for pod in pods[:needed])
+            if freed >= lack:
+                costs.append(((covered, pods[max(0, needed - 1)].priority, needed, name), pods))
+        return [pods for _, pods in sorted(costs, key=lambda cost: cost[0])]
 
-        def cost(pod: PodView) -> tuple[object, ...]:
-            covered = any(covers(budget, pod) for budget in self._budgets)
-            return (covered, pod.priority, counts[pod.priority, pod.node], pod.node, -pod.created, pod.uid)
-
-        return sorted(self.pods, key=cost)
-
-    def devices(self, pod: PodView) -> set[tuple[str, str]]:
-        """The devices of a candidate, with their node."""
+    def _devices(self, pod: PodView) -> int:
         entry = self._state.cluster.ledger.get(pod.uid)
-        return {(pod.node, device) for device in entry.grant.offer.devices} if entry else set()
+        if entry is None:
+            return 0
+        return entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
 
-    def option(self, plan: Plan, victims: Sequence[PodView]) -> Option:
-        """The option to evict these pods for a plan."""
+    def option(self, plan: Plan | None, victims: Sequence[PodView]) -> Option | None:
+        """The option to evict these pods for a plan; None if there is no plan."""
+        if plan is None:
+            return None
         nodes, pods = set(plan.nodes), self._state.cluster.pods
         leaving = frozenset(uid for uid in self.leaving if pods[uid].node in nodes)
         return Option(plan, tuple(with_gangs(self._state, victims)), leaving)
