@@ -28,9 +28,9 @@ from linkwise.wire.kubernetes.objects import pod_view
 
 DATA = Path(__file__).parents[2] / "shared/data/openb"
 SEEDS = (42, 43, 44)
-EARLIER = "93.31"
+EARLIER = "93.57"
 """percent allocated, the mean of these seeds, before single devices were placed by what others lose"""
-BAR = 0.9325
+BAR = 0.935
 """the smallest mean; best fit reaches 92.9%, fragmentation gradient descent 95.2%"""
 
 

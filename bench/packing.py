@@ -31,7 +31,11 @@ MACHINE, NODES, SEEDS = "dgx1-v100", 150, (1, 2, 3, 4, 5)
 SIZES = {1: 0.40, 2: 0.24, 4: 0.20, 8: 0.16}
 """the devices that pods ask for, and how often"""
 ARRIVALS, WARM_UP, LOAD = 4_500, 500, 1.04
-EARLIER = {"link-affinity": "", "bandwidth": "", "whole-device": ""}
+EARLIER = {
+    "link-affinity": "91.84%, 586, 236 / 128",
+    "bandwidth": "92.52%, 480, 231 / 129",
+    "whole-device": "92.47%, 497, 174 / 102",
+}
 """allocated, refused pods of 8, slowest pair of 2 and of 4; link-affinity compared nodes by the exact sum of points"""
 BAR = 0.005
 """how much less link-affinity may allocate than bandwidth"""

@@ -13,7 +13,7 @@ from linkwise.policies.registry import POLICIES
 from linkwise.testing.machines import DGX1
 from linkwise.testing.nodes import ask, node, share_ask
 from linkwise.topology.fabric import LARGEST_LOSS, NO_LOSS, fabric_of
-from linkwise.topology.loss import loss, losses
+from linkwise.topology.loss import by_least_loss, least_lost, loss, losses
 from linkwise.topology.residual import SIZES
 from linkwise.vendors.machines import profile
 
@@ -122,3 +122,13 @@ def test_machines_of_any_size_have_a_loss(count: int) -> None:
 def test_absurd_bandwidths_do_not_exceed_the_largest_loss() -> None:
     topology = Topology(numbered(8), bandwidth=((float(MAX_VALUE),) * 8,) * 8)
     assert max(loss(node(topology=topology), ["d0"])) == LARGEST_LOSS
+
+
+@settings(max_examples=100, deadline=None)
+@given(machines())
+def test_the_device_that_is_taken_is_the_first_of_the_order_that_is_explained(
+    machine: tuple[Values, list[int]],
+) -> None:
+    values, free = machine
+    topology = Topology(numbered(len(values)), bandwidth=values)
+    assert least_lost(topology, values, free) == by_least_loss(topology, values, free)[0]

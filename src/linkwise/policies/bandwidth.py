@@ -12,7 +12,7 @@ from linkwise.model.settings import BandwidthSettings
 from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
-from linkwise.topology.canonical import canonical
+from linkwise.topology.canonical import canonical_of
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.loss import loss
@@ -55,7 +55,7 @@ class Bandwidth(ByDevice):
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
         """Whether links are known, the bottleneck's class in tenths of GB/s, what others lose, and packing."""
         left = len(node.free()) - ask.devices
-        values = canonical(node.topology) if node.topology else ()
+        values = canonical_of(node.topology) if node.topology else ()
         places = node.positions()
         if not values or not all(device in places for device in offer.devices):
             return (int(ask.devices == 1), 0, *_negative(loss(node, offer.devices)), -left)

@@ -5,15 +5,16 @@ Source: seed 000, "How to pick the best effort GPUs in one node" and "How to pic
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.speed.caches import cached_by_identity
-from linkwise.topology.canonical import inferred_links
+from linkwise.topology.canonical import MACHINES, canonical_of, class_links
 from linkwise.topology.link_score import link_class, link_scores
-from linkwise.topology.loss import by_least_loss, loss
+from linkwise.topology.loss import least_lost, loss
 from linkwise.topology.partition import Partition, best_partition
 from linkwise.topology.residual import SIZES
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix
 
 __all__ = ["LinkAffinity"]
-
-MACHINES: Final = 2_048
-"""machines whose scores are cached; most nodes of one type share one topology object"""
 
 
 class LinkAffinity(ByDevice):
@@ -67,10 +65,9 @@ def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence
     known = {places[device]: device for device in available if device in places}
     if scores is None or not all(device in places for device in required):
         return None
-    needed = [places[device] for device in required]
-    if count == 1 and known and not needed and node.topology is not None:
-        needed = by_least_loss(node.topology, scores, known)[:1]
-    best = best_partition(scores, count, known, needed)
+    if count == 1 and known and not required and node.topology is not None:
+        return [known[least_lost(node.topology, scores, known)]]
+    best = best_partition(scores, count, known, [places[device] for device in required])
     return [known[position] for position in best.devices] if isinstance(best, Partition) else None
 
 
@@ -78,15 +75,15 @@ def _scores(node: Node) -> Matrix | None:
     topology = node.topology
     if topology is None or not (topology.links or topology.bandwidth):
         return None
-    return _by_links(topology.links) if topology.links else _by_bandwidth(topology.bandwidth)
-
-
-def _inferred_scores(samples: Matrix) -> Matrix:
-    return link_scores(inferred_links(samples))
+    return _by_links(topology.links) if topology.links else _by_classes(canonical_of(topology))
 
 
 _by_links: Final = cached_by_identity(link_scores, MACHINES)
-_by_bandwidth: Final = cached_by_identity(_inferred_scores, MACHINES)
+
+
+@lru_cache(maxsize=MACHINES)
+def _by_classes(values: Matrix) -> Matrix:
+    return link_scores(class_links(values))
 
 
 def _notes(node: Node) -> tuple[str, ...]:

@@ -7,19 +7,24 @@ order is right, their numbers are approximate.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations
 from math import inf, log, log10
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
+from linkwise.speed.caches import cached_by_identity
 from linkwise.topology.link_bandwidth import link_value
 from linkwise.topology.link_score import MAX_NVLINKS
-from linkwise.topology.sample_cleaning import clean_pairs, clean_samples, symmetric
+from linkwise.topology.sample_cleaning import clean_pairs, symmetric
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
 
-__all__ = ["canonical", "canonical_pairs", "classes", "inferred_links"]
+__all__ = ["MACHINES", "canonical", "canonical_of", "canonical_pairs", "class_links", "classes", "inferred_links"]
+
+MACHINES: Final = 2_048
+"""topologies whose values are cached; most nodes of one type share one topology object"""
 
 GAP: Final = 0.8
 """a value below this fraction of the next larger one starts a new class"""
@@ -31,6 +36,19 @@ def canonical(topology: Topology) -> Matrix:
     """One value per pair, by link kind or by class; empty without links and samples."""
     known = topology.links or topology.bandwidth
     return symmetric(canonical_pairs(topology), len(topology.devices)) if known else ()
+
+
+@lru_cache(maxsize=MACHINES)
+def _shared(values: Matrix) -> Matrix:
+    return values
+
+
+def _shared_canonical(topology: Topology) -> Matrix:
+    return _shared(canonical(topology))
+
+
+canonical_of: Final = cached_by_identity(_shared_canonical, MACHINES)
+"""`canonical`, cached; equal machines have one and the same matrix"""
 
 
 def canonical_pairs(topology: Topology) -> tuple[float, ...]:
@@ -69,11 +87,15 @@ KINDS: Final = tuple(
 
 def inferred_links(samples: Matrix) -> tuple[tuple[Link, ...], ...]:
     """A link per pair; a faster class of bandwidths always gets a faster kind."""
-    values = clean_samples(samples).values
+    values, _ = clean_pairs(samples)
+    return class_links(symmetric(list(map(classes(values).__getitem__, values)), len(samples)))
+
+
+def class_links(values: Matrix) -> tuple[tuple[Link, ...], ...]:
+    """`inferred_links` for a matrix of class values."""
     count = len(values)
-    class_of = classes([values[i][j] for i, j in combinations(range(count), 2)])
-    kinds = _kinds(sorted(set(class_of.values())))
-    return tuple(tuple(SELF if i == j else kinds[class_of[values[i][j]]] for j in range(count)) for i in range(count))
+    kinds = _kinds(sorted({values[i][j] for i, j in combinations(range(count), 2)}))
+    return tuple(tuple(SELF if i == j else kinds[values[i][j]] for j in range(count)) for i in range(count))
 
 
 def _kinds(levels: list[float]) -> dict[float, Link]:

@@ -123,9 +123,8 @@ class ShareIndex:
     def _levels_of(self, node: Node) -> _Content:
         rooms, unused, losses = node.room(), len(node.free()), losses_of_unused(node)
         whole_core = max(0, WHOLE_CORE - node.unattributed_core)
-        distinct: dict[tuple[str | None, int, int, int], dict[int, int]] = {}
-        """the best level of each free share, by owner and kind of device"""
-        best = min if self._sign > 0 else max
+        distinct: dict[tuple[str | None, int, int, int], dict[int, tuple[int, ...]]] = {}
+        """the least loss with each free share, by owner and kind of device"""
         for device in node.devices:
             if not device.healthy:
                 continue
@@ -138,20 +137,21 @@ class ShareIndex:
                 # rule 002.segregate: a device used by several namespaces, or by an unknown one, can't be shared.
                 elif not self._open and use != FREE:
                     continue
-            lost = losses.get(device.id, NO_LOSS)
-            if self._sign < 0:  # the largest level is best
-                lost = tuple([LARGEST_LOSS - amount for amount in lost])
-            share = rooms[device.id]
-            number = level(share, lost, unused)
+            lost, share = losses.get(device.id, NO_LOSS), rooms[device.id]
             of_kind = distinct.setdefault((owner, core, device.memory, device.bytes), {})
-            of_kind[share] = best(number, of_kind.get(share, number))
+            of_kind[share] = min(lost, of_kind.get(share, lost))
         # rule 004.mode
         modes = SERVED[node.mode]
         return {
-            ((mode, owner), DeviceKind(*kind)): tuple(sorted(levels.values()))
-            for (owner, *kind), levels in distinct.items()
+            ((mode, owner), DeviceKind(*kind)): levels
+            for (owner, *kind), of_kind in distinct.items()
+            for levels in (tuple(sorted([self._level(share, lost, unused) for share, lost in of_kind.items()])),)
             for mode in modes
         }
+
+    def _level(self, share: int, lost: tuple[int, ...], unused: int) -> int:
+        # The smallest loss is best; if the largest level is, the loss counts from the other end.
+        return level(share, lost if self._sign > 0 else tuple([LARGEST_LOSS - amount for amount in lost]), unused)
 
     def _replace(self, name: str, new: _Content) -> None:
         old, self._reached = self._known.pop(name, {}), None
