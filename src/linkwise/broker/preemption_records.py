@@ -7,14 +7,17 @@ an eviction was refused, and at its deadline; then everything that it holds is r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.planning.plan import Plan  # noqa: TC001 - snapshots are decoded by these annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Preemption", "Preemptions"]
+__all__ = ["ROOM", "Preemption", "Preemptions"]
+
+ROOM: Final = "/room"
+"""ends the names of ledger entries that are held for a preemptor; its UID comes before"""
 
 
 @dataclass(frozen=True, slots=True)

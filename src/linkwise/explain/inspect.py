@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.cluster.recorded_grants import usage_of_entry
-from linkwise.engine.queue.reservation import RESERVED
 from linkwise.model.node import FREE
 
 if TYPE_CHECKING:
@@ -182,5 +181,5 @@ def _holder(state: State, entry: Entry, use: Use) -> Holder:
 
 
 def _named(state: State, entry: Entry) -> tuple[str, str, str, HolderState]:
-    pod = state.pod(entry.pod.removesuffix(RESERVED))
+    pod = state.pod(entry.pod.partition("/")[0])  # a place that is held for a pod has its UID, and what it is
     return entry.pod, entry.namespace, pod.name if pod else entry.pod, _STATES[entry.state]

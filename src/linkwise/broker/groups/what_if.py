@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.planning_input import network_of, planning_input
+from linkwise.broker.preemption_records import ROOM
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
 from linkwise.engine.planning.node_capacity import NodeCapacity
@@ -75,9 +76,8 @@ class WhatIf:
         self._served_by: dict[int, frozenset[str]] = {}
         """by build of a node, the requests that it serves"""
         ledger = state.cluster.ledger
-        self._own = frozenset(
-            pod.uid for pod in view.waiting if (entry := ledger.get(pod.uid)) and entry.state == "PLANNED"
-        )
+        names = (name for pod in view.waiting for name in (pod.uid, pod.uid + ROOM))
+        self._own = frozenset(name for name in names if (entry := ledger.get(name)) and entry.state == "PLANNED")
 
     @property
     def members(self) -> tuple[Member, ...]:

@@ -19,7 +19,7 @@ from linkwise.broker.groups.lifecycle import resume
 from linkwise.broker.groups.planning import adopt
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.preemption.search import room_for_group, room_for_pod
-from linkwise.broker.preemption_records import Preemption
+from linkwise.broker.preemption_records import ROOM, Preemption
 from linkwise.broker.state import pod_name
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.ledger import Entry
@@ -44,8 +44,6 @@ __all__ = [
     "take_room",
 ]
 
-ROOM: Final = "/room"
-"""ends the names of entries that are held for a preemptor"""
 SCAN: Final = 2.0  # seconds
 """between two looks at unschedulable groups and pods"""
 SCHEDULERS_TURN: Final = 1.0  # seconds
@@ -127,14 +125,19 @@ def end(state: State, preemptor: str) -> None:
         flush(state)
 
 
-def plan_group_of(state: State, pod: PodView, now: float) -> None:
-    """Plan the group of a member for which the scheduler preempts: where devices are short in number, it never filters."""
+def plan_group_of(state: State, pod: PodView, now: float) -> bool:
+    """Plan the group of a member for which the scheduler preempts; false for a pod that is placed alone.
+
+    Where devices are short in number, the scheduler never calls filter.
+    """
     key = state.groups.key_of(pod.uid)
     record, view = state.groups.get(key), state.groups.view(key)
-    if record and view and any(member.uid == pod.uid for member in view.waiting):
-        record.answers.setdefault(pod.uid, Answer(type(record.stage)))
-        if isinstance(record.stage, Idle):
-            resume(state, key, now)
+    if not record or not view or all(member.uid != pod.uid for member in view.waiting):
+        return False
+    record.answers.setdefault(pod.uid, Answer(type(record.stage)))
+    if isinstance(record.stage, Idle):
+        resume(state, key, now)
+    return True
 
 
 def take_room(state: State, uid: str, names: Sequence[str]) -> None:

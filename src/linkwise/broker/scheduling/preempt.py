@@ -47,8 +47,7 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]], no
         return {}  # no eviction can help, or it is being bound
     if is_unobserved_member(state, pod) or pod.uid in state.preemptions.records:
         return {}
-    if state.settings.preemption.evict and state.groups.key_of(pod.uid):
-        plan_group_of(state, pod, now)
+    if state.settings.preemption.evict and plan_group_of(state, pod, now):
         return {}  # the service evicts for the whole group
     own, drained = _reserved(state, pod)
     own |= {pod.uid} if entry and entry.state == "OFFERED" else set()
