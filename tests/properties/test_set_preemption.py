@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 from hypothesis import given, strategies as st
@@ -11,6 +12,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Evict
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import PodDeleted, PodListComplete
+from linkwise.engine.preemption import EXACT, harm_of
 from linkwise.model.settings import PlacingSettings, PreemptionSettings
 from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, in_gang, place
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
@@ -102,6 +104,43 @@ def worlds(draw: st.DrawFn) -> World:
     size = st.sampled_from(KINDS[resource][2])
     sizes = draw(st.lists(st.tuples(size, st.integers(0, 6)), min_size=2, max_size=12))
     return World(resource, sizes, (draw(st.integers(1, 3)), draw(size)), draw(size))
+
+
+@st.composite
+def few(draw: st.DrawFn) -> tuple[Broker, list[PodView]]:
+    """Two nodes with up to eight pods of low priority, and a gang of high priority that does not fit."""
+    resource = draw(st.sampled_from(sorted(KINDS)))
+    family, count, sizes = KINDS[resource]
+    broker = broker_of(*(FakeNode(name, family, count) for name in ("n0", "n1")), settings=ON)  # type: ignore[arg-type]
+    low = draw(st.lists(st.tuples(st.sampled_from(sizes), st.integers(0, 6)), min_size=2, max_size=EXACT))
+    for number, (size, priority) in enumerate(low):
+        pod = device_pod(f"low{number}", size, resource, priority=priority)
+        for node in broker.filter(pod, ["n0", "n1"], 0.0, keep=False).nodes[:1]:
+            place(broker, pod, node)
+    members = draw(st.integers(1, 3))
+    size = draw(st.sampled_from(sizes))
+    return broker, in_gang(*(device_pod(f"g{n}", size, resource, priority=5) for n in range(members)), least=members)
+
+
+@given(few())
+def test_a_gang_evicts_the_pods_whose_eviction_does_the_least_harm(story: tuple[Broker, list[PodView]]) -> None:
+    broker, gang = story
+    lower = [pod for pod in broker.pods.values() if pod.priority < 5]
+    sets = chain.from_iterable(combinations(lower, size) for size in range(1, len(lower) + 1))
+
+    def starts_without(pods: tuple[PodView, ...]) -> bool:
+        copy = Broker.restore(broker.snapshot(0.5))
+        copy.observe([PodDeleted(pod.uid) for pod in pods], 0.5)
+        return copy.dry_plan(gang, 0.5) is not None
+
+    best = min((harm_of(pods, ()) for pods in sets if starts_without(pods)), default=None)
+    fits = starts_without(())
+    broker.observe(gang, 1.0)
+    for pod in gang:
+        broker.filter(pod, ["n0", "n1"], 1.0)
+    effects = [effect for now in (1.1, 3.2) for effect in broker.step(now, 100)]
+    evicted = [broker.pods[effect.uid] for effect in effects if isinstance(effect, Evict)]
+    assert (harm_of(evicted, ()) if evicted else None) == (None if fits else best)
 
 
 @given(worlds(), st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 20)), max_size=30))

@@ -1,9 +1,9 @@
 """Set preemption: which pods to evict so that a group fits over several nodes, or a pod on a node with scattered devices.
 
 Only pods of strictly lower priority are evicted, gangs as a whole, and no more than a disruption budget allows. Terminating
-pods of lower priority count as gone. For up to eight candidates every set is considered. Beyond that, nodes are cleared of candidates, the
-lowest priority and the fewest pods first, until a plan exists; on each of its nodes, only those pods are evicted that do
-the least harm and let the members planned there fit.
+pods of lower priority count as gone. For up to eight candidates every set is considered. Beyond that, nodes are cleared of
+candidates, the lowest priority and the fewest pods first, until a plan exists; on each of its nodes, only those pods are
+evicted that do the least harm and let the members planned there fit. A search that is cut off evicts no pod.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Option", "room_for_group", "room_for_pod"]
 
-PLANS: Final = 24
-"""plans that are tried for a group over all sets of few candidates, and twice as many in all"""
+PLANS: Final = 2**EXACT
+"""plans that are tried for a group"""
+STEPS: Final = 10_000
+"""planning steps for all of them, which bounds the time"""
 MOST_NODES: Final = 256
 """nodes on which pods are evicted for one group"""
 TRIES: Final = 400
@@ -71,16 +73,19 @@ def room_for_group(state: State, views: Sequence[GroupView]) -> Option | None:
     victims: tuple[PodView, ...] = ()
     if len(by_uid) <= EXACT:
         victims = Search(partial(_fits, trial, by_uid), candidates.harm, PLANS).victims(candidates.pods)
-    victims = victims or _by_nodes(state, candidates, trial, waiting)
-    return candidates.option(trial.plan(victims), victims) if victims else None
+    if not victims:
+        trial = _Trial(state, views, candidates.leaving)
+        victims = _by_nodes(state, candidates, trial, waiting)
+    plan = trial.plan(victims) if victims else None
+    return None if trial.exhausted else candidates.option(plan, victims)
 
 
 class _Trial:
     """Plans of a group or bundle as if some pods were gone, a limited number of them."""
 
     def __init__(self, state: State, views: Sequence[GroupView], leaving: frozenset[str]) -> None:
-        self._state, self._leaving, self._left = state, leaving, 2 * PLANS
-        self._what_ifs = [(WhatIf(state, view), left) for view, left in alternatives(views)]
+        self._state, self._leaving, self._left = state, leaving, PLANS
+        self._what_ifs = [(WhatIf(state, view, STEPS), left) for view, left in alternatives(views)]
         self._made: dict[frozenset[str], Plan | None] = {}
 
     def plan(self, pods: Iterable[PodView]) -> Plan | None:
@@ -88,9 +93,14 @@ class _Trial:
         gone = frozenset(pod.uid for pod in with_gangs(self._state, pods)) | self._leaving
         if gone not in self._made:
             self._left -= 1
-            made = ((what_if.plan(Assumption(gone=gone)), left) for what_if, left in self._what_ifs if self._left > 0)
+            made = ((what_if.plan(Assumption(gone=gone)), left) for what_if, left in self._what_ifs if self._left >= 0)
             self._made[gone] = next((replace(e, missing=(*e.missing, *left)) for e, left in made if e), None)
         return self._made[gone]
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether an attempt was cut off, so that pods may have been chosen in vain."""
+        return self._left < 0 or any(what_if.cut for what_if, _ in self._what_ifs)
 
 
 def _by_nodes(state: State, candidates: _Candidates, trial: _Trial, waiting: Sequence[PodView]) -> tuple[PodView, ...]:
