@@ -190,7 +190,7 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
         cluster.start()
         cluster.install(root / "deploy/crds/deviceinventories.linkwise.dev.yaml")
         for source in SOURCES:
-            if source.group and source.group not in NOT_SERVED | {"linkwise.dev"}:
+            if source.group and source.group not in NOT_SERVED | {"linkwise.dev", "policy"}:
                 cluster.define(definition(source.group, source.resource))
         cluster.apply(role, "kube-system")
         made.start()

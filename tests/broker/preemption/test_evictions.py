@@ -79,6 +79,14 @@ def test_a_gang_is_planned_when_the_scheduler_preempts_for_a_member() -> None:
     assert sorted(name for pod in gang for name in broker.filter(pod, NODES, 11.0).nodes) == NODES
 
 
+def test_a_gang_whose_members_are_observed_after_the_scheduler_preempts_for_them_is_planned_then() -> None:
+    broker, gang = two_full_nodes(), high_gang()
+    for pod in gang:
+        assert broker.preempt(pod, {"n0": ["uid-low-n0"]}, 1.0) == {}
+    broker.observe(gang, 1.1)
+    assert evicted(effect for now in (1.2, 3.3) for effect in broker.step(now, 100)) == ["low-n0", "low-n1"]
+
+
 def test_both_sides_get_an_event() -> None:
     events = [each for each in tried(two_full_nodes(), high_gang()) if isinstance(each, Event)]
     told = {(event.reason, event.name): event.sentence for event in events}

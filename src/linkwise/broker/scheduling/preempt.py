@@ -46,6 +46,8 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]], no
     if query is None or query.policy.admit(query.ask) or (entry and not entry.tentative):
         return {}  # no eviction can help, or it is being bound
     if is_unobserved_member(state, pod) or pod.uid in state.preemptions.records:
+        if state.settings.preemption.evict and pod.uid not in state.cluster.pods:
+            state.queue.join(state.asked(pod, query, now))  # its group is planned once it is observed
         return {}
     if state.settings.preemption.evict and plan_group_of(state, pod, now):
         return {}  # the service evicts for the whole group

@@ -22,13 +22,14 @@ Examples:
 _RBAC: Final = """\b
 Examples:
   linkwise manifests rbac | kubectl apply -f -
-  linkwise manifests rbac --without plans --without network
+  linkwise manifests rbac --without groups --without network
   linkwise manifests rbac --user linkwise-test     # outside the cluster
   linkwise manifests rbac --evict                  # allow evictions
 
-Optional features: events, wake, plans, inventories, koordinator, configmaps, groups, network.
+Optional features: events, wake, budgets, inventories, koordinator, configmaps, groups, network.
 Leaving one out removes its rules only. The namespace of the service account must exist. Without
---evict the service can't evict pods, which placing.group.evict_half_bound needs.
+--evict the service can't evict pods, which placing.preemption.evict and
+placing.group.evict_half_bound need.
 """
 
 
