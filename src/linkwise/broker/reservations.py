@@ -204,7 +204,7 @@ def _node_for(state: State, pod: PodView, than: ReservedRoom | None = None) -> s
         return ""
     demand = replace(demand_of(pod)[0], apart=(), together=())
     options: list[tuple[tuple[int, int], str]] = []
-    for name in _nearest(state, query, _unavailable(state, pod.uid), than):
+    for name in _nearest(state, query, pod.uid, than):
         view = state.cluster.nodes[name]
         if unfit(demand, view, capacity_of(view), Load()):
             continue
@@ -219,22 +219,22 @@ def _node_for(state: State, pod: PodView, than: ReservedRoom | None = None) -> s
     return min(options)[1] if options else ""
 
 
-def _nearest(state: State, query: Query, without: set[str], than: ReservedRoom | None = None) -> list[str]:
-    """Return the nodes that serve a query, those with the most free devices or memory first.
+def _nearest(state: State, query: Query, owner: str, than: ReservedRoom | None = None) -> list[str]:
+    """Return the nodes that serve a query of the owner, those with the most free devices or memory first.
 
-    With `than` only nodes that have more of it free than that.
+    With `than` only nodes that have more of it free than that: most often none.
     """
-    index = state.cluster.index
+    index, least = state.cluster.index, -1 if than is None else than.free
 
     def free(name: str) -> int:
         if query.ask.devices:
             return min(index.idle(name), query.ask.devices)
         return max(index.nodes[name].room().values(), default=0)
 
-    names = {name: free(name) for name in index.nodes if name not in without and not index.unserved(query, name)}
-    if than is not None:
-        names = {name: count for name, count in names.items() if count > than.free}
-    return sorted(names, key=lambda name: (-names[name], name))
+    enough = {name: count for name in index.nodes if (count := free(name)) > least}
+    without = _unavailable(state, owner) if enough else set()
+    names = [name for name in enough if name not in without and not index.unserved(query, name)]
+    return sorted(names, key=lambda name: (-enough[name], name))
 
 
 def _unavailable(state: State, owner: str) -> set[str]:
@@ -262,7 +262,7 @@ def _group_seats(state: State, key: str, now: float) -> tuple[tuple[tuple[str, s
     if not queries or any(pending_reason(state, view, now) or state.groups.plan_of(view.key) for view in views):
         return (), 0
     smallest = min(queries, key=lambda query: query.ask.devices)
-    nearest = _nearest(state, smallest, _unavailable(state, key))[:MOST_DRAINED]
+    nearest = _nearest(state, smallest, key)[:MOST_DRAINED]
     steps, drained = state.settings.group.steps, 0
     while drained <= len(nearest):
         gone = (entry.pod for name in nearest[:drained] for entry in state.cluster.ledger.on(name))

@@ -109,8 +109,9 @@ def _answer_single(  # noqa: PLR0913 - same
     ready = _ready(state, names)
     failed, final = candidates.why(ready)
     if state.reservations:
+        # kube-scheduler takes a node that is in both as unresolvable; copying the reasons of all nodes would take longer.
         kept = _reserved_for_others(state, query, pod.uid, ready)
-        failed, final = {name: text for name, text in failed.items() if name not in kept}, {**final, **kept}
+        final = {**final, **kept} if kept else final
     if len(ready) < len(names):
         final = {**final, **{name: NOT_READY for name in names if name in state.cluster.unready}}
     return FilterAnswer([], failed, final, candidates.partial)
