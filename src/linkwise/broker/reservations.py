@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.effects import Wake
 from linkwise.broker.group_stages import Idle, Unschedulable
-from linkwise.broker.groups.bundles import bundle
+from linkwise.broker.groups.bundles import alternatives, bundle
 from linkwise.broker.groups.planning import begin
-from linkwise.broker.groups.priority import plan_without
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.reservations import accepts_pods, is_over
+from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.reserved_devices import (
     drain_text,
     end_reservation,
     events,
+    give_up,
+    outranked,
+    owner_text,
     release,
     reserved_entry,
 )
@@ -53,12 +56,16 @@ __all__ = ["advance_reservations", "keep_reserved", "next_deadline"]
 
 SEARCH: Final = 5.0  # seconds between two searches for an owner
 MOST_OWNERS: Final = 64
-"""owners that one search considers"""
+"""pods that are considered at a time, in queue order"""
+MOST_SEARCHES: Final = 4
+"""owners for which nodes are searched at a time: each search reads all nodes"""
 MOST_NODES: Final = 16
 """nodes on which the wait of a pod is worked out exactly, those with the most free devices first"""
 MOST_DRAINED: Final = 256
 """nodes that are assumed to be drained when a group is planned"""
-BACKOFF: Final = 60.0  # seconds until an owner for which nothing can be reserved is considered again
+PLANNING: Final = 4
+"""steps for all plans of one search, as a multiple of those of a filter call"""
+BACKOFF: Final = 300.0  # seconds until an owner for which nothing can be reserved is considered again
 FIRST_RETRY: Final = 5.0  # seconds after which an owner is woken again; doubled each time
 WAKES: Final = 4
 """how often an owner is woken for complete room; if it is not placed then, something other than devices stops it"""
@@ -105,10 +112,8 @@ def next_deadline(state: State) -> float | None:
 
 def _is_wanted(state: State) -> bool:
     """Return whether there may be an owner for another reservation."""
-    settings = state.settings.reservation
-    pending = state.cluster.known.unschedulable
     return bool(
-        settings.after and pending and state.reservations.schedulers and len(state.reservations) < settings.count
+        state.settings.reservation.after and state.cluster.known.unschedulable and state.reservations.schedulers
     )
 
 
@@ -119,25 +124,29 @@ def _may_search(state: State, now: float) -> bool:
 
 
 def _reserve_next(state: State, now: float) -> None:
-    """Make reservations for the first in the queue, as many as may be made."""
-    reservations, settings = state.reservations, state.settings.reservation
-    for owner in _owners(state, now):
-        if len(reservations) >= settings.count:
+    """Make reservations for the first in the queue, as many as may be made; one of lower priority gives way."""
+    reservations, settings, searches = state.reservations, state.settings.reservation, 0
+    for owner, priority in _owners(state, now):
+        lower = outranked(state, priority) if len(reservations) >= settings.count else []
+        if searches == MOST_SEARCHES or (len(reservations) >= settings.count and not lower):
             return
-        seats, priority = _seats(state, owner, now)
+        searches += 1
+        seats = _seats(state, owner, now)
         if not seats:
             reservations.refuse(owner, now + BACKOFF)
             continue
         made = Reservation(owner, seats, priority, now, now + settings.hold)
+        if lower:
+            give_up(state, lower[0], owner_text(state, made))
         reservations.put(made)
         _keep(state, made, None, now)
-        state.cluster.settle()  # nothing is gained by it
+        flush(state)
         if reservations.get(owner):
             state.outbox.add(events(state, made, "NodesReserved", drain_text(state, made)))
 
 
-def _owners(state: State, now: float) -> Iterator[str]:
-    """Yield pods and groups that have waited long enough, by priority and age."""
+def _owners(state: State, now: float) -> Iterator[tuple[str, int]]:
+    """Yield pods and groups that have waited long enough and have no reservation, with their priority, then by age."""
     reservations, after = state.reservations, state.settings.reservation.after
     longest = max(BACKOFF, state.settings.reservation.hold)
     for owner in [owner for owner, each in reservations.refused.items() if is_over(each.until, now, longest)]:
@@ -155,7 +164,10 @@ def _owners(state: State, now: float) -> Iterator[str]:
         and not _is_refused(state, pod, now, longest)
     )
     first = nsmallest(MOST_OWNERS, starved, key=lambda pod: (-pod.priority, pod.created, pod.uid))
-    return iter(dict.fromkeys(state.groups.key_of(pod.uid) or pod.uid for pod in first))
+    owners: dict[str, int] = {}
+    for pod in first:
+        owners.setdefault(state.groups.key_of(pod.uid) or pod.uid, pod.priority)
+    return ((owner, priority) for owner, priority in owners.items() if not reservations.get(owner))
 
 
 def _is_refused(state: State, pod: PodView, now: float, longest: float) -> bool:
@@ -166,17 +178,13 @@ def _is_refused(state: State, pod: PodView, now: float, longest: float) -> bool:
 # its nodes
 
 
-def _seats(state: State, owner: str, now: float) -> tuple[tuple[tuple[str, str], ...], int]:
-    """Return a node for each pod of the owner, and its priority; no nodes if it has a place, or none can be made."""
-    pod = state.cluster.pods.get(owner)
-    if state.reservations.get(owner) or state.reservations.of_pod(owner):
-        return (), 0
+def _seats(state: State, owner: str, now: float) -> tuple[tuple[str, str], ...]:
+    """Return a node for each pod of the owner; none if it has a place, or none can be made."""
     if owner in state.groups:
         return _group_seats(state, owner, now)
-    if pod is None or state.cluster.ledger.get(owner):
-        return (), 0
-    node = _node_for(state, pod)
-    return ((owner, node),) if node else (), pod.priority
+    pod = state.cluster.pods.get(owner)
+    node = _node_for(state, pod) if pod and not state.cluster.ledger.get(owner) else ""
+    return ((owner, node),) if node else ()
 
 
 def _follow(state: State, each: Reservation, now: float) -> None:
@@ -254,28 +262,29 @@ def _hosts(state: State, demand: Demand, name: str, room: ReservedRoom) -> bool:
     return unfit(demand, view, capacity_of(view), load) is None
 
 
-def _group_seats(state: State, key: str, now: float) -> tuple[tuple[tuple[str, str], ...], int]:
+def _group_seats(state: State, key: str, now: float) -> tuple[tuple[str, str], ...]:
     """Return the nodes of the plan that a group would get if the nodes nearest to it were drained, as few as possible."""
-    views = bundle(state, key)
+    views, limit = bundle(state, key), state.settings.reservation.nodes
     pods = [pod for view in views for pod in view.waiting]
     queries = [query for pod in pods if (query := state.query(pod))]
-    if not queries or any(pending_reason(state, view, now) or state.groups.plan_of(view.key) for view in views):
-        return (), 0
+    if not queries or any(state.groups.plan_of(view.key) or pending_reason(state, view, now) for view in views):
+        return ()
+    if any(state.reservations.of_pod(pod.uid) for pod in pods):
+        return ()  # with another gang of its bundle
     smallest = min(queries, key=lambda query: query.ask.devices)
     nearest = _nearest(state, smallest, key)[:MOST_DRAINED]
-    steps, drained = state.settings.group.steps, 0
-    while drained <= len(nearest):
-        gone = (entry.pod for name in nearest[:drained] for entry in state.cluster.ledger.on(name))
-        plan = plan_without(state, views, frozenset(gone), steps)
+    taken, steps = state.reservations.taken(), PLANNING * state.settings.group.steps
+    ways = [WhatIf(state, view, steps) for view, _ in alternatives(views)]
+    drained = 0
+    while True:
+        gone = frozenset(entry.pod for name in nearest[:drained] for entry in state.cluster.ledger.on(name))
+        plan = next(filter(None, (way.plan(Assumption(gone, but=frozenset(taken))) for way in ways)), None)
         if plan:
             seats = tuple((uid, place.node) for uid, place in plan.placements.items() if place.offer)
-            few = len({node for _, node in seats}) <= state.settings.reservation.nodes
-            free = not state.reservations.taken() & {node for _, node in seats}
-            return seats if drained and few and free else (), max(pod.priority for pod in pods)
+            return seats if drained and len({node for _, node in seats}) <= limit else ()
         if drained == len(nearest):
-            break
+            return ()
         drained = min(len(nearest), max(1, drained * 2))
-    return (), 0
 
 
 # what is kept

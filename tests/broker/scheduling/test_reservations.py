@@ -353,6 +353,30 @@ def test_a_gang_that_needs_more_nodes_than_allowed_gets_none() -> None:
     assert backlog.broker.counts().reservations == 0
 
 
+def test_a_reservation_of_lower_priority_gives_way_to_the_next_owner() -> None:
+    broker, _, _ = drained()
+    broker.observe(FakeNode("m", count=4).events(), LATER)
+    for n in range(4):
+        place(broker, device_pod(f"m-{n}"), "m", LATER)
+    urgent = replace(device_pod("urgent", 4, priority=9), unschedulable_since=NOW)
+    effects = (*broker.observe([urgent], LATER), *broker.step(LATER + 5))
+    reasons = [(effect.name, effect.reason) for effect in effects if isinstance(effect, Event)]
+    assert reasons == [("large", "ReservationEnded"), ("urgent", "NodesReserved")]
+    assert broker.counts().reservations == 1
+
+
+def test_a_hundred_pods_that_can_never_fit_do_not_hold_up_the_next() -> None:
+    broker = broker_of(FakeNode("n", count=4))
+    for n in range(4):
+        place(broker, device_pod(f"small-{n}"), "n", NOW)
+    never = [replace(device_pod(f"never-{n}", 5), unschedulable_since=NOW) for n in range(100)]
+    broker.observe([*never, replace(STARVED, created=NOW)], NOW)
+    broker.filter(never[0], ["n"], NOW)
+    for seconds in range(0, 200, 5):
+        broker.step(NOW + AFTER + seconds)
+    assert broker.counts().reservations == 1
+
+
 def test_two_reservations_at_a_time_use_different_nodes() -> None:
     settings = PlacingSettings(reservation=ReservationSettings(count=2))
     backlog = Backlog(FLEET, [device_pod("a", 8), device_pod("b", 8)], settings)

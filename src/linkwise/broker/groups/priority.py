@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from linkwise.engine.queue.reservation import Reservation
     from linkwise.model.views import PodView
 
-__all__ = ["plan_without", "preempt_plans_for_group", "preempt_plans_for_pod", "trial_plan"]
+__all__ = ["preempt_plans_for_group", "preempt_plans_for_pod", "trial_plan"]
 
 
 def preempt_plans_for_pod(state: State, pod: PodView, query: Query, names: Iterable[str], now: float) -> bool:
@@ -64,14 +64,14 @@ def preempt_plans_for_group(state: State, parts: Sequence[GroupView], now: float
 
 def trial_plan(state: State, parts: Sequence[GroupView], steps: int) -> Plan | None:
     """Return the plan that a group or bundle would get now; nothing is reserved or preempted."""
-    plan = plan_without(state, parts, frozenset(), steps)
+    plan = _plan_without(state, parts, frozenset(), steps)
     if plan is not None:
         return plan
     plans = _lower(state, parts)
     return _first_plan(state, parts, plans, steps) if plans or _lower_reservations(state, parts) else None
 
 
-def plan_without(state: State, parts: Sequence[GroupView], gone: frozenset[str], steps: int) -> Plan | None:
+def _plan_without(state: State, parts: Sequence[GroupView], gone: frozenset[str], steps: int) -> Plan | None:
     """Return the plan that a group or bundle would get if these pods and plans were gone."""
     for view, left in alternatives(parts):
         plan = WhatIf(state, view, steps).plan(Assumption(gone=gone))
@@ -84,7 +84,7 @@ def _first_plan(state: State, parts: Sequence[GroupView], plans: Collection[str]
     """Plan as if the devices of these plans, and those of reservations that give way, were free."""
     planned = {uid for key in plans for uid in state.groups.plans[key].plan.placements}
     reserved = {f"{uid}{RESERVED}" for each in _lower_reservations(state, parts) for uid, _ in each.seats}
-    return plan_without(state, parts, frozenset(planned | reserved), steps)
+    return _plan_without(state, parts, frozenset(planned | reserved), steps)
 
 
 def _lower_reservations(state: State, parts: Sequence[GroupView]) -> list[Reservation]:
