@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import random
 import sys
 import time
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.watch_events import WatchEvent
 
-NODES, PODS, GANGS = int(os.environ.get("N", "15000")), int(os.environ.get("P", "50000")), 20
+NODES, PODS, GANGS = 15_000, 50_000, 20
 MEMBERS = 16
 WHOLE = 1.0  # second
 SLICE = 0.02  # seconds

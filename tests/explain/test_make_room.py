@@ -58,7 +58,7 @@ def test_reasons_are_gathered_with_the_nearest_node_first_by_what_may_pass() -> 
         name: (Reason("002.whole", asked=8, found=(free, 8)), False) for name, free in (("a", 1), ("b", 7), ("c", 7))
     }
     cordoned = {name: (Reason("001.filters", kind="unschedulable"), True) for name in "defg"}
-    first, second = summarise({**cordoned, **few}, lambda _, reason: reason)
+    first, second = summarise({**cordoned, **few}.items(), lambda _, reason: reason)
     assert (first.nodes, first.nearest, first.final) == (3, "b", False)
     assert first.sentence == "8 devices requested, but only 7 of 8 are free"
     assert (second.nodes, second.short, second.final) == (4, "node(s) were unschedulable", True)
@@ -67,7 +67,7 @@ def test_reasons_are_gathered_with_the_nearest_node_first_by_what_may_pass() -> 
 def test_nodes_without_such_devices_are_listed_last() -> None:
     none = {name: (Reason("002.inventory", asked="nvidia.com/gpu"), True) for name in "abcd"}
     cordoned = {"e": (Reason("001.filters", kind="unschedulable"), True)}
-    found = summarise({**none, **cordoned}, lambda _, reason: reason)
+    found = summarise({**none, **cordoned}.items(), lambda _, reason: reason)
     assert [group.nodes for group in found] == [1, 4]
     assert found[-1].short == "node(s) had no devices of the requested kind"
 

@@ -5,7 +5,7 @@ Data only: `reconcile` observes events and derives what follows from them; `grou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.cluster import Cluster
 from linkwise.broker.grant_writer import GrantWriter
@@ -21,7 +21,7 @@ from linkwise.engine.queue.scheduling_queue import SchedulingQueue
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 __all__ = ["Outbox", "State", "pod_name"]
+
+T = TypeVar("T")
 
 
 def pod_name(pod: PodView) -> str:
@@ -81,6 +83,12 @@ class State:
         self.outbox: Final = Outbox()
         self.pause: Callable[[], None] = _go_on
         """called by explanations between small pieces of work; the service answers calls meanwhile if one takes long"""
+
+    def pausing(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, with a pause before each."""
+        for item in items:
+            self.pause()
+            yield item
 
     def uids(self) -> set[str]:
         """All pods that are known in any way: observed, asked about, or in the ledger."""

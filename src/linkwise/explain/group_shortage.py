@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from heapq import nsmallest
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +49,7 @@ def explain_short(
         return report
     placed = set(tolerant.placements) if tolerant else set[str]()
     left = next((member for member in requesting if member.pod not in placed), requesting[0])
-    report = replace(report, needs=tuple(_needs(what_if, requesting, placed)), best=_best(what_if))
+    report = replace(report, needs=tuple(_needs(state, what_if, requesting, placed)), best=_best(state, what_if))
     pod = next((pod for pod in view.waiting if pod.uid == left.pod), None)
     if pod is None or left.wanted is None:
         return report
@@ -76,11 +77,12 @@ def _reserved(state: State, what_if: WhatIf) -> list[str]:
     ]
 
 
-def _needs(what_if: WhatIf, requesting: list[Member], placed: set[str]) -> Iterator[Need]:
+def _needs(state: State, what_if: WhatIf, requesting: list[Member], placed: set[str]) -> Iterator[Need]:
     """Yield the member sizes that do not all fit, the largest first."""
-    nodes = [node for _, node in what_if.serving()]
-    models = {device.model for node in nodes for device in node.devices}
-    most = max((len(node.healthy()) for node in nodes), default=0)
+    models, most = set[str](), 0
+    for _, node in state.pausing(what_if.serving()):
+        models.update(device.model for device in node.devices)
+        most = max(most, len(node.healthy()))
     counts = Counter(member.size for member in requesting)
     fitting = Counter(member.size for member in requesting if member.pod in placed)
     for size in sorted(counts, reverse=True):
@@ -89,9 +91,9 @@ def _needs(what_if: WhatIf, requesting: list[Member], placed: set[str]) -> Itera
             yield Need(size, counts[size], fitting[size], alone, one_model, what_if.required)
 
 
-def _best(what_if: WhatIf) -> tuple[tuple[str, int], ...]:
-    rooms = [(name, max(0, len(node.free()) - node.unattributed)) for name, node in what_if.serving()]
-    return tuple(sorted(rooms, key=lambda room: (-room[1], room[0]))[:SHOWN])
+def _best(state: State, what_if: WhatIf) -> tuple[tuple[str, int], ...]:
+    rooms = [(name, max(0, _free_devices(node))) for name, node in state.pausing(what_if.serving())]
+    return tuple(nsmallest(SHOWN, rooms, key=lambda room: (-room[1], room[0])))
 
 
 def _remedies(
@@ -153,7 +155,8 @@ class RoomForAll:
         self._stopped = [name for name in nodes.stopped if name in self._open]
         smallest = min((member.size for member in what_if.members if member.size), default=1)
         # Few nodes have enough free devices for a member: only these and nodes that lose pods are considered.
-        self._roomy = frozenset(name for name, node in what_if.serving() if _free_devices(node) >= smallest)
+        serving = state.pausing(what_if.serving())
+        self._roomy = frozenset(name for name, node in serving if _free_devices(node) >= smallest)
 
     def ever(self) -> bool:
         """Return whether it would fit if all other pods were gone; a part of a large cluster is often enough to tell."""
@@ -164,8 +167,7 @@ class RoomForAll:
 
     def _fits_without_pods_of(self, nodes: Iterable[str]) -> bool:
         cluster, gone = self._state.cluster, set[str]()
-        for name in nodes:
-            self._state.pause()
+        for name in self._state.pausing(nodes):
             gone.update(entry.pod for entry in cluster.ledger.on(name))
             gone.update(pod.uid for pod in cluster.pods_on(name) if holds_devices(pod))
         return self._fits(frozenset(gone - self._away))
@@ -208,15 +210,13 @@ class RoomForAll:
     def _candidates(self) -> list[str]:
         """Return pods to try: those that free most first, then the likeliest to finish."""
         cluster = self._state.cluster
-        running = (
-            entry for entry in list(cluster.ledger.entries()) if entry.node in self._open and not entry.tentative
-        )
-        freed = {entry.pod: _devices(entry) for entry in running}
+        entries = self._state.pausing(list(cluster.ledger.entries()))
+        running = (entry for entry in entries if entry.node in self._open and not entry.tentative)
+        freed = {entry.pod: _devices(entry) for entry in running if entry.pod not in self._away}
         for name in self._stopped:
             pods = [pod.uid for pod in cluster.pods_on(name) if holds_devices(pod)]
-            freed = {**dict.fromkeys(pods, 0), **freed}
-        order = sorted(freed, key=lambda uid: (-freed[uid], self._likely(uid)))
-        return [uid for uid in order if uid not in self._away][:MOST_PODS]
+            freed |= {uid: freed.get(uid, 0) for uid in pods if uid not in self._away}
+        return nsmallest(MOST_PODS, freed, key=lambda uid: (-freed[uid], self._likely(uid)))
 
     def _likely(self, uid: str) -> tuple[object, ...]:
         """Pods being deleted, then the lowest priority, the oldest."""

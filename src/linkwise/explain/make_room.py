@@ -6,6 +6,7 @@ Every set is checked against the policy and the node's other resources; nothing 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
@@ -91,13 +92,22 @@ class RoomMaking:
         reasons = {name: reject.reason for name, reject in self.survey.refused.items() if name in open_ones}
         beside = {name: reason for name, reason in self.survey.stopped.items() if name in open_ones}
         likely = self._likeliest(open_ones)
-        return [*_nearest(reasons, likely), *_nearest(beside, likely)]
+        return [*self._nearest(reasons, likely), *self._nearest(beside, likely)]
+
+    def _nearest(self, reasons: Mapping[str, Reason], likely: Mapping[str, _Likely]) -> list[str]:
+        """Return nodes with a terminating pod first, then those that lack least, then those with the likeliest pod."""
+
+        def order(name: str) -> tuple[object, ...]:
+            self.state.pause()
+            leaving, *others = likely.get(name, _UNLIKELY)
+            return (leaving, -nearness(reasons[name]), *others, name)
+
+        return nsmallest(MOST_NODES, reasons, key=order)
 
     def _likeliest(self, nodes: set[str]) -> dict[str, _Likely]:
         """Return the rank of the likeliest pod to finish on each node."""
         likeliest: dict[str, _Likely] = {}
-        for entry in list(self.state.cluster.ledger.entries()):
-            self.state.pause()
+        for entry in self.state.pausing(list(self.state.cluster.ledger.entries())):
             if entry.node in nodes:
                 likely = self._likely(entry.pod)
                 likeliest[entry.node] = min(likeliest.get(entry.node, likely), likely)
@@ -187,16 +197,6 @@ def _reserved(node: str, entries: Sequence[Entry], unit: str) -> Remedy:
     return Remedy(
         "reserved", node, amount=share or sum(map(_devices, entries)), unit=unit if share else "", groups=groups
     )
-
-
-def _nearest(reasons: Mapping[str, Reason], likely: Mapping[str, _Likely]) -> list[str]:
-    """Return nodes with a terminating pod first, then those that lack least, then those with the likeliest pod."""
-
-    def order(name: str) -> tuple[object, ...]:
-        leaving, *others = likely.get(name, _UNLIKELY)
-        return (leaving, -nearness(reasons[name]), *others, name)
-
-    return sorted(reasons, key=order)[:MOST_NODES]
 
 
 def _devices(entry: Entry) -> int:

@@ -57,7 +57,7 @@ def _other_mode(state: State, survey: Survey) -> list[Remedy]:
     """Return idle devices of nodes in another sharing mode."""
     index = state.cluster.index
     reasons = {name: reject.reason for name, reject in survey.refused.items() if reject.reason.rule == "004.mode"}
-    idle = {name: count for name in sorted(reasons) if (count := len(index.nodes[name].free()))}
+    idle = {name: count for name in state.pausing(sorted(reasons)) if (count := len(index.nodes[name].free()))}
     if not idle:
         return []
     first = max(idle, key=idle.__getitem__)
@@ -75,7 +75,7 @@ class _Less:
 
     def devices(self) -> list[Remedy]:
         """Return the largest smaller number of devices that fits on a node."""
-        counts = [(len(node.free()) - node.unattributed, name) for name, node in self._serving()]
+        counts = [(len(node.free()) - node.unattributed, name) for name, node in self.state.pausing(self._serving())]
         order = sorted(counts, key=lambda entry: (-entry[0], entry[1]))[:MOST_NODES]
         most = min(self.query.ask.devices - 1, order[0][0]) if order else 0
         for size in range(most, 0, -1):
@@ -89,7 +89,8 @@ class _Less:
 
     def memory(self) -> list[Remedy]:
         """Return the largest free share on one device."""
-        rooms = [(max(node.room().values(), default=0), name) for name, node in self._serving()]
+        serving = self.state.pausing(self._serving())
+        rooms = [(max(node.room().values(), default=0), name) for name, node in serving]
         best: Remedy | None = None
         for room, name in sorted(rooms, key=lambda entry: (-entry[0], entry[1]))[:MOST_NODES]:
             if best and room <= best.amount and not self.query.ask.in_bytes:
@@ -116,7 +117,7 @@ class _Less:
         index, mode = self.state.cluster.index, self.query.ask.mode
         return [
             (name, node)
-            for name, node in index.nodes.items()
+            for name, node in self.state.pausing(list(index.nodes.items()))
             if node.mode in {"any", mode} and name not in self.survey.barred and not index.unserved(self.query, name)
         ]
 

@@ -20,7 +20,7 @@ from linkwise.model.demand import Load
 from linkwise.model.verdict import Offer, Reason, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 __all__ = ["RefusalSummary", "Survey", "against_all", "nearness", "summarise", "survey"]
+
+
+NODES_PER_PIECE: Final = 500
+"""nodes whose scores are read between two pauses"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,14 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
     cluster = state.cluster
     demand = needed_by(state.cluster, pod)
     lookup = Candidates(state, query, pod.uid)
-    scores = lookup.scores(cluster.nodes)
     drained = state.reservations.taken()
+    scores: dict[str, Code] = {}
+    names = list(cluster.nodes)
+    for start in state.pausing(range(0, len(names), NODES_PER_PIECE)):
+        scores |= lookup.scores(names[start : start + NODES_PER_PIECE])
     fitting: list[tuple[str, Code]] = []
     refused, stops, barred = dict[str, Reject](), dict[str, Reason](), dict[str, Reason]()
-    for name, view in list(cluster.nodes.items()):  # nodes may come and go in a pause
-        state.pause()
+    for name, view in state.pausing(list(cluster.nodes.items())):  # nodes may come and go in a pause
         if name == but or name not in cluster.index.nodes:
             continue
         rejected = lookup.refusal(name)
@@ -99,7 +105,7 @@ def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSu
         offer = candidates.pick(name)
         return offer.reason if isinstance(offer, Reject) else reason
 
-    return summarise(surveyed.against(), exact, partial(_health_remark, state))
+    return summarise(state.pausing(surveyed.against().items()), exact, partial(_health_remark, state))
 
 
 def _health_remark(state: State, name: str, reason: Reason) -> str:
@@ -153,7 +159,7 @@ class RefusalSummary:
 
 
 def summarise(
-    refused: Mapping[str, tuple[Reason, bool]],
+    refused: Iterable[tuple[str, tuple[Reason, bool]]],
     exact: Callable[[str, Reason], Reason],
     remark: Callable[[str, Reason], str] = lambda _name, _reason: "",
 ) -> tuple[RefusalSummary, ...]:
@@ -162,7 +168,7 @@ def summarise(
     Transient reasons come first, then those of most nodes; nodes that have no such devices come last.
     """
     groups: dict[tuple[str, bool], list[tuple[float, str, Reason]]] = {}
-    for name, (reason, final) in refused.items():
+    for name, (reason, final) in refused:
         groups.setdefault((short_refusal(reason), final), []).append((-nearness(reason), name, reason))
     summaries = []
     for (short, final), members in groups.items():

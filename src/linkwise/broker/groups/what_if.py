@@ -169,13 +169,16 @@ class WhatIf:
         sites = dict(self._sites) if change.only is None else self._within(change.only)
         sites |= {name: self._sites[name] for name in touched if name in self._sites}
         more: dict[str, Site] = {}
-        for name in touched:
-            self._state.pause()
+        for name in self._state.pausing(touched):
             if site := self._site(name, gone):
                 more[name] = site
+        order = sites if sites.keys() >= more.keys() else sorted({**sites, **more}, key=self._position)
         sites |= more
-        order = sorted(sites, key=lambda name: self._positions.get(name, len(self._positions)))
         return [sites[name] for name in order if name not in change.but]
+
+    def _position(self, name: str) -> int:
+        self._state.pause()
+        return self._positions.get(name, len(self._positions))
 
     def _within(self, only: frozenset[str]) -> dict[str, Site]:
         """Return the sites of these nodes, and those of bound members."""
@@ -186,10 +189,12 @@ class WhatIf:
 
     def _nodes_of(self, pods: Iterable[str]) -> dict[str, None]:
         cluster = self._state.cluster
-        nodes: dict[str, None] = {}
-        for uid in pods:
-            entry, view = cluster.ledger.get(uid), cluster.pods.get(uid)
-            nodes |= dict.fromkeys(filter(None, (entry.node if entry else "", view.node if view else "")))
+        nodes: set[str] = set()
+        for uid in self._state.pausing(pods):
+            if entry := cluster.ledger.get(uid):
+                nodes.add(entry.node)
+            if view := cluster.pods.get(uid):
+                nodes.add(view.node)
         return {name: None for name in sorted(nodes) if name in cluster.index.nodes}
 
     def _site(self, name: str, gone: Collection[str]) -> Site | None:
