@@ -88,6 +88,13 @@ def story() -> str:
     return explained(runner, "train")
 
 
+def shared_card() -> str:
+    runner = cluster(p40="p40-share")
+    runner.place(pod("first", MEMORY, 8))
+    runner.place(pod("second", MEMORY, 8))
+    return explained(runner, "first")
+
+
 def a_node() -> str:
     found = explain_node(rings().broker, "npu", 0.0)
     assert found is not None
@@ -97,11 +104,11 @@ def a_node() -> str:
 SAMPLES = [block.text for block in blocks(PAGE.read_text("utf-8")) if block.language == "text"]
 
 
-@pytest.mark.parametrize("tell", [two_rings, figure_2, full_cpu, short_group, story, a_node])
+@pytest.mark.parametrize("tell", [two_rings, figure_2, full_cpu, short_group, story, shared_card, a_node])
 def test_a_sample_is_what_the_code_says(tell: object) -> None:
     assert callable(tell)
     assert tell() in SAMPLES
 
 
 def test_every_sample_is_tried() -> None:
-    assert len(SAMPLES) == 6
+    assert len(SAMPLES) == 7

@@ -107,11 +107,6 @@ class Broker(BrokerView):
         reconcile_later(self._state, now)
         return dry_run(self._state, pod, names)
 
-    @property
-    def device_changes(self) -> int:
-        """The number of changes of the nodes' devices and their usage so far."""
-        return self._state.cluster.index.changes
-
     def pause_with(self, pause: Callable[[], None]) -> None:
         """Set what explanations call between small pieces of work; the state may change while it lasts."""
         self._state.pause = pause

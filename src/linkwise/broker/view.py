@@ -61,6 +61,11 @@ class BrokerView:
         self._state: Final = State(settings, parse)
 
     @property
+    def device_changes(self) -> int:
+        """The number of changes of the nodes' devices and their usage so far."""
+        return self._state.cluster.index.changes
+
+    @property
     def settings(self) -> PlacingSettings:
         """How requests are answered."""
         return self._state.settings

@@ -23,9 +23,9 @@ Examples:
   linkwise explain pod/train -o json | jq .data.remedies
 
 For a pending pod, the output shows why the nodes are not feasible and what would have to change. For a
-scheduled pod, it shows why the node and the devices were chosen and the second-best choice. The answer is
-computed from the current state of the cluster; offers that the service made a moment ago are shown only by
-the service itself (/debug/explain).
+scheduled pod, it shows why the node and the devices were chosen, as recorded then, and what would be chosen
+now. Devices reserved by plans of groups are shown once a member is bound; before, and for offers made a moment
+ago, ask the service itself (/debug/explain).
 
 {EXIT_CODES}
 """
