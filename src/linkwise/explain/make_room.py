@@ -85,12 +85,15 @@ class RoomMaking:
         ]
 
     def _nodes(self) -> list[str]:
+        self.state.pause()
         reservations = self.state.reservations
         own = reservations.of_pod(self.uid)
         # What ends on a node that is drained for another pod goes to that pod.
         open_ones = set(self.survey.open()) - (reservations.taken() - set(own.nodes if own else ()))
-        reasons = {name: reject.reason for name, reject in self.survey.refused.items() if name in open_ones}
+        refused = self.state.pausing(self.survey.refused.items())
+        reasons = {name: reject.reason for name, reject in refused if name in open_ones}
         beside = {name: reason for name, reason in self.survey.stopped.items() if name in open_ones}
+        self.state.pause()
         likely = self._likeliest(open_ones)
         return [*self._nearest(reasons, likely), *self._nearest(beside, likely)]
 

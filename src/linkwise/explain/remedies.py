@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.host_fit import misfit
@@ -76,7 +77,7 @@ class _Less:
     def devices(self) -> list[Remedy]:
         """Return the largest smaller number of devices that fits on a node."""
         counts = [(len(node.free()) - node.unattributed, name) for name, node in self.state.pausing(self._serving())]
-        order = sorted(counts, key=lambda entry: (-entry[0], entry[1]))[:MOST_NODES]
+        order = nsmallest(MOST_NODES, self.state.pausing(counts), key=lambda entry: (-entry[0], entry[1]))
         most = min(self.query.ask.devices - 1, order[0][0]) if order else 0
         for size in range(most, 0, -1):
             less = self.query._replace(ask=smaller(self.query.ask, devices=size))
@@ -92,7 +93,7 @@ class _Less:
         serving = self.state.pausing(self._serving())
         rooms = [(max(node.room().values(), default=0), name) for name, node in serving]
         best: Remedy | None = None
-        for room, name in sorted(rooms, key=lambda entry: (-entry[0], entry[1]))[:MOST_NODES]:
+        for room, name in nsmallest(MOST_NODES, rooms, key=lambda entry: (-entry[0], entry[1])):
             if best and room <= best.amount and not self.query.ask.in_bytes:
                 break
             amount, device = largest_room(self.query, self.state.cluster.index.nodes[name])

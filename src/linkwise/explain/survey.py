@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.candidates import Candidates
@@ -172,7 +173,7 @@ def summarise(
         groups.setdefault((short_refusal(reason), final), []).append((-nearness(reason), name, reason))
     summaries = []
     for (short, final), members in groups.items():
-        _, name, known = min(members, key=lambda member: member[:2])
+        _, name, known = min(members, key=itemgetter(0, 1))
         reason = exact(name, known)
         sentence = f"{refusal(reason)}{remark(name, reason)}"
         summaries.append(RefusalSummary(reason.rule, reason.kind, short, len(members), name, sentence, final))

@@ -8,6 +8,7 @@ its calls. The state may change in a pause.
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -94,7 +95,8 @@ class Slices:
     async def run(self, work: Callable[[], T]) -> T:
         """Return the result of the computation, which calls `pause` between small pieces of work."""
         async with self._one_at_a_time:
-            computation = _Computation(work)
+            computation, collecting = _Computation(work), gc.isenabled()
+            gc.disable()  # one collection of a large explanation's values would take longer than many slices
             try:
                 while not computation.done:
                     self._running = computation
@@ -104,6 +106,8 @@ class Slices:
             finally:
                 if not computation.done:
                     computation.abandon()
+                if collecting:
+                    gc.enable()
         if computation.error:
             raise computation.error
         return computation.results[0]

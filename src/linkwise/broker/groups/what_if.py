@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.groups.planning_input import network_of, planning_input
+from linkwise.broker.groups.planning_input import Network, planning_input, read_network
 from linkwise.broker.preemption_records import ROOM
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
@@ -63,7 +63,7 @@ class WhatIf:
         self._left = steps
         self.cut = False
         """whether an attempt was cut off by the step limit"""
-        self._network = network_of(state.cluster, view.group)
+        self._network = self._run(read_network(state.cluster, view.group)) or Network()
         task, sites = self._run(planning_input(state, view, self._network, every=True)) or (Task(()), [])
         self._task = task
         self._words = {member.wanted.word: member.wanted for member in task.members if member.wanted}
