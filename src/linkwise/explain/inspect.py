@@ -96,6 +96,8 @@ class NodeInspection:
     """healthy unused devices, less those that pods with unknown devices may use"""
     by_claims: bool = False
     """whether ResourceClaims allocate the devices"""
+    by_index: int = 0
+    """pods whose records have device ids that the node does not report, so that the index identifies their devices"""
 
 
 def inspect_nodes(broker: Broker, name: str | None, now: float) -> tuple[NodeInspection, ...]:
@@ -119,10 +121,13 @@ def inspections(state: State, name: str | None) -> tuple[NodeInspection, ...]:
 def _inspected(state: State, inventory: NodeInventory, node: Node) -> NodeInspection:
     holders: dict[str, list[Holder]] = {device.id: [] for device in node.devices}
     unattributed: list[Holder] = []
+    by_index = 0
     for entry in state.cluster.ledger.on(inventory.name):
         alone = usage_of_entry(inventory, entry)
         for device, use in alone.used.items():
             holders[device].append(_holder(state, entry, use))
+        ids = {device for device in entry.grant.offer.devices if not device.startswith("#")}
+        by_index += bool(alone.used) and ids.isdisjoint(alone.used) and bool(ids)
         if alone.unattributed or alone.unattributed_share or alone.unattributed_core:
             lost = (alone.unattributed_share, alone.unattributed_core, False, alone.unattributed)
             unattributed.append(Holder(*_named(state, entry), *lost))
@@ -130,11 +135,15 @@ def _inspected(state: State, inventory: NodeInventory, node: Node) -> NodeInspec
         if drift.kind == "stranger":
             for device in drift.devices:
                 holders[device].append(Holder(drift.pods[0], "", drift.pods[0], "unknown", whole=True))
-    return _summed(inventory, node, holders, unattributed)
+    return _summed(inventory, node, holders, unattributed, 0 if inventory.allocations else by_index)
 
 
 def _summed(
-    inventory: NodeInventory, node: Node, holders: Mapping[str, Sequence[Holder]], unattributed: Sequence[Holder]
+    inventory: NodeInventory,
+    node: Node,
+    holders: Mapping[str, Sequence[Holder]],
+    unattributed: Sequence[Holder],
+    by_index: int,
 ) -> NodeInspection:
     rooms = node.room()
     devices = tuple(
@@ -153,6 +162,7 @@ def _summed(
         taken + node.unattributed_share,
         max(0, len(node.free()) - node.unattributed),
         inventory.by_claims,
+        by_index,
     )
 
 

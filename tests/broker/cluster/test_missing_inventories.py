@@ -197,6 +197,20 @@ def test_a_missing_inventory_is_reported_once_with_the_time() -> None:
     assert broker.inventories["n"].problems == ()
 
 
+def test_a_reader_without_history_reports_ids_that_no_inventory_lists() -> None:
+    first = place(broker_of(BOX), device_pod("w", 2), "n")
+    reader = Broker()
+    reader.observe([first, BOX.view()], NOW)
+    explained = explain_node(reader, "n", NOW)
+    assert explained is not None
+    said = "the record of 1 pod has device ids that the node does not report; its inventory may be missing"
+    assert any(line.startswith(said) for line in node_lines(explained))
+    reader.observe([BOX.inventory_object()], NOW)
+    explained = explain_node(reader, "n", NOW)
+    assert explained is not None
+    assert explained.devices.by_index == 0
+
+
 def test_a_deleted_crd_takes_no_device_from_any_pod() -> None:
     boxes = [FakeNode(f"n{number}", count=4) for number in range(50)]
     broker = broker_of(*boxes)

@@ -10,6 +10,7 @@ from linkwise.cli.render.matrix import links_text, rings_of
 from linkwise.cli.render.tables import Cell, Row
 from linkwise.engine.drift import drift_text
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.explain.text.node import by_index_text
 from linkwise.explain.text.phrases import share_text
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         *([] if view.ready else ["NotReady"]),
         *(["cordoned"] if view.unschedulable else []),
         *([f"{unhealthy} unhealthy"] if unhealthy else []),
+        *([by_index_text(node.by_index)] if node.by_index else []),
         *(drift_text(drift, broker.pod_name) for drift in broker.drift.get(node.name, ())),
         *(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
     ]

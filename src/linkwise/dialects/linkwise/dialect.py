@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from linkwise.dialects.dialect import Writing
     from linkwise.model.ask import Ask
     from linkwise.model.decision import Decision
+    from linkwise.model.device import Device
     from linkwise.model.inventory import NodeFacts
     from linkwise.model.node import AskMode
     from linkwise.model.verdict import Problem
@@ -68,7 +69,7 @@ _MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _quick_part, _quick_offer, _quick_grant = fast_constructor(Part), fast_constructor(Offer), fast_constructor(Grant)
 _FINISHED: Final = {"Succeeded", "Failed"}
-_NO_INDICES: Final[Mapping[str, int]] = {}
+_NO_DEVICES: Final[Mapping[str, Device]] = {}
 
 
 class Linkwise(Dialect):
@@ -97,8 +98,7 @@ class Linkwise(Dialect):
 
     def write(self, writing: Writing) -> dict[str, str]:
         """The grant; InputError if it names one container twice, which would lose devices."""
-        indices = {name: device.index for name, device in writing.devices.items()}
-        return {GRANT: grant_text(writing.grant, writing.decision, indices)}
+        return {GRANT: grant_text(writing.grant, writing.decision, writing.devices)}
 
     def cleared(self, pod: PodView) -> dict[str, str]:
         """An empty text for the plan of its group; the grant is written with every bind."""
@@ -110,10 +110,10 @@ class Linkwise(Dialect):
         return None if raw is None else inventory_facts(raw, view.name)
 
 
-def grant_text(grant: Grant, decision: Decision | None = None, indices: Mapping[str, int] = _NO_INDICES) -> str:
-    """The record of a grant, with the indices of its devices by id; equal records are equal texts."""
+def grant_text(grant: Grant, decision: Decision | None = None, devices: Mapping[str, Device] = _NO_DEVICES) -> str:
+    """The record of a grant, with the indices of those devices that are given, by id; equal records are equal texts."""
     document = {
-        "containers": _containers(grant.offer.parts, indices),
+        "containers": _containers(grant.offer.parts, devices),
         "generation": grant.generation,
         "mode": grant.mode,
         "node": grant.offer.node,
@@ -224,13 +224,15 @@ def _check_mode(mode: AskMode, parts: tuple[Part, ...], report: Report) -> None:
         report.refuse(f"mode is {mode} and {'amounts are' if amounts else 'no amount is'} given; it is ignored")
 
 
-def _containers(parts: tuple[Part, ...], indices: Mapping[str, int]) -> dict[str, dict[str, object]]:
+def _containers(parts: tuple[Part, ...], devices: Mapping[str, Device]) -> dict[str, dict[str, object]]:
     """In the order of the parts, which a reader of JSON texts keeps."""
     found: dict[str, dict[str, object]] = {}
     for part in parts:
-        numbers = [indices[device] for device in part.devices if device in indices and not device.startswith("#")]
-        known = {"indices": numbers} if len(numbers) == len(part.devices) else {}
-        found[part.container] = {"core": part.core, "devices": part.devices, **known, "share": part.share}
+        entry = found[part.container] = {"core": part.core, "devices": part.devices}
+        indices = [devices[name].index for name in part.devices if name in devices and not name.startswith("#")]
+        if part.indices or len(indices) == len(part.devices):
+            entry["indices"] = part.indices or indices
+        entry["share"] = part.share
     if len(found) < len(parts):
         raise InputError("a grant names one container twice")
     return found

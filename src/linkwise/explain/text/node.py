@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from linkwise.explain.inspect import Holder, InspectedDevice
     from linkwise.explain.reports.node import NodeExplanation
 
-__all__ = ["node_lines"]
+__all__ = ["by_index_text", "node_lines"]
 
 _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
 _MARKS: Final = {
@@ -99,8 +99,16 @@ def _unattributed(report: NodeExplanation) -> Iterator[str]:
             count_text(pod.devices, "device") if pod.devices else part_text(pod.share, pod.core, report.devices.unit)
         )
         yield f"pod {pod.namespace}/{pod.name} has {amount}, but it is not known which; that amount is counted as used"
+    if report.devices.by_index:
+        yield by_index_text(report.devices.by_index)
     if report.sick:
         yield f"{count_text(report.sick, 'more device')} {'is' if report.sick == 1 else 'are'} unhealthy, but it is not known which"
+
+
+def by_index_text(pods: int) -> str:
+    """Return what is shown of a node whose pods have devices by ids that it does not report."""
+    records = "record of 1 pod has" if pods == 1 else f"records of {pods} pods have"
+    return f"the {records} device ids that the node does not report; its inventory may be missing, and the index counts"
 
 
 def _could_take(report: NodeExplanation) -> Iterator[str]:
