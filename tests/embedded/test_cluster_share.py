@@ -110,6 +110,7 @@ async def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(bed
     await fill(bed, {"n1": [10]}, 22)
     uid = bed.create("large", {MEMORY: 13}, scheduler="nobody")["metadata"]["uid"]
     await bed.until(lambda: uid in bed.service.broker.pods, "the pod is known")
+    assert bed.service.broker.filter(bed.service.broker.pods[uid], ["n1"], bed.service.now()).nodes == []
     extender = Extender(f"{bed.service.url}/gpushare-scheduler")
     with pytest.raises(ClusterError, match="node n1: device 0 has 12 GiB free; 13 GiB is needed on one device"):
         await extender.bind("default", "large", uid, "n1")
