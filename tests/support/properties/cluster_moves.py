@@ -120,6 +120,13 @@ def inventory(world: World, a: int, b: int, _c: int) -> None:
     world.api.change(box.name, **({"inventory": not box.inventory} if b % 3 else {"mode": switched}))
 
 
+def definition(world: World, _a: int, _b: int, _c: int) -> None:
+    """The kind of inventories is removed with all of its objects, or made again with one for every node."""
+    away = any(box.inventory for box in world.api.boxes.values())
+    for name in list(world.api.boxes):
+        world.api.change(name, inventory=not away)
+
+
 def agent(world: World, a: int, b: int, c: int) -> None:
     """A node's agent tells what it sees in use; sometimes that is not what was recorded."""
     box = box_of(world, a)
@@ -193,4 +200,5 @@ CLUSTER_MOVES: Final[dict[str, Move]] = {
     "ready": ready,
     "leave": leave,
     "inventory": inventory,
+    "definition": definition,
 }
