@@ -160,3 +160,16 @@ def test_on_a_node_with_both_the_device_plugin_serves_the_resource(devices: Plac
     granted = devices.place(namespace, "train", {GPU: 2})
     assert (granted.node, granted.devices) == ("both", ("#0", "#1"))
     assert not any(allocated(devices).values())
+
+
+def test_a_gang_starts_on_nodes_of_both_kinds(devices: Placing) -> None:
+    namespace = devices.namespace()
+    published(devices, *machine("plugin", "nvlink"), *bare("dra-1", 4), *bare("dra-2", 4))
+    key = "gang.scheduling.koordinator.sh"
+    gang = {f"{key}/name": "job", f"{key}/min-available": "8", f"{key}/total-number": "8"}
+    gang["linkwise.dev/models"] = "any"
+    for number in range(8):
+        devices.create(namespace, f"m{number}", {GPU: 2}, annotations=gang)
+    held = Counter(devices.placed(namespace, f"m{number}", 60).node for number in range(8))
+    assert held == {"plugin": 4, "dra-1": 2, "dra-2": 2}
+    no_record_is_wrong(devices, {"dra-1", "dra-2"})
