@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
+from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.explain.inspect import inspect_nodes
@@ -20,6 +21,7 @@ from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import FakeNode, binds, device_pod, in_gang, place, seen_bound, woken
+from linkwise.wire.snapshot import decode_snapshot
 from support.builders.dra_objects import GPU, claim, device, device_class, resource_slice
 from support.state import state_of
 
@@ -336,3 +338,20 @@ def test_in_whatever_order_objects_come_and_go_the_counts_are_those_of_what_is_t
     assert fresh.snapshot(NOW).shared == broker.snapshot(NOW).shared
     assert fresh.inventories == broker.inventories
     assert fresh.usage == broker.usage
+
+
+def test_a_list_of_kubectl_with_slices_and_claims_counts_the_same() -> None:
+    about = {"name": "n", "labels": {}}
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": about,
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        },
+        device_class(),
+        resource_slice("n", 4),
+        claim("mine", "n", ["gpu-0"]),
+    ]
+    broker = Broker.restore(decode_snapshot(json.dumps({"kind": "List", "items": items}).encode(), BrokerState))
+    assert idle(broker) == 3

@@ -27,9 +27,9 @@ OF_A_NODE: Final = ("DeviceInventory", "Device")
 """kinds named after their node"""
 CONFIG: Final = "ConfigMap"
 """the kind whose names end with the node's"""
-NAMESPACED: Final = "PodGroup"
-SHARED: Final = (NAMESPACED, "Topology", "HyperNode", "ClusterNetworkTopology")
-"""kinds about pod groups and the network"""
+NAMESPACED: Final = ("PodGroup", "ResourceClaim")
+SHARED: Final = (*NAMESPACED, "Topology", "HyperNode", "ClusterNetworkTopology", "ResourceSlice", "DeviceClass")
+"""kinds about pod groups, the network, and devices that claims allocate"""
 READ: Final = ("Node", "Pod", *OF_A_NODE, CONFIG, *SHARED)
 
 Document = dict[str, Any]
@@ -88,7 +88,7 @@ def identified(pod: PodObject) -> PodView:
 
 
 def _full_name(kind: str, meta: Meta) -> str:
-    return f"{meta.namespace}/{meta.name}" if kind == NAMESPACED else meta.name
+    return f"{meta.namespace}/{meta.name}" if kind in NAMESPACED else meta.name
 
 
 def _objects(others: Iterable[tuple[str, str, Document]], nodes: Iterable[str]) -> dict[str, dict[str, Document]]:
