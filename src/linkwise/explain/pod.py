@@ -7,7 +7,6 @@ similar name, as it is usually a typing error.
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.candidates import Candidates
@@ -17,6 +16,7 @@ from linkwise.broker.preemption import notices as preemption
 from linkwise.broker.reserved_devices import drained_for, reserved_nodes
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
+from linkwise.dialects.misspelt_keys import closest_key
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.explain.choice import why_chosen
 from linkwise.explain.group import group_explanation, group_stage
@@ -259,5 +259,5 @@ def unknown_resource(state: State, pod: PodView) -> str:
     unknown = next((name for name in extended if name not in there), "")
     if not unknown:
         return ""
-    near = get_close_matches(unknown, sorted(name for name in there if "/" in name), 1)
-    return f"no node provides {unknown}" + (f"; did you mean {near[0]}?" if near else "")
+    near = closest_key(unknown, sorted(name for name in there if "/" in name))
+    return f"no node provides {unknown}" + (f"; did you mean {near}?" if near else "")

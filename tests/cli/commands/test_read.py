@@ -206,3 +206,13 @@ def test_the_published_sample_manifests_are_read(linkwise: Linkwise, shared: Pat
             shown = linkwise("read", "-f", f"{seed}-{number}.yaml", "--json")
             assert shown.returncode in {0, 1}, shown.stderr
             assert json.loads(shown.stdout)
+
+
+def test_misspelt_resources_and_labels_are_problems_with_their_line(linkwise: Linkwise) -> None:
+    text = POD.replace("nvidia.com/gpu:", "nvidia.com/gpus:").replace(
+        "  name: trainer\n", "  name: trainer\n  labels: {gputopology.scheduling.koordinator.sh/nam: bert}\n"
+    )
+    result = linkwise("read", "-f", "-", stdin=text)
+    assert result.returncode == 1
+    assert "11:9 nvidia.com/gpus: unknown resource; did you mean nvidia.com/gpu?" in result.stdout
+    assert "5:12 gputopology.scheduling.koordinator.sh/nam: unknown label; did you mean" in result.stdout

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
 from linkwise.cli.get.pods import MAX_PLANS, PodExplainer, pod_rows
+from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import FakeNode, device_pod, in_gang
 
 
@@ -36,3 +39,12 @@ def test_only_the_first_groups_are_planned() -> None:
     told = whys(seen(MAX_PLANS + 5, 2))
     assert told.count("its group needs 2 nodes with 2 free devices; 1 has them") == 2 * MAX_PLANS
     assert told.count("its group is complete") == 10
+
+
+def test_pending_pods_with_a_misspelt_resource_are_shown_with_the_right_name() -> None:
+    cluster = seen(0, 0)
+    boxes = [(ContainerView("main", limits={name: "1"}),) for name in ("nvidia.com/gpus", "example.com/gpu")]
+    pods = [PodView("default", f"p{number}", f"u{number}", box) for number, box in enumerate(boxes)]
+    cluster.broker.observe([*pods, replace(pods[0], uid="u2", name="p2", node="n")], 0.0)
+    assert [row.cells["pod"].text for row in pod_rows(cluster, None, "")] == ["p0"]
+    assert whys(cluster) == ["no node provides nvidia.com/gpus; did you mean nvidia.com/gpu?"]

@@ -9,6 +9,7 @@ from linkwise.assembly.cluster_reader import named
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.cli.render.explanation import plain, pod_explanation
 from linkwise.cli.render.tables import Cell, Row, age_text
+from linkwise.dialects.misspelt_keys import misspelt_resources
 from linkwise.engine.reasons.catalog import counted_nodes, devices_text
 from linkwise.explain.group import explain_group
 from linkwise.explain.pod import with_outlook
@@ -62,9 +63,14 @@ def _pods_with_requests(reader: ClusterReader, namespace: str | None) -> list[Po
     pods = [
         pod
         for pod in reader.broker.pods.values()
-        if namespace in {None, pod.namespace} and pod.phase not in FINISHED and asks_for_devices(pod)
+        if namespace in {None, pod.namespace} and pod.phase not in FINISHED and _is_shown(pod)
     ]
     return sorted(pods, key=lambda pod: (bool(pod.node), pod.created, pod.namespace, pod.name))
+
+
+def _is_shown(pod: PodView) -> bool:
+    """Return whether the pod requests devices, or waits because it misspelt their name."""
+    return asks_for_devices(pod) or (not pod.node and next(misspelt_resources(pod), None) is not None)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from linkwise.broker.cluster.pod_request import policy_of
 from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests, pod_templates
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.dialect import where_pod
+from linkwise.dialects.misspelt_keys import misspelt_keys
 from linkwise.dialects.nvidia.dialect import opaque
 from linkwise.dialects.registry import DIALECTS, held_by, understand
 from linkwise.engine.reasons.catalog import refusal
@@ -76,7 +77,7 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
         }
         return {**entry, **empty, "problems": _placed(manifest, [invalid], template.root)}
     request, record = understand(pod), held_by(pod)
-    problems, policy = [*request.problems, *record.problems], ""
+    problems, policy = [*request.problems, *record.problems, *misspelt_keys(pod)], ""
     if request.ask is not None:
         policy, wrong = _policy(pod, request)
         problems += wrong
