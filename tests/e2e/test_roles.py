@@ -36,7 +36,7 @@ MEMORY = "aliyun.com/gpu-mem"
 NOT_SERVED = {"scheduling.k8s.io"}
 """API groups of kinds that only an alpha switch of the API server brings: nothing there can be used"""
 DEFINED = {"linkwise.dev", "policy", "resource.k8s.io"}
-"""API groups that need no definition of the test: our own, and one of the API server's"""
+"""API groups that need no definition of the test: our own, and those of the API server"""
 THEIR_RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
