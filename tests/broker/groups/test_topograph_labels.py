@@ -89,6 +89,17 @@ def test_reading_in_steps_gives_the_same_network() -> None:
     assert end.value.value == network_of(cluster, group)
 
 
+def test_a_restored_broker_knows_the_labels_of_its_nodes() -> None:
+    broker = Broker()
+    broker.observe([node("n1", "l1", "s1"), NodeView("n2", {f"{FABRIC}x": "s"})], 0.0)
+    restored, group = Broker.restore(broker.snapshot(1.0)), Group("team/g", "kueue", network=(NetworkWish("tier-0"),))
+    before, after = state_of(broker).cluster, state_of(restored).cluster
+    assert network_of(after, group) == network_of(before, group)
+    assert after.shared.wrong_for(PodView("team", "p", "u"), group) == before.shared.wrong_for(
+        PodView("team", "p", "u"), group
+    )
+
+
 def test_invalid_labels_are_reported_to_groups_with_a_constraint_until_they_are_gone() -> None:
     key = "kueue.x-k8s.io/podset-required-topology"
     member = PodView(
