@@ -8,7 +8,7 @@ from linkwise.config.loading import load, load_with_sources
 from linkwise.config.schema import SCHEMA
 
 
-def told(environ: dict[str, str]) -> list[str]:
+def problems_in(environ: dict[str, str]) -> list[str]:
     return [str(problem) for problem in load_with_sources(None, environ).problems]
 
 
@@ -39,7 +39,7 @@ def test_our_own_variables_go_before_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "message"),
     [
         ("PORT", "x", "PORT: expected a whole number from 0 to 65535, got 'x'"),
         ("LOG_LEVEL", "loud", "LOG_LEVEL: expected debug, info, warning or error, got 'loud'"),
@@ -52,10 +52,10 @@ def test_our_own_variables_go_before_them() -> None:
         ("LINKWISE_PORT", "8080", "LINKWISE_PORT: unknown setting; did you mean LINKWISE_HTTP_PORT?"),
     ],
 )
-def test_invalid_values_are_reported_by_variable(variable: str, value: str, said: str) -> None:
-    (problem,) = told({variable: value})
+def test_invalid_values_are_reported_by_variable(variable: str, value: str, message: str) -> None:
+    (problem,) = problems_in({variable: value})
     assert problem.startswith("environment: ")
-    assert said in problem
+    assert message in problem
 
 
 @pytest.mark.parametrize("service", ["LINKWISE", "LINKWISE_SCHEDULER", "LINKWISE_HTTP"])
@@ -80,9 +80,9 @@ def test_lists_are_written_with_commas_and_switches_as_words() -> None:
 
 
 def test_variables_of_others_are_none_of_our_business() -> None:
-    assert told({"LINKWISEX": "1", "_LINKWISE_COMPLETE": "bash_source", "HOME": "/"}) == []
+    assert problems_in({"LINKWISEX": "1", "_LINKWISE_COMPLETE": "bash_source", "HOME": "/"}) == []
 
 
 def test_a_service_that_a_test_bed_starts_may_see_the_test_beds_variables() -> None:
-    assert told({"LINKWISE_E2E": "1", "LINKWISE_E2E_KUBECONFIG": ""}) == []
-    assert told({"LINKWISE_E2EX": "1"})
+    assert problems_in({"LINKWISE_E2E": "1", "LINKWISE_E2E_KUBECONFIG": ""}) == []
+    assert problems_in({"LINKWISE_E2EX": "1"})

@@ -48,9 +48,9 @@ def comments(text: str) -> str:
 
 
 def wrong(folder: Path, text: str) -> str:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as comment:
         text_of(folder, text)
-    return str(told.value).replace(f"{folder}/", "")
+    return str(comment.value).replace(f"{folder}/", "")
 
 
 @pytest.mark.rule("004.policy-file")
@@ -86,7 +86,7 @@ def test_yaml_and_tabs_are_read_as_well(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "now", "told"),
+    ("key", "value", "now", "comment"),
     [
         ("ignorable", True, False, "Changed: it was true. Never true together with bindVerb"),
         ("nodeCacheCapable", False, True, "Changed: it was false. Send node names instead of Node objects"),
@@ -96,11 +96,11 @@ def test_yaml_and_tabs_are_read_as_well(tmp_path: Path, form: str) -> None:
     ],
 )
 def test_settings_that_would_lose_devices_are_changed_and_reported(
-    tmp_path: Path, key: str, value: object, now: object, told: str
+    tmp_path: Path, key: str, value: object, now: object, comment: str
 ) -> None:
     text = policy({**GPUSHARE, key: value})
     assert made(tmp_path, text)["extenders"][0][key] == now
-    assert told in comments(text_of(tmp_path, text))
+    assert comment in comments(text_of(tmp_path, text))
 
 
 def test_ignored_native_and_unknown_resources_are_reported(tmp_path: Path) -> None:
@@ -110,29 +110,29 @@ def test_ignored_native_and_unknown_resources_are_reported(tmp_path: Path) -> No
     assert extender["managedResources"] == [
         {"name": name, "ignoredByScheduler": False} for name in (names[0], names[2])
     ]
-    told = comments(text_of(tmp_path, text))
-    assert f"ignoredByScheduler was true for {', '.join(names)}" in told
-    assert "Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler rejects." in told
-    assert "Linkwise does not schedule example.com/fpga" in told
+    comment = comments(text_of(tmp_path, text))
+    assert f"ignoredByScheduler was true for {', '.join(names)}" in comment
+    assert "Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler rejects." in comment
+    assert "Linkwise does not schedule example.com/fpga" in comment
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "comment"),
     [
         ([], "Added: the policy had none, so every pod was sent to the extender."),
         (["alpha.kubernetes.io/nvidia-gpu"], "Changed: kube-scheduler rejects all that the policy had"),
     ],
 )
 def test_all_that_linkwise_places_is_listed_where_no_resource_is_left(
-    tmp_path: Path, names: list[str], told: str
+    tmp_path: Path, names: list[str], comment: str
 ) -> None:
     text = policy({**GPUSHARE, "managedResources": [{"name": name} for name in names]})
     usual, found = yaml.safe_load(scheduler_yaml(SchedulerFile())), made(tmp_path, text)
     assert found["extenders"][0]["managedResources"] == usual["extenders"][0]["managedResources"]
     assert found["profiles"] == usual["profiles"]
-    said = comments(text_of(tmp_path, text))
-    assert told in said
-    assert ("Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler rejects." in said) == bool(names)
+    message = comments(text_of(tmp_path, text))
+    assert comment in message
+    assert ("Left out: alpha.kubernetes.io/nvidia-gpu, which kube-scheduler rejects." in message) == bool(names)
     (extender,) = made(tmp_path, text, every_pod=True)["extenders"]
     assert "managedResources" not in extender
 
@@ -184,7 +184,7 @@ def test_https_is_kept_in_the_key_of_today(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "policy.json: the file is empty"),
         ("{", "policy.json:1:2: not valid YAML: "),
@@ -204,12 +204,12 @@ def test_https_is_kept_in_the_key_of_today(tmp_path: Path) -> None:
         ('{"kind": "Policy", "kind": "Policy"}', "1:20: kind: duplicate key, first set in line 1"),
     ],
 )
-def test_an_invalid_file_is_reported_with_the_place(tmp_path: Path, text: str, said: str) -> None:
-    assert said in wrong(tmp_path, text)
+def test_an_invalid_file_is_reported_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    assert message in wrong(tmp_path, text)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("urlPrefix", 7, "6:20: extenders[0].urlPrefix: expected text, got 7"),
         ("urlPrefix", "10.1.2.3", "6:20: extenders[0].urlPrefix: expected a URL with http://, got '10.1.2.3'"),
@@ -221,6 +221,6 @@ def test_an_invalid_file_is_reported_with_the_place(tmp_path: Path, text: str, s
     ],
 )
 def test_a_wrong_field_of_an_extender_is_reported_with_its_place(
-    tmp_path: Path, key: str, value: object, said: str
+    tmp_path: Path, key: str, value: object, message: str
 ) -> None:
-    assert said in wrong(tmp_path, policy({**GPUSHARE, key: value}))
+    assert message in wrong(tmp_path, policy({**GPUSHARE, key: value}))

@@ -84,7 +84,7 @@ def test_a_snapshots_settings_can_stand_in_the_file(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("placing:\n  bredth: 4", "2:3: placing.bredth: unknown setting; did you mean breadth?"),
         ("placing: {group: {writePlans: true}}", "1:19: placing.group.writePlans: unknown setting; did you mean"),
@@ -124,25 +124,25 @@ def test_a_snapshots_settings_can_stand_in_the_file(write: Write) -> None:
         ("debug: {token: two words}", "debug.token: expected printable ASCII characters"),
     ],
 )
-def test_mistakes_in_a_file_are_reported_with_line_and_column(write: Write, text: str, said: str) -> None:
-    (told,) = problems(write(text))
-    assert told.startswith("linkwise.yaml:")
-    assert said in told
+def test_mistakes_in_a_file_are_reported_with_line_and_column(write: Write, text: str, message: str) -> None:
+    (reported,) = problems(write(text))
+    assert reported.startswith("linkwise.yaml:")
+    assert message in reported
 
 
 def test_a_repeated_name_is_reported_with_both_lines(write: Write) -> None:
     assert problems(write("http:\n  port: 1\nlog: {}\nhttp:\n  port: 2\n")) == [
         "linkwise.yaml:4:1: http: duplicate key, first set in line 1"
     ]
-    (told,) = problems(write("placing: {policies: {amd.com/gpu: bandwidth, amd.com/gpu: bandwidth}}"))
-    assert "placing.policies.amd.com/gpu: duplicate key" in told
+    (reported,) = problems(write("placing: {policies: {amd.com/gpu: bandwidth, amd.com/gpu: bandwidth}}"))
+    assert "placing.policies.amd.com/gpu: duplicate key" in reported
 
 
 def test_all_problems_are_reported_at_once_in_the_order_of_the_file(write: Write) -> None:
     file = write("kube: {pages: 1}\nhttp:\n  port: -1\n")
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as reported:
         load(file, {"PORT": "x", "LINKWISE_KUBE_PGE": "1"}, {"kube.page": -1})
-    lines = str(told.value).splitlines()
+    lines = str(reported.value).splitlines()
     assert lines[0] == "5 problems:"
     assert [line.rpartition("/")[2].split(":")[0] for line in lines[1:3]] == ["linkwise.yaml"] * 2
     assert "environment: PORT: " in lines[3]
@@ -151,7 +151,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file(write: Write
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"http: [", "1:8: not valid YAML: "),
         (b"a: b: c", "1:5: not valid YAML: "),
@@ -161,12 +161,12 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file(write: Write
         (b"[" * 5000, "not valid YAML: "),
     ],
 )
-def test_a_file_that_can_not_be_read_is_an_error_with_its_place(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_can_not_be_read_is_an_error_with_its_place(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "linkwise.yaml"
     file.write_bytes(content)
-    with pytest.raises(InputError, match=r"linkwise\.yaml:") as told:
+    with pytest.raises(InputError, match=r"linkwise\.yaml:") as reported:
         load(file, {})
-    assert said in str(told.value)
+    assert message in str(reported.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_numbers_are_numbers_and_words_may_be_quoted(write: Write) -> None:
 
 
 def test_a_token_is_never_printed(write: Write) -> None:
-    (told,) = problems(write("debug: {token: 12345}"))
-    assert "put it in quotes" in told
-    assert "12345" not in told
+    (reported,) = problems(write("debug: {token: 12345}"))
+    assert "put it in quotes" in reported
+    assert "12345" not in reported
     assert "s3cret" not in repr(load(None, {"LINKWISE_DEBUG_TOKEN": "s3cret"}))
 
 

@@ -37,16 +37,16 @@ def test_all_four_verbs_are_asked_by_name_and_failures_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "note"),
     [
         ("http://10.1.2.3:39999", "10.1.2.3 must be reachable from the scheduler"),
         ("http://127.0.0.1:39999", "both must share a network namespace"),
         ("http://linkwise.other.svc:39999", "can't resolve the name of a Service"),
     ],
 )
-def test_the_note_speaks_of_the_address_that_was_given(url: str, said: str) -> None:
+def test_the_note_speaks_of_the_address_that_was_given(url: str, note: str) -> None:
     text = scheduler_yaml(SchedulerFile(url=url)).replace("\n  # ", " ")
-    assert said in text
+    assert note in text
     assert "The Service of Linkwise" not in text
 
 

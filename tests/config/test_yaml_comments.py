@@ -35,7 +35,7 @@ def test_comments_stand_before_what_they_name() -> None:
 
 
 def test_long_comments_are_wrapped_within_their_indent() -> None:
-    told = yaml_with_comments({"a": {"b": 1}}, {"a.b": "word " * 60}).splitlines()
-    comments = [line for line in told if "#" in line]
+    lines = yaml_with_comments({"a": {"b": 1}}, {"a.b": "word " * 60}).splitlines()
+    comments = [line for line in lines if "#" in line]
     assert len(comments) > 2
     assert all(line.startswith("  # ") and len(line) <= 100 for line in comments)

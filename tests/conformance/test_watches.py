@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from support.embedded.conformance import Space
 
 
-def told(lines: Iterator[dict[str, Any]], count: int) -> list[tuple[str, str]]:
+def watch_events(lines: Iterator[dict[str, Any]], count: int) -> list[tuple[str, str]]:
     """The next lines that are no bookmarks, as type and name."""
     event = ((line["type"], line["object"]["metadata"].get("name", "")) for line in lines if line["type"] != "BOOKMARK")
     return list(islice(event, count))
@@ -31,16 +31,16 @@ def test_a_watch_starts_with_existing_objects(space: Space) -> None:
     space.config("a")
     space.config("b")
     with space.watch_all(watched(space, "labelSelector=ours")) as lines:
-        assert sorted(told(lines, 2)) == [("ADDED", "a"), ("ADDED", "b")]
+        assert sorted(watch_events(lines, 2)) == [("ADDED", "a"), ("ADDED", "b")]
         space.config("c")
-        assert told(lines, 1) == [("ADDED", "c")]
+        assert watch_events(lines, 1) == [("ADDED", "c")]
 
 
 def test_a_watch_at_resource_version_zero_starts_with_existing_objects(space: Space) -> None:
     space.config("a")
     version(space)
     with space.watch_all(watched(space, "labelSelector=ours&resourceVersion=0")) as lines:
-        assert told(lines, 1) == [("ADDED", "a")]
+        assert watch_events(lines, 1) == [("ADDED", "a")]
 
 
 def test_a_watch_resumes_from_a_resource_version(space: Space) -> None:
@@ -50,7 +50,7 @@ def test_a_watch_resumes_from_a_resource_version(space: Space) -> None:
     space.config("b")
     space.call("DELETE", space.path("configmaps", "a"))
     with space.api.watch(watched(space, f"labelSelector=ours&resourceVersion={begin}")) as lines:
-        assert told(lines, 3) == [("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+        assert watch_events(lines, 3) == [("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
 
 
 def test_a_delete_increments_the_resource_version(space: Space) -> None:
@@ -71,7 +71,7 @@ def test_objects_that_start_or_stop_matching_are_added_and_deleted(space: Space)
         space.patch("configmaps", "a", {"metadata": {"labels": {"tier": "db"}}})
         space.patch("configmaps", "a", {"data": {"x": "1"}})
         space.patch("configmaps", "b", {"data": {"x": "1"}})
-        assert told(lines, 3) == [("ADDED", "b"), ("DELETED", "a"), ("MODIFIED", "b")]
+        assert watch_events(lines, 3) == [("ADDED", "b"), ("DELETED", "a"), ("MODIFIED", "b")]
 
 
 def test_a_bound_pod_is_added_to_watches_of_its_node(space: Space) -> None:
@@ -80,7 +80,7 @@ def test_a_bound_pod_is_added_to_watches_of_its_node(space: Space) -> None:
     query = f"?watch=1&fieldSelector=spec.nodeName%3Dn1&resourceVersion={begin}"
     with space.api.watch(space.path("pods") + query) as lines:
         space.bind("a", "n1")
-        assert told(lines, 1) == [("ADDED", "a")]
+        assert watch_events(lines, 1) == [("ADDED", "a")]
 
 
 def test_a_watch_of_one_object_sends_no_other(space: Space) -> None:
@@ -88,13 +88,13 @@ def test_a_watch_of_one_object_sends_no_other(space: Space) -> None:
     with space.api.watch(watched(space, query)) as lines:
         space.config("a")
         space.config("b")
-        assert told(lines, 1) == [("ADDED", "b")]
+        assert watch_events(lines, 1) == [("ADDED", "b")]
 
 
 def test_a_watch_ends_at_its_timeout(space: Space) -> None:
     query = f"labelSelector=ours&timeoutSeconds=1&resourceVersion={version(space)}"
     with space.api.watch(watched(space, query)) as lines:
-        assert told(lines, 1) == []
+        assert watch_events(lines, 1) == []
 
 
 def test_a_no_op_update_sends_no_event(space: Space) -> None:
@@ -102,4 +102,4 @@ def test_a_no_op_update_sends_no_event(space: Space) -> None:
     with space.api.watch(watched(space, f"labelSelector=ours&resourceVersion={version(space)}")) as lines:
         space.call("PUT", space.path("configmaps", "a"), made)
         space.config("b")
-        assert told(lines, 1) == [("ADDED", "b")]
+        assert watch_events(lines, 1) == [("ADDED", "b")]

@@ -140,11 +140,11 @@ def test_an_index_on_a_pod_that_asks_for_nothing_is_a_problem() -> None:
 
 
 def test_the_newer_form_wins_over_the_index() -> None:
-    told = {ALLOCATION: '{"0":{"1":4},"1":{"2":1,"3":1}}'}
-    view = pod(container("i", "1", init=True), container("a", "4"), container("b", "2"), annotations=told)
+    texts = {ALLOCATION: '{"0":{"1":4},"1":{"2":1,"3":1}}'}
+    view = pod(container("i", "1", init=True), container("a", "4"), container("b", "2"), annotations=texts)
     assert parts(view) == [("a", ("#1",), 4), ("b", ("#2",), 1), ("b", ("#3",), 1)]
     assert keys(view) == []
-    both = replace(view, annotations={**told, INDEX: "0"})
+    both = replace(view, annotations={**texts, INDEX: "0"})
     assert (parts(both), keys(both)) == (parts(view), [INDEX])
 
 
@@ -247,8 +247,8 @@ def test_a_node_without_memory_is_not_for_sharing() -> None:
 
 
 def test_labels_are_reported_unchanged() -> None:
-    told = {"gpushare": "true", "cgpu.disable.isolation": "true"}
-    assert facts("88", "4", **told).labels == told
+    texts = {"gpushare": "true", "cgpu.disable.isolation": "true"}
+    assert facts("88", "4", **texts).labels == texts
 
 
 @pytest.mark.parametrize(

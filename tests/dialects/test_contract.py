@@ -124,8 +124,8 @@ def test_any_node_is_facts_or_nothing(
 @settings(max_examples=100, deadline=None)
 @given(pod=PODS)
 def test_what_a_pod_says_in_all_dialects_together_never_raises(pod: PodView) -> None:
-    said = understand(pod)
-    assert said.ask is None or said.dialect
+    understood = understand(pod)
+    assert understood.ask is None or understood.dialect
     held_by(pod)
 
 
@@ -140,9 +140,9 @@ def test_a_cleared_record_is_read_as_none(dialect: Dialect, pod: PodView) -> Non
 
 def test_two_systems_words_in_one_pod_are_a_problem_that_names_both() -> None:
     mixed = PodView("d", "p", "u", (ContainerView("a", limits={"nvidia.com/gpu": "1", "aliyun.com/gpu-mem": "3"}),))
-    said = understand(mixed)
-    assert said.ask is None
-    assert "nvidia and aliyun" in said.problems[0].sentence
+    understood = understand(mixed)
+    assert understood.ask is None
+    assert "nvidia and aliyun" in understood.problems[0].sentence
 
 
 def test_a_resource_of_which_nothing_is_asked_is_no_second_system() -> None:

@@ -24,7 +24,7 @@ class Fence:
         return Isolation((("FENCE_MEMORY", str(part.share)),))
 
 
-def said() -> str:
+def sentences() -> str:
     """The section on isolation, as one line."""
     page = (ROOT / "docs" / "explanation" / "sharing.md").read_text("utf-8")
     return " ".join(page.partition("\n## Sharing is not isolation\n")[2].partition("\n## ")[0].split())
@@ -40,7 +40,7 @@ def said() -> str:
     ],
 )
 def test_the_page_says_that_sharing_is_not_isolation(sentence: str) -> None:
-    assert sentence in said()
+    assert sentence in sentences()
 
 
 @pytest.mark.rule("004.not-isolated")

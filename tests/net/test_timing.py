@@ -5,7 +5,7 @@ from __future__ import annotations
 from linkwise.net.timing import SteadyClock
 
 
-def told(*readings: tuple[float, float]) -> list[float]:
+def clock_readings(*readings: tuple[float, float]) -> list[float]:
     """What it says as the clock on the wall and the time that passes say these, the first when it is made."""
     days, passings = (iter(column) for column in zip(*readings, strict=True))
     clock = SteadyClock(days.__next__, passings.__next__)
@@ -13,8 +13,8 @@ def told(*readings: tuple[float, float]) -> list[float]:
 
 
 def test_time_goes_on_when_the_clock_is_set_back() -> None:
-    assert told((5000.0, 0.0), (5001.0, 1.0), (1402.0, 2.0), (1412.0, 12.0)) == [5001.0, 5002.0, 5012.0]
+    assert clock_readings((5000.0, 0.0), (5001.0, 1.0), (1402.0, 2.0), (1412.0, 12.0)) == [5001.0, 5002.0, 5012.0]
 
 
 def test_a_clock_that_is_set_ahead_is_believed() -> None:
-    assert told((5000.0, 0.0), (8600.0, 1.0), (8601.0, 2.0)) == [8600.0, 8601.0]
+    assert clock_readings((5000.0, 0.0), (8600.0, 1.0), (8601.0, 2.0)) == [8600.0, 8601.0]

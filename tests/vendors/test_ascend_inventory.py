@@ -198,15 +198,15 @@ def test_published_texts_match_the_index(shared: Path) -> None:
     for case in cases:
         found = read((folder / case["file"]).read_text("utf-8"))
         assert (found.status, len(found.devices)) == ("no matrix", case["n_gpus"]), case["file"]
-        told = {
+        result = {
             "names": [device.model for device in found.facts],
             "bus_ids": [device.bus_id for device in found.facts],
             "health": [device.health for device in found.facts],
             "hbm_total_mb": [device.memory for device in found.facts],
             "hbm_used_mb": [device.memory_used for device in found.facts],
         }
-        for key in told.keys() & case.keys():
-            assert told[key] == case[key], (case["file"], key)
+        for key in result.keys() & case.keys():
+            assert result[key] == case[key], (case["file"], key)
 
 
 def test_a_chip_whose_first_line_is_lost_is_named() -> None:

@@ -71,15 +71,15 @@ def test_a_markdown_table_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("bash: rocm-smi: command not found\n", "rocm-smi is not installed where this was run"),
         ("$ amd-smi monitor\nGPU  POWER\n", "try `amd-smi topology`"),
         ("| NVIDIA-SMI 550.54   Driver Version: 550.54   CUDA Version: 12.4 |\n", "try `nvidia-smi topo -m`"),
     ],
 )
-def test_a_text_that_names_a_tool_without_a_table_says_what_to_run(text: str, said: str) -> None:
-    with pytest.raises(TopologyError, match=said):
+def test_a_text_that_names_a_tool_without_a_table_says_what_to_run(text: str, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
         parse_topology(text)
 
 

@@ -44,7 +44,7 @@ def chips(held: Held) -> tuple[str, ...] | None:
     return held.grant.offer.devices if held.grant else None
 
 
-def told(held: Held) -> list[str]:
+def problem_keys(held: Held) -> list[str]:
     assert {problem.where for problem in held.problems} <= {"pod default/job-0"}
     return [problem.key for problem in held.problems]
 
@@ -189,20 +189,20 @@ def test_chosen_chips_are_read_with_blanks_and_in_any_order() -> None:
 @pytest.mark.parametrize("text", ["Ascend910-0,Ascend310-1", "Ascend910-0,", "Ascend910-0,Ascend910-1,Ascend910-2"])
 def test_one_bad_item_or_one_too_many_and_nothing_is_believed(text: str) -> None:
     held = noted(chosen=text)
-    assert (chips(held), told(held)) == (None, [NPU])
+    assert (chips(held), problem_keys(held)) == (None, [NPU])
 
 
 def test_what_is_mounted_counts_more_than_what_was_chosen() -> None:
     held = noted(chosen="Ascend910-0,Ascend910-1", real="Ascend910-2,Ascend910-3", kubelet="Ascend910-6,Ascend910-7")
-    assert (chips(held), told(held)) == (("#2", "#3"), [REAL])
+    assert (chips(held), problem_keys(held)) == (("#2", "#3"), [REAL])
     same = noted(chosen="Ascend910-2,Ascend910-3", real="Ascend910-3,Ascend910-2")
-    assert (chips(same), told(same)) == (("#2", "#3"), [])
+    assert (chips(same), problem_keys(same)) == (("#2", "#3"), [])
 
 
 def test_mounted_chips_are_taken_however_many_were_asked_for_unless_the_list_is_broken() -> None:
     more, broken = noted("1", real="Ascend910-4,Ascend910-5"), noted("1", chosen="Ascend910-0", real="Ascend910-4;")
-    assert (chips(more), told(more)) == (("#4", "#5"), [REAL])
-    assert (chips(broken), told(broken)) == (("#0",), [REAL])
+    assert (chips(more), problem_keys(more)) == (("#4", "#5"), [REAL])
+    assert (chips(broken), problem_keys(broken)) == (("#0",), [REAL])
 
 
 def test_a_pod_without_a_list_holds_nothing_that_is_known() -> None:
@@ -218,12 +218,12 @@ def test_a_finished_pod_holds_nothing_and_a_leaving_one_still_does() -> None:
 @pytest.mark.parametrize("key", [NPU, REAL])
 def test_a_list_on_a_pod_that_asks_for_no_chip_is_not_believed(key: str) -> None:
     held = ASCEND.held(pod(ContainerView("main"), annotations={key: "Ascend910-0"}))
-    assert (chips(held), told(held)) == (None, [key])
+    assert (chips(held), problem_keys(held)) == (None, [key])
 
 
 def test_a_list_of_another_kind_than_was_asked_is_a_problem() -> None:
     held = ASCEND.held(pod(annotations={"huawei.com/npu": "npu-0,npu-1", NPU: "Ascend910-0,Ascend910-1"}))
-    assert (chips(held), told(held)) == (("#0", "#1"), ["huawei.com/npu"])
+    assert (chips(held), problem_keys(held)) == (("#0", "#1"), ["huawei.com/npu"])
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_list_of_another_kind_than_was_asked_is_a_problem() -> None:
 )
 def test_a_broken_time_is_a_problem_and_the_chips_are_believed(time: str, keys: list[str]) -> None:
     held = noted(chosen="Ascend910-0,Ascend910-1", time=time)
-    assert (chips(held), told(held)) == (("#0", "#1"), keys)
+    assert (chips(held), problem_keys(held)) == (("#0", "#1"), keys)
 
 
 @given(

@@ -35,8 +35,8 @@ json_values = st.recursive(
 
 
 def config_map(lists: object, separated: object = "", **more: object) -> dict[str, Mapping[str, object]]:
-    told = {"DeviceInfo": {"DeviceList": lists, "UpdateTime": 1700000000}, **more}
-    data = {"DeviceInfoCfg": json.dumps(told), "ManuallySeparateNPU": separated}
+    problem_places = {"DeviceInfo": {"DeviceList": lists, "UpdateTime": 1700000000}, **more}
+    data = {"DeviceInfoCfg": json.dumps(problem_places), "ManuallySeparateNPU": separated}
     return {"ConfigMap/mindx-dl-deviceinfo-npu-1": {"data": data}}
 
 
@@ -50,7 +50,7 @@ def ill(found: NodeFacts) -> list[int]:
     return [device.index for device in found.devices if not device.healthy]
 
 
-def told(found: NodeFacts) -> list[tuple[str, str]]:
+def problem_places(found: NodeFacts) -> list[tuple[str, str]]:
     return [(problem.where, problem.key) for problem in found.problems]
 
 
@@ -94,7 +94,7 @@ def test_the_old_annotation_reports_the_unhealthy_chip_where_only_it_can_be_mean
 
 def test_an_unhealthy_chip_that_could_be_any_of_several_is_a_problem() -> None:
     view = replace(EIGHT, allocatable={NPU: "7"}, annotations={NPU: "Ascend910-0,Ascend910-1"})
-    assert (ill(facts(view)), told(facts(view))) == ([], [("node npu-1", NPU)])
+    assert (ill(facts(view)), problem_places(facts(view))) == ([], [("node npu-1", NPU)])
 
 
 def test_no_chip_is_healthy_once_the_plugin_has_stopped() -> None:
@@ -144,29 +144,29 @@ def test_a_lost_chip_leaves_a_gap_that_the_addresses_reveal() -> None:
 
 def test_a_chip_both_free_and_unhealthy_is_a_problem_and_unhealthy() -> None:
     found = facts(objects=config_map({NPU: ALL, f"{NPU}-Unhealthy": "Ascend910-4"}))
-    assert (ill(found), told(found)) == ([4], [("node npu-1", NPU)])
+    assert (ill(found), problem_places(found)) == ([4], [("node npu-1", NPU)])
     assert "#4" not in found.labels["free"]
 
 
 def test_two_kinds_of_chips_on_a_node_are_a_problem() -> None:
     found = facts(replace(EIGHT, capacity={NPU: "8", "huawei.com/Ascend310P": "4"}))
-    assert (found.devices, told(found)) == ((), [("node npu-1", "huawei.com/Ascend310P")])
+    assert (found.devices, problem_places(found)) == ((), [("node npu-1", "huawei.com/Ascend310P")])
 
 
 @pytest.mark.parametrize("count", ["many", "-1", "1.5", "65", "1e999"])
 def test_a_count_that_no_machine_has_is_a_problem(count: str) -> None:
     found = facts(NodeView("npu-1", capacity={NPU: count}))
-    assert (found.devices, told(found)) == ((), [("node npu-1", NPU)])
+    assert (found.devices, problem_places(found)) == ((), [("node npu-1", NPU)])
 
 
 @pytest.mark.parametrize("suffix", ["", "-Unhealthy", "-NetworkUnhealthy", "-Recovering", "-Fault"])
 @pytest.mark.parametrize("text", ["Ascend910-x", "Ascend910-9", 5, ["Ascend910-1"], {"a": 1}])
 def test_a_broken_list_is_a_problem_that_names_its_key(suffix: str, text: object) -> None:
-    assert told(facts(objects=config_map({f"{NPU}{suffix}": text}))) == [("node npu-1", f"{NPU}{suffix}")]
+    assert problem_places(facts(objects=config_map({f"{NPU}{suffix}": text}))) == [("node npu-1", f"{NPU}{suffix}")]
 
 
 def test_broken_separated_chips_are_a_problem() -> None:
-    assert told(facts(objects=config_map({}, "all"))) == [("node npu-1", "ManuallySeparateNPU")]
+    assert problem_places(facts(objects=config_map({}, "all"))) == [("node npu-1", "ManuallySeparateNPU")]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_broken_separated_chips_are_a_problem() -> None:
 )
 def test_a_broken_config_map_is_a_problem_and_chips_are_still_counted(found: dict[str, object]) -> None:
     read = facts(objects={"ConfigMap/mindx-dl-deviceinfo-npu-1": found})
-    assert (len(read.devices), told(read)) == (8, [("node npu-1", "DeviceInfoCfg")])
+    assert (len(read.devices), problem_places(read)) == (8, [("node npu-1", "DeviceInfoCfg")])
 
 
 @given(

@@ -28,10 +28,10 @@ def pod(labels: dict[str, str], annotations: dict[str, str]) -> PodView:
 
 
 def group(found: PodView) -> Group:
-    told, problems = group_of(found)
+    read, problems = group_of(found)
     assert problems == ()
-    assert told is not None
-    return told
+    assert read is not None
+    return read
 
 
 @pytest.mark.rule("001.gang-words")
@@ -41,8 +41,8 @@ def test_gang_words_beside_the_labels_add_the_minimum() -> None:
 
 @pytest.mark.rule("001.gang-words")
 def test_names_that_differ_are_both_named() -> None:
-    told, problems = group_of(pod(LABELS, GANGED | {f"{GANG}name": "gang"}))
-    assert told == Group("team/train/4", "koordinator", total=4, minimum=4)
+    read, problems = group_of(pod(LABELS, GANGED | {f"{GANG}name": "gang"}))
+    assert read == Group("team/train/4", "koordinator", total=4, minimum=4)
     assert [problem.key for problem in problems] == [f"{GANG}name"]
     assert "'gang'" in problems[0].sentence
     assert "'train'" in problems[0].sentence
@@ -51,17 +51,17 @@ def test_names_that_differ_are_both_named() -> None:
 @pytest.mark.rule("001.gang-words")
 @pytest.mark.parametrize("minimum", [3, 8])
 def test_numbers_that_differ_are_both_named_and_each_governs_its_own(minimum: int) -> None:
-    told, problems = group_of(pod(LABELS, GANGED | {f"{GANG}min-available": str(minimum)}))
-    assert told == Group("team/train/4", "koordinator", total=4, minimum=minimum)
+    read, problems = group_of(pod(LABELS, GANGED | {f"{GANG}min-available": str(minimum)}))
+    assert read == Group("team/train/4", "koordinator", total=4, minimum=minimum)
     assert [problem.key for problem in problems] == [f"{GANG}min-available"]
     assert f"it is {minimum} and {SEED}replica is 4" in problems[0].sentence
 
 
 @pytest.mark.rule("001.gang-words")
 def test_the_replica_governs_how_many_are_planned() -> None:
-    told, problems = group_of(pod(LABELS, GANGED | {f"{GANG}total-number": "6"}))
-    assert told is not None
-    assert told.total == 4
+    read, problems = group_of(pod(LABELS, GANGED | {f"{GANG}total-number": "6"}))
+    assert read is not None
+    assert read.total == 4
     assert [problem.key for problem in problems] == [f"{GANG}total-number"]
 
 
@@ -70,9 +70,11 @@ def test_the_keys_are_those_of_the_seed(shared: Path) -> None:
     text = next((shared / "seeds").glob("001_*")).read_text()
     samples = dict(re.findall(r'^    ((?:gputopology|gang)\S+/\S+): "(x+)"', text, re.MULTILINE))
     assert samples.keys() == {*LABELS, *GANGED}
-    said = {name: "4" if name in {f"{SEED}replica", f"{GANG}min-available"} else text for name, text in samples.items()}
-    labels = {name: text for name, text in said.items() if name in LABELS}
-    assert group(pod(labels, {name: said[name] for name in GANGED})) == Group("team/xxxx/4", "koordinator", 4, 4)
+    message = {
+        name: "4" if name in {f"{SEED}replica", f"{GANG}min-available"} else text for name, text in samples.items()
+    }
+    labels = {name: text for name, text in message.items() if name in LABELS}
+    assert group(pod(labels, {name: message[name] for name in GANGED})) == Group("team/xxxx/4", "koordinator", 4, 4)
     assert group_of(pod({name: samples[name] for name in LABELS}, {}))[0] is None
 
 
@@ -80,7 +82,7 @@ def test_all_gang_words_are_read() -> None:
     spec = {
         "gatherStrategy": [{"layer": "spine", "strategy": "MustGather"}, {"layer": "b", "strategy": "PreferGather"}]
     }
-    said = GANGED | {
+    message = GANGED | {
         f"{GANG}total-number": "6",
         f"{GANG}waiting-time": "1m30s",
         f"{GANG}mode": "NonStrict",
@@ -90,7 +92,7 @@ def test_all_gang_words_are_read() -> None:
         f"{GANG}network-topology-index": "w-10",
         f"{GANG}timeout": "true",
     }
-    assert group(pod({}, said)) == Group(
+    assert group(pod({}, message)) == Group(
         "team/train",
         "koordinator",
         total=6,
@@ -105,7 +107,7 @@ def test_all_gang_words_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "text", "said"),
+    ("word", "text", "message"),
     [
         ("total-number", "3", "4 is taken for both"),
         ("total-number", "many", "is not a number"),
@@ -127,26 +129,26 @@ def test_all_gang_words_are_read() -> None:
         ("unheard-of", "5", "it is not a known gang annotation"),
     ],
 )
-def test_a_broken_gang_word_is_named_and_the_rest_believed(word: str, text: str, said: str) -> None:
-    told, problems = group_of(pod({}, GANGED | {f"{GANG}{word}": text}))
-    assert told == Group("team/train", "koordinator", total=4, minimum=4)
+def test_a_broken_gang_word_is_named_and_the_rest_believed(word: str, text: str, message: str) -> None:
+    read, problems = group_of(pod({}, GANGED | {f"{GANG}{word}": text}))
+    assert read == Group("team/train", "koordinator", total=4, minimum=4)
     assert [problem.key for problem in problems] == [f"{GANG}{word}"]
-    assert said in problems[0].sentence
+    assert message in problems[0].sentence
 
 
 def test_a_multiple_that_is_not_kept_is_said() -> None:
     rule = {"layer": "spine", "strategy": "MustGather", "podCountMultiple": 8}
-    said = GANGED | {f"{GANG}network-topology-spec": json.dumps({"gatherStrategy": [rule]})}
-    told, problems = group_of(pod({}, said))
-    assert told is not None
-    assert told.network == (NetworkWish("spine", required=True),)
+    message = GANGED | {f"{GANG}network-topology-spec": json.dumps({"gatherStrategy": [rule]})}
+    read, problems = group_of(pod({}, message))
+    assert read is not None
+    assert read.network == (NetworkWish("spine", required=True),)
     assert "podCountMultiple is not kept yet" in problems[0].sentence
 
 
 def test_a_label_and_an_annotation_that_name_two_gangs_are_both_named() -> None:
-    told, problems = group_of(pod({"pod-group.scheduling.sigs.k8s.io": "pg"}, GANGED))
-    assert told is not None
-    assert told.key == "team/pg"
+    read, problems = group_of(pod({"pod-group.scheduling.sigs.k8s.io": "pg"}, GANGED))
+    assert read is not None
+    assert read.key == "team/pg"
     assert "it is 'train' and pod-group.scheduling.sigs.k8s.io is 'pg'" in problems[0].sentence
 
 

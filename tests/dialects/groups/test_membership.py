@@ -51,10 +51,10 @@ def pod(
 
 
 def group(found: PodView) -> Group:
-    told, problems = group_of(found)
+    declared, problems = group_of(found)
     assert problems == ()
-    assert told is not None
-    return told
+    assert declared is not None
+    return declared
 
 
 def key(found: PodView) -> str:
@@ -90,8 +90,8 @@ def test_a_new_job_of_an_old_name_is_another_group() -> None:
 @pytest.mark.rule("001.group")
 @pytest.mark.parametrize("replica", ["", "0", "-1", "four", "4.0", "4 ", "٤", "1" * 10, "xxxx"])
 def test_a_replica_that_is_no_number_makes_no_group(replica: str) -> None:
-    told, problems = group_of(pod(LABELS | {f"{SEED}replica": replica}, GANGED))
-    assert told is None
+    declared, problems = group_of(pod(LABELS | {f"{SEED}replica": replica}, GANGED))
+    assert declared is None
     assert (problems[0].where, problems[0].key) == ("pod team/p", f"{SEED}replica")
     assert "write a whole number of 1 or more" in problems[0].sentence
 
@@ -99,14 +99,14 @@ def test_a_replica_that_is_no_number_makes_no_group(replica: str) -> None:
 @pytest.mark.rule("001.group")
 @pytest.mark.parametrize("lost", ["name", "replica"])
 def test_half_of_the_labels_makes_no_group(lost: str) -> None:
-    told, problems = group_of(pod({name: text for name, text in LABELS.items() if not name.endswith(lost)}))
-    assert told is None
+    declared, problems = group_of(pod({name: text for name, text in LABELS.items() if not name.endswith(lost)}))
+    assert declared is None
     assert [problem.key for problem in problems] == [f"{SEED}{lost}"]
 
 
 @pytest.mark.rule("001.group")
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "declared"),
     [
         (pod(native="pg"), Group("team/pg", "kubernetes", waiting_time=300)),
         (pod(annotations=GANGED), Group("team/train", "koordinator", total=4, minimum=4)),
@@ -151,14 +151,14 @@ def test_half_of_the_labels_makes_no_group(lost: str) -> None:
     ],
     ids=lambda found: found.source if isinstance(found, Group) else "",
 )
-def test_every_system_s_words_make_a_group(found: PodView, told: Group) -> None:
-    assert group(found) == told
+def test_every_system_s_words_make_a_group(found: PodView, declared: Group) -> None:
+    assert group(found) == declared
 
 
 @pytest.mark.rule("001.group")
 def test_a_system_that_is_spoken_is_believed_before_those_below_it() -> None:
-    told = pod({"kueue.x-k8s.io/pod-group-name": "e"}, {"kueue.x-k8s.io/pod-group-total-count": "1"})
-    order = [key(told)]
+    declared = pod({"kueue.x-k8s.io/pod-group-name": "e"}, {"kueue.x-k8s.io/pod-group-total-count": "1"})
+    order = [key(declared)]
     for labels, notes, native in (
         ({}, {"pod-group-name": "d"}, ""),
         ({}, {"scheduling.k8s.io/group-name": "c"}, ""),
@@ -167,8 +167,8 @@ def test_a_system_that_is_spoken_is_believed_before_those_below_it() -> None:
         ({}, {}, "a"),
         (LABELS, {}, "a"),
     ):
-        told = pod({**told.labels, **labels}, {**told.annotations, **notes}, native=native)
-        order.append(key(told))
+        declared = pod({**declared.labels, **labels}, {**declared.annotations, **notes}, native=native)
+        order.append(key(declared))
     assert order == ["team/e", "team/d", "team/c", "team/b", "team/train", "team/a", "team/train/4"]
 
 
@@ -188,8 +188,8 @@ def test_a_system_that_is_spoken_is_believed_before_those_below_it() -> None:
     ],
 )
 def test_without_a_name_or_a_needed_number_there_is_no_group(found: PodView, lacking: str) -> None:
-    told, problems = group_of(found)
-    assert told is None
+    declared, problems = group_of(found)
+    assert declared is None
     assert [problem.key for problem in problems] == [lacking]
 
 
@@ -216,8 +216,8 @@ def test_a_pod_s_place_is_read_from_its_controller_s_index(
 
 @pytest.mark.parametrize(("label", "note"), [("1", "2"), ("-1", "-1"), ("a", "a")])
 def test_a_place_that_makes_no_sense_is_no_place(label: str, note: str) -> None:
-    told, problems = group_of(pod(LABELS | {INDEX: label}, {INDEX: note}))
-    assert told == Group("team/train/4", "koordinator", total=4)
+    declared, problems = group_of(pod(LABELS | {INDEX: label}, {INDEX: note}))
+    assert declared == Group("team/train/4", "koordinator", total=4)
     assert [problem.key for problem in problems] == [INDEX]
 
 
@@ -233,8 +233,8 @@ said_words = st.dictionaries(st.sampled_from(KEYS), texts, max_size=8)
 def test_no_words_can_raise(
     labels: dict[str, str], annotations: dict[str, str], native: str, owner: Owner | None
 ) -> None:
-    told, problems = group_of(pod(labels, annotations, owner=owner, native=native))
-    assert told is None or told.key.startswith("team/")
+    declared, problems = group_of(pod(labels, annotations, owner=owner, native=native))
+    assert declared is None or declared.key.startswith("team/")
     assert all(problem.where == "pod team/p" and problem.sentence.isprintable() for problem in problems)
 
 

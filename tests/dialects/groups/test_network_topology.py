@@ -74,7 +74,7 @@ def test_a_short_name_that_two_levels_share_means_neither() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"levels": []}, "spec.levels is empty"),
         ({"levels": [{"label": "x"}]}, "spec.levels[0].nodeLabel is missing"),
@@ -82,8 +82,8 @@ def test_a_short_name_that_two_levels_share_means_neither() -> None:
         (None, "spec is null; an object is expected"),
     ],
 )
-def test_a_topology_that_orders_nothing_is_not_believed(spec: object, said: str) -> None:
-    assert refused(KUEUE, spec).startswith(said)
+def test_a_topology_that_orders_nothing_is_not_believed(spec: object, message: str) -> None:
+    assert refused(KUEUE, spec).startswith(message)
 
 
 def test_layers_are_ordered_by_the_layer_above_each() -> None:
@@ -93,7 +93,7 @@ def test_layers_are_ordered_by_the_layer_above_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layers", "said"),
+    ("layers", "message"),
     [
         ([{"topologyLayer": "A", "parentTopologyLayer": "B", "labelKey": ["a"]}], "layer 'A' hangs on no other layer"),
         ([{"topologyLayer": "A"}], "spec.networkTopologySpec[0].labelKey is missing"),
@@ -103,8 +103,8 @@ def test_layers_are_ordered_by_the_layer_above_each() -> None:
         ),
     ],
 )
-def test_layers_that_make_no_tree_are_not_believed(layers: list[object], said: str) -> None:
-    assert refused(LAYERS, {"networkTopologySpec": layers}).startswith(said)
+def test_layers_that_make_no_tree_are_not_believed(layers: list[object], message: str) -> None:
+    assert refused(LAYERS, {"networkTopologySpec": layers}).startswith(message)
 
 
 def test_of_several_labels_of_a_layer_the_first_is_read_and_that_is_said() -> None:
@@ -160,7 +160,7 @@ def test_expressions_choose_nodes_as_in_kubernetes(expression: dict[str, object]
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"members": []}, "spec.tier is missing"),
         ({"tier": 1, "members": [member("Rack", exactMatch={"name": "x"})]}, "spec.members[0].type is 'Rack'"),
@@ -181,8 +181,8 @@ def test_expressions_choose_nodes_as_in_kubernetes(expression: dict[str, object]
         ),
     ],
 )
-def test_a_hyper_node_that_can_not_be_followed_is_not_believed(spec: object, said: str) -> None:
+def test_a_hyper_node_that_can_not_be_followed_is_not_believed(spec: object, message: str) -> None:
     found, problems = hyper_node_of("h", {"spec": spec})
     assert found is None
     assert problems[0].where == "HyperNode h"
-    assert problems[0].sentence.startswith(said)
+    assert problems[0].sentence.startswith(message)

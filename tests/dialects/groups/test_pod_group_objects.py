@@ -53,7 +53,7 @@ def test_a_topology_key_of_a_native_group_is_required() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "wishes"),
+    ("constraint", "wishes"),
     [
         ({"mode": "hard", "highestTierAllowed": 2}, (NetworkWish("volcano.sh/tier-2", required=True),)),
         ({"highestTierAllowed": 1}, (NetworkWish("volcano.sh/tier-1", required=True),)),
@@ -62,14 +62,14 @@ def test_a_topology_key_of_a_native_group_is_required() -> None:
         ({"mode": "soft"}, ()),
     ],
 )
-def test_volcanos_network_topology_names_a_tier(told: object, wishes: tuple[NetworkWish, ...]) -> None:
-    assert read("volcano", {"networkTopology": told}).network == wishes
+def test_volcanos_network_topology_names_a_tier(constraint: object, wishes: tuple[NetworkWish, ...]) -> None:
+    assert read("volcano", {"networkTopology": constraint}).network == wishes
 
 
 def test_kais_constraint_names_levels_by_their_labels() -> None:
-    told = {"topology": "default", "requiredTopologyLevel": "zone", "preferredTopologyLevel": "rack"}
+    constraint = {"topology": "default", "requiredTopologyLevel": "zone", "preferredTopologyLevel": "rack"}
     wishes = (NetworkWish("zone", required=True), NetworkWish("rack"))
-    assert read("kai", {"topologyConstraint": told}).network == wishes
+    assert read("kai", {"topologyConstraint": constraint}).network == wishes
 
 
 def test_koordinators_object_may_have_gang_words() -> None:
@@ -86,7 +86,7 @@ def test_koordinators_object_may_have_gang_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "document", "said"),
+    ("kind", "document", "message"),
     [
         ("volcano", {"spec": {"minMember": "four"}}, "spec.minMember is 'four'"),
         ("volcano", {"spec": {"networkTopology": {"mode": "firm"}}}, "spec.networkTopology.mode is 'firm'"),
@@ -94,11 +94,11 @@ def test_koordinators_object_may_have_gang_words() -> None:
         ("kai", {}, "spec is null"),
     ],
 )
-def test_an_object_that_makes_no_sense_adds_nothing(kind: str, document: dict[str, Any], said: str) -> None:
+def test_an_object_that_makes_no_sense_adds_nothing(kind: str, document: dict[str, Any], message: str) -> None:
     found, problems = pod_group_of(KINDS[kind], "team/g", document)
     assert found is None
     assert problems[0].where == "PodGroup team/g"
-    assert problems[0].sentence.startswith(said)
+    assert problems[0].sentence.startswith(message)
 
 
 def test_a_bad_gang_word_on_an_object_is_reported_as_the_objects() -> None:
@@ -109,14 +109,14 @@ def test_a_bad_gang_word_on_an_object_is_reported_as_the_objects() -> None:
 
 
 def test_what_the_pod_says_itself_counts_before_the_object() -> None:
-    said = Group("team/g", "koordinator", 8, 6, waiting_time=30.0, network=(NetworkWish("a"),), bundle=("team/x",))
+    message = Group("team/g", "koordinator", 8, 6, waiting_time=30.0, network=(NetworkWish("a"),), bundle=("team/x",))
     found = PodGroup(2, 3, 90.0, bundle=("team/y",), network=(NetworkWish("b"),))
-    assert with_pod_group(said, found) == said
+    assert with_pod_group(message, found) == message
 
 
 def test_where_the_pod_says_nothing_the_object_does() -> None:
-    said = Group("team/g", "scheduler-plugins", waiting_time=60.0)
-    full = with_pod_group(said, PodGroup(2, 1, 90.0, bundle=("team/y",), network=(NetworkWish("b"),)))
+    message = Group("team/g", "scheduler-plugins", waiting_time=60.0)
+    full = with_pod_group(message, PodGroup(2, 1, 90.0, bundle=("team/y",), network=(NetworkWish("b"),)))
     assert (full.minimum, full.total, full.waiting_time) == (2, 2, 90.0)
     assert (full.bundle, full.network) == (("team/y",), (NetworkWish("b"),))
 

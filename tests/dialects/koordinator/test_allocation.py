@@ -31,7 +31,7 @@ def test_percents_of_bytes_that_another_counted_stand_as_recorded(
     card = {
         "minor": 1,
         "id": "GPU-1",
-        "resources": {f"koordinator.sh/{word}": told for word, told in resources.items()},
+        "resources": {f"koordinator.sh/{word}": quantity for word, quantity in resources.items()},
     }
     asking = pod(box("a", gpu_memory="1Gi"), box("b", gpu_memory="1Gi"))
     found = held(asking, {ALLOCATED: json.dumps({"gpu": [card]})})

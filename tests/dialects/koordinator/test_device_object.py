@@ -48,7 +48,7 @@ def read(devices: object, view: NodeView | None = None, **spec: object) -> NodeF
     return facts
 
 
-def told(facts: NodeFacts) -> list[str]:
+def problem_keys(facts: NodeFacts) -> list[str]:
     assert {problem.where for problem in facts.problems} <= {"node n1"}
     return [problem.key for problem in facts.problems]
 
@@ -140,7 +140,7 @@ def test_a_matrix_that_makes_no_sense_is_a_problem_and_the_cards_stay(text: obje
     facts = read([card(0), card(1)], topologies=matrix(text))
     assert facts.topology is None
     assert len(facts.devices) == 2
-    assert told(facts) == ["Device spec.topologies.gpu[0].topology"]
+    assert problem_keys(facts) == ["Device spec.topologies.gpu[0].topology"]
 
 
 @pytest.mark.parametrize("diagonal", ["750.5", "-1", '"X"', "null"])
@@ -153,7 +153,7 @@ def test_whatever_stands_on_the_diagonal_is_not_read(diagonal: str) -> None:
 def test_two_matrices_are_none() -> None:
     twice = {"gpu": matrix("[[0]]")["gpu"] * 2}
     facts = read([card(0)], topologies=twice)
-    assert (facts.topology, told(facts)) == (None, ["Device spec.topologies.gpu"])
+    assert (facts.topology, problem_keys(facts)) == (None, ["Device spec.topologies.gpu"])
     assert read([card(0)], topologies={"gpu": [{"name": "latency", "topology": "?"}]}).problems == ()
 
 
@@ -176,13 +176,13 @@ def test_a_card_is_healthy_only_if_it_is_said_to_be(fields: dict[str, object], *
 def test_ids_that_stand_twice_or_are_none_give_way_to_minors() -> None:
     facts = read([card(0, id="GPU-a"), card(1, id="GPU-a"), card(2, id="#0"), card(3, id=""), card(4, id=7)])
     assert [device.id for device in facts.devices] == ["#0", "#1", "#2", "#3", "#4"]
-    assert told(facts) == [f"Device spec.devices[{place}].id" for place in (2, 4, 0, 1)]
+    assert problem_keys(facts) == [f"Device spec.devices[{place}].id" for place in (2, 4, 0, 1)]
 
 
 def test_a_card_without_a_number_of_its_own_is_left_out() -> None:
     facts = read([card(0), card(0, id="GPU-x"), card("1"), card(None), card(-1), card(0.0), 5, {"minor": 8}])
     assert [device.id for device in facts.devices] == ["GPU-0"]
-    assert len(told(facts)) == 8
+    assert len(problem_keys(facts)) == 8
 
 
 def test_network_cards_are_no_devices() -> None:
@@ -196,7 +196,7 @@ def test_amounts_under_either_prefix_and_none_that_differ() -> None:
         [card(0, resources=seed_words), card(1, resources=both), card(2, resources={"koordinator.sh/gpu-memory": "x"})]
     )
     assert [device.bytes for device in facts.devices] == [16 * GIB, 0, 0]
-    assert told(facts) == [
+    assert problem_keys(facts) == [
         "Device spec.devices[1].resources gpu-memory",
         "Device spec.devices[2].resources koordinator.sh/gpu-memory",
     ]
@@ -215,7 +215,7 @@ def test_labels_are_reported_in_plain_words() -> None:
     device = {"metadata": {"labels": {"node.koordinator.sh/gpu-model": "H100"}}}
     other = DIALECT.node(view, {"Device": device})
     assert other is not None
-    assert (other.labels["model"], told(other)) == ("H100", ["node.koordinator.sh/gpu-model"])
+    assert (other.labels["model"], problem_keys(other)) == ("H100", ["node.koordinator.sh/gpu-model"])
 
 
 def test_a_node_that_koordinator_does_not_know_has_no_facts() -> None:
@@ -234,7 +234,7 @@ def test_used_devices_are_listed_by_pod() -> None:
     facts = DIALECT.node(NodeView("n1"), {"Device": document})
     assert facts is not None
     assert facts.allocations == {"uid-1": ("GPU-1", "GPU-0"), "uid-2": ("GPU-1",)}
-    assert told(facts) == [f"Device status.allocations[0].entries[{n}]" + ".minors" * (n == 1) for n in (1, 2)]
+    assert problem_keys(facts) == [f"Device status.allocations[0].entries[{n}]" + ".minors" * (n == 1) for n in (1, 2)]
 
 
 JSON = st.recursive(

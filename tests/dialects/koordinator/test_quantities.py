@@ -85,7 +85,7 @@ def test_hundreds_are_whole_cards(words: dict[str, str], devices: int) -> None:
 
 @pytest.mark.rule("001.percent")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ({"gpu_core": "50"}, "compute without memory"),
         ({"gpu_memory": "1Gi", "gpu_memory_ratio": "50"}, "in bytes and in percent"),
@@ -107,10 +107,10 @@ def test_hundreds_are_whole_cards(words: dict[str, str], devices: int) -> None:
         ({"gpu_memory": "1e300"}, "larger than Kubernetes can count"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_a_sentence_for_the_container(words: dict[str, str], told: str) -> None:
+def test_what_makes_no_sense_is_refused_with_a_sentence_for_the_container(words: dict[str, str], message: str) -> None:
     sentence = refused(box(**words))
     assert sentence.startswith("container main: ")
-    assert told in sentence
+    assert message in sentence
 
 
 def test_the_names_of_the_seed_are_read_too() -> None:

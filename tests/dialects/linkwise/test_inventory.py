@@ -34,13 +34,13 @@ anything = st.recursive(
 @st.composite
 def topologies(draw: DrawFn, ids: list[str]) -> Topology:
     size = range(len(ids))
-    told = draw(st.tuples(st.booleans(), st.booleans(), st.booleans()))
+    written = draw(st.tuples(st.booleans(), st.booleans(), st.booleans()))
     speeds = st.floats(0, 1e12) | st.integers(0, 1000)
     return Topology(
         tuple(draw(st.permutations(ids))),
-        tuple(tuple(SELF if i == j else Link(draw(kinds)) for j in size) for i in size) if told[0] else (),
-        tuple(tuple(draw(speeds) for _ in size) for _ in size) if told[1] else (),
-        (tuple(size),) if ids and told[2] else (),
+        tuple(tuple(SELF if i == j else Link(draw(kinds)) for j in size) for i in size) if written[0] else (),
+        tuple(tuple(draw(speeds) for _ in size) for _ in size) if written[1] else (),
+        (tuple(size),) if ids and written[2] else (),
         tuple(draw(st.lists(names, max_size=2))),
         tuple(draw(st.lists(names, max_size=2))),
     )
@@ -85,10 +85,10 @@ def with_field(name: str, value: object) -> dict[str, object]:
     return raw | {"spec": spec | {name: value}}
 
 
-@given(told=facts(), enforced=st.booleans())
-def test_an_inventory_that_is_written_is_read_back_as_it_was(told: NodeFacts, *, enforced: bool) -> None:
-    raw = json.loads(json.dumps(inventory_object("n1", told, enforced=enforced), allow_nan=False))
-    assert inventory_facts(raw) == told
+@given(written=facts(), enforced=st.booleans())
+def test_an_inventory_that_is_written_is_read_back_as_it_was(written: NodeFacts, *, enforced: bool) -> None:
+    raw = json.loads(json.dumps(inventory_object("n1", written, enforced=enforced), allow_nan=False))
+    assert inventory_facts(raw) == written
     assert inventory_enforced(raw) is enforced
 
 
@@ -100,15 +100,15 @@ def test_the_counts_that_kubectl_shows_are_written() -> None:
 
 def test_a_path_that_another_output_reported_is_not_lost() -> None:
     link = Link("NV2", pcie=Pcie.PHB)
-    told = NodeFacts("linkwise", topology=Topology(("a", "b"), ((SELF, link), (link, SELF))))
-    read = inventory_facts(inventory_object("n1", told, enforced=False)).topology
+    written = NodeFacts("linkwise", topology=Topology(("a", "b"), ((SELF, link), (link, SELF))))
+    read = inventory_facts(inventory_object("n1", written, enforced=False)).topology
     assert read is not None
     assert (read.links[0][1].direct, read.links[0][1].pcie) == (2, Pcie.PHB)
 
 
 def test_a_diagonal_that_json_can_t_hold_is_written_as_nothing() -> None:
-    told = NodeFacts("linkwise", topology=Topology(("a", "b"), bandwidth=((float("nan"), 5), (6, -1))))
-    raw = json.dumps(inventory_object("n1", told, enforced=False), allow_nan=False)
+    written = NodeFacts("linkwise", topology=Topology(("a", "b"), bandwidth=((float("nan"), 5), (6, -1))))
+    raw = json.dumps(inventory_object("n1", written, enforced=False), allow_nan=False)
     assert '"bandwidth": [[0, 5], [6, 0]]' in raw
 
 
@@ -120,7 +120,7 @@ def test_without_rows_the_devices_stand_as_they_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("bandwidth", [[1, 2], [3]], "bandwidth row 1 has 1 values, expected 2"),
         ("bandwidth", [[1, [16**5000]]], "bandwidth row 0 column 1 is a list"),
@@ -134,16 +134,16 @@ def test_without_rows_the_devices_stand_as_they_are_listed() -> None:
         ("rows", [5], "spec.rows lists 5"),
     ],
 )
-def test_a_broken_matrix_leaves_the_devices_known(name: str, value: object, said: str) -> None:
+def test_a_broken_matrix_leaves_the_devices_known(name: str, value: object, message: str) -> None:
     read = inventory_facts(with_field(name, value))
     assert read.devices == sample().devices
     assert read.topology is None
-    assert said in read.problems[0].sentence
+    assert message in read.problems[0].sentence
     assert read.problems[0].where == "node n1"
 
 
 @pytest.mark.parametrize(
-    ("entry", "count", "said"),
+    ("entry", "count", "message"),
     [
         ({"index": 0, "healthy": True}, 0, "spec.devices[0].uuid is missing"),
         ({"uuid": "a", "healthy": True}, 0, "spec.devices[0].index is missing"),
@@ -153,11 +153,11 @@ def test_a_broken_matrix_leaves_the_devices_known(name: str, value: object, said
         (7, 0, "spec.devices[0] is 7; an object is expected"),
     ],
 )
-def test_a_broken_device_costs_only_itself(entry: object, count: int, said: str) -> None:
+def test_a_broken_device_costs_only_itself(entry: object, count: int, message: str) -> None:
     raw = {"metadata": {"name": "n1"}, "spec": {"mode": "whole", "devices": [entry]}}
     read = inventory_facts(raw)
     assert len(read.devices) == count
-    assert said in read.problems[0].sentence
+    assert message in read.problems[0].sentence
 
 
 def test_a_device_whose_health_is_not_said_is_not_given() -> None:
@@ -174,7 +174,7 @@ def test_devices_that_can_t_be_distinguished_are_not_both_believed(second: tuple
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         ({"apiVersion": "linkwise.dev/v2", "spec": {}}, "we know linkwise.dev/v1alpha1 only"),
         ({"kind": "Device", "spec": {}}, "kind is 'Device'"),
@@ -182,14 +182,14 @@ def test_devices_that_can_t_be_distinguished_are_not_both_believed(second: tuple
         (["spec"], "the value is a list"),
     ],
 )
-def test_another_object_is_not_believed(raw: object, said: str) -> None:
+def test_another_object_is_not_believed(raw: object, message: str) -> None:
     read = inventory_facts(raw)
     assert replace(read, problems=()) == NodeFacts("linkwise")
-    assert said in read.problems[0].sentence
+    assert message in read.problems[0].sentence
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("mode", "both", "spec.mode is 'both'; one of any, whole, share, percent"),
         ("unit", 5, "spec.unit is 5"),
@@ -198,8 +198,8 @@ def test_another_object_is_not_believed(raw: object, said: str) -> None:
         ("colour", "red", "spec.colour is not a known field"),
     ],
 )
-def test_a_broken_field_is_named(name: str, value: object, said: str) -> None:
-    assert [said in problem.sentence for problem in inventory_facts(with_field(name, value)).problems] == [True]
+def test_a_broken_field_is_named(name: str, value: object, message: str) -> None:
+    assert [message in problem.sentence for problem in inventory_facts(with_field(name, value)).problems] == [True]
 
 
 def test_a_pod_listed_twice_has_what_both_entries_say() -> None:

@@ -229,11 +229,11 @@ def test_a_plugin_that_hangs_is_not_waited_for_without_end(tmp_path: Path) -> No
 
     async def scenario() -> list[str]:
         credentials = Credentials(user, "config", timeout=0.05)
-        told = await asyncio.gather(*(credentials.line() for _ in range(2)), return_exceptions=True)
+        results = await asyncio.gather(*(credentials.line() for _ in range(2)), return_exceptions=True)
         plugin = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.to_thread(door.write_bytes, b"")  # which lets it end, without a word
         ended = await asyncio.gather(*plugin, return_exceptions=True)
-        return [str(error) for error in (*told, *ended) if isinstance(error, ClusterError)]
+        return [str(error) for error in (*results, *ended) if isinstance(error, ClusterError)]
 
     *slow, last = run_idle(scenario())
     assert slow == ["config: no credentials within 0.05 s"] * 2

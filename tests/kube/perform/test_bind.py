@@ -28,7 +28,7 @@ SILENCE = Reply(ending="silence")
 HALF = Reply(201, pieces=(b'{"kind": "Sta',), ending="cut")
 
 
-def said(status: int, message: str = "no", **headers: str) -> Reply:
+def refused(status: int, message: str = "no", **headers: str) -> Reply:
     named = {key.replace("_", "-"): value for key, value in headers.items()}
     return Reply(status, {"kind": "Status", "code": status, "message": message}, headers=named)
 
@@ -73,13 +73,13 @@ def test_node_and_annotations_are_written_in_one_request(status: int) -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 415, 422])
 def test_a_definite_no_is_refused_in_the_words_of_the_server(status: int) -> None:
-    ended, api, _ = bind(said(status, "you may not"))
+    ended, api, _ = bind(refused(status, "you may not"))
     assert ended == BindResult("refused", "you may not")
     assert len(api.requests) == 1
 
 
 def test_a_conflict_with_the_very_same_bind_is_written() -> None:
-    ended, _, _ = bind(said(409), reads=(BOUND,))
+    ended, _, _ = bind(refused(409), reads=(BOUND,))
     assert ended == BindResult("written")
 
 
@@ -91,32 +91,32 @@ def test_a_conflict_with_the_very_same_bind_is_written() -> None:
         (there("n1", "u2", {GRANT: "{}"}), "pod team/p was deleted and recreated with another UID"),
         (there(), "it has scheduling gates"),
         (there(deletionTimestamp="2026-01-01T00:00:00Z"), "pod team/p is being deleted"),
-        (said(404), "pod team/p no longer exists"),
+        (refused(404), "pod team/p no longer exists"),
     ],
 )
 def test_a_conflict_with_anything_else_is_refused(read: Reply, sentence: str) -> None:
-    ended, _, _ = bind(said(409, "it has scheduling gates"), reads=(read,))
+    ended, _, _ = bind(refused(409, "it has scheduling gates"), reads=(read,))
     assert ended == BindResult("refused", sentence)
 
 
 def test_a_conflict_that_cannot_be_looked_into_is_unknown() -> None:
-    ended, _, _ = bind(said(409), reads=(RESET,))
+    ended, _, _ = bind(refused(409), reads=(RESET,))
     assert ended.outcome == "unknown"
 
 
 def test_a_server_without_time_is_asked_again_after_the_time_it_names() -> None:
-    ended, api, time = bind(said(429, retry_after="1"), said(429, retry_after="1"), MADE)
+    ended, api, time = bind(refused(429, retry_after="1"), refused(429, retry_after="1"), MADE)
     assert ended == BindResult("written")
     assert (len(api.asked("POST")), time.slept) == (3, [1.0, 1.0])
 
 
 def test_a_server_that_never_has_time_refuses() -> None:
-    ended, api, _ = bind(said(429, "too many", retry_after="1"))
+    ended, api, _ = bind(refused(429, "too many", retry_after="1"))
     assert ended == BindResult("refused", "too many")
     assert len(api.asked("POST")) < 5
 
 
-LOST = [RESET, SILENCE, HALF, said(500), said(503), said(504), said(408)]
+LOST = [RESET, SILENCE, HALF, refused(500), refused(503), refused(504), refused(408)]
 
 
 @pytest.mark.parametrize("lost", LOST)
@@ -140,36 +140,36 @@ def test_what_is_lost_twice_is_unknown(lost: Reply) -> None:
     assert (ended.outcome, len(api.asked("POST"))) == ("unknown", 2)
 
 
-@pytest.mark.parametrize("read", [there("n2"), there(uid="u2"), said(404)])
+@pytest.mark.parametrize("read", [there("n2"), there(uid="u2"), refused(404)])
 def test_a_lost_write_of_a_pod_that_is_elsewhere_or_gone_is_refused(read: Reply) -> None:
     ended, api, _ = bind(RESET, reads=(read,))
     assert (ended.outcome, len(api.asked("POST"))) == ("refused", 1)
 
 
-@pytest.mark.parametrize("read", [RESET, SILENCE, HALF, said(500), Reply(200, b"no JSON")])
+@pytest.mark.parametrize("read", [RESET, SILENCE, HALF, refused(500), Reply(200, b"no JSON")])
 def test_a_lost_write_that_cannot_be_looked_for_is_unknown(read: Reply) -> None:
     ended, api, _ = bind(RESET, reads=(read,))
     assert (ended.outcome, len(api.asked("POST"))) == ("unknown", 1)
 
 
 def test_the_first_write_that_lands_late_makes_the_second_a_conflict_and_is_written() -> None:
-    ended, _, _ = bind(RESET, said(409), reads=(there(), BOUND))
+    ended, _, _ = bind(RESET, refused(409), reads=(there(), BOUND))
     assert ended == BindResult("written")
 
 
 def test_a_refusal_of_the_second_request_does_not_reveal_the_first() -> None:
-    ended, _, _ = bind(RESET, said(403), reads=(there(),))
+    ended, _, _ = bind(RESET, refused(403), reads=(there(),))
     assert ended.outcome == "unknown"
 
 
 def test_a_conflict_of_the_second_request_does_not_reveal_the_first() -> None:
-    ended, _, _ = bind(RESET, said(409), reads=(there(),))
+    ended, _, _ = bind(RESET, refused(409), reads=(there(),))
     assert ended.outcome == "unknown"
 
 
 def test_a_bind_that_times_out_is_reported_and_nothing_more_is_sent() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> tuple[BindResult, int]:
-        api.script(POST, said(504))
+        api.script(POST, refused(504))
         api.script(GET, there())
         timing = replace(FakeTime().timing, clock=lambda: 4.5 if api.requests else 0.0)
         ended = await Binder(connection, PerformSettings(bind_deadline=4.0), timing).bind(EFFECT)
@@ -202,16 +202,16 @@ def test_nothing_is_sent_again_by_a_replica_that_may_no_longer_bind() -> None:
 
 def test_a_bind_without_a_record_is_compared_by_all_that_it_writes() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> BindResult:
-        api.script(POST, said(409))
+        api.script(POST, refused(409))
         api.script(GET, there("n1"))
         return await Binder(connection).bind(Bind("team", "p", "u1", "n1", None, 0))
 
     assert play(scenario) == BindResult("written")
 
 
-@pytest.mark.parametrize(("read", "outcome"), [(BOUND, "written"), (there("n2"), "refused"), (said(404), "refused")])
+@pytest.mark.parametrize(("read", "outcome"), [(BOUND, "written"), (there("n2"), "refused"), (refused(404), "refused")])
 def test_an_unknown_outcome_is_settled_by_the_first_conclusive_read(read: Reply, outcome: str) -> None:
-    ended, api, _ = bind(reads=(RESET, said(503), there(), read), settle=True)
+    ended, api, _ = bind(reads=(RESET, refused(503), there(), read), settle=True)
     assert (ended.outcome, len(api.asked("GET"))) == (outcome, 4)
 
 
@@ -241,7 +241,7 @@ def test_a_read_that_began_before_the_time_was_over_does_not_refuse() -> None:
 def test_a_server_is_not_asked_about_all_unknown_binds_at_once() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> tuple[int, int]:
         for number in range(50):
-            api.script(f"GET /api/v1/namespaces/team/pods/p{number}", said(404))
+            api.script(f"GET /api/v1/namespaces/team/pods/p{number}", refused(404))
         binder = Binder(connection)
         lost = [Bind("team", f"p{number}", "u", "n1", None, number) for number in range(50)]
         await asyncio.gather(*(binder.settle(effect) for effect in lost))

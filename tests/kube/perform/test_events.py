@@ -39,42 +39,42 @@ def test_an_event_about_a_node_is_in_the_default_namespace() -> None:
 
 def test_an_event_that_happens_again_is_counted_up() -> None:
     made = f"{EVENTS}/p.3b9aca000001"
-    told = tell([chosen()], [chosen()], [chosen(), chosen()], scripts={f"PATCH {made}": (FINE,)})
-    assert [request.document["count"] for request in told.api.requests] == [1, 2, 4]
-    assert told.performer.stats["event"] == {"made": 1, "repeated": 2}
+    ran = tell([chosen()], [chosen()], [chosen(), chosen()], scripts={f"PATCH {made}": (FINE,)})
+    assert [request.document["count"] for request in ran.api.requests] == [1, 2, 4]
+    assert ran.performer.stats["event"] == {"made": 1, "repeated": 2}
 
 
 def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
-    told = tell([chosen()], [chosen()])
-    assert [request.verb for request in told.api.requests] == ["POST", "PATCH", "POST"]
+    ran = tell([chosen()], [chosen()])
+    assert [request.verb for request in ran.api.requests] == ["POST", "PATCH", "POST"]
 
 
 def test_events_that_differ_are_not_counted_together() -> None:
-    told = tell([chosen(sentence="device 0"), chosen(sentence="device 1")])
-    assert told.performer.stats["event"] == {"made": 2}
+    ran = tell([chosen(sentence="device 0"), chosen(sentence="device 1")])
+    assert ran.performer.stats["event"] == {"made": 2}
 
 
 def test_too_many_events_are_dropped_and_counted() -> None:
-    told = tell([chosen(sentence=str(number)) for number in range(5)], settings=PerformSettings(max_queued_events=3))
-    assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
+    ran = tell([chosen(sentence=str(number)) for number in range(5)], settings=PerformSettings(max_queued_events=3))
+    assert ran.performer.stats["event"] == {"made": 3, "dropped": 2}
 
 
 def test_warnings_are_written_first_and_make_room_for_themselves() -> None:
-    told = tell(
+    ran = tell(
         [*(chosen(sentence=str(number)) for number in range(3)), chosen(sentence="look", kind="Warning")],
         settings=PerformSettings(max_queued_events=3),
     )
-    assert [request.document["message"] for request in told.api.requests] == ["look", "1", "2"]
-    assert told.performer.stats["event"] == {"made": 3, "dropped": 1}
+    assert [request.document["message"] for request in ran.api.requests] == ["look", "1", "2"]
+    assert ran.performer.stats["event"] == {"made": 3, "dropped": 1}
 
 
 def test_a_line_full_of_warnings_takes_nothing_else() -> None:
     warnings = [chosen(sentence=str(number), kind="Warning") for number in range(3)]
-    told = tell(
+    ran = tell(
         [*warnings, chosen(), chosen(sentence="more", kind="Warning")], settings=PerformSettings(max_queued_events=3)
     )
-    assert [request.document["message"] for request in told.api.requests] == ["0", "1", "2"]
-    assert told.performer.stats["event"] == {"made": 3, "dropped": 2}
+    assert [request.document["message"] for request in ran.api.requests] == ["0", "1", "2"]
+    assert ran.performer.stats["event"] == {"made": 3, "dropped": 2}
 
 
 def test_events_let_binds_go_first_for_a_while_and_warnings_do_not() -> None:
@@ -100,10 +100,10 @@ def test_events_let_binds_go_first_for_a_while_and_warnings_do_not() -> None:
 
 
 def test_events_keep_to_their_rate() -> None:
-    told = tell(
+    ran = tell(
         [chosen(sentence=str(number)) for number in range(5)], settings=PerformSettings(events=1.0, events_burst=2)
     )
-    assert told.time.seconds - 1_000.0 == pytest.approx(3.0)
+    assert ran.time.seconds - 1_000.0 == pytest.approx(3.0)
 
 
 def test_a_long_sentence_is_cut_for_an_event() -> None:

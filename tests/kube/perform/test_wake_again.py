@@ -88,7 +88,7 @@ def test_a_wake_that_failed_is_replaced_by_the_next_one() -> None:
     assert play(scenario) == 2
 
 
-def told(*replies: Reply) -> Performer:
+def performer_after(*replies: Reply) -> Performer:
     """A performer after an event, to which the server answers so."""
 
     async def scenario(api: ScriptedApi, connection: Connection) -> Performer:
@@ -103,7 +103,7 @@ def told(*replies: Reply) -> Performer:
 
 def test_an_event_that_is_there_when_it_is_sent_again_was_made() -> None:
     there = Reply(409, {"message": 'events "a.1" already exists'})
-    performer = told(Reply(ending="reset"), there)
+    performer = performer_after(Reply(ending="reset"), there)
     assert (dict(performer.reporter.done), performer.problems) == ({"made": 1}, ())
 
 
@@ -115,9 +115,9 @@ def test_an_event_that_is_there_when_it_is_sent_again_was_made() -> None:
     ],
 )
 def test_an_event_of_a_namespace_that_ends_is_no_trouble(reply: Reply) -> None:
-    performer = told(reply)
+    performer = performer_after(reply)
     assert (dict(performer.reporter.done), performer.problems) == ({"gone": 1}, ())
 
 
 def test_an_event_that_may_not_be_written_is_a_trouble() -> None:
-    assert told(REFUSED).problems == ("denied by a policy",)
+    assert performer_after(REFUSED).problems == ("denied by a policy",)

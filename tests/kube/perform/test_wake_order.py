@@ -68,8 +68,8 @@ def test_a_single_pod_that_fits_does_not_wait_for_writes_that_hang_in_the_namesp
 
 
 def test_pods_of_higher_priority_are_woken_first_and_equal_ones_in_the_order_of_the_effects() -> None:
-    told = tell([wake("a"), wake("b", 5), wake("c", 9), wake("d", 5), wake("e")], settings=ONE_BY_ONE)
-    assert told.paths("PATCH") == ["c", "b", "d", "a", "e"]
+    ran = tell([wake("a"), wake("b", 5), wake("c", 9), wake("d", 5), wake("e")], settings=ONE_BY_ONE)
+    assert ran.paths("PATCH") == ["c", "b", "d", "a", "e"]
 
 
 def test_single_pods_that_fit_take_turns_with_the_others_and_begin() -> None:

@@ -88,9 +88,9 @@ def test_an_object_that_cannot_be_taken_in_is_named_and_stops_no_other(shown: st
     scripts = {LIST: (listed(*pods),)} if shown == "list" else {LIST: (listed(),), WATCH: (watch,)}
     seen, _ = follow(scripts, lambda seen, api: "c" in seen.names() and api.asked("WATCH"), check=no_poison)
     assert seen.names() == ["a", "c"]
-    (told,) = seen.reflector.stats.unreadable.items()
-    assert told[0] == "team/poison"
-    assert "a word that nobody thought of" in told[1]
+    (counted,) = seen.reflector.stats.unreadable.items()
+    assert counted[0] == "team/poison"
+    assert "a word that nobody thought of" in counted[1]
     assert seen.reflector.stats.errors == {"poison": 1}
 
 

@@ -233,14 +233,14 @@ def test_what_was_said_of_a_kind_is_over_when_the_kind_is() -> None:
     scripts |= {f"GET {devices}": (listed(), Reply(404, {})), f"GET {SCHEMA}": (schema({}),)}
     bookmark = Reply(pieces=(line("BOOKMARK", {"metadata": {"resourceVersion": "5"}}),))
     scripts[f"WATCH {devices}"] = (*(bookmark,) * 5, Reply(404, {}))
-    said: list[str] = []
+    reported: list[str] = []
 
     def over(seen: Followed, _: ScriptedApi) -> bool:
-        said.extend(seen.watching.problems)
-        return bool(said) and not seen.watching.problems
+        reported.extend(seen.watching.problems)
+        return bool(reported) and not seen.watching.problems
 
     watch(scripts, KOORDINATOR_DEVICE, holds=over)
-    assert "drops spec.topologies" in said[0]
+    assert "drops spec.topologies" in reported[0]
 
 
 def test_a_missing_schema_is_not_a_problem() -> None:

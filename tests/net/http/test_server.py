@@ -109,7 +109,7 @@ class Bed:
         self._open.append(Wire(*opened))
         return self._open[-1]
 
-    async def said(self, *pieces: bytes) -> bytes:
+    async def answer_to(self, *pieces: bytes) -> bytes:
         """Everything that comes back on a new connection until the server closes it."""
         wire = await self.connect()
         with suppress(ConnectionError):  # it may close before all is sent
@@ -145,7 +145,7 @@ async def served(limits: Limits | None = None, *, tls: bool = False) -> AsyncIte
 def test_head_has_the_head_of_get_and_no_body() -> None:
     async def scenario() -> None:
         async with served() as bed:
-            got = await bed.said(b"HEAD /echo HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
+            got = await bed.answer_to(b"HEAD /echo HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
             assert got.endswith(b"content-length: 12\r\nconnection: close" + END)
 
     run_idle(scenario())
@@ -179,7 +179,7 @@ def test_old_clients_and_those_that_say_so_are_answered_once(version: bytes) -> 
 
     async def scenario() -> None:
         async with served() as bed:
-            got = await bed.said(2 * request)
+            got = await bed.answer_to(2 * request)
             assert got.count(b"200 OK") == 1
             assert len(bed.application.asked) == 1
 
@@ -191,7 +191,7 @@ def test_an_upgrade_is_answered_as_http_1() -> None:
 
     async def scenario() -> None:
         async with served() as bed:
-            got = await bed.said(request, b"\x81\x00 anything")
+            got = await bed.answer_to(request, b"\x81\x00 anything")
             assert got.count(b"200 OK") == 1
             await bed.well()
 
@@ -293,7 +293,7 @@ def test_slow_heads_on_many_connections_are_closed_and_delay_no_other() -> None:
 def test_what_is_not_http_gets_400_with_a_sentence_and_is_not_handled(head: bytes) -> None:
     async def scenario() -> None:
         async with served() as bed:
-            got = await bed.said(head)
+            got = await bed.answer_to(head)
             assert got.startswith(b"HTTP/1.1 400 Bad Request\r\n")
             assert b"\r\n\r\ninvalid HTTP request: " in got
             assert bed.application.asked == []
@@ -317,7 +317,7 @@ def test_an_error_behind_a_request_in_flight_is_answered_after_it() -> None:
 def test_a_client_that_still_sends_a_body_that_is_too_large_reads_why() -> None:
     async def scenario() -> None:
         async with served(Limits(max_body=1000)) as bed:
-            got = await bed.said(POST + b"Content-Length: 1000000" + END, *[bytes(10_000)] * 50)
+            got = await bed.answer_to(POST + b"Content-Length: 1000000" + END, *[bytes(10_000)] * 50)
             assert got.startswith(b"HTTP/1.1 413 ")
             assert got.endswith(b"the request body has 1000000 bytes; the limit is 1000\n")
             assert (bed.application.asked, bed.application.refused) == ([], [413])
@@ -329,7 +329,7 @@ def test_trailers_without_end_are_not_kept() -> None:
     async def scenario() -> None:
         async with served() as bed:
             head = POST + b"Transfer-Encoding: chunked" + END + b"1\r\na\r\n0\r\nX: "
-            assert await bed.said(head, *[b"a" * (64 << 10)] * 8) == b""
+            assert await bed.answer_to(head, *[b"a" * (64 << 10)] * 8) == b""
             assert bed.application.asked == []
 
     run_idle(scenario())
@@ -349,7 +349,7 @@ def test_a_bug_in_a_handler_is_answered_with_500_and_logged(caplog: pytest.LogCa
 def test_a_handler_may_hang_up() -> None:
     async def scenario() -> None:
         async with served() as bed:
-            assert await bed.said(b"GET /hang-up HTTP/1.1\r\n" + HOST + b"\r\n") == b""
+            assert await bed.answer_to(b"GET /hang-up HTTP/1.1\r\n" + HOST + b"\r\n") == b""
 
     run_idle(scenario())
 
@@ -370,7 +370,7 @@ def test_over_tls_too() -> None:
     async def scenario() -> None:
         async with served(tls=True) as bed:
             await asyncio.gather(*(bed.well() for _ in range(5)))
-            assert (await bed.said(b"nonsense" + END)).startswith(b"HTTP/1.1 400 ")
+            assert (await bed.answer_to(b"nonsense" + END)).startswith(b"HTTP/1.1 400 ")
 
     asyncio.run(scenario())
 
@@ -395,7 +395,7 @@ PIECES = st.sampled_from([WHOLE, WHOLE[:20], WHOLE[20:], b"\r\n", b"GET / HTTP/1
 def test_after_any_bytes_the_server_answers_the_next_client(pieces: list[bytes]) -> None:
     async def scenario() -> None:
         async with served(Limits(keep_alive=0.02, head_seconds=0.02, body_seconds=0.02)) as bed:
-            await bed.said(*pieces)
+            await bed.answer_to(*pieces)
             bed.close()
             await bed.well()
             await asyncio.sleep(0.05)

@@ -90,7 +90,7 @@ def test_of_many_differing_directions_some_are_named_and_all_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("links", "said"),
+    ("links", "degraded"),
     [
         (switched(4, "NV18", {}), ()),
         (switched(4, "NV18", {(0, 2): "SYS", (1, 2): "NODE", (2, 3): "SYS"}), ("C has NODE, SYS", "NV18")),
@@ -102,9 +102,11 @@ def test_of_many_differing_directions_some_are_named_and_all_counted() -> None:
         (switched(3, "NV2", {(0, 2): "SYS", (1, 2): "SYS"}), ()),
     ],
 )
-def test_one_device_unlike_the_others_is_a_degraded_fabric(links: list[list[Link]], said: tuple[str, ...]) -> None:
+def test_one_device_unlike_the_others_is_a_degraded_fabric(links: list[list[Link]], degraded: tuple[str, ...]) -> None:
     found = fabric_warnings("ABCDEFGH"[: len(links)], links)
-    expected = () if not said else (f"{said[0]} where the others have {said[1]}: the fabric may be degraded",)
+    expected = (
+        () if not degraded else (f"{degraded[0]} where the others have {degraded[1]}: the fabric may be degraded",)
+    )
     assert found == expected
 
 

@@ -29,7 +29,7 @@ QUICK: Matrix = ((1.5, 2.25, 2.5), (2.75, 1.5, 3.0), (3.25, 3.5, 1.5))
 ALL = ((1.0, 1.0, 1.0),) * 3
 
 
-def told(file: str, shared: Path) -> dict[str, Any]:
+def truth_of(file: str, shared: Path) -> dict[str, Any]:
     index = (shared / "data/topology-text/INDEX.jsonl").read_text("utf-8").splitlines()
     found: dict[str, Any] = next(line for line in map(json.loads, index) if line["file"] == file)
     return found
@@ -177,7 +177,7 @@ KEYS = {
 )
 def test_published_outputs_of_p2p_are_read_as_people_read_them(file: str, shared: Path) -> None:
     text = clean((shared / "data/topology-text/p2p" / file).read_text("utf-8"))
-    truth, found, reading = told(f"p2p/{file}", shared), p2p_test.sections(text), p2p_test.read(text)
+    truth, found, reading = truth_of(f"p2p/{file}", shared), p2p_test.sections(text), p2p_test.read(text)
     for name, rows in truth["matrices"].items():
         section = next(found[key] for key in KEYS[name] if key in found)
         assert section.whole
@@ -191,7 +191,7 @@ def test_every_published_output_is_covered(shared: Path) -> None:
     readers = (*p2p_test.READERS, *nvbandwidth.READERS)
     for path in sorted((shared / "data/topology-text/p2p").glob("*.txt")):
         text = clean(path.read_text("utf-8"))
-        truth = told(f"p2p/{path.name}", shared)
+        truth = truth_of(f"p2p/{path.name}", shared)
         (reader,) = (reader for reader in readers if reader.recognises(text))
         assert (reader.kind == "nvbandwidth") == (truth.get("tool") == "nvbandwidth")
         assert reader.read(text).status == truth["expect"]

@@ -143,19 +143,21 @@ def test_published_texts_match_the_index(shared: Path) -> None:
 
 
 def assert_told(found: Reading, case: dict[str, object]) -> None:
-    told = {
+    result = {
         "bus_ids": [device.bus_id for device in found.facts],
         "memory_total_mib": [device.memory for device in found.facts],
         "mig_mode": ["Enabled" if f"{name} is in MIG mode" in found.warnings else "Disabled" for name in found.devices],
         "mig": [profiles(found, name) for name in found.devices],
         "driver": found.facts[0].driver,
     }
-    for key in told.keys() & case.keys():
-        assert told[key] == case[key], (case["file"], key)
+    for key in result.keys() & case.keys():
+        assert result[key] == case[key], (case["file"], key)
     if "mig" in case:
         assert [len(device.parts) for device in found.facts] == [len(profiles(found, name)) for name in found.devices]
 
 
 def profiles(found: Reading, name: str) -> list[str]:
     start = f"{name} is divided into "
-    return next((said.removeprefix(start).split(", ") for said in found.warnings if said.startswith(start)), [])
+    return next(
+        (warning.removeprefix(start).split(", ") for warning in found.warnings if warning.startswith(start)), []
+    )

@@ -302,10 +302,10 @@ def test_published_texts_read_as_people_read_them(shared: Path) -> None:
     assert ours
     for entry in ours:
         reading = read((folder / entry["file"]).read_text("utf-8"))
-        told = [[*map(str, row)] for row in reading.links]
+        codes = [[*map(str, row)] for row in reading.links]
         rows = entry["matrix"] or entry.get("matrix_rows") or []
         assert (reading.status, [*reading.devices]) == (entry["expect"], entry["gpus"]), entry["file"]
-        assert told[: len(rows)] == [[cell.replace("SOC", "SYS") for cell in row] for row in rows], entry["file"]
+        assert codes[: len(rows)] == [[cell.replace("SOC", "SYS") for cell in row] for row in rows], entry["file"]
         assert [*reading.nics] == entry.get("nics", [*reading.nics]), entry["file"]
         assert cpus(reading) == entry.get("cpu_affinity", cpus(reading)), entry["file"]
         assert numa(reading) == entry.get("numa_affinity", numa(reading)), entry["file"]
