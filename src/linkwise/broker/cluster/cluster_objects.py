@@ -110,10 +110,13 @@ class ClusterObjects:
         kind, name = KINDS.get(group.source), gang_name(pod, group) if points_to_pod_group(pod, group) else ""
         return name if kind and name and name not in self.documents.get(kind, {}) else ""
 
+    @property
+    def has_problems(self) -> bool:
+        """Whether `wrong_for` has to be asked at all."""
+        return bool(self.problems or self._invalid_labels)
+
     def wrong_for(self, pod: PodView, group: Group) -> list[Problem]:
         """Return problems of objects that the group depends on: its PodGroup, and the network if it has requirements there."""
-        if not self.problems and not self._invalid_labels:
-            return []
         own = (KINDS.get(group.source, ""), gang_name(pod, group))
         wanted = [key for key in sorted(self.problems) if key == own or (group.network and key[0] in _NETWORK)]
         labels = [label_problem(self._invalid_labels)] if group.network and self._invalid_labels else []

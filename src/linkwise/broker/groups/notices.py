@@ -85,6 +85,7 @@ def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[s
     others = [other for other in state.groups.of_that_name(key) if _twins(key, other)]
     pod_group = "" if isinstance(state.groups.stage(key), Waiting) else missing_pod_group(state, view)
     schedulers, sources = schedulers_of(view), state.groups.sources(key)
+    shared = state.cluster.shared
     differing = _differing(state, key) if len(sources) == 1 else {}
     for pod in view.waiting:
         if len(schedulers) > 1:
@@ -95,9 +96,12 @@ def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[s
             yield (pod.uid, "OtherReplica"), _other_replica(view, others)
         if pod_group and state.groups[key].since is not None:
             yield (pod.uid, "PodGroupMissing"), _without_pod_group(pod_group)
-        if problem := "; ".join(filter(None, (_annotation_problems(state, pod), differing.get(pod.uid)))):
+        problem = _annotation_problems(state, pod)
+        if pod.uid in differing:
+            problem = f"{problem}; {differing[pod.uid]}" if problem else differing[pod.uid]
+        if problem:
             yield (pod.uid, "GroupWords"), problem
-        if wrong := state.cluster.shared.wrong_for(pod, view.group):
+        if shared.has_problems and (wrong := shared.wrong_for(pod, view.group)):
             yield (pod.uid, "GroupObjects"), "; ".join(f"{problem.where}: {problem.sentence}" for problem in wrong)
     members = count_text(view.group.total or 0, "member")
     for uid in view.extra:
@@ -122,13 +126,14 @@ def _differing(state: State, key: str) -> dict[str, str]:
     """Return a sentence for each member that declares other values than the oldest, whose values count."""
     members = state.groups[key].members
     first, oldest = members.first()
+    usual = _values(oldest)
     return {
         pod.uid: (
             f"it declares {' and '.join(values)}, unlike {first.name}, the oldest member of its group, whose values count; "
             "use the same values on all members"
         )
         for pod, group in members.pods.values()
-        if _values(group) != _values(oldest) and (values := _other_values(group, oldest))
+        if _values(group) != usual and (values := _other_values(group, oldest))
     }
 
 
