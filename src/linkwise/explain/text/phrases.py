@@ -83,6 +83,8 @@ def difference_text(name: str, there: int, here: int) -> str:
     """Return a term in which two nodes differ: link score 50 instead of 230."""
     if name == "known":
         return _term(name, there)
+    if _of_sets(name) and not (there and here):
+        return f"other pods lose {'' if there else 'no '}{name}"
     return f"{_term(name, there)} instead of {_number(name, here)}"
 
 
@@ -90,7 +92,8 @@ def _term(name: str, value: int) -> str:
     if name == "known":
         return "links known" if value else "no link data"
     if _of_sets(name):
-        return f"other pods lose {name} worth {_number(name, value)}"
+        # Without link data a set counts, but is worth next to nothing.
+        return f"other pods lose {name}" + (f" worth {_number(name, value)}" if value < -1 else "")
     before, after = _TERMS.get(name, (f"{name} ", ""))
     plural = "s" if name in _COUNTS and abs(value) != 1 else ""
     return f"{before}{_number(name, value)}{after}{plural}"

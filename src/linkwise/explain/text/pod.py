@@ -188,7 +188,7 @@ def _again(report: Explanation) -> Iterator[str]:
         elsewhere = f"; {count_text(report.fitting, 'other node')} would be feasible" if report.fitting else ""
         yield f"{AGAIN}: not these devices, as one is unhealthy or the node has changed{elsewhere}"
     elif other and other.verdict == "better":
-        yield f"{AGAIN}: node {other.name}, with {difference_text(other.term, other.there, other.here)}"
+        yield f"{AGAIN}: node {other.name} ({difference_text(other.term, other.there, other.here)})"
     elif choice and choice.now:
         lost = f"; {devices_text(choice.devices)}: {choice.lost}" if choice.lost else ""
         yield f"{AGAIN}: {devices_text(choice.now)} of the same node{lost}"
