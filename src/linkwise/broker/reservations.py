@@ -149,8 +149,10 @@ def _owners(state: State, now: float) -> Iterator[tuple[str, int]]:
     """Yield pods and groups that have waited long enough and have no reservation, with their priority, then by age."""
     reservations, after = state.reservations, state.settings.reservation.after
     longest = max(BACKOFF, state.settings.reservation.hold)
-    for owner in [owner for owner, each in reservations.refused.items() if is_over(each.until, now, longest)]:
-        if not reservations.refused[owner].avoided or (owner not in state.cluster.pods and owner not in state.groups):
+    for owner, refused in list(reservations.refused.items()):
+        # Nodes that its scheduler did not accept get another chance, though a late one.
+        late = refused.until + (state.settings.reservation.hold if refused.avoided else 0.0)
+        if is_over(late, now, 2 * longest):
             del reservations.refused[owner]
     pods = state.cluster.pods
     waiting = (pods[uid] for uid in state.cluster.known.unschedulable)
@@ -313,7 +315,7 @@ def _keep(state: State, each: Reservation, changed: set[str] | None, now: float)
             room = _room(state, node, [(uid, waiting[uid]) for uid, there in each.seats if there == node])
             if room is None:
                 end_reservation(state, each)
-                state.reservations.refuse(each.owner, now + BACKOFF, (node,))
+                state.reservations.refuse(each.owner, now + BACKOFF)
                 return
             rooms[node] = room
     for node in rooms.keys() - set(each.nodes):
@@ -407,5 +409,6 @@ def _wake(state: State, each: Reservation, now: float) -> None:
             return
         case None | Idle():
             pods = [state.cluster.pods[uid] for uid, _ in each.seats if uid in state.cluster.pods]
-            sentence = f"node{'s' if len(each.nodes) > 1 else ''} {', '.join(each.nodes)} drained for it"
+            few = len(each.nodes) == 1
+            sentence = f"{f'node {each.nodes[0]} has' if few else f'{len(each.nodes)} nodes have'} been drained for it"
             state.outbox.add(Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority, fits=True) for pod in pods)
