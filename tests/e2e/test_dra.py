@@ -57,10 +57,11 @@ def allocated(placing: Placing) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def no_record_is_wrong(placing: Placing, by_claims: set[str]) -> dict[str, Raw]:
+def no_record_is_wrong(placing: Placing, by_claims: set[str], *, killed: bool = False) -> dict[str, Raw]:
     """Check records and claims of all pods; returns the bound pods by name.
 
     On nodes of `by_claims` a pod has a claim and no record, on others a record and no claim; no device is there twice.
+    If the service was killed, kube-scheduler may have deleted the claim of a bind that was written and not answered.
     """
     pods = [pod for pod in placing.cluster.api.list("/api/v1/pods") if pod["spec"].get("nodeName")]
     claims = allocated(placing)
@@ -71,7 +72,7 @@ def no_record_is_wrong(placing: Placing, by_claims: set[str]) -> dict[str, Raw]:
         keys = about.get("annotations") or {}
         claimed = pod["spec"]["nodeName"] in by_claims
         assert (GRANT in keys, bool(served)) == (not claimed, claimed), (about["name"], keys, served)
-        if served:
+        if served and (not killed or served["resourceClaimName"] in claims):
             asked = int(pod["spec"]["containers"][0]["resources"]["limits"][GPU])
             assert len(claims[served["resourceClaimName"]]) == asked
             assert {node for node, _ in claims[served["resourceClaimName"]]} == {pod["spec"]["nodeName"]}
@@ -104,7 +105,7 @@ def test_a_restart_in_the_middle_keeps_the_counts_right(devices: Placing) -> Non
     devices.serve.restart()
     # A pod whose bind failed after its claim was made must get another claim, so there must be room for all of them.
     held = Counter(devices.placed(namespace, f"p{number}", 60).node for number in range(12))
-    no_record_is_wrong(devices, {"dra-1"})
+    no_record_is_wrong(devices, {"dra-1"}, killed=True)
     free = {name: count - held[name] for name, count in (("plugin", 8), ("dra-1", 12))}
     devices.create(namespace, "large", {GPU: max(free.values()) + 1})
     devices.refused(namespace, "large")
@@ -113,7 +114,7 @@ def test_a_restart_in_the_middle_keeps_the_counts_right(devices: Placing) -> Non
         assert not count or devices.place(namespace, f"fills-{name}", {GPU: count}, **there).node == name
     devices.create(namespace, "more", {GPU: 1})
     devices.refused(namespace, "more")
-    no_record_is_wrong(devices, {"dra-1"})
+    no_record_is_wrong(devices, {"dra-1"}, killed=True)
 
 
 def test_a_burst_of_fifty_fills_the_nodes_and_frees_them_again(devices: Placing) -> None:

@@ -272,6 +272,9 @@ def test_a_selector_that_is_not_understood_counts_the_devices_and_says_so() -> N
 def test_explanations_name_what_claims_allocated() -> None:
     broker, pod = told(resource_slice("n", 4), claim("mine", "n", ["gpu-3"])), device_pod("a", 2)
     place(broker, pod, "n", NOW)
+    without = explain_pod(broker, pod.uid, NOW)
+    assert without
+    assert any(line.startswith("no ResourceClaim has devices for it") for line in explanation_lines(without))
     broker.observe([seen(claim("a-x", "n", ["gpu-0", "gpu-1"], pod=pod.uid))], NOW)
     report, node = explain_pod(broker, pod.uid, NOW), explain_node(broker, "n", NOW)
     assert report

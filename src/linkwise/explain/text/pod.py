@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["explanation_lines"]
 
 CLAIM_UNSEEN: Final = "a ResourceClaim allocates its devices; until it is observed, its request is counted as used"
+CLAIM_GONE: Final = (
+    "no ResourceClaim has devices for it, so its request is counted as used; if that lasts, kube-scheduler deleted the claim"
+    " after a bind that it took for failed, and the pod must be created again"
+)
 OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
 AGAIN: Final = "if placed again now"
 
@@ -138,7 +142,9 @@ def _certainty(report: Explanation) -> str:
     if report.record != "claimed":
         return _RECORDS[report.record]
     names = [name for part in report.devices for name in part.devices]
-    return f"allocated by a ResourceClaim: {', '.join(names)}" if names else CLAIM_UNSEEN
+    if names:
+        return f"allocated by a ResourceClaim: {', '.join(names)}"
+    return CLAIM_GONE if report.state == "bound" else CLAIM_UNSEEN
 
 
 def _reason(report: Explanation) -> Iterator[str]:
