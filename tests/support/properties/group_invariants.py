@@ -285,6 +285,9 @@ class GroupChecks(Checks):
             carried = self._carried(key, held.generation)
             if not all(pods) or not carried.issuperset(wait) or held.bundle or self.contradicted or under_way:
                 continue
+            known = new.groups.get(key)
+            if old.groups[key].satisfied and known and not known.satisfied:
+                continue  # that a gang has started is known only while enough of its members are there
             boxes = [self._world.api.boxes[placement.node] for placement in places.values()]
             if not all(box.ready and box.registered for box in boxes):  # which the old one may not have observed
                 continue
