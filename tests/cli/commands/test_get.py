@@ -54,7 +54,7 @@ def test_pods_that_request_devices_are_listed_with_the_reason_they_are_pending(c
     assert set(found) - {"pod"} - {name for name in found if "─" in name} == {"huge", "share", "w-0", "w-1"}
     assert found["huge"][:3] == ["Pending", "-", "16 requested"]
     assert found["huge"][-1] == "2 nodes had too few free devices; 2 nodes had no devices of the requested kind"
-    assert found["share"][:4] == ["Starting", "s", "6 GiB of {1}", "memory-share"]
+    assert found["share"][:4] == ["Starting", "s", "6 GiB of {1}", "-"]
     assert found["w-0"][4] == "llm"
 
 
