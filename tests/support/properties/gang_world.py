@@ -222,7 +222,9 @@ class GangWorld(GroupWorld):
             if c % 4 == 0 and place == 2:
                 self.sleep(a, b, c)
             flights = len(self.flights)
-            joined = self._by_plan(self._group(pod)).keys() - planned[pod.uid]
+            key = self._group(pod)
+            tried = {other.uid for other in pods if key and self._group(other) == key}  # while it is planned again
+            joined = (self._by_plan(key).keys() or tried) - planned[pod.uid]
             self.bind_pod(pod.uid, self.offered[pod.uid][0])
             bound = len(self.flights) > flights or self.api.pods[pod.uid].node
             must(bound or joined or highest > pod.priority, f"{pod.uid} can't have what it was offered in a burst")
