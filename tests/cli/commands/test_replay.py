@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.policies.link_affinity import LinkAffinity
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import encode_snapshot
 
@@ -66,7 +67,7 @@ def test_reasons_are_printed_per_pod(linkwise: Linkwise) -> None:
 def test_json_has_one_object_per_pod(linkwise: Linkwise) -> None:
     (found,) = json.loads(linkwise("replay", "-", "--json", stdin=cluster(node("n1", 2), pod("a", 2))).stdout)
     assert (found["pod"], found["node"], found["devices"][0]["indices"]) == ("default/a", "n1", [0, 1])
-    assert found["score"] == {"known": 0, "links": 0, "packing": 0}
+    assert found["score"] == dict.fromkeys(LinkAffinity.terms, 0)
 
 
 def test_a_snapshot_of_the_service_can_be_replayed(linkwise: Linkwise, tmp_path: Path) -> None:
