@@ -226,8 +226,10 @@ class WhatIf:
         return load
 
     def _neighbours(self, name: str, gone: Collection[str]) -> Callable[[], list[Neighbour]]:
+        cluster = self._state.cluster  # not self: a cycle would leave all sites to the garbage collector
+
         def neighbours() -> list[Neighbour]:
-            there = (pod for pod in self._state.cluster.pods_on(name) if holds_devices(pod) and pod.uid not in gone)
+            there = (pod for pod in cluster.pods_on(name) if holds_devices(pod) and pod.uid not in gone)
             return [(pod.namespace, pod.labels) for pod in there]
 
         return neighbours
