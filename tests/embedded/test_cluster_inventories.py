@@ -30,7 +30,7 @@ async def test_no_device_is_recorded_twice_while_its_inventory_is_away(bed: Bed,
     await bed.until(lambda: "DeviceInventory: missing since 20" in explained(bed), "the service knows that it is gone")
     if away == "an hour":
         bed.service.ahead += 3600.0
-        await bed.until(lambda: "missing" not in explained(bed), "the grace period is over")
+        await bed.until(lambda: "missing since" not in explained(bed), "the grace period is over")
     elif away == "over a restart":
         await bed.service.kill()
         await bed.service.start(bed.cluster.api.kubeconfig())

@@ -118,7 +118,7 @@ def test_a_node_that_would_be_chosen_now_is_named_with_the_term_that_decides() -
     runner = placed(cluster(a="dgx-a100"), pod("train", GPU, 2))
     runner.show(*fleet_node(profile("dgx-a100"), "b"))
     placed(runner, replace(pod("other", GPU, 4), node_selector={"kubernetes.io/hostname": "b"}))
-    assert lines(runner, "train")[-2] == ("if placed again now: node b (other pods lose no sets of 8)")
+    assert lines(runner, "train")[-2] == ("if placed again now: node b (other pods would lose no sets of 8 there)")
 
 
 def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:

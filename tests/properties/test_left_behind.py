@@ -23,7 +23,7 @@ STEPS = 60
 LATER = 1e6  # seconds; all that ends by the clock has ended
 BOUNDED = (
     *(".hosts", ".cluster.index._tables", ".cluster.index._log", ".cluster.requests._known", ".cluster.known.gone"),
-    ".groups.homes",
+    *(".groups.homes", ".cluster.requests._asks", ".reservations.schedulers"),
 )
 """what is remembered to save work, or to know old news, and never grows beyond a limit of its own"""
 SHARES = ".cluster.index._share_indexes"

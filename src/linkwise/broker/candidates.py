@@ -65,7 +65,7 @@ class Candidates:
             return self._lookup.best(names, 1, without)
         own = self._own.name if self._own else ""
         nodes = self._lookup.best(names, breadth, without | {own} if own else without)
-        if own in names and own not in without and not isinstance(self._verdict, Reject):
+        if own and own in names and own not in without and not isinstance(self._verdict, Reject):
             nodes.append(own)
         scores = self.scores(nodes)
         best = max(scores.values(), default=None)

@@ -73,7 +73,7 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
     names = list(cluster.nodes)
     for start in state.pausing(range(0, len(names), NODES_PER_PIECE)):
         scores |= lookup.scores(names[start : start + NODES_PER_PIECE])
-    fitting: list[tuple[str, Code]] = []
+    by_score: dict[Code, list[str]] = {}
     refused, stops, barred = dict[str, Reject](), dict[str, Reason](), dict[str, Reason]()
     for name, view in state.pausing(list(cluster.nodes.items())):  # nodes may come and go in a pause
         if name == but or name not in cluster.index.nodes:
@@ -90,9 +90,9 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
         elif reason := misfit(state.cluster, pod, demand, name):
             stops[name] = reason
         elif name in scores:
-            fitting.append((name, scores[name]))
-    fitting.sort(key=lambda entry: (tuple(-term for term in entry[1]), entry[0]))
-    return Survey(demand, tuple(fitting), refused, stops, barred, pod.uid)
+            by_score.setdefault(scores[name], []).append(name)
+    ranked = ((name, score) for score in sorted(by_score, reverse=True) for name in sorted(by_score[score]))
+    return Survey(demand, tuple(state.pausing(ranked)), refused, stops, barred, pod.uid)
 
 
 def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSummary, ...]:

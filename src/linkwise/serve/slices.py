@@ -89,7 +89,7 @@ class Slices:
     def pause(self) -> None:
         """Let others run if the slice is over; does nothing outside of a computation."""
         running = self._running
-        if running is not None and threading.current_thread() is running.thread:
+        if running is not None and threading.get_ident() == running.thread.ident:
             running.pause()
 
     async def run(self, work: Callable[[], T]) -> T:

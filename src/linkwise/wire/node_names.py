@@ -34,11 +34,12 @@ def is_searchable(text: bytes) -> bool:
 class NodeNames(Sequence[str]):
     """The names in a searchable JSON array; elements that are not strings name no node."""
 
-    __slots__ = ("_names", "_text")
+    __slots__ = ("_count", "_names", "_text")
 
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._names: list[str] | None = None
+        self._count: int | None = None
 
     def __bool__(self) -> bool:
         return True
@@ -53,7 +54,9 @@ class NodeNames(Sequence[str]):
         return iter(self._decoded())
 
     def __len__(self) -> int:
-        return self._text.count(b'"') // 2 if self._names is None else len(self._names)
+        if self._count is None:
+            self._count = self._text.count(b'"') // 2
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> str: ...

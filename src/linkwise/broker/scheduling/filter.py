@@ -44,7 +44,7 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
     """Return the best node, or several equal ones; without `keep` nothing is remembered."""
     request = state.request(pod)
     if keep and (observed := state.cluster.pods.get(pod.uid)):
-        state.reservations.schedulers.add(observed.scheduler)
+        state.reservations.asked_by(observed.scheduler)
     # A bind goes by what the watch shows.
     grouped = request.group is not None or bool(state.groups.key_of(pod.uid))
     if keep and grouped:

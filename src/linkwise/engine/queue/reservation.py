@@ -19,6 +19,7 @@ __all__ = ["RESERVED", "Refused", "Reservation", "Reservations"]
 
 RESERVED: Final = "/reserved"
 """ends the names of ledger entries that keep devices free for a pod"""
+MOST_SCHEDULERS: Final = 64
 MOST_REFUSED: Final = 10_000
 """owners that are remembered though nothing could be reserved for them"""
 
@@ -101,6 +102,11 @@ class Reservations:
         self.refused[owner] = Refused(until, (known.avoided if known else frozenset()).union(avoided))
         if len(self.refused) > MOST_REFUSED:
             del self.refused[next(iter(self.refused))]
+
+    def asked_by(self, scheduler: str) -> None:
+        """A scheduler asked about a pod of its own."""
+        if len(self.schedulers) < MOST_SCHEDULERS:
+            self.schedulers.add(scheduler)
 
     def taken(self) -> set[str]:
         """The nodes of all reservations."""

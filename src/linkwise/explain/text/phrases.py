@@ -84,7 +84,7 @@ def difference_text(name: str, there: int, here: int) -> str:
     if name == "known":
         return _term(name, there)
     if _of_sets(name) and not (there and here):
-        return f"other pods lose {'' if there else 'no '}{name}"
+        return f"other pods would lose {'' if there else 'no '}{name} there"
     return f"{_term(name, there)} instead of {_number(name, here)}"
 
 
