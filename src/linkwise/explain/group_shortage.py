@@ -160,6 +160,8 @@ class RoomForAll:
 
     def ever(self) -> bool:
         """Return whether it would fit if all other pods were gone; a part of a large cluster is often enough to tell."""
+        if not self._open:
+            return False  # a member fits on no node, whichever pods end
         names = [name for name, _ in self._what_if.serving()]
         return self._fits_without_pods_of(names[:SAMPLE]) or (
             len(names) > SAMPLE and self._fits_without_pods_of(list(self._state.cluster.nodes))

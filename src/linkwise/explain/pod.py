@@ -101,8 +101,14 @@ def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanati
         state="unschedulable",
         offered=offered,
         against=against_all(state, query, nodes),
-        remedies=remedies(state, pod, query, nodes),
+        # What helps a member alone does not help its group, which has remedies of its own.
+        remedies=() if _is_member(state, pod.uid) else remedies(state, pod, query, nodes),
     )
+
+
+def _is_member(state: State, uid: str) -> bool:
+    view = state.groups.view(state.groups.key_of(uid))
+    return view is not None and uid not in view.extra
 
 
 def _schedulable(state: State, pod: PodView, query: Query, surveyed: Survey, report: Explanation) -> Explanation:
