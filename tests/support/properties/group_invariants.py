@@ -227,6 +227,8 @@ class GroupChecks(Checks):
             for uid, told in self.refused.items()
             if uid not in self.woken and self.state.pod(uid) is told[0] and self.state.groups.key_of(uid)
         }
+        if self.state.cluster.changes.capacity:
+            return  # the next step, which is due at once, plans who may fit by what this verb freed
         for uid, (_, generation) in self.refused.items():
             found = self._group_of(uid)
             if found and uid in {pod.uid for pod in found.waiting}:
