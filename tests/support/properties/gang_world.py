@@ -217,21 +217,28 @@ class GangWorld(GroupWorld):
         for pod in pods:
             self.filter_pod(pod, self._names())
             planned[pod.uid] = self._by_plan(self._group(pod)).keys()
-        offered = [pod for pod in pods if self.offered.get(pod.uid)]
+        offered, start = [pod for pod in pods if self.offered.get(pod.uid)], self.now
         for place, pod in enumerate(reversed(offered) if b % 2 else offered):
             if c % 4 == 0 and place == 2:
                 self.sleep(a, b, c)
             flights = len(self.flights)
             key = self._group(pod)
             tried = {other.uid for other in pods if key and self._group(other) == key}  # while it is planned again
-            joined = (self._by_plan(key).keys() or tried) - planned[pod.uid]
+            joined = (self._by_plan(key).keys() | tried) - planned[pod.uid]
             self.bind_pod(pod.uid, self.offered[pod.uid][0])
             bound = len(self.flights) > flights or self.api.pods[pod.uid].node
-            must(bound or joined or highest > pod.priority, f"{pod.uid} can't have what it was offered in a burst")
+            late = self.now > start  # its plan may have expired
+            must(
+                bound or joined or late or highest > pod.priority,
+                f"{pod.uid} can't have what it was offered in a burst",
+            )
             self._land_all()
 
     def interrupt(self, a: int, b: int, c: int) -> None:
         """A gang is bound in part, and the broker is restored, or dies and is told what is true: the gang is bound."""
+        for name, box in list(self.api.boxes.items()):
+            if not box.inventory:  # the next broker would not know its devices
+                self.api.change(name, inventory=True)
         self._come_to_rest(bind=False)
         pod = one_of([pod for pod in self._active() if self._group(pod)], a)
         if pod is None or not self._names():

@@ -291,7 +291,8 @@ class GroupChecks(Checks):
             if old.groups[key].satisfied and known and not known.satisfied:
                 continue  # that a gang has started is known only while enough of its members are there
             boxes = [self._world.api.boxes[placement.node] for placement in places.values()]
-            if not all(box.ready and box.registered for box in boxes):  # which the old one may not have observed
+            # Which the old one may not have observed; and it used an inventory that was deleted for a while.
+            if not all(box.ready and box.registered and box.inventory for box in boxes):
                 continue
             entries = [new.cluster.ledger.get(uid) for uid in wait if places[uid].offer]
             found = {entry.pod: held_of(entry) for entry in entries if entry}
@@ -305,6 +306,8 @@ class GroupChecks(Checks):
 
     def settled(self) -> None:
         """Nobody waits whom a broker that begins anew could place."""
+        if not all(box.inventory for box in self._world.api.boxes.values()):
+            return  # a broker that begins anew does not know the devices of deleted inventories
         for pod in self._world.api.unbound():
             names = self._open_to(pod)
             if pod.deleting or pod.gates or not names:
