@@ -20,6 +20,7 @@ from support.properties.cluster_moves import OURS, one_of
 from support.properties.group_invariants import GroupChecks
 from support.properties.group_moves import SAID, Said, make_member
 from support.properties.group_world import GROUP_WORLD_MOVES, GroupWorld
+from support.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,6 +85,8 @@ class GangWorld(GroupWorld):
     def __init__(self, families: int, nodes: int, settings: int) -> None:
         self.parked: dict[str, int] = {}
         """pods that were refused and not woken since, with the version that was"""
+        self.early: set[str] = set()
+        """pods that the scheduler asked about before the watch delivered them"""
         self.left_out = {}
         super().__init__(families, nodes, settings)
 
@@ -101,6 +104,8 @@ class GangWorld(GroupWorld):
         If its own filters left nodes out, it tries the pod again when these change, whatever the answer was.
         """
         self.parked.pop(pod.uid, None)
+        if pod.uid not in state_of(self.broker).cluster.pods:
+            self.early.add(pod.uid)
         if set(self._names()) <= set(names):
             self.parked[pod.uid] = pod.version
         super().filter_pod(pod, [name for name in names if name not in self.left_out.get(pod.uid, ())] or names)
@@ -304,8 +309,12 @@ class GangWorld(GroupWorld):
         return [
             pod
             for pod in self.api.unbound()
-            if not pod.deleting and not pod.gates and self.parked.get(pod.uid) != pod.version
+            if not pod.deleting and not pod.gates and (self.parked.get(pod.uid) != pod.version or self._forgotten(pod))
         ]
+
+    def _forgotten(self, pod: PodView) -> bool:
+        """Whether the watch was so late that the question is forgotten: the scheduler tries it again within minutes."""
+        return pod.uid in self.early and pod.uid not in state_of(self.broker).queue
 
     def _names(self) -> list[str]:
         return [name for name in self.api.boxes if name not in self.api.gone]
