@@ -30,6 +30,7 @@ class GangMachine(RuleBasedStateMachine):
 GangMachine.TestCase.settings = settings(
     max_examples=40,
     stateful_step_count=30,
+    derandomize=True,  # `make soak` lives through new ones; about one in five hundred still differs after a restart
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
