@@ -54,7 +54,7 @@ docs: $(READY)  ## regenerate generated pages, pictures and console samples
 	$(BIN)/python scripts/docs.py
 
 lock: pyproject.toml  ## update requirements.lock (needs uv)
-	uv pip compile pyproject.toml --group dev --universal --generate-hashes --upgrade \
+	uv pip compile pyproject.toml --extra agent --group dev --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
 
 clean:  ## remove everything that the other targets created

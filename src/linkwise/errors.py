@@ -9,6 +9,7 @@ Linkwise, and for bugs::
         AskError          an invalid ask: a device named twice, a size that is not a number
       ClusterError        the API server or the connection to it failed; the text says what to check
         NotFoundError     the cluster has no object of that name; the text suggests similar names
+      DriverError         the hardware or its management library can't be read; the text says what to check
       LedgerError         a transition that the ledger's table does not allow; nothing was changed
       GroupError          a transition that the table of group stages does not allow; nothing was changed
       NotNowError         the service is not deciding: it is starting, stopping, or not the leader
@@ -20,6 +21,7 @@ Linkwise, and for bugs::
 __all__ = [
     "AskError",
     "ClusterError",
+    "DriverError",
     "GroupError",
     "InputError",
     "LedgerError",
@@ -55,6 +57,10 @@ class ClusterError(LinkwiseError):
 
 class NotFoundError(ClusterError):
     """The cluster has no object of that name."""
+
+
+class DriverError(LinkwiseError):
+    """The hardware or its management library can't be read; the text says what to check."""
 
 
 class LedgerError(LinkwiseError):

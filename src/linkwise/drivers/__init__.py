@@ -1,0 +1,1 @@
+"""Drivers: the devices of this machine, read from the hardware, its tools, recordings or a simulation."""
