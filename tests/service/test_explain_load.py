@@ -18,9 +18,9 @@ from linkwise.explain.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.net.http.messages import Request, Response
+from linkwise.net.http.routes import Routes
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.metrics import Counting
-from linkwise.serve.routes import Routes
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import device_pod, in_gang
 from linkwise.testing.recorder import Recorder

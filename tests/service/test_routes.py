@@ -13,11 +13,11 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.snapshot import BrokerState
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.net.http.health import health_routes
 from linkwise.net.http.messages import Request, Response
+from linkwise.net.http.routes import Route, Routes
 from linkwise.serve.debug import debug_routes
-from linkwise.serve.health import health_routes
 from linkwise.serve.metrics import Counting
-from linkwise.serve.routes import Route, Routes
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 from linkwise.testing.recorder import Recorder

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import uvloop
 
 from linkwise import __version__
+from linkwise.assembly.logs import start_logging
 from linkwise.broker.broker import Broker
 from linkwise.kube.client.api import connect
 from linkwise.kube.perform.performer import Performer
@@ -21,7 +22,6 @@ from linkwise.net.http.server import Server, listen
 from linkwise.net.timing import SteadyClock, Timing
 from linkwise.serve.app import application
 from linkwise.serve.gauges import Gauges, WatchStatus
-from linkwise.serve.logs import start_logging
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.wire.decoding import parse_json

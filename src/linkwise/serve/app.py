@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from linkwise.net.http.health import health_routes
 from linkwise.net.http.messages import Response
+from linkwise.net.http.routes import Route, Routes
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.extender import Extender
 from linkwise.serve.gpushare import PREFIX, gpushare_routes
-from linkwise.serve.health import health_routes
-from linkwise.serve.routes import Route, Routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

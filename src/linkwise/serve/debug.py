@@ -19,7 +19,7 @@ from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.net.http.messages import JSON, Response, text
-from linkwise.serve.routes import Route
+from linkwise.net.http.routes import Route
 from linkwise.serve.slices import Slices
 from linkwise.wire.snapshot import encode_snapshot
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
     from linkwise.net.http.messages import Request
-    from linkwise.serve.routes import Handler
+    from linkwise.net.http.routes import Handler
     from linkwise.serve.service import Service
 
     AnyExplanation = Explanation | GroupExplanation | NodeExplanation

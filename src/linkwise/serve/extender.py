@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.net.http.routes import Route
 from linkwise.serve.endpoint import Endpoint
-from linkwise.serve.routes import Route
 from linkwise.wire.extender import (
     ExtenderBindingResult,
     FilterResult,

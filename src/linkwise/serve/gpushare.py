@@ -12,7 +12,7 @@ import msgspec
 from linkwise import __version__
 from linkwise.errors import NotNowError
 from linkwise.net.http.messages import Response, text
-from linkwise.serve.routes import Route
+from linkwise.net.http.routes import Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from linkwise.errors import InputError
+from linkwise.net.http.routes import Routes
 from linkwise.net.http.server import Limits, Server, listen
-from linkwise.serve.routes import Routes
 from support.fakes.scripted_api import run_idle
 
 HASTY = Limits(head_seconds=0.05)

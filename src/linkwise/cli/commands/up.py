@@ -122,8 +122,8 @@ def _start_logging(settings: LogSettings, file: Path | None, *, verbose: bool) -
     """Log to a file, the terminal, both or neither."""
     import logging  # noqa: PLC0415 - --help needs none of it
 
+    from linkwise.assembly.logs import lines_for  # noqa: PLC0415 - same
     from linkwise.errors import InputError  # noqa: PLC0415 - same
-    from linkwise.serve.logs import lines_for  # noqa: PLC0415 - same
 
     handlers: list[logging.Handler] = [logging.StreamHandler()] if verbose else []
     if file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from linkwise.serve.logs import lines_for
+from linkwise.assembly.logs import lines_for
 
 
 def test_a_name_with_a_line_break_makes_no_second_line() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.net.http.messages import text
-from linkwise.serve.routes import Route
+from linkwise.net.http.routes import Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
