@@ -1,4 +1,4 @@
-"""Settings from environment variables: LINKWISE_<SECTION>_<KEY>, and the two of gpushare's extender."""
+"""Settings from environment variables: LINKWISE_<SECTION>_<KEY>, and those of gpushare's manifests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILE: Final = "LINKWISE_CONFIG"
 """path of the settings file, unless a flag sets it"""
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 """set by the kubelet in every container"""
-GPUSHARE: Final[Mapping[str, str]] = {"PORT": "http.port", "LOG_LEVEL": "log.level"}
+GPUSHARE: Final[Mapping[str, str]] = {"PORT": "http.port", "LOG_LEVEL": "log.level", "NODE_NAME": "agent.node"}
 """as in gpushare's manifests; an empty value counts as unset"""
 
 _PREFIX: Final = "LINKWISE_"
@@ -45,7 +45,7 @@ def from_environment(environ: Mapping[str, str]) -> tuple[dict[str, SettingValue
     values: dict[str, SettingValue] = {}
     problems: list[Problem] = []
     for variable, setting in {**_gpushare(environ), **_ours(environ)}.items():
-        text = environ[variable].lower() if variable in GPUSHARE else environ[variable]
+        text = environ[variable].lower() if variable == "LOG_LEVEL" else environ[variable]
         try:
             values[setting.name] = SettingValue(setting.checked(_value(setting, text)), "environment", variable)
         except ValueError as error:

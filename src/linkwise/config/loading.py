@@ -66,8 +66,9 @@ def load_with_sources(
 def _defaults(environ: Mapping[str, str]) -> dict[str, SettingValue]:
     values = {name: SettingValue(setting.default, "default") for name, setting in SCHEMA.items()}
     if environ.get(IN_CLUSTER):
-        # In a cluster kube-scheduler calls from another pod; elsewhere only local callers are expected.
-        values["http.host"] = SettingValue("0.0.0.0", "default", "in a cluster")  # noqa: S104 - see above
+        # In a cluster kube-scheduler and Prometheus call from other pods; elsewhere only local callers are expected.
+        for name in ("http.host", "agent.host"):
+            values[name] = SettingValue("0.0.0.0", "default", "in a cluster")  # noqa: S104 - see above
     return values
 
 

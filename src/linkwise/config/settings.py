@@ -7,7 +7,7 @@ from typing import Literal
 
 from linkwise.model.settings import PlacingSettings
 
-__all__ = ["DebugSettings", "HttpSettings", "KubeSettings", "LogSettings", "ServeSettings"]
+__all__ = ["AgentSettings", "DebugSettings", "HttpSettings", "KubeSettings", "LogSettings", "ServeSettings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,69 @@ class DebugSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StrandedSettings:
+    """The taint for nodes with idle devices and little room beside them."""
+
+    taint: bool = False
+    """whether the agent taints its node (PreferNoSchedule) while pods without devices would use up the rest of it"""
+    cpu: float = 1.0  # CPUs
+    """to keep unrequested for each idle device"""
+    memory: float = 1.0  # GiB
+    """to keep unrequested for each idle device"""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The node agent, `linkwise agent`."""
+
+    node: str = ""
+    """name of the node; NODE_NAME is read too, and the host name is the default"""
+    host: str = "127.0.0.1"
+    """address to serve metrics and probes on; the default in a pod is 0.0.0.0"""
+    port: int = 39998
+    """port to serve metrics and probes on; 0 picks a free port"""
+    driver: Literal["auto", "nvml", "nvidia-smi", "recorded", "simulated"] = "auto"
+    """how devices are discovered; auto tries NVML, then nvidia-smi"""
+    source: str = ""
+    """folder of recorded tool outputs, or machine profile to simulate"""
+    interval: float = 10.0  # seconds
+    """between discoveries: a device that fails or comes back is noticed within this time"""
+    bandwidth: str = ""
+    """file with the output of p2pBandwidthLatencyTest or nvbandwidth on this node"""
+    plugin: Literal["auto", "never"] = "auto"
+    """auto serves the kubelet unless another device plugin serves the same devices; never only publishes them"""
+    mode: Literal["auto", "whole", "share"] = "auto"
+    """sharing mode of the node's devices; auto is share on nodes with the label gpushare=true, else whole"""
+    memory_unit: Literal["GiB", "MiB"] = "GiB"
+    """unit of aliyun.com/gpu-mem; set the same on all nodes, because pods request amounts of it"""
+    kubelet: str = "/var/lib/kubelet"
+    """root folder of the kubelet, with device-plugins and pod-resources below"""
+    host_root: str = "/"
+    """where the file system of the host is mounted, to look for device nodes and driver files"""
+    driver_root: str = "/"
+    """folder of the host in which the driver is installed; device nodes and driver files are below it"""
+    cdi: Literal["auto", "always", "never"] = "auto"
+    """whether containers get devices by CDI names; auto does where the container runtime has CDI on by default"""
+    cdi_folder: str = "/var/run/cdi"
+    """folder for the CDI specification"""
+    driver_files: Literal["auto", "always", "never"] = "auto"
+    """whether libraries of the driver are mounted; auto does where the vendor's container toolkit is not installed"""
+    siblings: Literal["group", "opt-in", "never"] = "group"
+    """whose containers also see the devices of the other members of their group on the node"""
+    koordinator_device: bool = False
+    """whether to write Koordinator's Device object too, on nodes where no koordlet does"""
+    flags: bool = False
+    """whether to serve the container flags of devices at /docker/cli, to callers on the same host"""
+    stranded: StrandedSettings = field(default_factory=StrandedSettings)
+
+
+@dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """All settings of `linkwise serve`."""
+    """All settings, of `linkwise serve` and `linkwise agent`."""
 
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
     kube: KubeSettings = field(default_factory=KubeSettings)
     debug: DebugSettings = field(default_factory=DebugSettings)
     placing: PlacingSettings = field(default_factory=PlacingSettings)
+    agent: AgentSettings = field(default_factory=AgentSettings)

@@ -28,6 +28,10 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "kube.wake_burst": (1, 100_000),
     "kube.event_rate": (0.1, 10_000),
     "kube.event_burst": (1, 100_000),
+    "agent.port": (0, 65535),
+    "agent.interval": (1, 3600),
+    "agent.stranded.cpu": (0, 1024),
+    "agent.stranded.memory": (0, 65536),
     "placing.breadth": (1, math.inf),
     "placing.pending": (0, 3600),
     "placing.rounds": (0, math.inf),
@@ -129,6 +133,7 @@ def _policies(value: object) -> str:
 
 _CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
     "http.host": _address,
+    "agent.host": _address,
     "debug.token": _token,
     "placing.group.network": _labels,
     "placing.policies": _policies,

@@ -173,3 +173,5 @@ class NodeView:
     unschedulable: bool = False
     ready: bool = True
     version: int = 0  # resourceVersion; 0 if missing or not a number
+    runtime: str = ""
+    """container runtime and its version, as in `containerd://2.1.4`"""

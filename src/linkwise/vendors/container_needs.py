@@ -28,6 +28,7 @@ __all__ = [
     "NoIsolation",
     "Variables",
     "container_needs",
+    "device_node",
     "needs_rules",
 ]
 
@@ -94,12 +95,17 @@ def container_needs(
     devices: Iterable[Device],
     part: Part | None = None,
     isolation: IsolationProvider = NO_ISOLATION,
+    siblings: Iterable[Device] = (),
 ) -> ContainerNeeds:
-    """Needs of a container with these devices, with the provider's additions where it has a share (`part`)."""
+    """Needs of a container with these devices, with the provider's additions where it has a share (`part`).
+
+    Devices of `siblings` are visible to the container, and not used by it.
+    """
     rules = needs_rules()
     if vendor not in rules:
         raise InputError(f"vendor {vendor!r} is not known: {', '.join(rules)}")
-    needs = _of_devices(rules[vendor], tuple(dict.fromkeys(devices)))
+    own = tuple(dict.fromkeys(devices))
+    needs = _of_devices(rules[vendor], own, tuple(dict.fromkeys((*own, *siblings))) if own else ())
     if part is None or not (part.share or part.core):
         return needs
     extra = isolation.limit(part)
@@ -108,13 +114,20 @@ def container_needs(
     return replace(needs, environment=needs.environment + extra.environment, mounts=extra.mounts)
 
 
-def _of_devices(rule: NeedsRule, devices: tuple[Device, ...]) -> ContainerNeeds:
-    if not devices:
+def device_node(rule: NeedsRule, device: Device) -> str:
+    """The device's own node; InputError if its number is not known."""
+    return rule.node.format(number=_number(rule, device))
+
+
+def _of_devices(rule: NeedsRule, own: tuple[Device, ...], visible: tuple[Device, ...]) -> ContainerNeeds:
+    if not own:
         return ContainerNeeds()
-    names = _names(rule, devices)
+    names = _names(rule, visible)
+    # rule 001.environment: all visible devices in one variable, those to use in another.
+    variables = ((rule.visible, names), (rule.used, _names(rule, own)))
     return ContainerNeeds(
-        device_nodes=(*(rule.node.format(number=_number(rule, device)) for device in devices), *rule.control),
-        environment=((rule.visible, ",".join(names)),) if rule.visible else (),
+        device_nodes=(*(device_node(rule, device) for device in visible), *rule.control),
+        environment=tuple((variable, ",".join(named)) for variable, named in variables if variable),
         cdi=tuple(f"{rule.cdi}={name}" for name in names),
         optional_nodes=rule.optional,
     )

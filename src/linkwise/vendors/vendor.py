@@ -42,6 +42,8 @@ class NeedsRule:
     optional: tuple[str, ...] = ()
     visible: str = ""
     """the variable that names the devices; empty: there is none"""
+    used: str = ""
+    """the variable that names the devices to use among the visible ones; empty: there is none"""
     named_by: Literal["uuid", "number"] = "number"
     """how the variable and the CDI names call a device"""
     first: int | None = 0

@@ -23,8 +23,9 @@ VENDOR: Final = Vendor(
     container_needs=NeedsRule(
         node="/dev/nvidia{number}",
         control=("/dev/nvidiactl", "/dev/nvidia-uvm"),
-        optional=("/dev/nvidia-uvm-tools",),
+        optional=("/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"),
         visible="NVIDIA_VISIBLE_DEVICES",
+        used="CUDA_VISIBLE_DEVICES",
         named_by="uuid",
         cdi="nvidia.com/gpu",
         # NVML's index differs from the minor on some hosts; a guess would open another device.

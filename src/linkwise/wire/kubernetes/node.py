@@ -32,12 +32,19 @@ class Condition(Struct):
     status: str = ""
 
 
+class NodeInfo(Struct):
+    """Software of a node."""
+
+    container_runtime_version: str = msgspec.field(default="", name="containerRuntimeVersion")
+
+
 class NodeStatus(Struct):
     """Status of a node."""
 
     capacity: Amounts | None = None
     allocatable: Amounts | None = None
     conditions: list[Condition] | None = None
+    node_info: NodeInfo = msgspec.field(default_factory=NodeInfo, name="nodeInfo")
 
 
 class NodeObject(Struct):
@@ -61,4 +68,5 @@ def node_view_of(node: NodeObject) -> NodeView:
         unschedulable=node.spec.unschedulable,
         ready=ready not in (["False"], ["Unknown"]),
         version=version(node.metadata),
+        runtime=one(node.status.node_info.container_runtime_version),
     )

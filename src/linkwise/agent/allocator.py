@@ -1,0 +1,101 @@
+"""Allocator: answers the kubelet's calls for one resource, from the pods of the node and their records."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from linkwise.agent.kubelet.plugin import AllocationError, PluginDevice
+from linkwise.errors import InputError
+from linkwise.node.allocation import Refused
+from linkwise.node.container import needs_of
+from linkwise.node.device_ids import share_ids
+from linkwise.node.visibility import visible_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from linkwise.agent.records import PodWriter
+    from linkwise.model.device import Device
+    from linkwise.model.settings import Visibility
+    from linkwise.node.allocation import Allocated, Allocations
+    from linkwise.node.container import HostOptions
+    from linkwise.vendors.container_needs import ContainerNeeds
+
+__all__ = ["Allocator"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Allocator:
+    """The plugin's handler: matches a call to a container that waits, and says what that container is given."""
+
+    allocations: Allocations
+    host: HostOptions
+    visibility: Visibility
+    reader: PodWriter | None
+    """None while no API server is configured"""
+    clock: Callable[[], float]
+    allocated: Callable[[], None] = lambda: None
+    """called after each allocation"""
+
+    def plugin_devices(self, devices: Sequence[Device]) -> list[PluginDevice]:
+        """The ids to list: one per device, or one per unit of its memory."""
+        if not self.allocations.shared:
+            return [PluginDevice(device.id, device.healthy, device.numa) for device in devices]
+        return [
+            PluginDevice(identifier, device.healthy, device.numa)
+            for device in devices
+            for identifier in share_ids(device)
+        ]
+
+    async def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> Sequence[str]:
+        """Ids to allocate: the recorded ones, else those that the scheduler would pick."""
+        await self._expect(size)
+        ids = self.allocations.preferred(available, required, size)
+        log.debug("preferred resource=%s size=%d ids=%s", self.allocations.resource, size, ",".join(ids))
+        return ids
+
+    async def allocate(self, ids: Sequence[str]) -> ContainerNeeds:
+        """What the container of a call is given; AllocationError if it must not start with these ids."""
+        await self._expect(len(ids))
+        answer = self.allocations.allocate(ids, self.clock())
+        if isinstance(answer, Refused):
+            log.warning("allocate resource=%s refused: %s", self.allocations.resource, answer.sentence)
+            raise AllocationError(answer.sentence)
+        try:
+            needs = needs_of(
+                answer, self.allocations.devices, self._siblings(answer), self.host, shared=self.allocations.shared
+            )
+        except InputError as error:
+            raise AllocationError(str(error)) from error
+        self._log(answer)
+        self.allocated()
+        return needs
+
+    async def _expect(self, size: int) -> None:
+        """Read the pods if none is known that waits for that number of ids: the kubelet may be ahead of our watch."""
+        if self.reader is None or self.allocations.expects(size):
+            return
+        for pod in (await self.reader.pods()).pods:
+            self.allocations.observe(pod)
+
+    def _siblings(self, answer: Allocated) -> list[Device]:
+        if answer.claim is None:
+            return []
+        devices = self.allocations.devices
+        seen = visible_devices(answer.claim.pod, answer.devices, devices.values(), self.visibility)
+        return [devices[device] for device in seen if device not in answer.devices]
+
+    def _log(self, answer: Allocated) -> None:
+        claim = answer.claim
+        pod = f"{claim.pod.namespace}/{claim.pod.name} container={claim.container}" if claim else "unknown"
+        log.info(
+            "allocate resource=%s pod=%s devices=%s (%s)",
+            self.allocations.resource,
+            pod,
+            ",".join(answer.devices),
+            answer.how,
+        )

@@ -1,0 +1,1 @@
+"""Kubelet APIs: the device plugin service, its registration, and the list of allocated devices."""

@@ -1,0 +1,128 @@
+"""Messages of the kubelet's gRPC APIs: device plugins (v1beta1) and pod resources (v1), by their field numbers.
+
+Descriptors are built when the module is imported. Code that a compiler generates works only with the protobuf versions
+near the compiler's own; these tables work with any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DEVICE_PLUGIN", "POD_RESOURCES", "REGISTRATION", "Message", "messages_of"]
+
+Message = Any
+"""an instance of a class that is made at import"""
+
+DEVICE_PLUGIN: Final = "v1beta1.DevicePlugin"
+REGISTRATION: Final = "v1beta1.Registration"
+POD_RESOURCES: Final = "v1.PodResourcesLister"
+
+Fields = dict[str, tuple[int, str]]
+"""number and type by name; `*` before a type repeats it, `map` is of texts"""
+
+_PLUGIN: Final[Mapping[str, Fields]] = {
+    "Empty": {},
+    "DevicePluginOptions": {
+        "pre_start_required": (1, "bool"),
+        "get_preferred_allocation_available": (2, "bool"),
+    },
+    "RegisterRequest": {
+        "version": (1, "string"),
+        "endpoint": (2, "string"),
+        "resource_name": (3, "string"),
+        "options": (4, "DevicePluginOptions"),
+    },
+    "NUMANode": {"ID": (1, "int64")},
+    "TopologyInfo": {"nodes": (1, "*NUMANode")},
+    "Device": {"ID": (1, "string"), "health": (2, "string"), "topology": (3, "TopologyInfo")},
+    "ListAndWatchResponse": {"devices": (1, "*Device")},
+    "ContainerPreferredAllocationRequest": {
+        "available_deviceIDs": (1, "*string"),
+        "must_include_deviceIDs": (2, "*string"),
+        "allocation_size": (3, "int32"),
+    },
+    "PreferredAllocationRequest": {"container_requests": (1, "*ContainerPreferredAllocationRequest")},
+    "ContainerPreferredAllocationResponse": {"deviceIDs": (1, "*string")},
+    "PreferredAllocationResponse": {"container_responses": (1, "*ContainerPreferredAllocationResponse")},
+    "ContainerAllocateRequest": {"devices_ids": (1, "*string")},
+    "AllocateRequest": {"container_requests": (1, "*ContainerAllocateRequest")},
+    "CDIDevice": {"name": (1, "string")},
+    "Mount": {"container_path": (1, "string"), "host_path": (2, "string"), "read_only": (3, "bool")},
+    "DeviceSpec": {"container_path": (1, "string"), "host_path": (2, "string"), "permissions": (3, "string")},
+    "ContainerAllocateResponse": {
+        "envs": (1, "map"),
+        "mounts": (2, "*Mount"),
+        "devices": (3, "*DeviceSpec"),
+        "annotations": (4, "map"),
+        "cdi_devices": (5, "*CDIDevice"),
+    },
+    "AllocateResponse": {"container_responses": (1, "*ContainerAllocateResponse")},
+    "PreStartContainerRequest": {"devices_ids": (1, "*string")},
+    "PreStartContainerResponse": {},
+}
+
+# Fields that Linkwise does not read, such as those of CPUs and claims, are left out: protobuf skips them.
+_POD_RESOURCES: Final[Mapping[str, Fields]] = {
+    "ListPodResourcesRequest": {},
+    "ContainerDevices": {"resource_name": (1, "string"), "device_ids": (2, "*string")},
+    "ContainerResources": {"name": (1, "string"), "devices": (2, "*ContainerDevices")},
+    "PodResources": {"name": (1, "string"), "namespace": (2, "string"), "containers": (3, "*ContainerResources")},
+    "ListPodResourcesResponse": {"pod_resources": (1, "*PodResources")},
+    "AllocatableResourcesRequest": {},
+    "AllocatableResourcesResponse": {"devices": (1, "*ContainerDevices")},
+}
+
+_TABLES: Final = {"v1beta1": _PLUGIN, "v1": _POD_RESOURCES}
+_SCALARS: Final = {
+    "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
+    "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
+    "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
+    "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
+}
+
+
+def messages_of(service: str) -> dict[str, Any]:
+    """The message classes of a service, by name."""
+    return _CLASSES[service.partition(".")[0]]
+
+
+def _file(package: str, table: Mapping[str, Fields]) -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto(name=f"linkwise/{package}.proto", package=package, syntax="proto3")
+    for name, fields in table.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            _add_field(message, package, field, number, kind)
+    return file
+
+
+def _add_field(message: Any, package: str, name: str, number: int, kind: str) -> None:  # noqa: ANN401 - a descriptor
+    entry = message.field.add(name=name, number=number, json_name=name)
+    repeated = kind.startswith("*") or kind == "map"
+    entry.label = entry.LABEL_REPEATED if repeated else entry.LABEL_OPTIONAL
+    kind = kind.removeprefix("*")
+    if kind in _SCALARS:
+        entry.type = _SCALARS[kind]
+        return
+    entry.type = entry.TYPE_MESSAGE
+    if kind != "map":
+        entry.type_name = f".{package}.{kind}"
+        return
+    pair = message.nested_type.add(name=f"{name.capitalize()}Entry")
+    pair.options.map_entry = True
+    _add_field(pair, package, "key", 1, "string")
+    _add_field(pair, package, "value", 2, "string")
+    entry.type_name = f".{package}.{message.name}.{pair.name}"
+
+
+def _classes(package: str, table: Mapping[str, Fields]) -> dict[str, Any]:
+    pool = descriptor_pool.DescriptorPool()  # of our own: others may have registered the same names
+    pool.Add(_file(package, table))
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in table}
+
+
+_CLASSES: Final = {package: _classes(package, table) for package, table in _TABLES.items()}

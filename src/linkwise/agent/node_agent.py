@@ -1,0 +1,399 @@
+"""Node agent: discovers devices, serves them to the kubelet, follows what it allocates, and publishes all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from linkwise.agent.allocator import Allocator
+from linkwise.agent.discovering import Discoverer
+from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
+from linkwise.agent.kubelet.plugin import DevicePlugin
+from linkwise.agent.kubelet.pod_resources import PodResources
+from linkwise.agent.kubelet.registration import Registrar, Status
+from linkwise.agent.modes import ResourceMode, checkpoint_mode, resource_mode, resources_of_vendor, wanted_mode
+from linkwise.agent.records import RecordKeeper
+from linkwise.broker.broker import Broker
+from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
+from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.errors import ClusterError
+from linkwise.model.discovery import Discovery
+from linkwise.model.views import NodeView, PodView
+from linkwise.node.allocation import Allocations
+from linkwise.node.cdi_spec import cdi_file, cdi_spec
+from linkwise.node.container import HostOptions
+from linkwise.node.publishing import (
+    Condition,
+    NodeState,
+    Serving,
+    annotations_of,
+    capacity_of,
+    conditions_of,
+    inventory_of,
+    labels_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from linkwise.agent.discovering import Driver
+    from linkwise.agent.records import PodWriter
+    from linkwise.broker.watch_events import WatchEvent
+    from linkwise.config.settings import AgentSettings
+    from linkwise.net.timing import Timing
+    from linkwise.vendors.container_needs import Mount
+
+__all__ = ["NodeAgent", "Publishing"]
+
+log = logging.getLogger(__name__)
+
+API_SECONDS: Final = 5.0
+"""to wait for the Node object at start: its label sets the mode"""
+SETTLE_DELAY: Final = 0.2  # seconds from an answer until the kubelet lists it
+PLUGIN_SOCKETS: Final = {"whole": "linkwise.sock", "share": "linkwise-share.sock"}
+"""by mode, in the kubelet's folder"""
+
+
+class Publishing(Protocol):
+    """Shows the API server what the node should look like."""
+
+    def publish(self, state: NodeState) -> None:
+        """Set the desired state."""
+        ...
+
+    def observe_node(self, view: NodeView) -> None:
+        """Record the Node as the API server shows it."""
+        ...
+
+    def observe_inventory(self, document: object) -> None:
+        """Record the DeviceInventory as the API server shows it; None if there is none."""
+        ...
+
+
+@dataclass(slots=True)
+class NodeAgent:
+    """The agent of one node: `run` it, and pass watch events of the node and its pods to `observe`."""
+
+    settings: AgentSettings
+    node: str
+    driver: Driver
+    publishing: Publishing
+    cluster: PodWriter | None
+    """None without an API server"""
+    timing: Timing
+    clock: Callable[[], float]
+    """seconds since the epoch"""
+    found: Discovery = field(default_factory=lambda: Discovery(""))
+    served: ResourceMode | None = None
+    """what the plugin serves, or would serve if no other did"""
+    allocations: Allocations | None = None
+    registrar: Registrar = field(init=False)
+    discoverer: Discoverer = field(init=False)
+    records: RecordKeeper = field(init=False)
+    _host: Host = field(init=False)
+    _pod_resources: PodResources = field(init=False)
+    _folder: Path = field(init=False)
+    answered: Callable[[str, float], None] = lambda *_: None
+    """called with the method and the seconds of each answer to the kubelet"""
+    _view: NodeView | None = None
+    _pods: dict[str, PodView] = field(default_factory=dict)
+    _plugin: DevicePlugin | None = None
+    _allocator: Allocator | None = None
+    _broker: Broker = field(default_factory=Broker)
+    _cdi_problem: str = ""
+    _mode_problem: str = ""
+    _kubelet_problem: str = ""
+    _look_again: asyncio.Event = field(default_factory=asyncio.Event)
+    """set when the mode, the devices or the registration may have changed"""
+    _settle_soon: asyncio.Event = field(default_factory=asyncio.Event)
+    _view_seen: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        kubelet = Path(self.settings.kubelet)
+        self._folder = kubelet / "device-plugins"
+        self._pod_resources = PodResources(kubelet / "pod-resources/kubelet.sock")
+        self._host = Host(Path(self.settings.host_root), self.settings.driver_root)
+        self.registrar = Registrar(self._folder, self._pod_resources, self.timing, self._registration_changed)
+        self.discoverer = Discoverer(self.driver, self.settings.interval, self.timing, self._discovered)
+        self.records = RecordKeeper(self.node, self.cluster, self.clock)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.discoverer.run(), name="discovery")
+                tasks.create_task(self._serve(), name="plugin")
+                tasks.create_task(self._follow(), name="pod resources")
+        finally:
+            self.driver.close()
+
+    def observe(self, events: Sequence[WatchEvent]) -> None:
+        """Apply watch events of the node, its inventory and its pods."""
+        for event in events:
+            if isinstance(event, PodView):
+                self._observe_pod(event)
+            elif isinstance(event, PodDeleted):
+                self._forget(event.uid)
+            elif isinstance(event, PodListComplete):
+                for uid in self._pods.keys() - event.uids:
+                    self._forget(uid)
+            elif isinstance(event, NodeView) and event.name == self.node:
+                self._observe_node(event)
+            elif isinstance(event, NodeObject) and event.kind == KIND:
+                self.publishing.observe_inventory(event.document)
+        self._publish()
+
+    def not_ready(self) -> dict[str, str]:
+        """What the agent waits for, by part."""
+        if not self.discoverer.rounds:
+            return {"driver": self.discoverer.problem or "discovering devices"}
+        if self._plugin is not None and self.registrar.status.state in {"waiting", "refused"}:
+            return {"kubelet": self.registrar.status.sentence}
+        return {}
+
+    def problems(self) -> tuple[str, ...]:
+        """Problems for an operator to look at, as sentences."""
+        own = (self.discoverer.problem, self._cdi_problem, self._mode_problem, self._kubelet_problem)
+        foreign = self.registrar.status.sentence if self.registrar.status.state == "foreign" else ""
+        faults = (f"device {device}: {sentence}" for device, sentence in self.found.faults.items())
+        return tuple(filter(None, (*own, foreign, *self.found.problems, *faults, *self.records.problems)))
+
+    def _observe_pod(self, pod: PodView) -> None:
+        if pod.node != self.node:
+            return
+        self._pods[pod.uid] = pod
+        if self.allocations is not None:
+            self.allocations.observe(pod)
+            self._settle_soon.set()
+
+    def _forget(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+        if self.allocations is not None:
+            self.allocations.forget(uid)
+
+    def _observe_node(self, view: NodeView) -> None:
+        before, self._view = self._view, view
+        self._view_seen.set()
+        self.publishing.observe_node(view)
+        if before is None or (before.labels, before.runtime) != (view.labels, view.runtime):
+            self._write_cdi()
+            self._look_again.set()
+
+    def _discovered(self, found: Discovery) -> None:
+        """Take over what the driver found, which differs from before."""
+        self.found = found
+        self._update_devices()
+        self._write_cdi()
+        self._look_again.set()
+        self._publish()
+
+    def _registration_changed(self, status: Status) -> None:
+        del status
+        self._settle_soon.set()
+        self._publish()
+
+    async def _serve(self) -> None:
+        """Serve the resource of the current mode, and start again when that changes."""
+        await self._know_node()
+        serving: asyncio.Task[None] | None = None
+        try:
+            while True:
+                self._look_again.clear()
+                wanted = await self._wanted()
+                if wanted != self.served or (serving and serving.done()):
+                    await _cancelled(serving)
+                    self._begin(wanted)
+                    serving = asyncio.create_task(self._run_plugin(wanted)) if self._plugin and wanted else None
+                    self._publish()
+                await self._look_again.wait()
+        finally:
+            await _cancelled(serving)
+
+    async def _know_node(self) -> None:
+        """Wait for the Node object, whose label sets the mode, but not for an API server that is away."""
+        if self.cluster is not None and self.settings.mode == "auto":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(API_SECONDS):
+                    await self._view_seen.wait()
+
+    async def _wanted(self) -> ResourceMode | None:
+        """The resource to serve; devices in use keep the mode as it is."""
+        mode = wanted_mode(self.settings, self._view)
+        if self.settings.mode == "auto" and self._view is None:
+            mode = checkpoint_mode(self._folder) or mode
+        self._mode_problem = ""
+        wanted = resource_mode(self.found, mode, self.settings.memory_unit) if self.found.devices else None
+        other = resource_mode(self.found, "whole" if mode == "share" else "share", self.settings.memory_unit)
+        if wanted and other and other.resource != wanted.resource and await self._is_used(other):
+            # rule 004.mode: a device is never counted under two names.
+            self._mode_problem = f"the node stays in mode {other.mode} until no pod uses {other.resource}"
+            return other
+        if wanted and wanted.problem:
+            self._mode_problem = wanted.problem
+        return wanted
+
+    async def _is_used(self, other: ResourceMode) -> bool:
+        if self.served == other and self.allocations is not None and self.allocations.in_use():
+            return True
+        try:
+            return bool(await self._pod_resources.allocated(other.resource))
+        except ClusterError:
+            return False
+
+    def _begin(self, wanted: ResourceMode | None) -> None:
+        self.served, self._plugin, self._allocator, self.allocations = wanted, None, None, None
+        self.registrar.status = Status()
+        if wanted is None:
+            return
+        self.allocations = Allocations(wanted.resource, shared=wanted.shared, pick=self._pick)
+        self._allocator = Allocator(
+            self.allocations,
+            HostOptions("", self._host.exists),
+            self.settings.siblings,
+            self.cluster,
+            self.clock,
+            self._settle_soon.set,
+        )
+        if self.settings.plugin != "never" and not wanted.problem:
+            socket = self._folder / PLUGIN_SOCKETS[wanted.mode]
+            self._plugin = DevicePlugin(
+                wanted.resource, socket, self._allocator, self._host.host_path, lambda *answer: self.answered(*answer)
+            )
+        self._update_devices()
+        for pod in sorted(self._pods.values(), key=lambda pod: (pod.created, pod.uid)):
+            self.allocations.observe(pod)
+        self._settle_soon.set()
+
+    async def _run_plugin(self, wanted: ResourceMode) -> None:
+        if self._plugin is not None:
+            await self.registrar.run(self._plugin, resources_of_vendor(self.found.vendor) | {wanted.resource})
+
+    def _update_devices(self) -> None:
+        """Pass the devices on to everything that answers for them."""
+        if self.served is None or self.allocations is None or self._allocator is None:
+            return
+        devices = self.served.devices(self.found)
+        self.allocations.devices = {device.id: device for device in devices}
+        for pod in self._pods.values():  # records may name devices by index
+            self.allocations.observe(pod)
+        document = inventory_of(self.node, self.found, self._serving())
+        capacity = {self.served.resource: str(len(devices))}
+        self._broker = Broker()
+        self._broker.see(
+            [NodeView(self.node, capacity=capacity, allocatable=capacity), NodeObject(self.node, KIND, document)]
+        )
+        self._allocator.host = self.host_options()
+        if self._plugin is not None:
+            self._plugin.update(self._allocator.plugin_devices(devices))
+
+    def _pick(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        """The scheduler's choice among available devices."""
+        return self._broker.preferred(self.node, available, required, size, self.clock())
+
+    def host_options(self) -> HostOptions:
+        """What the node has for containers."""
+        label = self._view.labels.get("cgpu.disable.isolation", "") if self._view else ""
+        return HostOptions(
+            self.found.vendor, self._host.exists, self._uses_cdi(), self._driver_files(), isolated=label != "true"
+        )
+
+    def _driver_files(self) -> tuple[Mount, ...]:
+        if self.settings.driver_files == "never" or (self.settings.driver_files == "auto" and self._host.has_toolkit()):
+            return ()
+        return self._host.driver_files()
+
+    def _uses_cdi(self) -> bool:
+        wanted = self.settings.cdi == "always" or (
+            self.settings.cdi == "auto" and runtime_has_cdi(self._view.runtime if self._view else "")
+        )
+        return wanted and not self._cdi_problem
+
+    def _write_cdi(self) -> None:
+        """Write the CDI specification, before any name in it is answered."""
+        self._cdi_problem = ""
+        if self.found.devices and self._uses_cdi():
+            spec = cdi_spec(
+                self.found.vendor, self.found.devices, self._host.host_path, self._host.exists, self._driver_files()
+            )
+            self._cdi_problem = write_cdi_spec(Path(self.settings.cdi_folder), cdi_file(self.found.vendor), spec)
+            if self._cdi_problem:
+                log.warning("cdi: %s; containers get device nodes instead", self._cdi_problem)
+        if self._allocator is not None:
+            self._allocator.host = self.host_options()
+
+    async def _follow(self) -> None:
+        """Compare the kubelet's allocations with the records: after each allocation, and at each interval."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.interval):
+                    await self._settle_soon.wait()
+            await self.timing.sleep(SETTLE_DELAY)
+            self._settle_soon.clear()
+            await self._settle()
+
+    async def _settle(self) -> None:
+        allocations, began = self.allocations, self.clock()
+        if allocations is None or not self._follows_kubelet():
+            return
+        try:
+            listed = await self._pod_resources.allocated(allocations.resource)
+        except ClusterError as error:
+            self._kubelet_problem = f"pod resources: {error}"
+            return
+        self._kubelet_problem = ""
+        corrections = allocations.settle(listed, began)
+        await self.records.correct(allocations, corrections)
+        self._publish()
+
+    def _follows_kubelet(self) -> bool:
+        """Whether the kubelet's ids are the devices in use; another plugin for shares ignores which ids it is given."""
+        return self.registrar.status.state != "foreign" or not (self.served and self.served.shared)
+
+    def _serving(self) -> Serving:
+        status = self.registrar.status
+        known = self.served is not None and (status.enforced or status.state == "foreign")
+        unit = self.served.unit if self.served else "MiB"
+        return Serving(self.served.mode if self.served and known else "any", unit, status.enforced)
+
+    def _publish(self) -> None:
+        """Set what the API server should show; the publisher writes only what differs."""
+        if not self.discoverer.rounds:
+            return
+        serving = self._serving()
+        in_use = self.allocations.in_use() if self.allocations and self._follows_kubelet() else {}
+        pods = {uid: (pod.namespace, pod.name) for uid, pod in self._pods.items() if uid in in_use}
+        self.publishing.publish(
+            NodeState(
+                inventory_of(self.node, self.found, serving, in_use, pods, self._conditions()),
+                labels_of(self.found),
+                annotations_of(self.found),
+                capacity_of(self.found, serving),
+            )
+        )
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        status = self.registrar.status
+        reasons = {"registered": "Registered", "foreign": "ServedByAnotherPlugin", "refused": "RegistrationFailed"}
+        reason = reasons.get(status.state, "WaitingForKubelet")
+        sentence = status.sentence
+        if self.settings.plugin == "never":
+            reason, sentence = "Disabled", "the setting agent.plugin is never"
+        elif self._mode_problem and not status.enforced:
+            reason, sentence = "ModeNotServed", self._mode_problem
+        registered = Condition("PluginRegistered", "True" if status.enforced else "False", reason, sentence)
+        cdi = Condition("CDIWritten", "False", "NotWritable", self._cdi_problem) if self._cdi_problem else None
+        return tuple(filter(None, (*conditions_of(self.found), registered, cdi)))
+
+
+async def _cancelled(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and wait for its end; an error that it ended with is raised."""
+    if task is None:
+        return
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,353 @@
+"""Allocation of a node's devices: which pod a call of the kubelet is for, and which devices it gets.
+
+The kubelet's calls carry no pod. It admits pods in the order in which it sees them, and so does the agent, so a call is
+matched to the first container that waits for that number of ids. What the kubelet allocates in the end is what counts:
+`settle` compares it with the records and returns those to correct.
+
+A container's life, as (state, event) -> state::
+
+    WAITING    -- answered --> ANSWERED     Allocate was answered for it
+    WAITING    -- listed ----> ALLOCATED    the kubelet has devices for it: the agent restarted, or calls were swapped
+    ANSWERED   -- listed ----> ALLOCATED
+    ANSWERED   -- missing ---> WAITING      the answer was lost, or was for another pod
+    ALLOCATED  -- listed ----> ALLOCATED
+    ALLOCATED  -- missing ---> WAITING      the kubelet lost its checkpoint, as after a reboot
+
+Source: seed 004, step 3; seed 000, "the device plugin".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from linkwise.dialects.pod_resources import amount
+from linkwise.dialects.registry import held_by
+from linkwise.errors import InputError, LedgerError
+from linkwise.model.views import FINISHED
+from linkwise.node.device_ids import by_device, device_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from linkwise.model.device import Device
+    from linkwise.model.verdict import Grant
+    from linkwise.model.views import ContainerView, PodView
+
+__all__ = ["TABLE", "Allocated", "Allocations", "Claim", "Correction", "Listed", "Refused", "State"]
+
+State = Literal["WAITING", "ANSWERED", "ALLOCATED"]
+Transition = Literal["answered", "listed", "missing"]
+
+TABLE: Final[Mapping[tuple[State, Transition], State]] = {
+    ("WAITING", "answered"): "ANSWERED",
+    ("WAITING", "listed"): "ALLOCATED",
+    ("WAITING", "missing"): "WAITING",
+    ("ANSWERED", "answered"): "ANSWERED",  # the kubelet repeats a call
+    ("ANSWERED", "listed"): "ALLOCATED",
+    ("ANSWERED", "missing"): "WAITING",
+    ("ALLOCATED", "answered"): "ANSWERED",  # the kubelet forgot the devices and asks again
+    ("ALLOCATED", "listed"): "ALLOCATED",
+    ("ALLOCATED", "missing"): "WAITING",
+}
+
+SETTLE_SECONDS: Final = 5.0
+"""an answer is missing only if a list that began this long after it does not show it"""
+
+How = Literal["recorded", "other devices", "adopted"]
+"""whether the devices are those on record; `adopted` if no record names any"""
+
+Pick = Callable[[Sequence[str], Sequence[str], int], tuple[str, ...]]
+"""the scheduler's choice among available devices, with the required ones, of that number"""
+
+
+@dataclass(slots=True)
+class Claim:
+    """One container's devices: recorded by the scheduler, and allocated by the kubelet."""
+
+    pod: PodView
+    container: str
+    amount: int
+    """ids that the kubelet allocates"""
+    picks: tuple[str, ...]
+    """the recorded devices; empty without a record"""
+    init: bool = False
+    """an ordinary init container: its devices pass on to the others, and the kubelet does not list them"""
+    state: State = "WAITING"
+    ids: tuple[str, ...] = ()
+    answered_at: float = 0.0
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices of its ids."""
+        return tuple(dict.fromkeys(map(device_of, self.ids)))
+
+    def move(self, event: Transition) -> None:
+        """Change the state by the table."""
+        if (self.state, event) not in TABLE:
+            raise LedgerError(f"container {self.container} is {self.state}: {event!r} is not allowed")
+        self.state = TABLE[self.state, event]
+        if self.state == "WAITING":
+            self.ids = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """Devices of one call; without a claim if no pod is known for it."""
+
+    ids: tuple[str, ...]
+    devices: tuple[str, ...]
+    claim: Claim | None
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a call can't be answered, for the kubelet's event on the pod."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Ids that the kubelet has allocated to a container."""
+
+    namespace: str
+    pod: str
+    container: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A pod whose record differs from what its containers have."""
+
+    pod: PodView
+    grant: Grant
+    """as the kubelet allocated the devices"""
+    swapped: bool
+    """whether it has what was recorded for another pod of the same size, and that one has its devices"""
+
+
+@dataclass(slots=True)
+class Allocations:
+    """The claims on the devices of one node under one resource.
+
+    Args:
+        resource: the resource name, such as `nvidia.com/gpu`.
+        shared: whether an id is a unit of memory, and all ids of a container are of one device.
+        pick: chooses among available devices where no record does.
+    """
+
+    resource: str
+    shared: bool
+    pick: Pick
+    devices: Mapping[str, Device] = field(default_factory=dict)
+    """of the node, by id"""
+    results: Counter[str] = field(default_factory=Counter)
+    """calls of Allocate by result, and corrections"""
+    _claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
+    """by pod UID and container, in the order in which they were seen"""
+
+    def observe(self, pod: PodView) -> None:
+        """Add or update the claims of a pod on this node."""
+        if pod.phase in FINISHED or pod.stopped:
+            self.forget(pod.uid)
+            return
+        picks = _recorded(pod, self.devices)
+        for container in pod.containers:
+            wanted = self._wanted(container)
+            known = self._claims.get((pod.uid, container.name))
+            if known is not None:
+                known.pod, known.picks = pod, _picks_of(pod, container, picks, wanted, shared=self.shared)
+            elif wanted and self.resource not in pod.hosted_by_claims:
+                own = _picks_of(pod, container, picks, wanted, shared=self.shared)
+                init = container.init and not container.sidecar
+                self._claims[pod.uid, container.name] = Claim(pod, container.name, wanted, own, init)
+
+    def forget(self, uid: str) -> None:
+        """Drop the claims of a pod that was deleted or has finished."""
+        for key in [key for key in self._claims if key[0] == uid]:
+            del self._claims[key]
+
+    def keep(self, uids: frozenset[str]) -> None:
+        """Drop the claims of all other pods."""
+        for uid in {uid for uid, _ in self._claims} - uids:
+            self.forget(uid)
+
+    def claims(self) -> tuple[Claim, ...]:
+        """All claims, in the order in which they were seen."""
+        return tuple(self._claims.values())
+
+    def expects(self, size: int) -> bool:
+        """Whether a container waits for that number of ids."""
+        return any(True for _ in self._waiting(size))
+
+    def in_use(self) -> dict[str, tuple[str, ...]]:
+        """Devices by pod UID, as far as the kubelet was given them."""
+        found: dict[str, list[str]] = {}
+        for claim in self._claims.values():
+            if claim.ids:
+                found.setdefault(claim.pod.uid, []).extend(claim.devices)
+        return {uid: tuple(dict.fromkeys(devices)) for uid, devices in found.items()}
+
+    def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return that many available ids: the recorded ones, else those that the scheduler would pick; never fails."""
+        # rule 000.agree, 004.allocate: where the scheduler has chosen, the kubelet is steered to that choice.
+        for claim in self._waiting(size):
+            if not claim.picks:
+                break
+            if ids := self._ids_on(claim.picks, available, required, size):
+                return ids
+        return self._unrecorded(available, required, size)
+
+    def allocate(self, ids: Sequence[str], now: float) -> Allocated | Refused:
+        """Answer one call of Allocate by the table of docs/reference/agent.md; a refusal changes nothing."""
+        devices = tuple(dict.fromkeys(map(device_of, ids)))
+        if refused := self._broken_rule(ids, devices):
+            self.results["refused"] += 1
+            return Refused(refused)
+        claim = self._claim_for(devices, len(ids))
+        if claim is None and self.shared:
+            self.results["refused"] += 1
+            return Refused(
+                f"no pod on this node has {len(ids)} {self.resource} on record: pods that share a device must be "
+                "scheduled by Linkwise; check the schedulerName of the pod"
+            )
+        if claim is not None:
+            claim.move("answered")
+            claim.ids, claim.answered_at = tuple(ids), now
+        answer = Allocated(tuple(ids), devices, claim, _how(claim, devices))
+        self.results[answer.how] += 1
+        return answer
+
+    def settle(self, listed: Iterable[Listed], began: float) -> tuple[Correction, ...]:
+        """Record what the kubelet has allocated, listed at `began`, and return the records that differ from it."""
+        found = {(one.namespace, one.pod, one.container): one.ids for one in listed}
+        for claim in self._claims.values():
+            ids = found.get((claim.pod.namespace, claim.pod.name, claim.container))
+            if ids:
+                claim.move("listed")
+                claim.ids = ids
+            elif not claim.init and claim.answered_at + SETTLE_SECONDS < began:
+                claim.move("missing")
+        return tuple(self._corrections())
+
+    def complete(self) -> tuple[PodView, ...]:
+        """Pods all of whose containers have devices."""
+        states: dict[str, tuple[PodView, bool]] = {}
+        for claim in self._claims.values():
+            _, before = states.get(claim.pod.uid, (claim.pod, True))
+            states[claim.pod.uid] = (claim.pod, before and (claim.state == "ALLOCATED" or claim.init))
+        return tuple(pod for pod, whole in states.values() if whole)
+
+    def _wanted(self, container: ContainerView) -> int:
+        try:
+            return amount(container, self.resource)
+        except InputError:
+            return 0  # the API server refuses such a pod
+
+    def _waiting(self, size: int) -> Iterator[Claim]:
+        return (claim for claim in self._claims.values() if claim.state == "WAITING" and claim.amount == size)
+
+    def _ids_on(
+        self, picks: Sequence[str], available: Sequence[str], required: Sequence[str], size: int
+    ) -> tuple[str, ...]:
+        """Ids of the picked devices; empty if they are not all available."""
+        if not self.shared:
+            return tuple(picks) if set(required) <= set(picks) <= set(available) else ()
+        own = by_device(available).get(picks[0], [])
+        rest = [identifier for identifier in own if identifier not in set(required)]
+        fits = {device_of(identifier) for identifier in required} <= {picks[0]} and len(own) >= size
+        return (*required, *rest[: size - len(required)]) if fits else ()
+
+    def _unrecorded(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        promised = {pick for claim in self._claims.values() if claim.state == "WAITING" for pick in claim.picks}
+        for candidates in ([i for i in available if device_of(i) not in promised or i in required], list(available)):
+            ids = self._shares(candidates, required, size) if self.shared else self.pick(candidates, required, size)
+            if len(ids) == size:
+                return ids
+        rest = [identifier for identifier in available if identifier not in set(required)]
+        return (*required, *rest)[:size]
+
+    def _shares(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        """Ids of the fullest device that has enough of them."""
+        fitting = [
+            (len(own), self._index(device), device)
+            for device, own in by_device(available).items()
+            if len(own) >= size and {device_of(identifier) for identifier in required} <= {device}
+        ]
+        return self._ids_on((min(fitting)[2],), available, required, size) if fitting else ()
+
+    def _index(self, device: str) -> int:
+        return self.devices[device].index if device in self.devices else 0
+
+    def _broken_rule(self, ids: Sequence[str], devices: Sequence[str]) -> str:
+        unknown = [device for device in devices if device not in self.devices]
+        if unknown or not ids:
+            return f"the kubelet asked for {', '.join(unknown) or 'no devices'}, which this node does not have"
+        unhealthy = [device for device in devices if not self.devices[device].healthy]
+        if unhealthy:
+            return f"device {', '.join(unhealthy)} is unhealthy"
+        if self.shared and len(devices) > 1:
+            # rule 004.one-card
+            return f"{len(ids)} {self.resource} must be on one device, but the kubelet chose {', '.join(devices)}"
+        return ""
+
+    def _claim_for(self, devices: tuple[str, ...], size: int) -> Claim | None:
+        waiting = list(self._waiting(size))
+        same = [claim for claim in waiting if set(claim.picks) == set(devices)]
+        holding = [claim for claim in self._claims.values() if claim.ids and set(claim.devices) == set(devices)]
+        repeated = [claim for claim in holding if claim.amount == size]
+        return next(iter((*same, *waiting, *repeated)), None)
+
+    def _corrections(self) -> Iterator[Correction]:
+        # rule 004.allocate: the pod that has a device is the pod on record.
+        for pod in self.complete():
+            grant = held_by(pod).grant
+            own = {claim.container: claim for claim in self._claims.values() if claim.pod.uid == pod.uid}
+            wrong = [claim for claim in own.values() if not claim.init and set(claim.picks) != set(claim.devices)]
+            if grant is None or not wrong:
+                continue
+            parts = tuple(
+                replace(part, devices=own[part.container].devices, indices=())
+                if part.container in own and not own[part.container].init
+                else part
+                for part in grant.offer.parts
+            )
+            yield Correction(pod, replace(grant, offer=replace(grant.offer, parts=parts)), self._swapped(wrong))
+
+    def _swapped(self, wrong: Sequence[Claim]) -> bool:
+        return all(
+            any(other.picks and set(other.picks) == set(claim.devices) for other in self._claims.values())
+            for claim in wrong
+        )
+
+
+def _how(claim: Claim | None, devices: tuple[str, ...]) -> How:
+    if claim is None or not claim.picks:
+        return "adopted"
+    return "recorded" if set(claim.picks) == set(devices) else "other devices"
+
+
+def _recorded(pod: PodView, devices: Mapping[str, Device]) -> dict[str, tuple[str, ...]]:
+    """Recorded devices by container; a record may have only indices."""
+    grant = held_by(pod).grant
+    if grant is None:
+        return {}
+    ids = {f"#{device.index}": device.id for device in devices.values()}
+    parts = grant.offer.parts
+    return {part.container: tuple(ids.get(device, device) for device in part.devices) for part in parts}
+
+
+def _picks_of(
+    pod: PodView, container: ContainerView, picks: Mapping[str, tuple[str, ...]], wanted: int, *, shared: bool
+) -> tuple[str, ...]:
+    """Recorded devices of one container; an init container uses those of the containers that run after it."""
+    own = picks.get(container.name, ())
+    if container.init and not container.sidecar:
+        later = [device for each in pod.containers if not each.init for device in picks.get(each.name, ())]
+        own = tuple(dict.fromkeys((*later, *own)))
+    return own[: 1 if shared else wanted]

@@ -1,0 +1,75 @@
+"""Device ids as the kubelet counts them: one per device, or one per unit of its memory.
+
+Source: seed 004 and its device plugin, whose ids are the UUID, a separator and a number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.model.device import Device
+
+__all__ = ["LONGEST_ID", "by_device", "device_of", "id_problem", "list_bytes", "share_ids"]
+
+SEPARATOR: Final = "-_-"
+LONGEST_ID: Final = 63  # characters of an id that the kubelet accepts
+MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""the largest message that the kubelet receives"""
+_HEALTH_BYTES: Final = len("Unhealthy") + 2
+_NUMA_BYTES: Final = 6
+_FRAMING_BYTES: Final = 2 + 4  # tag and length of the id, and of the device
+
+
+def share_ids(device: Device) -> list[str]:
+    """An id per unit of the device's memory."""
+    return [f"{device.id}{SEPARATOR}{number}" for number in range(device.memory)]
+
+
+def device_of(identifier: str) -> str:
+    """The device that an id belongs to."""
+    return identifier.partition(SEPARATOR)[0]
+
+
+def by_device(ids: Iterable[str]) -> dict[str, list[str]]:
+    """Ids of each device, in the order of their numbers."""
+    found: dict[str, list[str]] = {}
+    for identifier in ids:
+        found.setdefault(device_of(identifier), []).append(identifier)
+    for own in found.values():
+        own.sort(key=_number)
+    return found
+
+
+def list_bytes(ids: Iterable[str]) -> int:
+    """An upper bound for the message that lists these ids."""
+    return sum(len(identifier.encode()) + _HEALTH_BYTES + _NUMA_BYTES + _FRAMING_BYTES for identifier in ids)
+
+
+def id_problem(devices: Iterable[Device], unit: str) -> str:
+    """Why the kubelet can't be served an id per unit of memory, and what to set; empty if it can."""
+    # rule 004.units: the unit is never changed silently, because pods request amounts of it.
+    size = 0
+    for device in devices:
+        if not device.memory:
+            continue
+        longest = f"{device.id}{SEPARATOR}{device.memory - 1}"
+        if len(longest) > LONGEST_ID:
+            return (
+                f"device {device.id}: ids such as {longest} are longer than the {LONGEST_ID} characters of the kubelet"
+            )
+        size += device.memory * list_bytes([longest])
+    if size <= MESSAGE_BYTES:
+        return ""
+    total = sum(device.memory for device in devices)
+    return (
+        f"{total} units of {unit} do not fit into one message to the kubelet ({MESSAGE_BYTES // 2**20} MiB): "
+        "set agent.memory_unit to GiB for the cluster"
+    )
+
+
+def _number(identifier: str) -> int:
+    number = identifier.rpartition(SEPARATOR)[2]
+    return int(number) if number.isdecimal() else 0
