@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from support.e2e.service import Granted, Placing
 
 GPU: Final = "nvidia.com/gpu"
+RECORD: Final = "topology.scheduling.koordinator.sh/gpu"
 MEASURED: Final = "dgx1-v100-measured"
 NAME: Final = "gputopology.scheduling.koordinator.sh/name"
 REPLICA: Final = "gputopology.scheduling.koordinator.sh/replica"
@@ -131,6 +132,14 @@ def test_siblings_are_bound_by_one_plan(placing: Placing, namespace: str) -> Non
     found = placed_group(placing, namespace, "job", 8)
     plans = {(record["plan"], record["generation"]) for one in found if (record := written(one))}
     assert plans == {(f"{namespace}/job/8", 1)}
+
+
+@pytest.mark.rule("001.record", level="R")
+def test_every_member_has_the_groups_cards_on_its_node_on_record(placing: Placing, namespace: str) -> None:
+    placing.nodes(*machine("a", "measured"))
+    create_group(placing, namespace, "job", 2, {GPU: 2})
+    records = [json.loads(found.annotations[RECORD]) for found in placed_group(placing, namespace, "job", 2)]
+    assert [record["visibleGPUs"] for record in records] == [["0", "1", "2", "3"]] * 2
 
 
 @pytest.mark.rule("001.group", level="R")

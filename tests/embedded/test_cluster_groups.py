@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from support.e2e.service import Granted
 
 GPU: Final = "nvidia.com/gpu"
+RECORD: Final = "topology.scheduling.koordinator.sh/gpu"
 MEASURED: Final = "dgx1-v100-measured"
 PREFIX: Final = "gputopology.scheduling.koordinator.sh"
 GANG: Final = "gang.scheduling.koordinator.sh"
@@ -81,6 +82,14 @@ async def test_siblings_are_bound_by_one_plan(bed: Bed) -> None:
     create_group(bed, "job", 8, {GPU: 2})
     records = [json.loads(found.annotations["linkwise.dev/grant"]) for found in await placed_group(bed, "job", 8)]
     assert {(record["plan"], record["generation"]) for record in records} == {("default/job/8", 1)}
+
+
+@pytest.mark.rule("001.record")
+@embedded({"dgx1-v100-measured": 1})
+async def test_every_member_has_the_groups_cards_on_its_node_on_record(bed: Bed) -> None:
+    create_group(bed, "job", 2, {GPU: 2})
+    records = [json.loads(found.annotations[RECORD]) for found in await placed_group(bed, "job", 2)]
+    assert [record["visibleGPUs"] for record in records] == [["0", "1", "2", "3"]] * 2
 
 
 @pytest.mark.rule("001.group", "001.gang")

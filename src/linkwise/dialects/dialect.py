@@ -43,7 +43,7 @@ class Writing:
     """all devices of the node by id: other systems' keys hold indices"""
     now: int  # nanoseconds since the epoch, unique and increasing for each node
     siblings: tuple[str, ...] = ()
-    """devices of the pod's group on this node, its own included"""
+    """devices of the other members of its group on this node"""
     decision: Decision | None = None
     """why these devices, for the record"""
 

@@ -16,6 +16,7 @@ __all__ = [
     "PreemptionSettings",
     "ReservationSettings",
     "ShareSettings",
+    "Visibility",
 ]
 
 NETWORK: Final = (
@@ -26,6 +27,8 @@ NETWORK: Final = (
 )
 JobShape = Literal["strict", "per-pod"]
 """the shapes that a job of ring-linked devices may have"""
+Visibility = Literal["group", "opt-in", "never"]
+"""whether containers see the devices of their group on the node: all, those of pods that request it, or none"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,12 @@ def test_the_seeds_sample_is_read_and_written_to_the_letter(shared: Path) -> Non
     assert written(asking, Part("main", ("GPU-4", "GPU-5")), siblings=siblings)[TOPOLOGY] == sample
 
 
-def test_siblings_are_seen_by_those_who_say_so() -> None:
-    assert wants_siblings(pod(box(), **{VISIBLE_SIBLINGS: "true"}))
-    assert not wants_siblings(pod(box()))
-    odd = pod(box(), **{VISIBLE_SIBLINGS: "yes"})
-    assert not wants_siblings(odd)
+def test_a_pod_may_ask_for_its_siblings_cards_or_decline_them() -> None:
+    silent, asking, declining, odd = (
+        pod(box(), **words) for words in ({}, *({VISIBLE_SIBLINGS: text} for text in ("true", "false", "yes")))
+    )
+    assert [wants_siblings(each, by_default=True) for each in (silent, asking, declining, odd)] == [1, 1, 0, 0]
+    assert [wants_siblings(each, by_default=False) for each in (silent, asking, declining, odd)] == [0, 1, 0, 0]
     assert keys(DIALECT.held(odd)) == [VISIBLE_SIBLINGS]
 
 

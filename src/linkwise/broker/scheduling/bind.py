@@ -75,7 +75,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         member = _without_names(state, pod, query.ask, member)
         bound = _assume(state, pod, request.dialect, member, now)
         bound_by_plan(state, uid, now)
-        return BindAnswer("", (*visibility_events(state, pod, member), bound))
+        return BindAnswer("", (*visibility_events(state, bound), bound))
     offer = _devices_for(state, query, tentative or (state.reservations and reserved_entry(state, uid)) or None, node)
     if isinstance(offer, Reject) and _is_claimed(state, pod, query.ask, node):
         offer = Offer(node, ())  # kube-scheduler has allocated the devices already
@@ -216,7 +216,7 @@ def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) 
     """Assume the devices once all annotations are computed, so that a failure leaves no entry."""
     devices = {device.id: device for device in state.cluster.index.nodes[entry.node].devices}
     # rule 004.record, 001.record: node and all keys are written in one request.
-    writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod, entry), entry.decision)
+    writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod.uid, entry.node), entry.decision)
     keys = state.writer.annotations(writing, dialect, now) if entry.unrecorded_ask is None else {}
     if entry.grant.plan:
         keys |= plan_annotation(state, pod, keys, now)

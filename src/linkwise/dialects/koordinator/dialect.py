@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ALLOCATED", "TOPOLOGY", "VISIBLE_SIBLINGS", "Koordinator", "wants_siblings"]
 
 VISIBLE_SIBLINGS: Final = "linkwise.dev/visible-siblings"
-"""`true` on a pod lets its containers see the cards of its group on the node"""
+"""on a pod: whether its containers see the cards of its group on the node"""
 
 _FINISHED: Final = {"Succeeded", "Failed"}
 
@@ -85,9 +85,10 @@ class Koordinator(Dialect):
         return node_facts(view, objects.get("Device"), self.name)
 
 
-def wants_siblings(pod: PodView) -> bool:
-    """Whether the pod requests to see the cards of its group: only if the value is `true`; `held` reports others."""
-    return pod.annotations.get(VISIBLE_SIBLINGS) == "true"
+def wants_siblings(pod: PodView, *, by_default: bool) -> bool:
+    """Whether the pod wants to see the cards of its group; a value other than `true` means no, and `held` reports it."""
+    text = pod.annotations.get(VISIBLE_SIBLINGS)
+    return by_default if text is None else text == "true"
 
 
 def _in_percent(ask: Ask, record: Record) -> Ask:
