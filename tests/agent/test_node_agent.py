@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import functools
+import inspect
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from linkwise.agent.node_agent import NodeAgent
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.config.settings import AgentSettings
 from linkwise.dialects.aliyun import ASSIGNED, INDEX
 from linkwise.dialects.registry import held_by
@@ -25,7 +28,7 @@ from support.fakes.agent_cluster import NodeApi
 from support.fakes.kubelet import AdmissionError, FakeKubelet
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
 GPU = "nvidia.com/gpu"
 MEMORY = "aliyun.com/gpu-mem"
@@ -34,7 +37,15 @@ NODE = "worker"
 
 def devices(count: int = 4, *, memory: int = 16276) -> tuple[Device, ...]:
     return tuple(
-        Device(f"GPU-{index}", index, minor=index, numa=index // 2, bus_id=f"0000:0{index}:00.0", model="V100", memory=memory)
+        Device(
+            f"GPU-{index}",
+            index,
+            minor=index,
+            numa=index // 2,
+            bus_id=f"0000:0{index}:00.0",
+            model="V100",
+            memory=memory,
+        )
         for index in range(count)
     )
 
@@ -64,27 +75,40 @@ class Bench:
     api: NodeApi
     machine: Machine
 
+    def spec(self) -> dict[str, Any]:
+        return dict(self.api.published[-1].inventory["spec"])  # type: ignore[call-overload]
+
+    def allocations(self) -> dict[str, list[str]]:
+        status: Any = self.api.published[-1].inventory["status"] if self.api.published else {"allocations": []}
+        return {one["podUID"]: one["devices"] for one in status["allocations"]}
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        status: Any = self.api.published[-1].inventory["status"]
+        (found,) = [one for one in status["conditions"] if one["type"] == kind]
+        return found["status"], found["reason"]
+
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
             while not holds():
                 await asyncio.sleep(0.02)
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="lw") as short:  # unix sockets need short paths
-        yield Path(short)
-
-
 @asynccontextmanager
 async def running(
-    folder: Path, *, share: bool = False, kubelet: FakeKubelet | None = None, machine: Machine | None = None, **settings: object
+    folder: Path,
+    *,
+    share: bool = False,
+    kubelet: FakeKubelet | None = None,
+    machine: Machine | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Bench]:
     beside = kubelet or FakeKubelet(folder / "kubelet")
     if kubelet is None:
         await beside.start()
     api, machine = NodeApi(), machine or Machine()
-    chosen = replace(AgentSettings(), kubelet=str(folder / "kubelet"), interval=0.1, cdi="never", host_root=str(folder), **settings)
+    chosen = replace(
+        AgentSettings(), kubelet=str(folder / "kubelet"), interval=0.1, cdi="never", host_root=str(folder), **settings
+    )
     agent = NodeAgent(chosen, NODE, machine, api, api, Timing(), time.time)
     api.watch = agent.observe
     agent.observe([NodeView(NODE, labels={"gpushare": "true"} if share else {}, runtime="containerd://1.6.0")])
@@ -98,12 +122,41 @@ async def running(
         await beside.stop()
 
 
+def beside_a_kubelet(**settings: Any) -> Callable[[Callable[[Bench], Coroutine[Any, Any, None]]], Callable[[], None]]:
+    """Make a test of a coroutine: it is run with an agent that has these settings."""
+
+    def wrap(story: Callable[[Bench], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        @functools.wraps(story)
+        def test() -> None:
+            with TemporaryDirectory(prefix="lw") as short:  # unix sockets need short paths
+                asyncio.run(_play(story, Path(short), settings))
+
+        del test.__dict__["__wrapped__"]
+        test.__dict__["__signature__"] = inspect.Signature()
+        return test
+
+    return wrap
+
+
+async def _play(story: Callable[[Bench], Coroutine[Any, Any, None]], folder: Path, settings: dict[str, Any]) -> None:
+    async with running(folder, **settings) as bench:
+        await story(bench)
+
+
 def record(uid: str, *parts: tuple[str, tuple[int, ...], int]) -> dict[str, str]:
     containers = {
         name: {"core": 0, "devices": [f"GPU-{index}" for index in own], "share": share} for name, own, share in parts
     }
     mode = "share" if parts[0][2] else "whole"
-    fields = {"containers": containers, "generation": 0, "mode": mode, "node": NODE, "plan": "", "pod": uid, "policy": "x"}
+    fields = {
+        "containers": containers,
+        "generation": 0,
+        "mode": mode,
+        "node": NODE,
+        "plan": "",
+        "pod": uid,
+        "policy": "x",
+    }
     return {"linkwise.dev/grant": json.dumps({**fields, "version": 1})}
 
 
@@ -126,10 +179,220 @@ def devices_on_record(pod: PodView) -> tuple[str, ...]:
     return grant.offer.devices if grant else ()
 
 
-async def test_the_kubelet_counts_the_devices(folder: Path) -> None:
-    async with running(folder) as bench:
-        await bench.kubelet.capacity(GPU, 4)
-        assert bench.kubelet.registrations == [GPU]
-        await bench.until(lambda: bench.agent.registrar.status.enforced)
-        spec = bench.api.published[-1].inventory["spec"]
-        assert (spec["enforced"], spec["mode"], spec["deviceCount"]) == (True, "whole", 4)  # type: ignore[index]
+@beside_a_kubelet()
+async def test_the_kubelet_counts_the_devices(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    await bench.until(lambda: bench.agent.registrar.status.enforced)
+    assert bench.kubelet.registrations == [GPU]
+    spec = bench.spec()
+    assert (spec["enforced"], spec["mode"], spec["deviceCount"]) == (True, "whole", 4)
+
+
+@pytest.mark.rule("000.agree")
+@beside_a_kubelet()
+async def test_a_container_sees_the_devices_on_record(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("a", 1, 3))
+    given = (await bench.kubelet.admit("a", GPU, main=2))["main"]
+    assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-1,GPU-3"
+    assert given.environment["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-3"
+    assert [*given.nodes] == ["/dev/nvidia1", "/dev/nvidia3", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+    await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-1", "GPU-3"]})
+
+
+@beside_a_kubelet()
+async def test_a_pod_that_the_watch_has_not_shown_is_read(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.live = False
+    bench.api.put(gpu_pod("a", 2))
+    given = (await bench.kubelet.admit("a", GPU, main=1))["main"]
+    assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-2"
+
+
+@beside_a_kubelet()
+async def test_pods_served_in_another_order_get_their_records_swapped(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    for pod in (gpu_pod("a", 0), gpu_pod("b", 1)):
+        bench.api.put(pod)
+    await bench.kubelet.admit("b", GPU, main=1)
+    await bench.kubelet.admit("a", GPU, main=1)
+    await bench.until(lambda: [devices_on_record(pod) for pod in bench.api.stored.values()] == [("GPU-1",), ("GPU-0",)])
+    await bench.until(lambda: len(bench.api.events) == 2)
+    assert {event.reason for event in bench.api.events} == {"RecordCorrected"}
+    assert bench.agent.records.corrected == {"swapped": 2}
+
+
+@beside_a_kubelet()
+async def test_a_pod_of_another_scheduler_gets_the_devices_that_linkwise_would_pick(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("stranger", count=1))
+    given = (await bench.kubelet.admit("stranger", GPU, main=1))["main"]
+    assert len(given.ids) == 1
+    await bench.until(lambda: bench.allocations() == {"uid-stranger": list(given.ids)})
+    assert bench.api.events == []
+
+
+@pytest.mark.rule("004.report")
+@beside_a_kubelet(share=True)
+async def test_the_memory_of_every_device_is_counted_in_its_unit(bench: Bench) -> None:
+    await bench.kubelet.capacity(MEMORY, 4 * 15)
+    await bench.until(lambda: bench.agent.registrar.status.enforced)
+    assert bench.api.published[-1].capacity == {"aliyun.com/gpu-count": "4"}
+
+
+@pytest.mark.rule("004.environment")
+@beside_a_kubelet(share=True)
+async def test_each_container_of_a_share_has_its_own_amount(bench: Bench) -> None:
+    await bench.kubelet.capacity(MEMORY, 60)
+    bench.api.put(share_pod("a", 2, one=3, two=5))
+    given = await bench.kubelet.admit("a", MEMORY, one=3, two=5)
+    names = (
+        "NVIDIA_VISIBLE_DEVICES",
+        "ALIYUN_COM_GPU_MEM_IDX",
+        "ALIYUN_COM_GPU_MEM_POD",
+        "ALIYUN_COM_GPU_MEM_CONTAINER",
+    )
+    assert [given["one"].environment[name] for name in names] == ["GPU-2", "2", "8", "3"]
+    assert [given["two"].environment[name] for name in names] == ["GPU-2", "2", "8", "5"]
+    assert given["two"].environment["ALIYUN_COM_GPU_MEM_DEV"] == "15"
+
+
+@pytest.mark.rule("004.allocate")
+@beside_a_kubelet(share=True)
+async def test_a_share_is_marked_as_assigned_once_all_containers_have_it(bench: Bench) -> None:
+    await bench.kubelet.capacity(MEMORY, 60)
+    bench.api.put(share_pod("a", 2, one=3, two=5))
+    await bench.kubelet.admit("a", MEMORY, one=3)
+    await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-2"]})
+    assert bench.api.stored["uid-a"].annotations[ASSIGNED] == "false"
+    await bench.kubelet.admit("a", MEMORY, two=5)
+    await bench.until(lambda: bench.api.stored["uid-a"].annotations[ASSIGNED] == "true")
+
+
+@beside_a_kubelet(share=True)
+async def test_a_share_without_a_record_is_refused_with_a_sentence(bench: Bench) -> None:
+    await bench.kubelet.capacity(MEMORY, 60)
+    with pytest.raises(AdmissionError, match="must be scheduled by Linkwise"):
+        await bench.kubelet.admit("stranger", MEMORY, main=2)
+
+
+@beside_a_kubelet(share=True, memory_unit="MiB", machine=Machine(Discovery("nvidia", devices(8, memory=81920))))
+async def test_a_unit_that_makes_too_many_ids_is_refused_with_what_to_set(bench: Bench) -> None:
+    await bench.until(lambda: any("set agent.memory_unit to GiB" in problem for problem in bench.agent.problems()))
+    await bench.until(lambda: bench.condition("PluginRegistered") == ("False", "ModeNotServed"))
+    assert bench.kubelet.registrations == []
+
+
+@beside_a_kubelet()
+async def test_a_device_that_fails_is_not_allocated_and_comes_back(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    good = bench.machine.found
+    dead = replace(good.devices[1], healthy=False)
+    bench.machine.found = replace(good, devices=(good.devices[0], dead, *good.devices[2:]), faults={"GPU-1": "lost"})
+    await bench.kubelet.capacity(GPU, 3)
+    assert "GPU-1" not in bench.kubelet.healthy(GPU)
+    bench.machine.found = good
+    await bench.kubelet.capacity(GPU, 4)
+
+
+@beside_a_kubelet()
+async def test_a_kubelet_that_restarts_gets_its_devices_again(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("a", 1, 3))
+    await bench.kubelet.admit("a", GPU, main=2)
+    await bench.kubelet.stop()
+    await bench.until(lambda: not bench.agent.registrar.status.enforced)
+    await bench.kubelet.start()
+    await bench.kubelet.capacity(GPU, 4)
+    await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-1", "GPU-3"]})
+
+
+@beside_a_kubelet()
+async def test_a_pod_gets_the_same_devices_after_a_reboot(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("a", 2))
+    await bench.kubelet.admit("a", GPU, main=1)
+    await bench.kubelet.stop()
+    bench.kubelet.lose_checkpoint()
+    await bench.kubelet.start()
+    await bench.kubelet.capacity(GPU, 4)
+    assert (await bench.kubelet.admit("a", GPU, main=1))["main"].ids == ("GPU-2",)
+
+
+@beside_a_kubelet()
+async def test_without_an_api_server_whole_devices_are_still_served(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.away = True
+    given = (await bench.kubelet.admit("static", GPU, main=2))["main"]
+    assert len(given.environment["NVIDIA_VISIBLE_DEVICES"].split(",")) == 2
+
+
+@beside_a_kubelet(plugin="never")
+async def test_without_the_plugin_the_agent_only_publishes(bench: Bench) -> None:
+    await bench.until(lambda: bool(bench.api.published))
+    assert bench.kubelet.registrations == []
+    assert bench.spec()["enforced"] is False
+    assert bench.condition("PluginRegistered") == ("False", "Disabled")
+
+
+@beside_a_kubelet()
+async def test_the_mode_changes_only_while_no_device_is_used(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("a", 0))
+    await bench.kubelet.admit("a", GPU, main=1)
+    bench.agent.observe([NodeView(NODE, labels={"gpushare": "true"})])
+    await bench.until(lambda: any("stays in mode whole" in problem for problem in bench.agent.problems()))
+    bench.kubelet.remove("a")
+    bench.agent.observe([PodDeleted("uid-a")])
+    await bench.kubelet.capacity(MEMORY, 60)
+    assert bench.kubelet.healthy(GPU) == []
+
+
+@beside_a_kubelet()
+async def test_unknown_ids_and_a_call_for_nothing_are_refused(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    with pytest.raises(AdmissionError, match="which this node does not have"):
+        await bench.kubelet.admit("a", GPU, ids=["GPU-77"], main=1)
+
+
+def test_a_second_agent_leaves_the_devices_to_the_first() -> None:
+    async def story(folder: Path) -> None:
+        async with running(folder) as first:
+            await first.kubelet.capacity(GPU, 4)
+            async with running(folder, kubelet=first.kubelet) as second:
+                await second.until(lambda: second.agent.registrar.status.state == "foreign")
+                assert second.spec()["enforced"] is False
+                assert first.agent.registrar.status.enforced
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+
+
+def test_the_agent_may_start_before_the_kubelet() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        async with running(folder, kubelet=kubelet) as bench:
+            await bench.until(lambda: "kubelet" in bench.agent.not_ready())
+            await kubelet.start()
+            await kubelet.capacity(GPU, 4)
+            await bench.until(lambda: bench.agent.not_ready() == {})
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+
+
+def test_a_killed_agent_finds_the_allocations_of_the_kubelet_again() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        await kubelet.start()
+        async with running(folder, kubelet=kubelet) as bench:
+            await kubelet.capacity(GPU, 4)
+            bench.api.put(gpu_pod("a", 1))
+            await kubelet.admit("a", GPU, main=1)
+        await kubelet.start()
+        async with running(folder, kubelet=kubelet) as again:
+            again.api.put(gpu_pod("a", 1))
+            await again.until(lambda: again.allocations() == {"uid-a": ["GPU-1"]})
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))

@@ -25,9 +25,9 @@ class Thief:
 def test_nvidia_devices_are_nodes_by_minor_and_names_by_uuid() -> None:
     assert container_needs("nvidia", [FIRST, SECOND]) == ContainerNeeds(
         device_nodes=("/dev/nvidia3", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"),
-        environment=(("NVIDIA_VISIBLE_DEVICES", "GPU-aa,GPU-bb"),),
+        environment=(("NVIDIA_VISIBLE_DEVICES", "GPU-aa,GPU-bb"), ("CUDA_VISIBLE_DEVICES", "GPU-aa,GPU-bb")),
         cdi=("nvidia.com/gpu=GPU-aa", "nvidia.com/gpu=GPU-bb"),
-        optional_nodes=("/dev/nvidia-uvm-tools",),
+        optional_nodes=("/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"),
     )
 
 
@@ -79,7 +79,8 @@ def test_an_unknown_vendor_is_refused_with_the_known_ones() -> None:
 
 def test_a_share_gets_what_the_isolation_provider_adds() -> None:
     needs = container_needs("nvidia", [FIRST], Part("main", ("GPU-aa",), share=4), Fence())
-    assert dict(needs.environment) == {"NVIDIA_VISIBLE_DEVICES": "GPU-aa", "FENCE_MEMORY": "4"}
+    own = {"NVIDIA_VISIBLE_DEVICES": "GPU-aa", "CUDA_VISIBLE_DEVICES": "GPU-aa"}
+    assert dict(needs.environment) == {**own, "FENCE_MEMORY": "4"}
     assert needs.mounts == (Mount("/opt/fence.so", "/usr/lib/fence.so"),)
 
 

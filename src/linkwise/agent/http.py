@@ -19,7 +19,7 @@ from linkwise.net.http.routes import Route, Routes
 from linkwise.vendors.container_needs import container_needs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from linkwise.agent.metrics import AgentMetrics
     from linkwise.agent.node_agent import NodeAgent
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["agent_application"]
 
 
-def agent_application(agent: NodeAgent, metrics: AgentMetrics) -> Routes:
-    """The routes of one agent; those of the flags only if the setting is on."""
+def agent_application(agent: NodeAgent, metrics: AgentMetrics, notes: Callable[[], Sequence[str]]) -> Routes:
+    """The routes of one agent, those of the flags only if the setting is on; `notes` are problems to report."""
 
     def scrape(request: Request, variables: Mapping[str, str]) -> Response:
         del request, variables
         return Response(generate_latest(metrics.registry), content_type=CONTENT_TYPE_LATEST)
 
-    routes = [*health_routes(agent.not_ready, agent.problems), Route("GET", "/metrics", scrape)]
+    routes = [*health_routes(agent.not_ready, notes), Route("GET", "/metrics", scrape)]
     if agent.settings.flags:
         routes += [
             Route("GET", "/docker/cli", lambda request, _: _flags(agent, request, as_json=False)),

@@ -73,6 +73,10 @@ class Publishing(Protocol):
         """Record the DeviceInventory as the API server shows it; None if there is none."""
         ...
 
+    def observe_device(self, document: object) -> None:
+        """Record Koordinator's Device object as the API server shows it; None if there is none."""
+        ...
+
 
 @dataclass(slots=True)
 class NodeAgent:
@@ -146,7 +150,13 @@ class NodeAgent:
                 self._observe_node(event)
             elif isinstance(event, NodeObject) and event.kind == KIND:
                 self.publishing.observe_inventory(event.document)
+            elif isinstance(event, NodeObject):
+                self.publishing.observe_device(event.document)
         self._publish()
+
+    def uids(self) -> frozenset[str]:
+        """UIDs of all known pods."""
+        return frozenset(self._pods)
 
     def not_ready(self) -> dict[str, str]:
         """What the agent waits for, by part."""
@@ -348,6 +358,8 @@ class NodeAgent:
         self._kubelet_problem = ""
         corrections = allocations.settle(listed, began)
         await self.records.correct(allocations, corrections)
+        if self._mode_problem:
+            self._look_again.set()  # the devices that kept the mode may be free now
         self._publish()
 
     def _follows_kubelet(self) -> bool:
@@ -395,5 +407,7 @@ async def _cancelled(task: asyncio.Task[None] | None) -> None:
     if task is None:
         return
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    # Unlike awaiting the task, this lets a cancellation of the caller through.
+    (ended,) = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(ended, Exception):
+        raise ended

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "inspect": ("linkwise.cli.commands.inspect", "Show device memory usage in the format of kubectl inspect gpushare."),
     "apply": ("linkwise.cli.commands.apply", "Create or update the objects of manifests in a cluster."),
     "serve": ("linkwise.cli.commands.serve", "Run the scheduler extender service for one cluster."),
+    "agent": ("linkwise.cli.commands.agent", "Run the node agent: discover devices and serve them to the kubelet."),
     "config": ("linkwise.cli.commands.config", "Print service settings and the kube-scheduler configuration."),
     "manifests": ("linkwise.cli.commands.manifests", "Print the manifests that the service needs in a cluster."),
     "rules": ("linkwise.cli.commands.rules", "List the rules of the five supported systems and where each is proven."),

@@ -195,6 +195,9 @@ class Allocations:
 
     def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """Return that many available ids: the recorded ones, else those that the scheduler would pick; never fails."""
+        for claim in self._claims.values():
+            if claim.ids and set(claim.ids) <= set(available):
+                claim.move("missing")  # the kubelet could allocate them again, so no container has them
         # rule 000.agree, 004.allocate: where the scheduler has chosen, the kubelet is steered to that choice.
         for claim in self._waiting(size):
             if not claim.picks:

@@ -63,3 +63,6 @@ class NodeApi:
 
     def observe_inventory(self, document: object) -> None:
         """Nothing."""
+
+    def observe_device(self, document: object) -> None:
+        """Nothing."""

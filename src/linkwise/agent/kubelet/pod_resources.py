@@ -46,7 +46,7 @@ class PodResources:
         return {name: _ids(answer.devices, name) for name in names}
 
     async def _call(self, method: str, request: str, response: str) -> Message:
-        options = (("grpc.max_receive_message_length", MESSAGE_BYTES),)
+        options = (("grpc.max_receive_message_length", MESSAGE_BYTES), ("grpc.use_local_subchannel_pool", 1))
         try:
             async with aio.insecure_channel(f"unix:{self.socket}", options=options) as channel:
                 call = channel.unary_unary(

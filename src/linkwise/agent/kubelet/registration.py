@@ -122,8 +122,7 @@ class Registrar:
                 await plugin.stop()
                 await plugin.start()
             await self._send(plugin)
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await plugin.wait_connected(connected=True)
+            await self._until_connected(plugin)
         except aio.AioRpcError as error:
             self._set(
                 Status("refused", f"the kubelet refused {plugin.resource}: {error.code().name}: {error.details()}")
@@ -140,13 +139,25 @@ class Registrar:
         request = _MESSAGES["RegisterRequest"](
             version=VERSION, endpoint=plugin.socket.name, resource_name=plugin.resource, options=plugin_options()
         )
-        async with aio.insecure_channel(f"unix:{self._socket}") as channel:
+        # A pool of its own: a channel to a kubelet that has ended would delay the connection to the next one.
+        options = (("grpc.use_local_subchannel_pool", 1),)
+        async with aio.insecure_channel(f"unix:{self._socket}", options=options) as channel:
             call = channel.unary_unary(
                 f"/{REGISTRATION}/Register",
                 request_serializer=_MESSAGES["RegisterRequest"].SerializeToString,
                 response_deserializer=_MESSAGES["Empty"].FromString,
             )
             await call(request, timeout=CONNECT_SECONDS)
+
+    async def _until_connected(self, plugin: DevicePlugin) -> None:
+        """Wait for the kubelet to follow the list; TimeoutError at once if it removed our socket in the meantime."""
+        deadline = self._timing.clock() + CONNECT_SECONDS
+        while not plugin.connected:
+            if self._timing.clock() > deadline or not plugin.socket.exists():
+                raise TimeoutError
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL):
+                    await plugin.wait_connected(connected=True)
 
     async def _until_gone(self, plugin: DevicePlugin, identity: tuple[int, int]) -> None:
         """Return once the kubelet has closed the stream, was replaced by another one, or has removed our socket."""
@@ -156,8 +167,6 @@ class Registrar:
                 await asyncio.wait({closed}, timeout=POLL)
         finally:
             closed.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await closed
 
     def _set(self, status: Status) -> None:
         if status != self.status:

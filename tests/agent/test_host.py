@@ -1,0 +1,77 @@
+"""What the agent finds on the host, and the CDI specification that it writes there."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def made(root: Path, *files: str) -> Host:
+    for file in files:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).touch()
+    return Host(root)
+
+
+@pytest.mark.rule("002.libraries")
+def test_files_of_the_driver_are_mounted_where_images_look_for_them(tmp_path: Path) -> None:
+    host = made(
+        tmp_path, "usr/lib/x86_64-linux-gnu/libcuda.so.1", "usr/bin/nvidia-smi", "usr/lib/x86_64-linux-gnu/libc.so.6"
+    )
+    assert [(mount.host_path, mount.container_path) for mount in host.driver_files()] == [
+        ("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"),
+        ("/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi"),
+    ]
+
+
+def test_a_driver_in_a_folder_of_its_own_is_found_there(tmp_path: Path) -> None:
+    made(tmp_path, "run/nvidia/driver/dev/nvidia0")
+    host = Host(tmp_path, "/run/nvidia/driver")
+    assert host.exists("/dev/nvidia0")
+    assert not host.exists("/dev/nvidia1")
+    assert host.host_path("/dev/nvidia0") == "/run/nvidia/driver/dev/nvidia0"
+
+
+def test_the_toolkit_is_recognised(tmp_path: Path) -> None:
+    assert not made(tmp_path, "usr/bin/ls").has_toolkit()
+    assert made(tmp_path, "usr/bin/nvidia-ctk").has_toolkit()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "has"),
+    [
+        ("containerd://2.0.0", True),
+        ("containerd://v2.4.2", True),
+        ("containerd://1.7.27", False),
+        ("cri-o://1.28.1", True),
+        ("cri-o://1.27.0", False),
+        ("docker://27.0.1", False),
+        ("", False),
+        ("simulated://0", False),
+    ],
+)
+def test_runtimes_with_cdi_are_known_by_their_version(runtime: str, *, has: bool) -> None:
+    assert runtime_has_cdi(runtime) is has
+
+
+def test_a_specification_is_written_whole_and_only_if_it_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "cdi"
+    assert not write_cdi_spec(folder, "a.json", {"kind": "x"})
+    written = (folder / "a.json").stat().st_ino
+    assert not write_cdi_spec(folder, "a.json", {"kind": "x"})
+    assert (folder / "a.json").stat().st_ino == written
+    assert not write_cdi_spec(folder, "a.json", {"kind": "y"})
+    assert json.loads((folder / "a.json").read_text()) == {"kind": "y"}
+    assert [file.name for file in folder.iterdir()] == ["a.json"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cdi").touch()
+    assert "cdi/a.json can't be written" in write_cdi_spec(tmp_path / "cdi", "a.json", {})
