@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := partition filter rebuild conflicts packing openb plan explain calls embedded
+BENCHES := partition filter rebuild conflicts packing openb plan explain calls embedded agent
 
 .PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak docs lock clean
 .DEFAULT_GOAL := help
@@ -40,7 +40,7 @@ fix: $(READY)  ## apply automatic fixes and formatting
 shape: $(READY)  ## sizes, imports and walks of the source beside other projects; no limits (ARGS=--help)
 	@$(BIN)/python scripts/shape.py $(ARGS)
 
-bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, conflicts, packing, planning, explaining, HTTP
+bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, conflicts, packing, planning, explaining, HTTP, node agent
 	@code=0; for part in $(BENCHES); do $(BIN)/python bench/$$part.py $(ARGS) || code=1; done; exit $$code
 
 bench-cluster: $(READY)  ## real kube-scheduler with and without the service, HTTP filter, memory over 20,000 pods (about 20 minutes)

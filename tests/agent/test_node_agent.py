@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import time
 import functools
 import inspect
+import json
+import time
+from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from tempfile import TemporaryDirectory
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,7 @@ from support.fakes.agent_cluster import NodeApi
 from support.fakes.kubelet import AdmissionError, FakeKubelet
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator
 
 GPU = "nvidia.com/gpu"
 MEMORY = "aliyun.com/gpu-mem"
@@ -89,7 +90,7 @@ class Bench:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
-            while not holds():
+            while not holds():  # noqa: ASYNC110 - the agent's parts have no event in common
                 await asyncio.sleep(0.02)
 
 
@@ -100,7 +101,7 @@ async def running(
     share: bool = False,
     kubelet: FakeKubelet | None = None,
     machine: Machine | None = None,
-    **settings: Any,
+    **settings: Any,  # noqa: ANN401 - fields of the settings
 ) -> AsyncIterator[Bench]:
     beside = kubelet or FakeKubelet(folder / "kubelet")
     if kubelet is None:
@@ -122,10 +123,13 @@ async def running(
         await beside.stop()
 
 
-def beside_a_kubelet(**settings: Any) -> Callable[[Callable[[Bench], Coroutine[Any, Any, None]]], Callable[[], None]]:
+Story = Callable[[Bench], Coroutine[Any, Any, None]]
+
+
+def beside_a_kubelet(**settings: Any) -> Callable[[Story], Callable[[], None]]:  # noqa: ANN401 - fields of the settings
     """Make a test of a coroutine: it is run with an agent that has these settings."""
 
-    def wrap(story: Callable[[Bench], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def wrap(story: Story) -> Callable[[], None]:
         @functools.wraps(story)
         def test() -> None:
             with TemporaryDirectory(prefix="lw") as short:  # unix sockets need short paths
@@ -138,7 +142,7 @@ def beside_a_kubelet(**settings: Any) -> Callable[[Callable[[Bench], Coroutine[A
     return wrap
 
 
-async def _play(story: Callable[[Bench], Coroutine[Any, Any, None]], folder: Path, settings: dict[str, Any]) -> None:
+async def _play(story: Story, folder: Path, settings: dict[str, Any]) -> None:
     async with running(folder, **settings) as bench:
         await story(bench)
 

@@ -271,9 +271,7 @@ class NodeAgent:
         )
         if self.settings.plugin != "never" and not wanted.problem:
             socket = self._folder / PLUGIN_SOCKETS[wanted.mode]
-            self._plugin = DevicePlugin(
-                wanted.resource, socket, self._allocator, self._host.host_path, lambda *answer: self.answered(*answer)
-            )
+            self._plugin = DevicePlugin(wanted.resource, socket, self._allocator, self._host.host_path, self._answered)
         self._update_devices()
         for pod in sorted(self._pods.values(), key=lambda pod: (pod.created, pod.uid)):
             self.allocations.observe(pod)
@@ -282,6 +280,9 @@ class NodeAgent:
     async def _run_plugin(self, wanted: ResourceMode) -> None:
         if self._plugin is not None:
             await self.registrar.run(self._plugin, resources_of_vendor(self.found.vendor) | {wanted.resource})
+
+    def _answered(self, method: str, seconds: float) -> None:
+        self.answered(method, seconds)
 
     def _update_devices(self) -> None:
         """Pass the devices on to everything that answers for them."""

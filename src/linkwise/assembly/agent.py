@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from linkwise.agent.discovering import Driver
     from linkwise.broker.effects import Event
-    from linkwise.config.settings import AgentSettings, ServeSettings
+    from linkwise.config.settings import ServeSettings
     from linkwise.kube.client.api import Connection
     from linkwise.model.views import NodeView
     from linkwise.node.publishing import NodeState

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from linkwise.model.views import NodeView, PodView
 from linkwise.node.writes import ListedPods, Written
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from linkwise.broker.effects import Event
+    from linkwise.model.views import NodeView, PodView
     from linkwise.node.publishing import NodeState
 
 __all__ = ["NodeApi"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -60,8 +61,8 @@ class FakeKubelet:
         self.root: Final = root
         self.registrations: list[str] = []
         """resource names, in the order of registrations"""
-        self.calls: list[str] = []
-        """methods called on plugins"""
+        self.seconds: dict[str, list[float]] = {}
+        """times of the answers of plugins, by method"""
         self._plugins: dict[str, _Plugin] = {}
         self._allocated: dict[tuple[str, str, str], tuple[str, tuple[str, ...]]] = {}
         """resource and ids by namespace, pod and container; survives a restart, as the checkpoint does"""
@@ -156,16 +157,18 @@ class FakeKubelet:
         return [*ids, *(identifier for identifier in free if identifier not in ids)][:size]
 
     async def _call(self, resource: str, method: str, request: Any, response: str) -> Any:  # noqa: ANN401 - messages
-        self.calls.append(method)
         call = self._plugins[resource].channel.unary_unary(
             f"/{DEVICE_PLUGIN}/{method}",
             request_serializer=type(request).SerializeToString,
             response_deserializer=PLUGIN[response].FromString,
         )
+        began = time.perf_counter()
         try:
             return await call(request, timeout=PATIENCE)
         except aio.AioRpcError as error:
             raise AdmissionError(error.details()) from error
+        finally:
+            self.seconds.setdefault(method, []).append(time.perf_counter() - began)
 
     async def _register(self, request: Any) -> Any:  # noqa: ANN401 - messages
         known = self._plugins.get(request.resource_name)
