@@ -17,7 +17,7 @@ from rich.table import Table
 
 from clusters import node_names
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node, machine_devices
+from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.explain.group import explain_group
 from linkwise.explain.node import explain_node
@@ -26,6 +26,7 @@ from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
 from linkwise.serve.slices import Slices
 from linkwise.testing.cluster import in_gang
+from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import encode_snapshot
 

@@ -17,11 +17,12 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.group_members import GroupView
 from linkwise.broker.group_stages import Run
 from linkwise.broker.groups.planning import planning
-from linkwise.broker.sample_nodes import fleet_node, machine_devices
+from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.ask import Group
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
+from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:

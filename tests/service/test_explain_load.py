@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node, machine_devices
+from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeGone, PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.explain.group import explain_group
@@ -24,6 +24,7 @@ from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import device_pod, in_gang
 from linkwise.testing.recorder import Recorder
+from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import encode_snapshot
 

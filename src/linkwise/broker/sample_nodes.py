@@ -11,10 +11,10 @@ from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA, TOPOLOGY, matrix_annotation
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import InputError
-from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import Topology
 from linkwise.model.views import NodeView
+from linkwise.vendors.machine import machine_devices
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Mode
     from linkwise.vendors.machines import MachineProfile
 
-__all__ = ["fleet_node", "machine_devices"]
+__all__ = ["fleet_node"]
 
 PERCENT: Final = "koordinator.sh/gpu"
 PODS: Final = "110"
@@ -74,24 +74,6 @@ def fleet_node(  # noqa: PLR0913 - a builder: every field has a default
         {"model": machine.model},
     )
     return (view, NodeObject(name, KIND, inventory_object(name, facts, enforced=True)))
-
-
-def machine_devices(
-    machine: MachineProfile, name: str, memory: int = 0, sick: Collection[int] = ()
-) -> tuple[Device, ...]:
-    """The devices of one node, with ids of their own."""
-    return tuple(
-        Device(
-            f"{machine.vendor}-{name}-{index}",
-            index,
-            minor=index,
-            model=machine.model,
-            memory=memory or machine.memory,
-            healthy=index not in sick,
-            bytes=machine.memory * GIB * GIB,
-        )
-        for index in range(machine.devices)
-    )
 
 
 def _offered(machine: MachineProfile, mode: Mode) -> _Offered:

@@ -1,4 +1,4 @@
-"""Machine profile: a known machine as data, for trying things out and for tests.
+"""Machine profile: a known machine as data, and the devices of a simulated node of that kind.
 
 Cells are link kinds; `NV2+PHB` is two NVLinks beside a PCIe path through a host bridge.
 """
@@ -6,11 +6,20 @@ Cells are link kinds; `NV2+PHB` is two NVLinks beside a PCIe path through a host
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
+from linkwise.model.device import Device
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology, numbered
 
-__all__ = ["MachineProfile", "grouped", "linked", "measured"]
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["MachineProfile", "device_id", "grouped", "linked", "machine_devices", "measured"]
+
+_LONGEST_NODE: Final = 48
+"""characters of a node's name in the id of a device; kubelet accepts ids of 63 characters"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +67,28 @@ def grouped(count: int, inside: str, *, group: int = 0, across: str = "SYS") -> 
     )
     rings = tuple(tuple(range(start, start + group)) for start in range(0, count, group)) if group else ()
     return Topology(numbered(count), links=links, rings=rings)
+
+
+def device_id(vendor: str, node: str, index: int) -> str:
+    """Id of a device without a UUID of its own: the same in every process, and different on every node."""
+    if len(node) > _LONGEST_NODE:
+        node = f"{node[: _LONGEST_NODE - 9]}-{sha256(node.encode()).hexdigest()[:8]}"
+    return f"{vendor}-{node}-{index}"
+
+
+def machine_devices(
+    machine: MachineProfile, node: str, memory: int = 0, unhealthy: Collection[int] = ()
+) -> tuple[Device, ...]:
+    """The devices of a simulated node; `memory` if its shares are counted in another unit than MiB."""
+    return tuple(
+        Device(
+            device_id(machine.vendor, node, index),
+            index,
+            minor=index,
+            model=machine.model,
+            memory=memory or machine.memory,
+            healthy=index not in unhealthy,
+            bytes=machine.memory * 1024 * 1024,
+        )
+        for index in range(machine.devices)
+    )

@@ -9,10 +9,11 @@ from itertools import combinations
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node, machine_devices
+from linkwise.broker.sample_nodes import fleet_node
 from linkwise.testing.cluster import device_pod, in_group
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
+from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
 
 MACHINE = profile("dgx1-v100-measured")
