@@ -1,0 +1,46 @@
+"""Driver: how the devices of this machine are read, whatever the source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from linkwise.model.discovery import Discovery
+
+__all__ = ["LONGEST_ID", "Driver", "common"]
+
+LONGEST_ID: Final = 63
+"""characters of a device id that kubelet accepts"""
+
+
+class Driver(Protocol):
+    """A source of devices: a library, a tool, recorded outputs or a simulation.
+
+    The agent calls `discover` at start and then once per interval, in a worker thread. No other call touches the
+    hardware.
+    """
+
+    name: str
+    """as users select it: nvml, nvidia-smi"""
+
+    def discover(self) -> Discovery:
+        """The devices as they are now; blocks.
+
+        What can't be read of one device is a fault of that device, not an exception.
+
+        Raises:
+            DriverError: nothing of the machine can be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the source; calling it again does nothing."""
+        ...
+
+
+def common(values: Iterable[str]) -> str:
+    """The fact that all devices share that have it; empty if there are several."""
+    known = {value for value in values if value}
+    return known.pop() if len(known) == 1 else ""

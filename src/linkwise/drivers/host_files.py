@@ -1,0 +1,48 @@
+"""Files of the host's kernel: NUMA node and minor number of a PCI device."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from linkwise.vendors.inventory_text import BUS_ID
+
+__all__ = ["HOST", "minor_number", "numa_node", "pci_address"]
+
+HOST: Final = Path("/")
+"""where the host's files are; another path where a container has them mounted"""
+
+_MINOR: Final = re.compile(r"^Device Minor:\s*([0-9]{1,6})\s*$", re.MULTILINE)
+
+
+def pci_address(bus_id: str) -> str:
+    """The bus id in the kernel's form, `0000:3b:00.0` for `00000000:3B:00.0`; empty if it is not one."""
+    if not BUS_ID.fullmatch(bus_id):
+        return ""
+    domain, rest = bus_id.lower().split(":", 1)
+    return f"{int(domain, 16):04x}:{rest}"
+
+
+def numa_node(bus_id: str, host: Path = HOST) -> int | None:
+    """The NUMA node whose CPUs are nearest to the device; None if the kernel does not know it."""
+    address = pci_address(bus_id)
+    text = _read(host / "sys/bus/pci/devices" / address / "numa_node") if address else ""
+    # The kernel writes -1 where the firmware does not tell, as on most virtual machines.
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def minor_number(bus_id: str, host: Path = HOST) -> int | None:
+    """The number of an NVIDIA device's node, /dev/nvidia{number}; None if the kernel module does not report it."""
+    address = pci_address(bus_id)
+    text = _read(host / "proc/driver/nvidia/gpus" / address / "information") if address else ""
+    found = _MINOR.search(text)
+    return int(found[1]) if found else None
+
+
+def _read(path: Path) -> str:
+    """The file's text; empty if it can't be read, because then its value is unknown."""
+    try:
+        return path.read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""NVML, NVIDIA's management library: GPUs, their links and their health."""

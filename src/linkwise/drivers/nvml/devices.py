@@ -1,0 +1,131 @@
+"""GPUs as NVML reports them, one at a time: a fact that can't be read is missing, and a dead GPU is unhealthy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from linkwise.drivers.driver import LONGEST_ID
+from linkwise.drivers.host_files import numa_node
+from linkwise.drivers.known_devices import Unreadable
+from linkwise.drivers.nvml.library import Failure, Library
+from linkwise.model.device import Device
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Gpu", "read_gpu"]
+
+_MIB: Final = 1024 * 1024
+_MOST_MEMORY: Final = 1 << 50
+"""bytes; more is an error code in place of a size"""
+_MOST_MINORS: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU in one discovery."""
+
+    handle: Any
+    """of the binding; valid until the next discovery"""
+    device: Device
+    faults: tuple[str, ...] = ()
+    """why it is unhealthy, or what is not known"""
+    compute: str = ""
+    """compute capability"""
+    mig: bool | None = None
+    """whether it is divided by MIG; None if it can't be"""
+
+
+def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
+    """The GPU with that index, with what can be read of it."""
+    handle = library.call("nvmlDeviceGetHandleByIndex", index)
+    if isinstance(handle, Failure):
+        return Unreadable(index, f"NVML can't open it ({handle})")
+    bus_id = library.bus_id("nvmlDeviceGetPciInfo_v3", handle)
+    bus = "" if isinstance(bus_id, Failure) else bus_id
+    uuid = library.call("nvmlDeviceGetUUID", handle)  # not cleaned: CUDA would not know the result
+    if isinstance(uuid, Failure):
+        return Unreadable(index, f"NVML can't read its UUID ({uuid})", bus)
+    if not uuid.strip() or len(uuid) > LONGEST_ID or not uuid.isprintable() or uuid.startswith("#"):
+        return Unreadable(index, f"its UUID {uuid[:80]!r} is invalid", bus)
+    facts = _Facts(index)
+    facts.take("bus id", bus_id)
+    model = facts.take("model", library.text("nvmlDeviceGetName", handle))
+    memory = _memory(facts, library, handle)
+    minor = facts.take("minor number", library.number("nvmlDeviceGetMinorNumber", handle))
+    compute = facts.take("compute capability", library.call("nvmlDeviceGetCudaComputeCapability", handle))
+    mig = _mig(facts, library, handle)
+    return Gpu(
+        handle,
+        Device(
+            uuid,
+            index,
+            minor=minor if minor is not None and 0 <= minor < _MOST_MINORS else None,
+            numa=_numa(facts, library, handle, bus, host),
+            bus_id=bus,
+            model=model or "",
+            memory=memory // _MIB,
+            healthy=facts.healthy,
+            bytes=memory,
+        ),
+        tuple(facts.faults),
+        ".".join(map(str, compute)) if compute else "",
+        mig,
+    )
+
+
+class _Facts:
+    """Facts of one GPU while they are read: failures become faults."""
+
+    def __init__(self, index: int) -> None:
+        self.index: Final = index
+        self.healthy = True
+        self.faults: list[str] = []
+
+    def take(self, what: str, value: Any | Failure) -> Any | None:  # noqa: ANN401 - whatever the fact is
+        """The value, or None."""
+        if not isinstance(value, Failure):
+            return value
+        if value.dead:
+            self.kill(f"NVML can't read its {what} ({value})")
+        elif not value.unsupported:
+            self.note(f"its {what} is unknown ({value})")
+        return None
+
+    def kill(self, why: str) -> None:
+        """Make the device unhealthy; the first reason is enough."""
+        if self.healthy:
+            self.faults.insert(0, f"device {self.index} is unhealthy: {why}")
+        self.healthy = False
+
+    def note(self, what: str) -> None:
+        self.faults.append(f"device {self.index}: {what}")
+
+
+def _memory(facts: _Facts, library: Library, handle: object) -> int:
+    info = facts.take("memory", library.call("nvmlDeviceGetMemoryInfo", handle))
+    total = int(info.total) if info else 0
+    if total > _MOST_MEMORY:
+        facts.note(f"its memory is unknown ({total} bytes are reported)")
+        return 0
+    return total
+
+
+def _mig(facts: _Facts, library: Library, handle: object) -> bool | None:
+    mode = facts.take("MIG mode", library.call("nvmlDeviceGetMigMode", handle))
+    enabled = bool(mode[0]) if mode else None
+    if enabled:
+        facts.kill("it is in MIG mode, and MIG devices are left to NVIDIA's device plugin")
+    return enabled
+
+
+def _numa(facts: _Facts, library: Library, handle: object, bus: str, host: Path) -> int | None:
+    """The NUMA node of the nearest CPUs, which is the one that kubelet aligns CPUs and devices by.
+
+    NVML's own number is that of the GPU's memory where it is a NUMA node of its own; it is the next best.
+    """
+    node = numa_node(bus, host)
+    if node is None:
+        node = facts.take("NUMA node", library.number("nvmlDeviceGetNumaNodeId", handle))
+    return node if node is not None and 0 <= node < _MOST_MINORS else None

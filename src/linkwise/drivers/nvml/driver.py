@@ -1,0 +1,178 @@
+"""Driver for NVIDIA GPUs through NVML.
+
+The library is initialised once and read once per discovery. Handles are fetched anew each time, because those of a lost
+GPU go stale. A dead GPU degrades itself only; see `known_devices` for GPUs that are no longer reported.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.drivers.driver import common
+from linkwise.drivers.host_files import HOST
+from linkwise.drivers.known_devices import KnownDevices, Unreadable
+from linkwise.drivers.nvml.devices import Gpu, read_gpu
+from linkwise.drivers.nvml.events import XidEvents
+from linkwise.drivers.nvml.library import Failure, Library, StaleError
+from linkwise.drivers.nvml.links import PciePaths, link_rows
+from linkwise.errors import DriverError
+from linkwise.model.discovery import Discovery
+from linkwise.model.link import Link
+from linkwise.model.topology import MAX_DEVICES, Topology
+from linkwise.vendors.link_table.matrix import fabric_warnings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["NvmlDriver"]
+
+_VENDOR: Final = "nvidia"
+_STOPPED: Final = "the NVIDIA driver does not answer; check that `nvidia-smi` works on the node"
+
+
+class NvmlDriver:
+    """GPUs of this machine, read through libnvidia-ml.so.1."""
+
+    name = "nvml"
+
+    def __init__(self, library: str = "", *, host: Path = HOST) -> None:
+        """Initialise the library; `library` is its path if the dynamic linker does not find it.
+
+        Raises:
+            DriverError: it can't be initialised.
+        """
+        self._path: Final = library
+        self._host: Final = host
+        self._known: Final = KnownDevices()
+        self._paths: Final = PciePaths()
+        self._library: Library | None = None
+        self._events: XidEvents | None = None
+        self._open()
+
+    def discover(self) -> Discovery:
+        """Read all GPUs; after the driver was reloaded, initialise the library first."""
+        for _ in range(2):
+            library, events = self._open()
+            try:
+                return self._read(library, events)
+            except StaleError as error:
+                stale = error
+                self.close()
+        raise DriverError(f"nvml: {_STOPPED} ({stale})") from stale
+
+    def close(self) -> None:
+        """Shut the library down."""
+        library, events = self._library, self._events
+        self._library = self._events = None
+        if library is not None:
+            if events is not None:
+                with suppress(StaleError):  # the library has forgotten them already
+                    events.close()
+            library.close()
+
+    def _open(self) -> tuple[Library, XidEvents]:
+        if self._library is None or self._events is None:
+            self._library = Library(self._path, self._host)
+            try:
+                self._events = XidEvents(self._library)
+            except StaleError as error:
+                self.close()
+                raise DriverError(f"nvml: {_STOPPED} ({error})") from error
+        return self._library, self._events
+
+    def _read(self, library: Library, events: XidEvents) -> Discovery:
+        problems: list[str] = []
+        xids = events.collect()
+        gpus, unreadable = self._gpus(library, problems)
+        gpus = [_with_xid(gpu, xids.get(gpu.device.id)) for gpu in gpus]
+        if "" in xids:
+            problems.append(f"the driver reported Xid {xids['']} without naming a device")
+        events.watch(gpus)
+        lost = [self._known.at_bus(each) for each in unreadable]
+        rows, uneven = link_rows(library, gpus, self._paths, lost, complete="" not in lost)
+        ids = tuple(gpu.device.id for gpu in gpus)
+        found = Discovery(
+            _VENDOR,
+            tuple(gpu.device for gpu in gpus),
+            Topology(ids, links=rows) if gpus else None,
+            {**_system_facts(library), **_shared_facts(gpus)},
+            {gpu.device.id: "; ".join(gpu.faults) for gpu in gpus if gpu.faults},
+            (*problems, *uneven),
+        )
+        whole = self._known.complete(found, unreadable)
+        model = common(device.model for device in whole.devices)
+        return replace(
+            whole,
+            vendor=_VENDOR if whole.devices else "",
+            topology=_with_warnings(whole),
+            facts={**whole.facts, "model": model} if model else whole.facts,
+        )
+
+    def _gpus(self, library: Library, problems: list[str]) -> tuple[list[Gpu], list[Unreadable]]:
+        count = library.number("nvmlDeviceGetCount")
+        if isinstance(count, Failure):
+            raise StaleError(f"NVML can't count the GPUs: {count}")
+        if count > MAX_DEVICES:
+            problems.append(f"NVML reports {count} devices; the first {MAX_DEVICES} are read")
+        gpus: dict[str, Gpu] = {}
+        unreadable: list[Unreadable] = []
+        for index in range(min(count, MAX_DEVICES)):
+            gpu = read_gpu(library, index, self._host)
+            if isinstance(gpu, Unreadable):
+                unreadable.append(gpu)
+            elif gpu.device.id in gpus:
+                first = gpus[gpu.device.id].device.index
+                problems.append(f"device {index} is left out: it has the UUID of device {first}, {gpu.device.id}")
+            else:
+                gpus[gpu.device.id] = gpu
+        return list(gpus.values()), unreadable
+
+
+def _with_xid(gpu: Gpu, xid: int | None) -> Gpu:
+    """The GPU, unhealthy after an Xid event until a discovery without a new one."""
+    if xid is None:
+        return gpu
+    fault = f"device {gpu.device.index} is unhealthy: the driver reported Xid {xid}"
+    return replace(gpu, device=replace(gpu.device, healthy=False), faults=(fault, *gpu.faults))
+
+
+def _system_facts(library: Library) -> dict[str, str]:
+    facts = {
+        "driver": library.text("nvmlSystemGetDriverVersion"),
+        "nvml": library.text("nvmlSystemGetNVMLVersion"),
+        "cuda": _cuda(library),
+    }
+    return {name: value for name, value in facts.items() if value and not isinstance(value, Failure)}
+
+
+def _cuda(library: Library) -> str:
+    """CUDA version of the driver: 12.4 for 12040."""
+    version = library.number("nvmlSystemGetCudaDriverVersion_v2")
+    if isinstance(version, Failure):
+        version = library.number("nvmlSystemGetCudaDriverVersion")  # drivers before R410
+    if isinstance(version, Failure) or version < 1000:
+        return ""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _shared_facts(gpus: Sequence[Gpu]) -> dict[str, str]:
+    """Facts that are the same for all GPUs; one that differs belongs to no node label."""
+    mig = {gpu.mig for gpu in gpus if gpu.mig is not None}
+    facts = {
+        "compute": common(gpu.compute for gpu in gpus),
+        "mig": ("mixed" if len(mig) > 1 else "enabled" if True in mig else "disabled") if mig else "",
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _with_warnings(found: Discovery) -> Topology | None:
+    """The topology, with what `nvidia-smi topo -m` makes look odd: a device with fewer NVLinks than all others."""
+    topology = found.topology
+    if topology is None:
+        return None
+    printed = [[Link(link.partition("+")[0]) for link in row] for row in topology.links]
+    names = [f"GPU{device.index}" for device in found.devices]
+    return replace(topology, warnings=fabric_warnings(names, printed))

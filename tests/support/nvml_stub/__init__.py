@@ -1,0 +1,1 @@
+"""Stub of libnvidia-ml.so.1: machines for NVML without hardware."""
