@@ -14,9 +14,20 @@ from linkwise.model.topology import MAX_DEVICES, Topology
 from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
-__all__ = ["all_readers", "clean", "device_facts", "parse_topology", "readings", "recognised"]
+__all__ = [
+    "all_readers",
+    "clean",
+    "device_facts",
+    "joined_facts",
+    "parse_topology",
+    "readings",
+    "recognised",
+    "vendor_of",
+]
 
 _ORDER: Final = ("links", "bandwidth", "devices")
 
@@ -113,12 +124,23 @@ def _without_matrix(every: list[Reading]) -> Topology:
 
 def device_facts(text: str) -> tuple[DeviceFacts, ...]:
     """Facts about each device, joined by name over all tools that wrote a part of the text."""
+    return joined_facts(facts for reading in readings(text) for facts in reading.facts)
+
+
+def joined_facts(every: Iterable[DeviceFacts]) -> tuple[DeviceFacts, ...]:
+    """One value per name; of two values of a fact, the first counts."""
     joined: dict[str, DeviceFacts] = {}
-    for facts in (facts for reading in readings(text) for facts in reading.facts):
+    for facts in every:
         known = joined.setdefault(facts.name, facts)
         empty = {field.name: getattr(facts, field.name) for field in fields(facts) if not getattr(known, field.name)}
         joined[facts.name] = replace(known, **empty)
     return tuple(joined.values())
+
+
+def vendor_of(reading: Reading) -> str:
+    """The vendor whose reader returned the reading."""
+    kinds = {reader.kind: vendor.name for vendor in VENDORS.values() for reader in vendor.readers}
+    return kinds[max((kind for kind in kinds if reading.kind.startswith(kind)), key=len)]
 
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")

@@ -1,0 +1,138 @@
+"""Detection: opens the driver that a user selected, or the first one that finds devices."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from linkwise.drivers.host_files import HOST
+from linkwise.drivers.measured import MeasuredDriver
+from linkwise.drivers.nvidia_smi import NvidiaSmiDriver
+from linkwise.drivers.nvml.driver import NvmlDriver
+from linkwise.drivers.recorded import RecordedDriver
+from linkwise.drivers.simulated import SimulatedDriver
+from linkwise.errors import DriverError, InputError
+from linkwise.model.discovery import Discovery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from linkwise.drivers.driver import Driver
+
+__all__ = ["AUTO", "DRIVERS", "AutoDriver", "DriverOptions", "open_driver"]
+
+AUTO: Final = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverOptions:
+    """What a driver is opened with."""
+
+    node: str
+    """name of this node, from which devices without a UUID get their ids"""
+    source: str = ""
+    """what the driver reads: a path or a name, see `DRIVERS`"""
+    host: Path = HOST
+    """where the file system of the host is mounted"""
+
+
+def _nvml(options: DriverOptions) -> Driver:
+    return NvmlDriver(options.source, host=options.host)
+
+
+def _nvidia_smi(options: DriverOptions) -> Driver:
+    return NvidiaSmiDriver(options.source, node=options.node, host=options.host)
+
+
+def _recorded(options: DriverOptions) -> Driver:
+    if not options.source:
+        raise InputError("the driver recorded needs a source: the folder with the outputs of the tools")
+    return RecordedDriver(Path(options.source), options.node)
+
+
+def _simulated(options: DriverOptions) -> Driver:
+    if not options.source:
+        raise InputError("the driver simulated needs a source: the name of a machine profile, such as dgx1-v100")
+    machine, _, file = options.source.partition(":")
+    return SimulatedDriver(machine, options.node, file=Path(file) if file else None)
+
+
+DRIVERS: Final[Mapping[str, Callable[[DriverOptions], Driver]]] = {
+    "nvml": _nvml,  # source: path of libnvidia-ml.so.1, optional
+    "nvidia-smi": _nvidia_smi,  # source: path of the tool, optional
+    "recorded": _recorded,  # source: folder
+    "simulated": _simulated,  # source: name of a machine profile; behind a colon, file of unhealthy devices
+}
+"""by name: one line per driver"""
+
+_DETECTED: Final = ("nvml", "nvidia-smi")
+"""drivers of real hardware, in the order in which they are tried"""
+
+
+def open_driver(name: str, *, node: str, source: str = "", bandwidth: str = "", host_root: str = "/") -> Driver:
+    """The driver of that name, or with `auto` one that detects the hardware.
+
+    Args:
+        name: `auto`, or a key of `DRIVERS`.
+        node: name of this node.
+        source: what the driver reads; not for `auto`.
+        bandwidth: file with the output of a bandwidth test, which every discovery adds.
+        host_root: where the file system of the host is mounted.
+
+    Raises:
+        InputError: there is no such driver, or its source is not valid.
+        DriverError: the selected driver can't read this machine; `auto` raises none, because a node may have no devices.
+    """
+    options = DriverOptions(node, source, Path(host_root))
+    if name == AUTO:
+        if source:
+            raise InputError(f"source {source!r} needs a driver: one of {', '.join(DRIVERS)}")
+        driver: Driver = AutoDriver(options)
+    elif name in DRIVERS:
+        driver = DRIVERS[name](options)
+    else:
+        raise InputError(f"unknown driver {name!r}; use one of {', '.join((AUTO, *DRIVERS))}")
+    return MeasuredDriver(driver, Path(bandwidth)) if bandwidth else driver
+
+
+class AutoDriver:
+    """The first driver that finds devices; until there is one, every discovery tries all of them again.
+
+    A node without devices is valid: its hardware driver may be loaded later, without a restart of the agent.
+    """
+
+    def __init__(self, options: DriverOptions) -> None:
+        self.name = AUTO
+        """that of the driver in use, once there is one"""
+        self._options: Final = options
+        self._found: Driver | None = None
+
+    def discover(self) -> Discovery:
+        """The devices; none, with what was tried, if no driver finds any."""
+        if self._found is not None:
+            return self._found.discover()
+        tried: list[str] = []
+        # rule 002.detect: the hardware itself is asked, so no flag or label has to say what a node has.
+        for name in _DETECTED:
+            driver: Driver | None = None
+            try:
+                driver = DRIVERS[name](self._options)
+                found = driver.discover()
+            except DriverError as error:
+                tried.append(str(error))
+            else:
+                if found.devices:
+                    self._found, self.name = driver, driver.name
+                    return found
+                tried.append(f"{name}: {'; '.join(found.problems) or 'there are no devices'}")
+            if driver is not None:
+                with suppress(DriverError):
+                    driver.close()
+        return Discovery("", problems=(f"no devices were found. Tried: {'. '.join(tried)}",))
+
+    def close(self) -> None:
+        """Close the driver in use."""
+        if self._found is not None:
+            self._found.close()

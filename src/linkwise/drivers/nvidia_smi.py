@@ -1,0 +1,141 @@
+"""Driver for NVIDIA GPUs through `nvidia-smi`, for nodes on which NVML can't be loaded into this process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.drivers.host_files import HOST, minor_number, numa_node
+from linkwise.drivers.known_devices import KnownDevices
+from linkwise.drivers.tool_outputs import read_outputs
+from linkwise.errors import DriverError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from linkwise.model.device import Device
+    from linkwise.model.discovery import Discovery
+
+__all__ = ["NvidiaSmiDriver"]
+
+_FIELDS: Final = ("index", "uuid", "name", "pci.bus_id", "memory.total", "driver_version")
+"""fields that every driver knows"""
+_NEWER: Final = ("mig.mode.current",)
+_UNKNOWN_FIELD: Final = "not a valid field to query"
+_NO_DEVICES: Final = "no devices were found"
+_CUDA: Final = re.compile(r"CUDA (?:UMD )?Version *: *([0-9]{1,3}\.[0-9]{1,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    code: int
+    text: str
+    """both streams: the tool writes messages about single devices between the rows"""
+
+    @property
+    def message(self) -> str:
+        """Its first line, for a person."""
+        lines = (line.strip() for line in self.text.splitlines())
+        return next((line[:200] for line in lines if line), "no output")
+
+
+class NvidiaSmiDriver:
+    """GPUs of this machine, as the tool lists them."""
+
+    name = "nvidia-smi"
+
+    def __init__(self, tool: str = "", *, node: str = "", timeout: float = 30, host: Path = HOST) -> None:
+        """Select the tool; `tool` is its path if it is not in PATH. Nothing is run before the first discovery."""
+        self._tool: Final = tool or "nvidia-smi"
+        self._node: Final = node
+        self._timeout: Final = timeout  # seconds
+        self._host: Final = host
+        self._known: Final = KnownDevices()
+        self._cuda: dict[str, str] = {}
+        """CUDA version by version of the driver"""
+
+    def discover(self) -> Discovery:
+        """Run the tool for the list of devices and for their links.
+
+        Raises:
+            DriverError: the tool can't be run, does not end in time, or lists nothing.
+        """
+        listed = self._list()
+        texts = {"nvidia-smi --query-gpu": listed.text}
+        problems: list[str] = []
+        try:
+            links = self._run("topo", "-m")
+            if links.code:
+                problems.append(f"nvidia-smi topo -m failed with exit code {links.code}: {links.message}")
+            else:
+                texts["nvidia-smi topo -m"] = links.text
+        except DriverError as error:
+            problems.append(str(error))
+        outputs = read_outputs(texts, self._node)
+        found = outputs.discovery
+        if not found.devices and not outputs.unreadable and _NO_DEVICES not in listed.text.lower():
+            raise DriverError(f"nvidia-smi: {listed.message} (exit code {listed.code}); run `nvidia-smi` on the node")
+        if listed.code and found.devices:
+            problems.append(f"nvidia-smi --query-gpu failed with exit code {listed.code}")
+        found = replace(
+            found,
+            devices=tuple(self._located(device) for device in found.devices),
+            facts={**found.facts, **self._cuda_fact(found.facts.get("driver", ""))},
+            problems=tuple(dict.fromkeys((*found.problems, *problems))),
+        )
+        whole = self._known.complete(found, outputs.unreadable)
+        return replace(whole, vendor="nvidia" if whole.devices else "")
+
+    def close(self) -> None:
+        """Do nothing: the tool ends with every discovery."""
+
+    def _list(self) -> _Answer:
+        answer = self._run(f"--query-gpu={','.join((*_FIELDS, *_NEWER))}", "--format=csv")
+        if _UNKNOWN_FIELD in answer.text:
+            answer = self._run(f"--query-gpu={','.join(_FIELDS)}", "--format=csv")
+        return answer
+
+    def _located(self, device: Device) -> Device:
+        numa = numa_node(device.bus_id, self._host)
+        return replace(
+            device,
+            minor=minor_number(device.bus_id, self._host),
+            numa=device.numa if numa is None else numa,
+        )
+
+    def _cuda_fact(self, driver: str) -> dict[str, str]:
+        """The CUDA version, which only the tool's banner has; it is read once per version of the driver."""
+        if driver and driver not in self._cuda:
+            try:
+                found = _CUDA.search(self._run().text)
+            except DriverError:
+                found = None
+            self._cuda = {driver: found[1]} if found else {}
+        version = self._cuda.get(driver, "")
+        return {"cuda": version} if version else {}
+
+    def _run(self, *arguments: str) -> _Answer:
+        command = " ".join((self._tool, *arguments))
+        try:
+            done = subprocess.run(  # noqa: S603 - the tool that the administrator chose
+                [self._tool, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "LC_ALL": "C"},
+                timeout=self._timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise DriverError(
+                f"nvidia-smi: `{command}` did not end within {self._timeout:g} s; a GPU may hang, see `dmesg`"
+            ) from error
+        except OSError as error:
+            raise DriverError(
+                f"nvidia-smi: {self._tool} can't be run ({error.strerror or error}); install the NVIDIA driver, or give"
+                " the path of the tool"
+            ) from error
+        return _Answer(done.returncode, done.stdout.decode("utf-8", "replace"))

@@ -1,0 +1,187 @@
+"""Outputs of vendors' tools as one machine: the devices of all texts, joined by number, with their links."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.drivers.driver import LONGEST_ID, common
+from linkwise.drivers.known_devices import Unreadable
+from linkwise.model.device import Device
+from linkwise.model.discovery import Discovery
+from linkwise.model.link import SELF, UNKNOWN_LINK
+from linkwise.model.topology import MAX_DEVICES, Topology
+from linkwise.vendors.machine import device_id
+from linkwise.vendors.readers import joined_facts, readings, vendor_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from linkwise.vendors.reader import DeviceFacts, Reading
+
+__all__ = ["Outputs", "read_outputs"]
+
+_NUMBERED: Final = re.compile(r"(?:GPU|NPU|Phy-ID)([0-9]{1,4})")
+_NUMA: Final = re.compile(r"[0-9]{1,4}")
+_MIB: Final = 1024 * 1024
+_WORKING: Final = {"", "OK"}
+_WORKS_STILL: Final = {"Warning"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What the texts have in common."""
+
+    discovery: Discovery
+    """without measured bandwidth"""
+    unreadable: tuple[Unreadable, ...] = ()
+    """devices without a UUID where others have one: the tool could not read them"""
+    bandwidth: Reading | None = None
+    """the first matrix of GB/s"""
+
+
+def read_outputs(texts: Mapping[str, str], node: str) -> Outputs:
+    """The machine that the texts describe; each by the file or command that it came from.
+
+    Devices get an id from the node's name and their number if no text has UUIDs.
+    """
+    every = [(source, reading) for source, text in texts.items() for reading in readings(text)]
+    read = {source for source, _ in every}
+    problems = [f"{source} is not the output of a known tool; it is ignored" for source in texts if source not in read]
+    # The subject counts before the file: links name the devices of a machine, and lists add to them.
+    every.sort(key=lambda each: (not each[1].links, not each[1].bandwidth))
+    main = next((reading for _, reading in every if reading.devices and reading.status != "error"), None)
+    vendor = vendor_of(main) if main else ""
+    own: list[Reading] = []
+    for source, reading in every:
+        if main and vendor_of(reading) != vendor:
+            problems.append(f"{source} lists devices of another vendor than {vendor}; it is ignored")
+            continue
+        problems += [f"{source}: {problem}" for problem in reading.problems]
+        own.append(reading)
+    if main is None:
+        return Outputs(Discovery("", problems=tuple(dict.fromkeys(problems))))
+    return _joined(vendor, node, own, problems)
+
+
+def _joined(vendor: str, node: str, own: Sequence[Reading], problems: list[str]) -> Outputs:
+    names = tuple(dict.fromkeys(name for reading in own for name in _names(reading)))
+    numbers = _numbers(names)
+    if len(set(numbers.values())) > MAX_DEVICES:
+        problems.append(f"{len(set(numbers.values()))} devices are listed; the first {MAX_DEVICES} are used")
+        numbers = {name: number for name, number in numbers.items() if number < MAX_DEVICES}
+    by_number = {
+        int(facts.name): facts
+        for facts in joined_facts(
+            replace(facts, name=str(numbers[facts.name]))
+            for reading in own
+            for facts in reading.facts
+            if facts.name in numbers
+        )
+    }
+    divided = {numbers[name] for reading in own for name in numbers if f"{name} is in MIG mode" in reading.warnings}
+    identified = any(facts.uuid for facts in by_number.values())
+    devices: dict[int, Device] = {}
+    faults: dict[str, str] = {}
+    unreadable: list[Unreadable] = []
+    for number in sorted(set(numbers.values())):
+        facts = by_number.get(number)
+        id_ = (facts.uuid if facts else "") if identified else device_id(vendor, node, number)
+        if wrong := _wrong_id(id_, {device.id for device in devices.values()}):
+            unreadable.append(Unreadable(number, wrong, facts.bus_id if facts else ""))
+            continue
+        healthy, fault = _health(facts, divided=number in divided)
+        devices[number] = _device(id_, number, facts, healthy=healthy)
+        if fault:
+            faults[id_] = f"device {number} {fault}"
+    known = list(devices.values())
+    found = Discovery(
+        vendor if known else "",
+        tuple(known),
+        _topology(own, numbers, devices),
+        _facts(list(by_number.values()), divided, identified=identified),
+        faults,
+        tuple(dict.fromkeys(problems)),
+    )
+    return Outputs(found, tuple(unreadable), next((reading for reading in own if reading.bandwidth), None))
+
+
+def _names(reading: Reading) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*reading.devices, *(facts.name for facts in reading.facts))))
+
+
+def _numbers(names: Sequence[str]) -> dict[str, int]:
+    """The number of each device: the one in its name, or its place where a name has none, as with bus ids."""
+    found = {name: _NUMBERED.fullmatch(name) for name in names}
+    if all(found.values()):
+        return {name: int(match[1]) for name, match in found.items() if match}
+    return {name: place for place, name in enumerate(names)}
+
+
+def _wrong_id(id_: str, earlier: set[str]) -> str:
+    if not id_:
+        return "the tool reports no UUID for it"
+    if len(id_) > LONGEST_ID or not id_.isprintable() or id_.startswith("#"):
+        return f"its UUID {id_[:80]!r} is invalid"
+    return f"it has the UUID of another device, {id_}" if id_ in earlier else ""
+
+
+def _health(facts: DeviceFacts | None, *, divided: bool) -> tuple[bool, str]:
+    """Whether it can be allocated, and what is wrong with it."""
+    if divided or (facts and facts.parts):
+        return False, "is unhealthy: it is in MIG mode, and MIG devices are left to NVIDIA's device plugin"
+    health = facts.health if facts else ""
+    if health in _WORKING:
+        return True, ""
+    if health in _WORKS_STILL:
+        return True, f"works, but its health is {health}"
+    return False, f"is unhealthy: its health is {health}"
+
+
+def _device(id_: str, number: int, facts: DeviceFacts | None, *, healthy: bool) -> Device:
+    if facts is None:
+        return Device(id_, number, healthy=healthy)
+    numa = int(facts.numa) if facts.numa and _NUMA.fullmatch(facts.numa) else None
+    memory = facts.memory or 0
+    return Device(
+        id_,
+        number,
+        numa=numa,
+        bus_id=facts.bus_id,
+        model="".join(letter for letter in facts.model if letter.isprintable()),
+        memory=memory,
+        healthy=healthy,
+        bytes=memory * _MIB,
+    )
+
+
+def _topology(own: Sequence[Reading], numbers: Mapping[str, int], devices: Mapping[int, Device]) -> Topology | None:
+    """The first link matrix, with a row for every device."""
+    linked = next((reading for reading in own if reading.links), None)
+    ids = tuple(device.id for device in devices.values())
+    if linked is None or not ids:
+        return Topology(ids) if ids else None
+    places = {numbers[name]: place for place, name in enumerate(linked.devices) if name in numbers}
+    rows = tuple(
+        tuple(
+            SELF if a == b else linked.links[places[a]][places[b]] if a in places and b in places else UNKNOWN_LINK
+            for b in devices
+        )
+        for a in devices
+    )
+    order = {number: place for place, number in enumerate(devices)}
+    number_at = {place: number for number, place in places.items()}
+    rings = (tuple(order[number_at[old]] for old in ring if number_at.get(old) in order) for ring in linked.rings)
+    return Topology(ids, rows, rings=tuple(ring for ring in rings if ring), warnings=linked.warnings)
+
+
+def _facts(every: Sequence[DeviceFacts], divided: set[int], *, identified: bool) -> dict[str, str]:
+    read = [facts for facts in every if facts.uuid or not identified]
+    mig = {str(int(facts.name) in divided or bool(facts.parts)) for facts in read}
+    facts = {
+        "driver": common(facts.driver for facts in read),
+        "model": common(facts.model for facts in read),
+        "mig": "" if "True" not in mig else "mixed" if len(mig) > 1 else "enabled",
+    }
+    return {name: value for name, value in facts.items() if value}
