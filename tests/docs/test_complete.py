@@ -18,6 +18,7 @@ from linkwise.cli.reports.manifests import read_file
 from linkwise.dialects.dialect import DefaultPolicies, Dialect
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.registry import BY_NAME, DIALECTS
+from linkwise.drivers.detect import AUTO, DRIVERS
 from linkwise.engine.reasons.catalog import REFUSALS
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.device import HardwareProfile
@@ -149,6 +150,14 @@ def test_every_attribute_and_method_of_a_dialect_and_a_policy_is_on_the_page_for
 ) -> None:
     public = {name for name in (*base.__annotations__, *vars(base)) if not name.startswith("_")}
     assert public - in_code(SUPPORT) == set()
+
+
+def test_every_driver_has_a_section_and_a_row() -> None:
+    told = page("docs/reference/drivers.md")
+    drivers = (AUTO, *DRIVERS)
+    assert [
+        name for name in drivers if f"\n## `{name}`\n" not in told or f"\n| [`{name}`](#{name}) | " not in told
+    ] == []
 
 
 def test_every_field_of_a_shown_machine_is_in_the_reference() -> None:
