@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.errors import LinkwiseError
@@ -19,6 +20,8 @@ __all__ = ["Discoverer", "Driver"]
 log = logging.getLogger(__name__)
 
 SLOW: Final = 15.0  # seconds after which a discovery counts as stuck
+FAILURES: Final = 3
+"""discoveries that fail in a row before all devices count as unhealthy"""
 
 
 class Driver(Protocol):
@@ -50,6 +53,7 @@ class Discoverer:
         self._timing = timing
         self._changed = changed
         self._last: Discovery | None = None
+        self._failures = 0
 
     async def run(self) -> None:
         """Discover until cancelled."""
@@ -57,13 +61,14 @@ class Discoverer:
             began = self._timing.clock()
             found = await self._discover()
             self.seconds = self._timing.clock() - began
+            self.rounds += found is not None
+            self._failures = 0 if found is not None else self._failures + 1
+            if found is None and self._failures >= FAILURES:
+                found = self._unreadable()
             if found is not None and found != self._last:
                 self._report(found)
                 self._last = found
-                self.rounds += 1
                 self._changed(found)
-            elif found is not None:
-                self.rounds += 1
             await self._timing.sleep(max(0.0, self._interval - self.seconds))
 
     async def _discover(self) -> Discovery | None:
@@ -85,6 +90,13 @@ class Discoverer:
             log.info("driver=%s recovered", self._driver.name)
         self.problem = ""
         return found
+
+    def _unreadable(self) -> Discovery | None:
+        """The last known devices, all unhealthy; None if there are none."""
+        if self._last is None or not self._last.devices:
+            return None
+        devices = tuple(replace(device, healthy=False) for device in self._last.devices)
+        return replace(self._last, devices=devices, faults={device.id: self.problem for device in devices})
 
     def _fail(self, sentence: str) -> None:
         if sentence != self.problem:

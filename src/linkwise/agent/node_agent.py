@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -33,9 +34,11 @@ from linkwise.node.publishing import (
     annotations_of,
     capacity_of,
     conditions_of,
+    device_of,
     inventory_of,
     labels_of,
 )
+from linkwise.node.stranded import Reserve, should_taint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,6 +61,10 @@ PLUGIN_SOCKETS: Final = {"whole": "linkwise.sock", "share": "linkwise-share.sock
 """by mode, in the kubelet's folder"""
 
 
+Document = Mapping[str, object] | bytes | None
+"""an object as JSON or parsed; None if it does not exist"""
+
+
 class Publishing(Protocol):
     """Shows the API server what the node should look like."""
 
@@ -69,11 +76,11 @@ class Publishing(Protocol):
         """Record the Node as the API server shows it."""
         ...
 
-    def observe_inventory(self, document: object) -> None:
+    def observe_inventory(self, document: Document) -> None:
         """Record the DeviceInventory as the API server shows it; None if there is none."""
         ...
 
-    def observe_device(self, document: object) -> None:
+    def observe_device(self, document: Document) -> None:
         """Record Koordinator's Device object as the API server shows it; None if there is none."""
         ...
 
@@ -386,8 +393,20 @@ class NodeAgent:
                 labels_of(self.found),
                 annotations_of(self.found),
                 capacity_of(self.found, serving),
+                self._tainted(in_use),
+                device_of(self.node, self.found) if self.settings.koordinator_device else None,
             )
         )
+
+    def _tainted(self, in_use: Mapping[str, tuple[str, ...]]) -> bool | None:
+        """Whether the node should have the taint for idle devices; None if that is not known, or not set up."""
+        stranded = self.settings.stranded
+        if not stranded.taint or self._view is None:
+            return None
+        used = {device for devices in in_use.values() for device in devices}
+        idle = sum(device.healthy and device.id not in used for device in self.found.devices)
+        reserve = Reserve(int(1000 * stranded.cpu), int(stranded.memory * 2**30))
+        return should_taint(self._view, self._pods.values(), idle, reserve)
 
     def _conditions(self) -> tuple[Condition, ...]:
         status = self.registrar.status
