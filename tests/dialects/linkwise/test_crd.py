@@ -78,7 +78,7 @@ def sample(mode: Mode = "share") -> dict[str, Any]:
         {"driver": "550"},
         {"uid-1": ("GPU-a",)},
     )
-    written = inventory_object("n1", facts, enforced=True, pods={"uid-1": ("team", "p")})
+    written = inventory_object("n1", facts, enforced=True, pods={"uid-1": ("team", "p")}, faults={"GPU-b": "Xid 79"})
     return dict(json.loads(json.dumps(written)))
 
 

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
-from linkwise.dialects.linkwise.inventory import inventory_enforced, inventory_facts, inventory_object
+from linkwise.dialects.json_fields import Fields, Report
+from linkwise.dialects.linkwise.inventory import (
+    _plain_devices,
+    _read_devices,
+    inventory_enforced,
+    inventory_facts,
+    inventory_object,
+)
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.link import SELF, Link, Pcie
@@ -251,3 +258,43 @@ entries = st.dictionaries(st.sampled_from(["uuid", "index", "healthy", "memory",
 @given(st.lists(entries, max_size=2))
 def test_no_entry_can_raise(listed: list[dict[str, object]]) -> None:
     inventory_facts({"spec": {"devices": listed}, "status": {"allocations": listed}})
+
+
+@st.composite
+def listed_devices(draw: DrawFn) -> list[dict[str, object]]:
+    """Devices as the agent writes them, with something odd here and there."""
+    odd: st.SearchStrategy[object] = st.sampled_from([-1, 2**63, True, None, "", "a\nb", 1.0, []])
+    found: list[dict[str, object]] = []
+    placed = draw(st.booleans())
+    for index in range(draw(st.integers(1, 3))):
+        device: dict[str, object] = {"uuid": f"GPU-{index}", "index": index, "minor": index, "busID": "0000:1a:00.0"}
+        device |= {"model": "V100", "memory": 16276, "healthy": True} | ({"numa": index // 2} if placed else {})
+        found.append(device | draw(st.dictionaries(st.sampled_from(sorted(device)), odd, max_size=1)))
+    if draw(st.integers(0, 3)) == 0:
+        found[-1].pop(draw(st.sampled_from(sorted(found[-1]))))
+    return found
+
+
+@given(listed_devices())
+def test_the_fast_path_reads_what_the_slow_one_reads_without_problems(listed: list[dict[str, object]]) -> None:
+    report = Report("node n", "DeviceInventory")
+    spec = Fields.of({"devices": listed}, "spec", report)
+    assert spec
+    slow, fast = _read_devices(spec), _plain_devices(listed)
+    assert fast is None or (fast == slow and not report.problems)
+
+
+@pytest.mark.parametrize("numa", [{}, {"numa": 1}])
+def test_what_the_agent_writes_takes_the_fast_path(numa: dict[str, int]) -> None:
+    device = {"uuid": "a", "index": 0, "minor": 0, "busID": "", "model": "V100", "memory": 1, "healthy": True, **numa}
+    assert _plain_devices([device]) == {"a": Device("a", 0, 0, numa.get("numa"), "", "V100", 1)}
+
+
+def test_faults_and_conditions_are_written_for_people() -> None:
+    condition = {"type": "Ready", "status": "True", "reason": "Because", "message": ""}
+    raw = json.loads(
+        json.dumps(inventory_object("n1", sample(), enforced=True, faults={"GPU-3": "Xid 79"}, conditions=[condition]))
+    )
+    assert raw["spec"]["devices"][3]["facts"] == {"fault": "Xid 79"}
+    assert raw["status"]["conditions"] == [condition]
+    assert inventory_facts(raw) == sample()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from linkwise.dialects.json_fields import Fields, Report, shown
 from linkwise.dialects.linkwise.matrices import FIELDS, topology_fields, topology_of
@@ -15,6 +15,9 @@ from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.node import Mode
 from linkwise.speed.fast_dataclass import fast_constructor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["API_VERSION", "KIND", "SOURCE", "inventory_enforced", "inventory_facts", "inventory_object"]
 
@@ -27,14 +30,24 @@ _SPEC: Final = frozenset(
     {"mode", "unit", "enforced", "profile", "deviceCount", "healthyCount", "devices", "facts", *FIELDS}
 )
 _DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", "memory", "healthy", "facts"})
-_FIELDS: Final = ("uuid", "index", "minor", "busID", "model", "memory", "healthy")
-"""of a device as our agent writes it"""
-_PLAIN: Final = frozenset(_FIELDS)
 _quick_device: Final = fast_constructor(Device)
 _quick_facts: Final = fast_constructor(NodeFacts)
-_in_order: Final = itemgetter(*_FIELDS)
-_KINDS: Final = [{str}, {int}, {int}, {str}, {str}, {int}, {bool}]
 _ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
+
+
+class _Columns:
+    """The fields that all devices of a list have, in the order of `Device`."""
+
+    def __init__(self, **kinds: type) -> None:
+        self.names = frozenset(kinds)
+        self.row = itemgetter(*kinds)
+        self.kinds = [{kind} for kind in kinds.values()]
+
+
+_PLACED: Final = _Columns(uuid=str, index=int, minor=int, numa=int, busID=str, model=str, memory=int, healthy=bool)
+"""as our agent writes them"""
+_PLAIN: Final = _Columns(uuid=str, index=int, minor=int, busID=str, model=str, memory=int, healthy=bool)
+"""likewise, where NUMA nodes are not known"""
 
 
 def inventory_facts(raw: object, node: str = "") -> NodeFacts:
@@ -59,10 +72,19 @@ def inventory_enforced(raw: object) -> bool:
     return isinstance(spec, Mapping) and spec.get("enforced") is True
 
 
-def inventory_object(
-    name: str, facts: NodeFacts, *, enforced: bool, pods: Mapping[str, tuple[str, str]] | None = None
+def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has defaults
+    name: str,
+    facts: NodeFacts,
+    *,
+    enforced: bool,
+    pods: Mapping[str, tuple[str, str]] | None = None,
+    faults: Mapping[str, str] | None = None,
+    conditions: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, object]:
-    """The object to write; `pods` has namespace and name by UID, for readers."""
+    """The object to write.
+
+    For people, it also has the namespaces and names of pods by UID, the faults of devices by id, and conditions.
+    """
     spec: dict[str, object] = {
         "mode": facts.mode,
         "unit": facts.unit,
@@ -70,19 +92,20 @@ def inventory_object(
         "profile": facts.profile,
         "deviceCount": len(facts.devices),
         "healthyCount": sum(device.healthy for device in facts.devices),
-        "devices": [_device_object(device) for device in facts.devices],
+        "devices": [_device_object(device, (faults or {}).get(device.id, "")) for device in facts.devices],
         "facts": dict(facts.labels),
+    }
+    status: dict[str, object] = {
+        "allocations": [
+            _allocation_object(uid, devices, (pods or {}).get(uid)) for uid, devices in facts.allocations.items()
+        ]
     }
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": name},
         "spec": spec | (topology_fields(facts.topology) if facts.topology else {}),
-        "status": {
-            "allocations": [
-                _allocation_object(uid, devices, (pods or {}).get(uid)) for uid, devices in facts.allocations.items()
-            ]
-        },
+        "status": status | ({"conditions": [dict(condition) for condition in conditions]} if conditions else {}),
     }
 
 
@@ -134,25 +157,32 @@ def _read_devices(spec: Fields) -> dict[str, Device]:
 
 
 def _plain_devices(raw: object) -> dict[str, Device] | None:
-    """Fast path: the devices if every field is present and of its type, as the agent writes them; else None.
+    """Fast path: the devices if all have the same fields, each of its type, as the agent writes them; else None.
 
-    A start reads many thousands. Any other list takes the slow path, which reports problems.
+    A start reads many thousands. Any other list takes the slow path, which reports problems: one without minors, for
+    example, with NUMA nodes of some devices only, or with the facts of a faulty device.
     """
-    if not isinstance(raw, list):
+    if not isinstance(raw, list) or not raw:
         return None
-    if not raw or not all(type(entry) is dict and entry.keys() == _PLAIN for entry in raw):
+    placed = type(raw[0]) is dict and "numa" in raw[0]
+    columns = _PLACED if placed else _PLAIN
+    if not all(type(entry) is dict and entry.keys() == columns.names for entry in raw):
         return None
-    rows = list(map(_in_order, raw))
-    columns = list(zip(*rows, strict=True))
-    if [set(map(type, column)) for column in columns] != _KINDS:
+    rows = list(map(columns.row, raw))
+    values = list(zip(*rows, strict=True))
+    if [set(map(type, column)) for column in values] != columns.kinds:
         return None
-    uuids, indices, minors, buses, models, memories, _ = columns
-    numbers = (*indices, *minors, *memories)
+    uuids, indices, minors, *more, buses, models, memories, _ = values
+    numbers = (*indices, *minors, *memories, *more[0]) if placed else (*indices, *minors, *memories)
     if min(numbers) < 0 or max(numbers) >= 2**63 or not "".join((*uuids, *buses, *models)).isprintable():
         return None
     if "" in uuids or len(set(uuids)) < len(rows) or len(set(indices)) < len(rows):
         return None
-    return {row[0]: _quick_device(row[0], row[1], row[2], None, *row[3:]) for row in rows}
+    return (
+        {row[0]: _quick_device(*row) for row in rows}
+        if placed
+        else {row[0]: _quick_device(row[0], row[1], row[2], None, *row[3:]) for row in rows}
+    )
 
 
 def _device(entry: Fields) -> Device | None:
@@ -203,7 +233,7 @@ def _allocations(root: Fields) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _device_object(device: Device) -> dict[str, object]:
+def _device_object(device: Device, fault: str) -> dict[str, object]:
     fields: dict[str, object] = {
         "uuid": device.id,
         "index": device.index,
@@ -213,6 +243,7 @@ def _device_object(device: Device) -> dict[str, object]:
         "model": device.model,
         "memory": device.memory,
         "healthy": device.healthy,
+        "facts": {"fault": fault} if fault else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
