@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix
     from linkwise.model.views import NodeView
 
-__all__ = ["node_facts"]
+__all__ = ["LABELS", "MATRIX", "TYPE", "node_facts"]
 
 T = TypeVar("T")
 Raw = dict[object, object]
@@ -37,8 +37,8 @@ LABELS: Final = {
     "node.koordinator.sh/gpu-partition-policy": "partition-policy",
     "node.koordinator.sh/secondary-device-well-planned": "secondary-device-well-planned",
 }
-_TYPE: Final = "gpu"
-_MATRIX: Final = "bandwidth"
+TYPE: Final = "gpu"
+MATRIX: Final = "bandwidth"
 _EXPECTED: Final = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false"}
 
 
@@ -112,7 +112,7 @@ def _cards(spec: Raw, model: str, notes: _Notes) -> list[_Card]:
     """The cards by minor, each under an id of its own."""
     cards: dict[int, _Card] = {}
     for item, key in notes.items(spec.get("devices"), "Device spec.devices"):
-        if item.get("type") != _TYPE:
+        if item.get("type") != TYPE:
             if not isinstance(item.get("type"), str):
                 notes.say(f"{key}.type", "gpu, rdma or fpga is expected: the device is left out")
             continue
@@ -199,10 +199,10 @@ def _amount(resources: Raw, word: str, key: str, notes: _Notes) -> int | None:
 def _topology(spec: Raw, devices: tuple[Device, ...], notes: _Notes) -> Topology | None:
     """The matrix, its rows bound to the devices in the order of their minors; None where it can't be believed."""
     key = "Device spec.topologies"
-    topologies = notes.items(notes.typed(spec.get("topologies"), dict, key).get(_TYPE), f"{key}.{_TYPE}")
-    matrices = [(item.get("topology"), at) for item, at in topologies if item.get("name") == _MATRIX]
+    topologies = notes.items(notes.typed(spec.get("topologies"), dict, key).get(TYPE), f"{key}.{TYPE}")
+    matrices = [(item.get("topology"), at) for item, at in topologies if item.get("name") == MATRIX]
     if len(matrices) > 1:
-        notes.say(f"{key}.{_TYPE}", f"{len(matrices)} matrices are named {_MATRIX}: none is read, keep one")
+        notes.say(f"{key}.{TYPE}", f"{len(matrices)} matrices are named {MATRIX}: none is read, keep one")
     if len(matrices) != 1:
         return None
     text, at = matrices[0]
@@ -231,7 +231,7 @@ def _allocations(whole: Raw, devices: tuple[Device, ...], notes: _Notes) -> dict
     status = notes.typed(whole.get("status"), dict, "Device status")
     allocations: dict[str, tuple[str, ...]] = {}
     for group, key in notes.items(status.get("allocations"), "Device status.allocations"):
-        entries = notes.items(group.get("entries"), f"{key}.entries") if group.get("type") == _TYPE else []
+        entries = notes.items(group.get("entries"), f"{key}.entries") if group.get("type") == TYPE else []
         for entry, at in entries:
             uid, minors = entry.get("uuid"), entry.get("minors")
             if not isinstance(uid, str) or not uid or not isinstance(minors, list):
