@@ -1,0 +1,256 @@
+"""What a node publishes: the inventory, labels, annotations and capacity that the API server should show.
+
+Source: seed 000, "Architecture" (the link matrix); seed 001, "GPU topology resource reporting"; seed 002, "Inventory";
+seed 004 (the number of shared devices).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from linkwise.dialects.aliyun import COUNT
+from linkwise.dialects.koordinator.device_writer import device_object
+from linkwise.dialects.linkwise.inventory import SOURCE, inventory_object
+from linkwise.dialects.nvidia.dialect import TOPOLOGY, Nvidia, matrix_annotation
+from linkwise.model.inventory import NodeFacts
+from linkwise.model.topology import MAX_DEVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from linkwise.model.device import Device
+    from linkwise.model.discovery import Discovery
+    from linkwise.model.node import Mode
+    from linkwise.model.topology import Topology
+
+__all__ = [
+    "ANNOTATIONS",
+    "LABELS",
+    "Condition",
+    "NodeState",
+    "Serving",
+    "annotations_of",
+    "capacity_of",
+    "conditions_of",
+    "device_of",
+    "inventory_of",
+    "label_value",
+    "labels_of",
+    "memory_in",
+    "with_condition",
+]
+
+VENDOR_LABEL: Final = "linkwise.dev/accelerator-vendor"
+MODEL_LABEL: Final = "linkwise.dev/accelerator-model"
+COUNT_LABEL: Final = "linkwise.dev/accelerator-count"
+MEMORY_LABEL: Final = "linkwise.dev/accelerator-memory"  # MiB of one device
+
+LABELS: Final = (VENDOR_LABEL, MODEL_LABEL, COUNT_LABEL, MEMORY_LABEL)
+"""all labels that the agent writes on its node; one that does not apply is removed"""
+ANNOTATIONS: Final = (TOPOLOGY,)
+"""likewise"""
+
+_LONGEST_LABEL: Final = 63  # characters
+_LONGEST_MODEL: Final = 253  # characters, by the schema of DeviceInventory
+_LONGEST_MESSAGE: Final = 32768  # characters of a condition, by the same schema
+_MEBIBYTES: Final = {"MiB": 1, "GiB": 1024}
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How the devices of a node are allocated."""
+
+    mode: Mode
+    """`any` if this agent serves no resource"""
+    unit: str
+    """of memory: MiB, or GiB for shares of that unit"""
+    enforced: bool
+    """whether this agent's device plugin allocates them"""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of the inventory; the publisher adds the time of the last change of its status."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    """in CamelCase"""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """Everything that the API server should show of a node."""
+
+    inventory: Mapping[str, object]
+    """the DeviceInventory, its conditions without times"""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """of the Node: any other of `LABELS` is removed"""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """of the Node: any other of `ANNOTATIONS` is removed"""
+    capacity: Mapping[str, str | None] = field(default_factory=dict)
+    """of the Node, and its allocatable: None removes a resource, those not mentioned are left alone"""
+    tainted: bool | None = None
+    """whether the Node has the taint for idle accelerators; None leaves it alone"""
+    device: Mapping[str, object] | None = None
+    """Koordinator's Device object; None leaves it alone"""
+
+
+def memory_in(unit: str, mebibytes: int) -> int:
+    """Memory of one device in a unit, rounded down: a device of 16276 MiB has 15 GiB to share."""
+    return mebibytes // _MEBIBYTES[unit]
+
+
+def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
+    node: str,
+    found: Discovery,
+    serving: Serving,
+    allocations: Mapping[str, tuple[str, ...]] | None = None,
+    pods: Mapping[str, tuple[str, str]] | None = None,
+    conditions: Sequence[Condition] = (),
+) -> dict[str, object]:
+    """The DeviceInventory of a node; its conditions have no time yet.
+
+    `allocations` are devices by pod UID, `pods` the namespace and name of each. Devices beyond the limit of the schema are
+    left out, which `conditions_of` reports.
+    """
+    # rule 001.report: devices, links and measured bandwidth, as the driver found them.
+    facts = NodeFacts(
+        SOURCE,
+        tuple(_listed(device, serving.unit) for device in found.devices[:MAX_DEVICES]),
+        found.topology,
+        mode=serving.mode,
+        unit=serving.unit,
+        labels={name: _one_line(value) for name, value in found.facts.items()},
+        allocations=dict(sorted((allocations or {}).items())),  # in a fixed order: a new one would be a change
+    )
+    return inventory_object(
+        node,
+        facts,
+        enforced=serving.enforced,
+        pods=pods,
+        faults={name: _one_line(sentence) for name, sentence in found.faults.items()},
+        conditions=[_condition_fields(condition) for condition in conditions],
+    )
+
+
+def labels_of(found: Discovery) -> dict[str, str]:
+    """The labels of the Node; one whose value is not known, or differs between devices, is left out."""
+    if not found.devices:
+        return {}
+    # rule 002.inventory: how many devices the node has, and which.
+    values = {
+        VENDOR_LABEL: found.vendor,
+        MODEL_LABEL: _common({device.model for device in found.devices}),
+        COUNT_LABEL: str(len(found.devices)),
+        MEMORY_LABEL: _common({str(device.memory or "") for device in found.devices}),
+    }
+    valid = {name: label_value(value) for name, value in values.items()}
+    return {name: value for name, value in valid.items() if value}
+
+
+def annotations_of(found: Discovery) -> dict[str, str]:
+    """The annotations of the Node: the link matrix, if it is complete and rows are the indices of devices."""
+    if found.vendor != Nvidia.vendor or not found.topology or not _is_complete(found.topology, found.devices):
+        return {}
+    # rule 000.publish: the matrix is an annotation of the Node, from which the scheduler reads it.
+    return {TOPOLOGY: matrix_annotation(found.topology)}
+
+
+def capacity_of(found: Discovery, serving: Serving) -> dict[str, str | None]:
+    """Resources of the Node's status that no device plugin reports: None removes one; empty where another plugin serves."""
+    if not serving.enforced:
+        return {}
+    if serving.mode == "share":
+        # rule 004.count: beside the memory, which the plugin reports; its average is the memory of one device.
+        return {COUNT: str(sum(memory_in(serving.unit, device.memory) > 0 for device in found.devices))}
+    return {COUNT: None}
+
+
+def device_of(node: str, found: Discovery) -> dict[str, object]:
+    """Koordinator's Device object of a node, for clusters without koordlet."""
+    values = {"model": _common({device.model for device in found.devices}), "driver": found.facts.get("driver", "")}
+    return device_object(node, found, {word: label_value(value) for word, value in values.items()})
+
+
+def conditions_of(found: Discovery) -> tuple[Condition, ...]:
+    """Conditions about the hardware."""
+    return (_discovered(found), _healthy(found), _complete(found))
+
+
+def with_condition(document: Mapping[str, object], condition: Condition) -> dict[str, object]:
+    """The DeviceInventory with one more condition."""
+    status = document.get("status")
+    status = status if isinstance(status, dict) else {}
+    conditions = [*status.get("conditions", ()), _condition_fields(condition)]
+    return {**document, "status": {**status, "conditions": conditions}}
+
+
+def label_value(text: str) -> str:
+    """The text as the value of a label: other characters become hyphens; empty if none is left."""
+    words = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-_.")
+    return words[:_LONGEST_LABEL].rstrip("-_.")
+
+
+def _listed(device: Device, unit: str) -> Device:
+    return replace(device, memory=memory_in(unit, device.memory), model=_one_line(device.model)[:_LONGEST_MODEL])
+
+
+def _common(values: set[str]) -> str:
+    """The value of all devices of which it is known; empty if they differ."""
+    known = values - {""}
+    return known.pop() if len(known) == 1 else ""
+
+
+def _is_complete(topology: Topology, devices: Sequence[Device]) -> bool:
+    """Whether every pair has a known link, and row i is the device with index i."""
+    rows = [(device.index, device.id) for device in devices] == list(enumerate(topology.devices))
+    pairs = [link for i, row in enumerate(topology.links) for j, link in enumerate(row) if i != j]
+    return rows and bool(pairs) and all(link.direct or link.pcie for link in pairs)
+
+
+def _discovered(found: Discovery) -> Condition:
+    count = len(found.devices)
+    if not count:
+        return Condition("DevicesDiscovered", "False", "NoDevices", _joined(found.problems) or "no devices were found")
+    noun = "device was" if count == 1 else "devices were"
+    return Condition("DevicesDiscovered", "True", "Discovered", f"{count} {noun} found")
+
+
+def _healthy(found: Discovery) -> Condition:
+    unhealthy = [device for device in found.devices if not device.healthy]
+    if not found.devices:
+        return Condition("DevicesHealthy", "Unknown", "NoDevices", "no devices were found")
+    if not unhealthy:
+        return Condition("DevicesHealthy", "True", "AllHealthy")
+    faults = [f"{one.id}: {found.faults.get(one.id, f'device {one.index} is unhealthy')}" for one in unhealthy]
+    return Condition("DevicesHealthy", "False", "UnhealthyDevices", _joined(faults))
+
+
+def _complete(found: Discovery) -> Condition:
+    count, healthy = len(found.devices), {device.id for device in found.devices if device.healthy}
+    if count > MAX_DEVICES:
+        sentence = f"{count} devices were found; an inventory lists the first {MAX_DEVICES}"
+        return Condition("InventoryComplete", "False", "TooManyDevices", _joined((sentence, *found.problems)))
+    partly = [f"{name}: {sentence}" for name, sentence in found.faults.items() if name in healthy]
+    missing = (*found.problems, *partly, *(found.topology.problems if found.topology else ()))
+    if missing:
+        return Condition("InventoryComplete", "False", "IncompleteData", _joined(missing))
+    return Condition("InventoryComplete", "True", "Complete")
+
+
+def _joined(sentences: Iterable[str]) -> str:
+    return "; ".join(map(_one_line, sentences))
+
+
+def _one_line(text: str) -> str:
+    """Printable text without line breaks, as readers of an inventory expect it."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def _condition_fields(condition: Condition) -> dict[str, str]:
+    message = condition.message[:_LONGEST_MESSAGE]
+    return {"type": condition.type, "status": condition.status, "reason": condition.reason, "message": message}
