@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkwise.errors import InputError
-from linkwise.kube.watch.kinds import PODS, Decoded
+from linkwise.kube.watch.kinds import Decoded
 from linkwise.wire.kubernetes.watch_stream import Head, head_of
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class EventReader:
         """objects without readable metadata"""
         self._source = source
         self._stats = stats
+        self._by_uid = source.by_uid
         self._unlisted: set[str] = set()
         """unreadable objects that the current list has not contained so far"""
         self._existing: dict[ObjectKey, Head] = {}
@@ -79,7 +80,7 @@ class EventReader:
         head = self._head(document)
         if head is None:
             return "", None
-        return head.uid if self._source is PODS else _full_name(head), self._read(document, head)
+        return head.uid if self._by_uid else _full_name(head), self._read(document, head)
 
     def changed(self, document: msgspec.Raw, *, deleted: bool) -> tuple[str, NamedEvent | None]:
         """Read an object of a watch: its resourceVersion, and its event if it is relevant."""
@@ -90,13 +91,15 @@ class EventReader:
             return head.resource_version, self._read(document, head)
         self._stats.unreadable.pop(_full_name(head), None)
         existed = self._existing.pop(_full_name(head), None)
-        relevant = self._source is PODS or existed is not None
+        relevant = self._by_uid or existed is not None
         return head.resource_version, (_full_name(head), self._source.deleted(head)) if relevant else None
 
     def missing(self, listed: Collection[ObjectKey]) -> list[NamedEvent]:
-        """Deletion events for all objects that a full list no longer contains."""
-        lost = [name for name in self._existing if name not in listed]
-        return [(name, self._source.deleted(self._existing.pop(name))) for name in lost]
+        """Deletion events for all objects that a full list no longer contains, and for one that is watched by name."""
+        lost = {name: self._existing.pop(name) for name in [*self._existing] if name not in listed}
+        if self._source.only and self._source.only not in listed:
+            lost.setdefault(self._source.only, Head(self._source.only))
+        return [(name, self._source.deleted(head)) for name, head in lost.items()]
 
     def rejected(self, name: str, error: Exception) -> None:
         """Report an event that the sink failed on, which is a bug; other objects are not affected."""
@@ -118,7 +121,7 @@ class EventReader:
             self._stats.unreadable[name] = decoded.error
         elif self._stats.unreadable:
             self._stats.unreadable.pop(name, None)
-        if self._source is not PODS and decoded.event is not None:
+        if not self._by_uid and decoded.event is not None:
             self._existing[name] = head
         return (name, decoded.event) if decoded.event is not None else None
 

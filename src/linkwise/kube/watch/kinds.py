@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from linkwise.broker.cluster.cluster_objects import READ
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.wire.kubernetes.watch_stream import Head
 
-__all__ = ["KOORDINATOR_DEVICE", "NODES", "PODS", "SOURCES", "Decoded", "WatchedKind"]
+__all__ = ["KOORDINATOR_DEVICE", "NODES", "PODS", "SOURCES", "Decoded", "WatchedKind", "node_sources"]
+
+_NAMED: Final = "metadata.name="
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,30 @@ class WatchedKind:
     """of the object names to keep"""
     required: bool = False
     """whether the service can't start without it"""
+    fields: str = ""
+    """the field selector of lists and watches; empty for all objects"""
+    role_command: str = "linkwise manifests rbac"
+    """prints the role that allows the list and the watch"""
 
     @property
     def name(self) -> str:
         """As RBAC and kubectl write it."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    @property
+    def by_uid(self) -> bool:
+        """Whether objects are identified by their UID: a pod may be recreated under its name at any time."""
+        return self.resource == "pods" and not self.group
+
+    @property
+    def only(self) -> str:
+        """The name of the only object to watch; empty if there may be several."""
+        return self.fields.removeprefix(_NAMED) if self.fields.startswith(_NAMED) else ""
+
+    @property
+    def selection(self) -> str:
+        """The field selector as a query parameter that continues a query; empty without one."""
+        return f"&fieldSelector={quote(self.fields, safe='')}" if self.fields else ""
 
     def is_relevant(self, head: Head) -> bool:
         """Whether an object of this name is kept."""
@@ -151,14 +173,26 @@ def _shared(kind: str) -> WatchedKind:
 
 PODS: Final = WatchedKind("pods", _pod, lambda head: PodDeleted(head.uid), required=True)
 NODES: Final = WatchedKind("nodes", _node, lambda head: NodeGone(head.name), required=True)
+INVENTORIES: Final = WatchedKind("deviceinventories", *_of_a_node("DeviceInventory"), "linkwise.dev")
 KOORDINATOR_DEVICE: Final = WatchedKind("devices", *_of_a_node("Device"), "scheduling.koordinator.sh")
 
 SOURCES: Final = (
     NODES,
-    WatchedKind("deviceinventories", *_of_a_node("DeviceInventory"), "linkwise.dev"),
+    INVENTORIES,
     KOORDINATOR_DEVICE,
     # The ConfigMaps of both plugins have no label to select, so their namespace is watched and filtered by name.
     WatchedKind("configmaps", _config_map, _config_map_deleted, namespace="kube-system", prefixes=CONFIG_MAPS),
     *(_shared(kind) for kind in (*READ, *DRA_KINDS)),
     PODS,
 )
+
+
+def node_sources(node: str, *, koordinator: bool = False) -> tuple[WatchedKind, ...]:
+    """The kinds that the agent of one node watches: its Node, its inventory, its pods; its Device object on request.
+
+    An object that does not exist is reported as deleted once it was looked for, so that the agent may create it.
+    """
+    named = (NODES, INVENTORIES, KOORDINATOR_DEVICE) if koordinator else (NODES, INVENTORIES)
+    selectors = dict.fromkeys(named, f"{_NAMED}{node}") | {PODS: f"spec.nodeName={node}"}
+    command = "linkwise manifests rbac --agent"
+    return tuple(replace(kind, fields=fields, role_command=command) for kind, fields in selectors.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from linkwise.errors import ClusterError, InputError
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Lister"]
 
-_SERVICE_REMEDY: Final = "grant list and watch on it (`linkwise manifests rbac` prints the role)"
-
 
 @dataclass(frozen=True, slots=True)
 class Lister:
@@ -32,8 +30,8 @@ class Lister:
     path: str
     """from discovery"""
     settings: WatchSettings
-    remedy: str = _SERVICE_REMEDY
-    """what to do about a missing permission"""
+    remedy: str = ""
+    """what to do about a missing permission; by default, where to find the role"""
 
     async def pages(self) -> AsyncIterator[RawPage]:
         """All pages; without a resourceVersion they are a quorum read of the current state."""
@@ -46,7 +44,8 @@ class Lister:
 
     async def page(self, limit: int, token: str = "") -> RawPage:
         """One page; `token` is the continue token of the page before."""
-        url = f"{self.path}?limit={limit}" + (f"&continue={quote(token, safe='')}" if token else "")
+        url = f"{self.path}?limit={limit}{self.source.selection}"
+        url += f"&continue={quote(token, safe='')}" if token else ""
         answer = await self.connection.call("GET", url, wait=self.settings.wait)
         if answer.status != 200:
             raise self.error("list", answer.status, status_of(answer.body))
@@ -65,7 +64,8 @@ class Lister:
             return AbsentError(f"{name} is not served")
         where = f" in namespace {self.source.namespace}" if self.source.namespace else ""
         if code == 403:
-            return ForbiddenError(f"may not {verb} {name}{where}: {message}; {self.remedy}")
+            role = f"grant list and watch on it (`{self.source.role_command}` prints the role)"
+            return ForbiddenError(f"may not {verb} {name}{where}: {message}; {self.remedy or role}")
         if code == 401:
             return ClusterError(f"{server}: not authenticated (401 {message}); log in again, as for kubectl")
         return ClusterError(f"{server}: {verb} of {name}{where} failed: {code} {message}")

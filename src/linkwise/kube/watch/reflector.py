@@ -18,7 +18,6 @@ from linkwise.errors import ClusterError, InputError
 from linkwise.kube.errors import AbsentError, ExpiredError, ForbiddenError, RestoredError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.event_reader import EventReader, ObjectKey, Stats
-from linkwise.kube.watch.kinds import PODS
 from linkwise.kube.watch.pages import Lister
 from linkwise.net.timing import Backoff, Timing
 from linkwise.wire.kubernetes.watch_stream import Lines, change_of, head_of, status_of
@@ -163,7 +162,7 @@ class Reflector:
         self._newest = max(self._newest, number)
 
     def _deliver_missing(self, keys: set[ObjectKey], before: frozenset[str]) -> None:
-        if self.source is not PODS:
+        if not self.source.by_uid:
             self._deliver(self._reader.missing(keys))
             return
         # Pods that became known since the list was requested may be newer than the list: it can't show their deletion.
@@ -174,6 +173,7 @@ class Reflector:
         settings, started = self.settings, self.timing.clock()
         seconds = int(settings.watch_min + (settings.watch_max - settings.watch_min) * self.timing.chance())
         query = f"watch=1&allowWatchBookmarks=true&resourceVersion={quote(self._version)}&timeoutSeconds={seconds}"
+        query += self.source.selection
         events = self.stats.events
         self.stats.watches += 1
         try:

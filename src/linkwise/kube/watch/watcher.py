@@ -12,7 +12,7 @@ from linkwise.errors import ClusterError
 from linkwise.kube.client.discovery import find_path, prunes_topologies
 from linkwise.kube.errors import AbsentError, ForbiddenError, RestoredError
 from linkwise.kube.settings import WatchSettings
-from linkwise.kube.watch.kinds import KOORDINATOR_DEVICE, PODS, SOURCES
+from linkwise.kube.watch.kinds import KOORDINATOR_DEVICE, SOURCES
 from linkwise.kube.watch.reflector import Reflector
 from linkwise.net.timing import Backoff, Timing
 
@@ -66,7 +66,7 @@ class Watching:
                 sink=self.sink,
                 settings=self.settings,
                 timing=self.timing,
-                known=self.known if source is PODS else None,
+                known=self.known if source.by_uid else None,
             )
             for source in self.sources
         ]
@@ -154,6 +154,8 @@ class Watching:
                 reflector.delete_all()
             finally:
                 schema_check.cancel()
+        elif reflector.source.only:
+            reflector.delete_all()
         self._advice.pop(reflector.source.name, None)
         reflector.stats.trouble = ""
 
@@ -173,7 +175,7 @@ class Watching:
 
     async def _check_schema(self, reflector: Reflector) -> None:
         """Warn about a CRD that prunes fields; its schema is published some time after the kind is served."""
-        if reflector.source is not KOORDINATOR_DEVICE:
+        if reflector.source.name != KOORDINATOR_DEVICE.name:
             return
         backoff, pruned = Backoff(self.timing, first=1.0), None
         for _ in range(_SCHEMA_ATTEMPTS):
