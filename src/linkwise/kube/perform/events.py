@@ -15,7 +15,7 @@ from urllib.parse import quote
 from linkwise.kube.client.api import MERGE
 from linkwise.kube.perform.annotate import timestamp
 from linkwise.net.timing import RateLimit
-from linkwise.wire.kubernetes.writes import About, count_patch, event
+from linkwise.wire.kubernetes.writes import COMPONENT, About, Content, count_patch, event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,8 @@ class Reporter:
     attempts: Attempts
     busy: Callable[[], bool] = lambda: False
     """whether binds are in flight"""
+    component: str = COMPONENT
+    """the source of the events"""
     done: Counter[str] = field(default_factory=Counter)
     """by result: made, repeated, gone, failed, dropped"""
     trouble: str = ""
@@ -142,7 +144,7 @@ class Reporter:
         about, now = _about(effect), self.attempts.timing.now()
         prefix = about.name[:200].rstrip("-.")  # no segment of a name may end with these
         written = _Written(f"{prefix}.{int(now * 1e6):x}{self._serial & 0xFFFF:04x}", occurrences)
-        content = (effect.kind, effect.reason, effect.sentence)
+        content = Content(effect.kind, effect.reason, effect.sentence, self.component)
         body = event(written.name, about, content, occurrences, timestamp(now))
         result = await self.attempts.write("POST", _events_path(effect), body)
         # The name is unique: a conflict means that the response to an earlier attempt was lost.

@@ -1,21 +1,47 @@
-"""Request bodies for the API server: bindings, annotation patches, evictions, events."""
+"""Request bodies for the API server: bindings, patches, evictions, events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["About", "annotations_patch", "binding", "count_patch", "event", "eviction"]
+__all__ = [
+    "COMPONENT",
+    "About",
+    "Content",
+    "annotations_patch",
+    "binding",
+    "count_patch",
+    "encode",
+    "event",
+    "eviction",
+    "taints_patch",
+]
 
 COMPONENT: Final = "linkwise"
 _MAX_MESSAGE: Final = 1024
 """characters of an event's message, by the API's validation"""
 
 _encode = msgspec.json.Encoder().encode
+
+
+def encode(document: Mapping[str, object]) -> bytes:
+    """An object or a merge patch as JSON."""
+    return _encode(document)
+
+
+class Content(NamedTuple):
+    """What an event says, and who says it."""
+
+    type: str
+    """Normal or Warning"""
+    reason: str
+    message: str
+    component: str = COMPONENT
 
 
 class About(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -42,6 +68,11 @@ def annotations_patch(uid: str, annotations: Mapping[str, str | None]) -> bytes:
     return _encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
 
 
+def taints_patch(version: str, taints: Sequence[object]) -> bytes:
+    """A merge patch of a node's taints, which are a list and replaced as a whole; refused if the node has changed."""
+    return _encode({"metadata": {"resourceVersion": version}, "spec": {"taints": taints or None}})
+
+
 def eviction(namespace: str, name: str, uid: str, version: int) -> bytes:
     """An Eviction with the UID and the resourceVersion as preconditions; 0 leaves out the latter."""
     unchanged = {"resourceVersion": str(version)} if version else {}
@@ -49,9 +80,9 @@ def eviction(namespace: str, name: str, uid: str, version: int) -> bytes:
     return _encode({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options})
 
 
-def event(name: str, about: About, content: tuple[str, str, str], count: int, time: str) -> bytes:
-    """A core/v1 Event; `content` is its type, reason and message."""
-    kind, reason, message = content
+def event(name: str, about: About, content: Content, count: int, time: str) -> bytes:
+    """A core/v1 Event."""
+    kind, reason, message, component = content
     text = message if len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 3]}..."
     document: dict[str, Any] = {
         "apiVersion": "v1",
@@ -64,9 +95,9 @@ def event(name: str, about: About, content: tuple[str, str, str], count: int, ti
         "count": count,
         "firstTimestamp": time,
         "lastTimestamp": time,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": COMPONENT,
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": component,
     }
     return _encode(document)
 
