@@ -1,4 +1,4 @@
-"""The role of the service: what it uses and nothing else."""
+"""The roles of the service and of the agent: what they use and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from linkwise.broker.cluster.cluster_objects import READ
-from linkwise.config.rbac import FEATURES, OPTIONAL, rbac_yaml
+from linkwise.config.rbac import AGENT_FEATURES, AGENT_OPTIONAL, FEATURES, OPTIONAL, agent_rbac_yaml, rbac_yaml
 from linkwise.errors import InputError
 from linkwise.kube.watch.kinds import SOURCES
 
@@ -21,7 +21,11 @@ def objects(**wishes: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any wish
 
 
 def allowed(**wishes: Any) -> set[Permission]:  # noqa: ANN401 - any wish
-    roles = [found for found in objects(**wishes) if found["kind"] in {"Role", "ClusterRole"}]
+    return permissions(objects(**wishes))
+
+
+def permissions(manifests: list[dict[str, Any]]) -> set[Permission]:
+    roles = [found for found in manifests if found["kind"] in {"Role", "ClusterRole"}]
     return {
         (role["metadata"].get("namespace", ""), group, resource, verb)
         for role in roles
@@ -117,3 +121,37 @@ def test_without_config_maps_there_is_nothing_in_kube_system() -> None:
 def test_what_is_no_feature_can_not_be_left_out(name: str) -> None:
     with pytest.raises(InputError, match=f"unknown feature: {name}; use events, wake"):
         rbac_yaml(without=[name])
+
+
+def agent(**wishes: Any) -> set[Permission]:  # noqa: ANN401 - any wish
+    return permissions(list(yaml.safe_load_all(agent_rbac_yaml(**wishes))))
+
+
+def test_the_agent_writes_no_objects_of_koordinator_by_default() -> None:
+    own = {("", "scheduling.koordinator.sh", "devices", verb) for verb in ("get", "list", "watch", "create", "patch")}
+    assert agent(koordinator=True) - agent() == own
+
+
+@pytest.mark.parametrize("feature", AGENT_OPTIONAL)
+def test_the_agent_can_do_without_some_features(feature: str) -> None:
+    assert agent(without=[feature]) < agent()
+    assert f"# {feature}: " not in agent_rbac_yaml(without=[feature])
+
+
+def test_the_agent_can_not_do_without_its_inventory() -> None:
+    with pytest.raises(InputError, match="unknown feature: inventory; use node, events"):
+        agent_rbac_yaml(without=["inventory"])
+
+
+def test_the_agent_deletes_nothing_and_has_no_wild_card() -> None:
+    assert not [found for found in agent(koordinator=True) if "delete" in found[3] or "*" in "".join(found)]
+
+
+def test_every_feature_of_the_agent_is_described_above_its_rules() -> None:
+    text = agent_rbac_yaml(koordinator=True).replace("\n  # ", " ")
+    assert [name for name, feature in AGENT_FEATURES.items() if f"{name}: {feature.why}" not in text] == []
+
+
+def test_the_agent_has_an_account_of_its_own() -> None:
+    account, role, binding = yaml.safe_load_all(agent_rbac_yaml())
+    assert account["metadata"]["name"] == role["metadata"]["name"] == binding["subjects"][0]["name"] == "linkwise-agent"

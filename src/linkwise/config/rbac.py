@@ -1,4 +1,4 @@
-"""RBAC of the service: a table of features with the rules that each needs, and the manifests built from it."""
+"""RBAC of the service and of the node agent: tables of features with the rules that each needs, and the manifests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-__all__ = ["FEATURES", "OPTIONAL", "Feature", "Rule", "rbac_yaml"]
+__all__ = [
+    "AGENT_FEATURES",
+    "AGENT_OPTIONAL",
+    "FEATURES",
+    "OPTIONAL",
+    "Feature",
+    "Rule",
+    "agent_rbac_yaml",
+    "rbac_yaml",
+]
 
 _CORE: Final = ("",)
 _FOLLOW: Final = ("list", "watch")
@@ -30,7 +39,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of the service and the permissions it needs."""
+    """A feature and the permissions it needs."""
 
     why: str
     rules: tuple[Rule, ...]
@@ -107,6 +116,34 @@ FEATURES: Final[Mapping[str, Feature]] = {
 }
 OPTIONAL: Final = tuple(name for name, feature in FEATURES.items() if name != "extender" and not feature.opt_in)
 
+AGENT_FEATURES: Final[Mapping[str, Feature]] = {
+    "inventory": Feature(
+        "Publish the devices of the node and their allocations as a DeviceInventory, which the Node owns.",
+        (
+            Rule(("linkwise.dev",), ("deviceinventories",), ("get", *_FOLLOW, "create", "patch")),
+            Rule(("linkwise.dev",), ("deviceinventories/status",), ("patch",)),
+            Rule(_CORE, ("nodes",), ("get", *_FOLLOW)),
+        ),
+    ),
+    "node": Feature(
+        "Label the node, annotate it with its link matrix, report the number of shared devices in its status, and taint it"
+        " on request (agent.stranded.taint).",
+        (Rule(_CORE, ("nodes", "nodes/status"), ("patch",)),),
+    ),
+    "pods": Feature(
+        "Match the kubelet's allocations to pods of the node, and correct their records.",
+        (Rule(_CORE, ("pods",), (*_FOLLOW, "patch")),),
+    ),
+    "events": Feature("Report corrections as events.", (Rule(_CORE, ("events",), ("create", "patch")),)),
+    "koordinator": Feature(
+        "Write Koordinator's Device object, on nodes where no koordlet does (agent.koordinator_device).",
+        (Rule(("scheduling.koordinator.sh",), ("devices",), ("get", *_FOLLOW, "create", "patch")),),
+        opt_in=True,
+    ),
+}
+AGENT_OPTIONAL: Final = ("node", "events")
+"""what the agent can do without"""
+
 
 def rbac_yaml(
     *,
@@ -116,11 +153,38 @@ def rbac_yaml(
     without: Collection[str] = (),
     evict: bool = False,
 ) -> str:
-    """Roles and bindings for a service account or a user, without some features; evictions only if `evict`."""
-    if unknown := [feature for feature in without if feature not in OPTIONAL]:
-        raise InputError(f"unknown feature: {', '.join(unknown)}; use {', '.join(OPTIONAL)}")
-    names = {*OPTIONAL, "extender", *(["evict"] if evict else [])} - set(without)
-    chosen = {key: feature for key, feature in FEATURES.items() if key in names}
+    """Roles and bindings of the service, for a service account or a user; evictions only if `evict`."""
+    chosen = _chosen(FEATURES, OPTIONAL, without, ("evict",) if evict else ())
+    return _manifests(chosen, name, namespace, user)
+
+
+def agent_rbac_yaml(
+    *,
+    name: str = "linkwise-agent",
+    namespace: str = "linkwise-system",
+    user: str = "",
+    without: Collection[str] = (),
+    koordinator: bool = False,
+) -> str:
+    """Roles and bindings of the node agent, for a service account or a user; Device objects only if `koordinator`."""
+    chosen = _chosen(AGENT_FEATURES, AGENT_OPTIONAL, without, ("koordinator",) if koordinator else ())
+    return _manifests(chosen, name, namespace, user)
+
+
+def _chosen(
+    features: Mapping[str, Feature], optional: Collection[str], without: Collection[str], wanted: Collection[str]
+) -> dict[str, Feature]:
+    """The features without those left out; opt-in ones only if they are wanted."""
+    if unknown := [feature for feature in without if feature not in optional]:
+        raise InputError(f"unknown feature: {', '.join(unknown)}; use {', '.join(optional)}")
+    return {
+        key: feature
+        for key, feature in features.items()
+        if key not in without and (key in wanted or not feature.opt_in)
+    }
+
+
+def _manifests(chosen: Mapping[str, Feature], name: str, namespace: str, user: str) -> str:
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     texts = []
     if user:

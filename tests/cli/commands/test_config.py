@@ -167,12 +167,21 @@ def test_the_role_is_bound_to_a_user_and_omits_disabled_features(run: Config) ->
         (["--name", "a b"], "--name: 'a b' is not a valid object name: use lowercase letters, digits, - and ."),
         (["--namespace", ""], "--namespace: '' is not a valid namespace"),
         (["--user", ""], "--user: the name is empty; use the user name"),
+        (["--agent", "--evict"], "--evict: the agent evicts no pods"),
+        (["--koordinator"], "--koordinator: only the agent writes Device objects; add --agent"),
     ],
 )
 def test_invalid_names_print_no_role(run: Config, words: list[str], said: str) -> None:
     shown = run("manifests", "rbac", *words)
     assert (shown.returncode, shown.stdout) == (2, "")
     assert said in shown.stderr
+
+
+@pytest.mark.parametrize(("words", "name"), [([], "linkwise-agent"), (["--name", "linkwise"], "linkwise")])
+def test_the_role_of_the_agent_has_a_name_of_its_own(run: Config, words: list[str], name: str) -> None:
+    _, role, _ = yaml.safe_load_all(run("manifests", "rbac", "--agent", "--koordinator", *words).stdout)
+    assert role["metadata"]["name"] == name
+    assert role["rules"][-1]["resources"] == ["devices"]
 
 
 def test_an_unknown_feature_is_reported(run: Config) -> None:

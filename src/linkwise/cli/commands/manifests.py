@@ -1,10 +1,11 @@
-"""`linkwise manifests`: prints the CRD and the RBAC manifests of the service."""
+"""`linkwise manifests`: prints the CRD, and the RBAC manifests of the service and the node agent."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from linkwise.cli.options.names import name_option, namespace_option
 from linkwise.errors import InputError
@@ -13,6 +14,7 @@ _EXAMPLES: Final = """\b
 Examples:
   linkwise manifests crd | kubectl apply --server-side -f -
   linkwise manifests rbac | kubectl apply -f -
+  linkwise manifests rbac --agent | kubectl apply -f -
 """
 _CRD: Final = """\b
 Examples:
@@ -25,11 +27,13 @@ Examples:
   linkwise manifests rbac --without groups --without network
   linkwise manifests rbac --user linkwise-test     # outside the cluster
   linkwise manifests rbac --evict                  # allow evictions
+  linkwise manifests rbac --agent                  # for the node agent
 
-Optional features: events, wake, budgets, inventories, koordinator, configmaps, groups, network.
-Leaving one out removes its rules only. The namespace of the service account must exist. Without
---evict the service can't evict pods, which placing.preemption.evict and
-placing.group.evict_half_bound need.
+Optional features: events, wake, budgets, inventories, koordinator, configmaps, groups, network;
+of the agent: node, events. Leaving one out removes its rules only. The namespace of the service
+account must exist. Without --evict the service can't evict pods, which placing.preemption.evict
+and placing.group.evict_half_bound need. Without --koordinator the agent can't write Device
+objects, which agent.koordinator_device needs.
 """
 
 
@@ -53,10 +57,35 @@ def crd() -> None:
 @click.option("--user", metavar="NAME", help="Bind the roles to this user and print no service account.")
 @click.option("--without", multiple=True, metavar="FEATURE", help="Leave out a feature; can be repeated.")
 @click.option("--evict", is_flag=True, help="Allow the service to evict members of partially bound gangs.")
-def rbac(name: str, namespace: str, user: str | None, without: tuple[str, ...], *, evict: bool) -> None:
+@click.option(
+    "--agent", is_flag=True, help="Print the manifests of the node agent; its name is linkwise-agent by default."
+)
+@click.option("--koordinator", is_flag=True, help="Allow the agent to write Koordinator's Device objects.")
+@click.pass_context
+def rbac(  # noqa: PLR0913 - one parameter per option
+    context: click.Context,
+    name: str,
+    namespace: str,
+    user: str | None,
+    without: tuple[str, ...],
+    *,
+    evict: bool,
+    agent: bool,
+    koordinator: bool,
+) -> None:
     """Print the service account and its roles, with least privilege; a comment names the feature of each rule."""
-    from linkwise.config.rbac import rbac_yaml  # noqa: PLC0415 - imports yaml
+    from linkwise.config.rbac import agent_rbac_yaml, rbac_yaml  # noqa: PLC0415 - imports yaml
 
     if user == "":
         raise InputError("--user: the name is empty; use the user name that `kubectl auth whoami` prints")
-    click.echo(rbac_yaml(name=name, namespace=namespace, user=user or "", without=without, evict=evict), nl=False)
+    if agent and evict:
+        raise InputError("--evict: the agent evicts no pods; leave out --agent for the service")
+    if koordinator and not agent:
+        raise InputError("--koordinator: only the agent writes Device objects; add --agent")
+    if not agent:
+        click.echo(rbac_yaml(name=name, namespace=namespace, user=user or "", without=without, evict=evict), nl=False)
+        return
+    if context.get_parameter_source("name") is ParameterSource.DEFAULT:
+        name = "linkwise-agent"
+    text = agent_rbac_yaml(name=name, namespace=namespace, user=user or "", without=without, koordinator=koordinator)
+    click.echo(text, nl=False)
