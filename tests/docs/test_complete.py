@@ -285,12 +285,13 @@ def test_which_policy_a_dialects_asks_get_is_in_the_reference(dialect: str) -> N
     assert f"| any other | {' | '.join(f'`{policy}`' for policy in DefaultPolicies())} |" in told
 
 
-def test_every_annotation_of_ours_has_a_section() -> None:
+def test_every_annotation_of_ours_has_a_section_and_every_label_a_row() -> None:
     sources = [path.read_text("utf-8") for path in ROOT.glob("src/linkwise/**/*.py")]
     ours = {key for source in sources for key in OUR_KEY.findall(source)}
     assert ours
     headings = re.findall(r"^## `([^`]+)`$", page("docs/reference/annotations.md"), re.MULTILINE)
-    assert set(headings) == ours
+    labels = section("docs/reference/annotations.md", "## Labels") + section("docs/reference/annotations.md", "## Taint")
+    assert {*headings, *re.findall(r"`(linkwise\.dev/[a-z-]+)", labels)} == ours
 
 
 def inventory() -> Mapping[str, Any]:
