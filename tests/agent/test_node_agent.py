@@ -77,7 +77,8 @@ class Bench:
     machine: Machine
 
     def spec(self) -> dict[str, Any]:
-        return dict(self.api.published[-1].inventory["spec"])  # type: ignore[call-overload]
+        spec: Any = self.api.published[-1].inventory["spec"]
+        return dict(spec)
 
     def allocations(self) -> dict[str, list[str]]:
         status: Any = self.api.published[-1].inventory["status"] if self.api.published else {"allocations": []}

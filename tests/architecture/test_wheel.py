@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 IMPORT_ALL = """
 import importlib, pkgutil, linkwise
 for module in pkgutil.walk_packages(linkwise.__path__, "linkwise."):
-    importlib.import_module(module.name)
     print(module.name)
+    if not module.name.startswith(("linkwise.agent", "linkwise.assembly.agent")):  # they need the extra
+        importlib.import_module(module.name)
 """
 
 
@@ -49,6 +50,12 @@ def test_every_module_of_the_wheel_can_be_imported(environment: WheelEnvironment
     run = environment.run("python", "-c", IMPORT_ALL)
     assert run.stderr == ""
     assert {"linkwise", *run.stdout.split()} == modules(wheel)
+
+
+def test_without_the_extra_the_agent_says_how_to_install_it(environment: WheelEnvironment) -> None:
+    run = environment.run("linkwise", "agent")
+    assert run.returncode == 2
+    assert "pip install 'linkwise[agent]'" in run.stderr
 
 
 def test_the_wheel_ships_the_package_and_no_test_support(root: Path, wheel: Path) -> None:
