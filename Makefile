@@ -25,9 +25,11 @@ test: $(READY)  ## all tests that need only Python
 	$(BIN)/pytest --numprocesses auto $(ARGS)
 
 # KUBECONFIG in the environment may point to a production cluster: only one given on the command line is used.
+GIVEN = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
+
 e2e: $(READY)  ## tests on a real Kubernetes, built on first use (KUBECONFIG=FILE: on that cluster)
-	$(BIN)/python scripts/kubernetes.py build
-	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))" \
+	$(BIN)/python scripts/kubernetes.py build $(if $(GIVEN),kubernetes)
+	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(GIVEN)" \
 	  $(BIN)/pytest tests/e2e -p no:xdist -p support.e2e.safety_plugin $(ARGS)
 
 check: $(READY)  ## lint, types, layers, documentation

@@ -57,7 +57,7 @@ class Bed:
     """A cluster with nodes, a service, and one scheduler with the extender or without."""
 
     def __init__(self, folder: Path, nodes: int) -> None:
-        built = [sys.executable, str(ROOT / "scripts/kubernetes.py"), "build"]
+        built = [sys.executable, str(ROOT / "scripts/kubernetes.py"), "build", "kubernetes"]
         programs = subprocess.run(built, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()  # noqa: S603 - ours
         self.cluster = OwnCluster(Path(programs), folder)
         self.cluster.start()

@@ -1,9 +1,11 @@
-"""Builder of the Kubernetes programs of the end-to-end tests, from Go modules; prints their folder.
+"""Builder of the programs of the end-to-end tests, from Go modules; prints the folder of each module.
 
-    python scripts/kubernetes.py build            the programs of the tests (about ten minutes the first time)
-    python scripts/kubernetes.py build kubelet    kubelet too
+    python scripts/kubernetes.py build               all modules (about twelve minutes the first time)
+    python scripts/kubernetes.py build kubernetes    Kubernetes only
+    python scripts/kubernetes.py build containerd    the container runtime only
 
-Programs are cached outside the checkout, by version and go.sum. Concurrent builds wait for each other.
+Programs are cached outside the checkout, by version and go.sum. Concurrent builds wait for each other. Programs that
+Debian has are installed from there.
 """
 
 from __future__ import annotations
@@ -17,167 +19,204 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-MODULE: Final = Path(__file__).resolve().parents[1] / "tests/e2e/go/kubernetes"
-PROGRAMS: Final = ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl")
-ON_REQUEST: Final = ("kubelet",)
+GO: Final = Path(__file__).resolve().parents[1] / "tests/e2e/go"
 OLDEST_GO: Final = (1, 21)
 """the first version that downloads the toolchain of go.mod"""
-STAMPED: Final = "k8s.io/component-base/version"
-PATIENCE: Final = 30  # seconds between signs of life
+PROGRESS: Final = 30  # seconds between progress messages
 
 
 class BuildError(Exception):
-    """What is missing, and what to do about it."""
+    """The build is impossible; the message says what is missing and how to get it."""
 
 
-def main(words: Sequence[str]) -> int:
-    """Do what the words say; 0 if it is done, 1 if it can't be, 2 if invalid arguments."""
-    known = (*PROGRAMS, *ON_REQUEST)
-    if list(words[:1]) != ["build"] or not set(words[1:]) <= set(known):
-        say(f"usage: kubernetes.py build [{' | '.join(known)}]...")
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Go module under tests/e2e/go whose programs are built, and the Debian packages that they need."""
+
+    name: str
+    path: str
+    """of the Go module that go.mod requires and whose `cmd` holds the programs"""
+    programs: tuple[str, ...]
+    packages: Mapping[str, str]
+    """Debian packages, by the program that is looked for on the PATH"""
+    tags: str = ""
+    """Go build tags"""
+    stamped: str = ""
+    """Go package into which the linker writes the version; clients can't parse that of an unstamped API server"""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of go.mod."""
+        return GO / self.name
+
+    @property
+    def version(self) -> str:
+        """The version in go.mod, such as v1.36.4."""
+        found = re.search(rf"{re.escape(self.path)} (v\d+\.\d+\.\d+)", (self.folder / "go.mod").read_text())
+        if found is None:
+            raise BuildError(f"{self.folder / 'go.mod'} does not require {self.path}")
+        return found[1]
+
+    @property
+    def built(self) -> Path:
+        """The folder of the programs of this version and go.sum."""
+        sums = hashlib.sha256((self.folder / "go.sum").read_bytes()).hexdigest()
+        return cache() / self.name / f"{self.version}-{sums[:12]}" / "bin"
+
+    @property
+    def linker_flags(self) -> str:
+        """No symbol tables, and the version if it is stamped."""
+        major, minor, _ = self.version.removeprefix("v").split(".")
+        names = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor} if self.stamped else {}
+        return " ".join(["-s -w", *(f"-X {self.stamped}.{name}={value}" for name, value in names.items())])
+
+
+KUBERNETES: Final = Module(
+    "kubernetes",
+    "k8s.io/kubernetes",
+    ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubelet", "kubectl"),
+    {"etcd": "etcd-server"},
+    stamped="k8s.io/component-base/version",
+)
+CONTAINERD: Final = Module(
+    "containerd",
+    "github.com/containerd/containerd/v2",
+    ("containerd", "containerd-shim-runc-v2", "ctr"),
+    {"runc": "runc", "busybox": "busybox-static"},
+    tags="no_btrfs no_devmapper no_zfs",
+)
+MODULES: Final = {module.name: module for module in (KUBERNETES, CONTAINERD)}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build what the arguments name; exit code 0 for success, 1 for failure, 2 for invalid arguments."""
+    if list(arguments[:1]) != ["build"] or not set(arguments[1:]) <= set(MODULES):
+        say(f"usage: kubernetes.py build [{' | '.join(MODULES)}]...")
         return 2
     try:
-        print(build(tuple(dict.fromkeys((*PROGRAMS, *words[1:])))))
+        for name in arguments[1:] or MODULES:
+            print(build(MODULES[name]))
     except BuildError as error:
         say(str(error))
         return 1
     return 0
 
 
-def build(programs: Sequence[str]) -> Path:
-    """The folder with all of these programs in it; etcd is on the PATH then."""
-    if shutil.which("etcd") is None:
-        with locked(cache()):
-            install_etcd()
-    folder = home() / "bin"
-    if not missing(folder, programs):
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(cache()):
-        lacking = missing(folder, programs)  # another build may have made them meanwhile
-        go = find_go() if lacking else ""
-        for program in lacking:
-            compile_program(go, program, folder)
-    return folder
+def build(module: Module) -> Path:
+    """The folder with the programs of a module, built and installed if they are missing."""
+    if not (unbuilt(module) or uninstalled(module.packages)):
+        return module.built
+    with locked(cache()):  # another build may have finished meanwhile: look again
+        install(uninstalled(module.packages))
+        if programs := unbuilt(module):
+            go = find_go()
+            for program in programs:
+                compile_program(go, module, program)
+    return module.built
 
 
 def cache() -> Path:
-    """Where programs of all versions are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkwise/kubernetes"
+    """The folder for programs of all modules and versions."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkwise"
 
 
-def home() -> Path:
-    """The folder of the version that go.mod and go.sum describe."""
-    sums = hashlib.sha256((MODULE / "go.sum").read_bytes()).hexdigest()
-    return cache() / f"{version()}-{sums[:12]}"
+def unbuilt(module: Module) -> list[str]:
+    """Programs that are not built yet; each appears complete or not at all."""
+    return [program for program in module.programs if not (module.built / program).is_file()]
 
 
-def version() -> str:
-    """The version of Kubernetes that go.mod names, as in v1.36.4."""
-    found = re.search(r"k8s\.io/kubernetes (v\d+\.\d+\.\d+)", (MODULE / "go.mod").read_text())
-    if found is None:
-        raise BuildError(f"{MODULE / 'go.mod'} names no version of k8s.io/kubernetes")
-    return found[1]
-
-
-def missing(folder: Path, programs: Sequence[str]) -> list[str]:
-    """Those that are not built yet; they appear whole or not at all."""
-    return [program for program in programs if not (folder / program).is_file()]
-
-
-def compile_program(go: str, program: str, folder: Path) -> None:
-    """Build beside the place and move there, so that nobody ever sees half a program."""
-    say(f"building {program} {version()}")
-    unfinished = folder / f".{program}.{os.getpid()}"
+def compile_program(go: str, module: Module, program: str) -> None:
+    """Build under a temporary name and rename, so that nobody runs half a program."""
+    say(f"building {program} {module.version}")
+    module.built.mkdir(parents=True, exist_ok=True)
+    unfinished = module.built / f".{program}.{os.getpid()}"
     start = time.monotonic()
+    flags = ["-mod=readonly", "-trimpath", "-tags", module.tags, "-ldflags", module.linker_flags]
     try:
-        run_slowly(
-            [go, "build", "-mod=readonly", "-trimpath", "-ldflags", stamp(), "-o", str(unfinished), package(program)],
-            what=program,
+        run_with_progress(
+            [go, "build", *flags, "-o", str(unfinished), f"{module.path}/cmd/{program}"], module.folder, program
         )
-        unfinished.replace(folder / program)
+        unfinished.replace(module.built / program)
     finally:
         unfinished.unlink(missing_ok=True)
     say(f"built {program} in {time.monotonic() - start:.0f} s")
 
 
-def package(program: str) -> str:
-    """The Go package of a program."""
-    return f"k8s.io/kubernetes/cmd/{program}"
-
-
-def stamp() -> str:
-    """The version, which the linker writes: clients can't read that of a server built without."""
-    major, minor, _ = version().removeprefix("v").split(".")
-    names = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-    return " ".join(["-s -w", *(f"-X {STAMPED}.{name}={value}" for name, value in names.items())])
-
-
-def run_slowly(command: Sequence[str], what: str) -> None:
-    """Run to the end, with a line now and then to show that it still goes on."""
+def run_with_progress(command: Sequence[str], folder: Path, program: str) -> None:
+    """Run a build to its end, with a message now and then."""
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "auto", "GOWORK": "off"}
     start = time.monotonic()
-    with subprocess.Popen(command, cwd=MODULE, env=environment) as running:  # noqa: S603 - our own words
+    with subprocess.Popen(command, cwd=folder, env=environment) as running:  # noqa: S603 - our own command
         while True:
             try:
-                code = running.wait(PATIENCE)
+                code = running.wait(PROGRESS)
                 break
             except subprocess.TimeoutExpired:
-                say(f"building {what}: {time.monotonic() - start:.0f} s so far")
+                say(f"building {program}: {time.monotonic() - start:.0f} s so far")
             except BaseException:
                 running.terminate()
                 raise
     if code:
-        raise BuildError(f"{' '.join(command)} ended with {code}; what it says is above")
+        raise BuildError(f"{' '.join(command)} failed with exit code {code}; see its output above")
 
 
 def find_go() -> str:
-    """A Go that is new enough: the one on the PATH, else the distribution's."""
-    go = shutil.which("go")
-    if go is None:
-        say("there is no go on the PATH: asking the distribution")
-        install("golang-go", "go")
-        go = shutil.which("go") or ""
-    told = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout  # noqa: S603 - our own words
-    found = re.match(r"go(\d+)\.(\d+)", told)
+    """A Go that is new enough: the one on the PATH, otherwise Debian's."""
+    install(uninstalled({"go": "golang-go"}))
+    go = shutil.which("go") or ""
+    output = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout  # noqa: S603 - our own command
+    found = re.match(r"go(\d+)\.(\d+)", output)
     if found is None or (int(found[1]), int(found[2])) < OLDEST_GO:
         oldest = ".".join(map(str, OLDEST_GO))
-        raise BuildError(f"{go} is {told.strip() or 'of no known version'}: Go {oldest} or later is needed (go.dev/dl)")
+        raise BuildError(f"{go} has version {output.strip() or 'unknown'}; Go {oldest} or later is needed (go.dev/dl)")
     return go
 
 
-def install_etcd() -> None:
-    """The distribution's etcd."""
-    if shutil.which("etcd") is None:
-        say("there is no etcd on the PATH: asking the distribution")
-        install("etcd-server", "etcd")
+def uninstalled(packages: Mapping[str, str]) -> dict[str, str]:
+    """Packages whose program is not on the PATH; busybox has to be the static one, since it runs in an empty image."""
+    return {
+        program: package
+        for program, package in packages.items()
+        if (path := shutil.which(program)) is None or (package == "busybox-static" and dynamically_linked(Path(path)))
+    }
 
 
-def install(name: str, program: str) -> None:
-    """A package of Debian or its kin, as root."""
+def dynamically_linked(path: Path) -> bool:
+    """Whether the head of a program names an interpreter."""
+    with path.open("rb") as file:
+        return b"/ld-" in file.read(4096)
+
+
+def install(packages: Mapping[str, str]) -> None:
+    """Install Debian packages, by the program that each is needed for."""
+    if not packages:
+        return
+    names, programs = " ".join(packages.values()), " and ".join(packages)
     apt = shutil.which("apt-get")
-    before = [] if os.geteuid() == 0 else [shutil.which("sudo") or ""]
-    if apt is None or before == [""]:
-        why = "there is no apt-get here" if apt is None else "you are not root and there is no sudo"
-        raise BuildError(f"{program} is missing and can't be installed, since {why}: put {program} on the PATH")
-    for words in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", name]):
-        command = [*before, "env", "DEBIAN_FRONTEND=noninteractive", apt, *words]
-        done = subprocess.run(command, stdout=sys.stderr, check=False)  # noqa: S603 - our own words
+    prefix = [] if os.geteuid() == 0 else [shutil.which("sudo") or ""]
+    if apt is None or prefix == [""]:
+        why = "there is no apt-get" if apt is None else "you are not root and there is no sudo"
+        raise BuildError(f"{programs}: not on the PATH, and {names} can't be installed since {why}")
+    say(f"{programs}: not on the PATH; installing {names}")
+    for words in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *packages.values()]):
+        command = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", apt, *words]
+        done = subprocess.run(command, stdout=sys.stderr, check=False)  # noqa: S603 - our own command
         if done.returncode:
-            raise BuildError(f"{' '.join(command)} ended with {done.returncode}; what it says is above")
-    if shutil.which(program) is None:
-        raise BuildError(f"{name} is installed, and {program} still is not on the PATH")
+            raise BuildError(f"{' '.join(command)} failed with exit code {done.returncode}; see its output above")
+    if missing := uninstalled(packages):
+        raise BuildError(f"{' '.join(missing.values())} installed, but {' and '.join(missing)}: not on the PATH")
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else builds or installs meanwhile."""
+    """Exclusive lock on builds and installations."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -189,7 +228,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def say(sentence: str) -> None:
-    """To whoever waits; the folder alone goes to standard output."""
+    """Print a message to standard error; standard output has the folders only."""
     print(f"kubernetes: {sentence}", file=sys.stderr, flush=True)
 
 

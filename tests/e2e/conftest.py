@@ -30,12 +30,17 @@ def ended(number: int, _frame: object) -> None:
     pytest.exit(f"ended by {signal.Signals(number).name}", returncode=128 + number)
 
 
-@pytest.fixture(scope="session")
-def programs(root: Path) -> Path:
-    command = [sys.executable, str(root / "scripts/kubernetes.py"), "build"]
+def built(root: Path, module: str) -> Path:
+    """The folder with the programs of a module of scripts/kubernetes.py."""
+    command = [sys.executable, str(root / "scripts/kubernetes.py"), "build", module]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def programs(root: Path) -> Path:
+    return built(root, "kubernetes")
 
 
 @pytest.fixture(scope="session")
