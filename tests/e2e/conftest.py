@@ -14,6 +14,8 @@ import pytest
 from support.e2e.external_cluster import GivenCluster
 from support.e2e.lossy_proxy import Line
 from support.e2e.own_cluster import OwnCluster
+from support.e2e.real_node.machine import UnsupportedError, running_machine
+from support.e2e.real_node.node import RealNode, running_node
 from support.e2e.scheduler import Serve
 from support.e2e.service import Placing, printed, running_service
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from support.e2e.cluster import Cluster
+    from support.e2e.real_node.machine import Machine
 
 collect_ignore_glob = [] if os.environ.get("LINKWISE_E2E") else ["*"]
 
@@ -78,6 +81,31 @@ def own_cluster(cluster: Cluster) -> OwnCluster:
 def namespace(cluster: Cluster) -> str:
     """A namespace of the test's own."""
     return cluster.namespace()
+
+
+@pytest.fixture
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Namespaces for a real node; `make e2e` demands them, any other value of LINKWISE_E2E than 1 does not."""
+    if os.environ.get("LINKWISE_E2E_KUBECONFIG"):
+        pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
+    try:
+        with running_machine(tmp_path_factory.mktemp("machine")) as made:
+            yield made
+    except UnsupportedError as error:
+        if os.environ["LINKWISE_E2E"] == "1":
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def real_node(own_cluster: OwnCluster, machine: Machine, root: Path) -> Iterator[RealNode]:
+    """A node of the cluster with a real kubelet and containerd, new for every test.
+
+    `pod = container_pod(namespace, "train", {"nvidia.com/gpu": 1})` is a pod that waits; `real_node.run(pod)` creates it
+    and returns when it runs. `real_node.environment(pod)` and `real_node.devices(pod)` show what its container sees.
+    """
+    with running_node(own_cluster, machine, built(root, "containerd")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -148,9 +176,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Show beside a failure what the programs said last."""
     report = yield
     values: dict[str, object] = getattr(item, "funcargs", {})
-    running = values.get("cluster")
-    if report.failed and isinstance(running, OwnCluster | GivenCluster):
-        for log in sorted(running.folder.glob("*.log")):
-            if log.stem.startswith(("serve", "kube-scheduler")):
-                report.sections.append((str(log), "\n".join(log.read_text(errors="replace").splitlines()[-15:])))
+    running, node = values.get("cluster"), values.get("real_node")
+    logs: list[Path] = []
+    if isinstance(running, OwnCluster | GivenCluster):
+        logs += [log for log in running.folder.glob("*.log") if log.stem.startswith(("serve", "kube-scheduler"))]
+    if isinstance(node, RealNode):
+        logs += node.machine.folder.glob("*.log")
+    if report.failed:
+        for log in sorted(logs):
+            report.sections.append((str(log), "\n".join(log.read_text(errors="replace").splitlines()[-15:])))
     return report

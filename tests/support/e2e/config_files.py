@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "NODE",
+    "OWN_USERS",
     "RESOURCES",
     "USERS",
     "User",
@@ -57,6 +59,11 @@ USERS: Final[Mapping[str, User]] = {
     "tenant": _user("tenant"),
 }
 """by the word that tests use; Kubernetes itself gives its components' users their roles, the last two have none"""
+
+NODE: Final = "real-node"
+"""the node that has a kubelet"""
+OWN_USERS: Final[Mapping[str, User]] = {**USERS, "node": _user(f"system:node:{NODE}", "system:nodes")}
+"""users of a cluster of our own; nobody may speak for a node in an external one"""
 
 
 def token_file(path: Path, users: Iterable[User]) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from support.e2e.api_client import Api
 from support.e2e.cleanup import clear
 from support.e2e.cluster import Cluster
-from support.e2e.config_files import USERS, kubeconfig, service_account_key, token_file
+from support.e2e.config_files import OWN_USERS, kubeconfig, service_account_key, token_file
 from support.e2e.processes import BedError, Process, free_ports, wait_for
 
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ class OwnCluster(Cluster):
         self.server = f"https://127.0.0.1:{port}"
         self.certificate = folder / "certificates/apiserver.crt"
         super().__init__(programs, folder)
-        key, tokens = service_account_key(folder / "service-account.key"), token_file(folder / "tokens", USERS.values())
+        key, tokens = (
+            service_account_key(folder / "service-account.key"),
+            token_file(folder / "tokens", OWN_USERS.values()),
+        )
         self.etcd = _etcd(folder, client, peer)
         self.api_server = Process(
             "kube-apiserver",
@@ -113,14 +116,14 @@ class OwnCluster(Cluster):
 
     def opened(self, user: str) -> Api:
         """A connection with the user's token."""
-        return Api(self.server, USERS[user].token, self.certificate)
+        return Api(self.server, OWN_USERS[user].token, self.certificate)
 
     def kubeconfig(self, user: str) -> Path:
         """Written when it is first asked for."""
         path = self.folder / f"{user}.kubeconfig"
         if path.exists():
             return path
-        return kubeconfig(path, self.server, USERS[user].token, self.certificate)
+        return kubeconfig(path, self.server, OWN_USERS[user].token, self.certificate)
 
     def clear(self) -> None:
         """Remove whatever tests have made, marked or not, from an API server that a failed test may have left dead."""
