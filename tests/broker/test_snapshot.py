@@ -131,7 +131,7 @@ REMEMBERED = {
             "changes",
         ),
     },
-    "state.cluster.objects": {*("_grace", "documents", "_missing"), *("_changed", "_parse", "_latest", "_deadline")},
+    "state.cluster.objects": {*("_grace", "documents", "missing"), *("_changed", "_parse", "_latest", "_deadline")},
     "state.cluster.shared": {
         "documents",
         *("problems", "ladders", "budgets", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
@@ -145,11 +145,11 @@ REMEMBERED = {
     "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_offers", "touched")},
     "state.queue": {"_pods", "shown", "untaken", *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed")},
     "state.groups": {
-        *("_records", "evicted"),
-        *("_changes", "complete", "_entry_of", "_key_of", "_titles", "_called", "_views", "_in_stage", "_dated"),
+        *("records", "evicted"),
+        *("_changes", "complete", "_entry_of", "key_by_pod", "_titles", "_called", "_views", "_in_stage", "_dated"),
         *("checked", "problems"),
     },
-    "state.reservations": {"_made", "refused", "searched", "schedulers", *("rooms", "checked")},
+    "state.reservations": {"made", "refused", "searched", "schedulers", *("rooms", "checked")},
     "state.writer": {"_last"},
     "state.outbox": {"_effects"},
 }

@@ -113,8 +113,9 @@ class Groups:
         self.complete: Final = complete
         """completes a group from its PodGroup object"""
         self._entry_of: Final = entry_of
-        self._records: dict[str, GroupRecord] = {}
-        self._key_of: dict[str, str] = {}
+        self.records: Final[dict[str, GroupRecord]] = {}
+        """by group, in the order in which they were observed; only verbs of this class change it"""
+        self.key_by_pod: Final[dict[str, str]] = {}
         self._titles: dict[str, dict[str, None]] = {}
         """groups by namespace and name"""
         self._called: dict[str, dict[str, int]] = {}
@@ -135,45 +136,40 @@ class Groups:
     # records
 
     def __getitem__(self, key: str) -> GroupRecord:
-        return self._records[key]
+        return self.records[key]
 
     def __contains__(self, key: str) -> bool:
-        return key in self._records
+        return key in self.records
 
     def get(self, key: str) -> GroupRecord | None:
         """Return the record of a group."""
-        return self._records.get(key)
+        return self.records.get(key)
 
     def keys(self) -> list[str]:
         """Return all groups, in the order in which they were observed."""
-        return list(self._records)
-
-    def records(self) -> Mapping[str, GroupRecord]:
-        """Return all records by group."""
-        return self._records
+        return list(self.records)
 
     def stage(self, key: str) -> Stage:
         """Return the stage of a group; an unknown one is idle."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         return record.stage if record else Idle()
 
     def limits(self, key: str) -> Limits:
         """Return what is known about nodes for a group."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         return record.limits if record else NO_LIMITS
 
     def in_stage(self, *stages: type[Stage]) -> list[tuple[str, GroupRecord]]:
         """Return the groups in these stages, those that entered a stage first before others."""
-        return [(key, self._records[key]) for stage in stages for key in self._in_stage[stage]]
+        return [(key, self.records[key]) for stage in stages for key in self._in_stage[stage]]
 
     def dated(self) -> list[tuple[str, GroupRecord]]:
         """Return the groups with a deadline that outlives a stage."""
-        return [(key, self._records[key]) for key in self._dated]
+        return [(key, self.records[key]) for key in self._dated]
 
     def is_busy(self) -> bool:
-        """Return whether a group has a stage, a deadline or changes to be reviewed."""
-        stages = any(keys for stage, keys in self._in_stage.items() if stage is not Idle)
-        return stages or bool(self._dated) or self._changes.of_groups()
+        """Return whether a group has a stage or a deadline."""
+        return any(keys for stage, keys in self._in_stage.items() if stage is not Idle) or bool(self._dated)
 
     def next_deadline(self) -> float | None:
         """Return when groups are to be reconciled if nothing happens before; 0 if there is work left."""
@@ -182,7 +178,7 @@ class Groups:
         if changes.groups or changes.answers or planning or (changes.capacity and unfit):
             return 0.0
         records = (
-            self._records[key]
+            self.records[key]
             for key in (*self._in_stage[Waiting], *self._in_stage[Reserved], *self._in_stage[BackingOff], *self._dated)
         )
         times = (record.next_deadline() for record in records)
@@ -211,7 +207,7 @@ class Groups:
 
     def move(self, key: str, event: Event, stage: Stage) -> None:
         """Change the stage of a group; `broker.groups.reservations` keeps the ledger in line."""
-        record = self._records[key]
+        record = self.records[key]
         now = type(record.stage)
         if TABLE.get((now, event)) is not type(stage):
             raise GroupError(f"group {key} is {now.__name__}: {event!r} to {type(stage).__name__} is not allowed")
@@ -223,7 +219,7 @@ class Groups:
 
     def note_deadline(self, key: str) -> None:
         """Note that kept places or the eviction of a group changed."""
-        record = self._records[key]
+        record = self.records[key]
         if record.places or record.eviction is not None:
             self._dated[key] = None
         else:
@@ -234,16 +230,16 @@ class Groups:
     def stored(self) -> dict[str, GroupRecord]:
         """Return copies of all records that differ from a new one, by stage and in the order in which they entered it."""
         busy = [key for stage in STAGES if stage is not Idle for key in self._in_stage[stage]]
-        order = dict.fromkeys((*busy, *sorted(self._records)))
-        copies = {key: replace(_copy(self._records[key]), members=Members()) for key in order}
+        order = dict.fromkeys((*busy, *sorted(self.records)))
+        copies = {key: replace(_copy(self.records[key]), members=Members()) for key in order}
         return {key: record for key, record in copies.items() if record != GroupRecord()}
 
     def restore(self, records: Mapping[str, GroupRecord], changed: Iterable[str], evicted: Iterable[str]) -> None:
         """Replace the records of groups whose members were observed by those of a snapshot."""
-        if unknown := sorted({*records, *changed} - self._records.keys()):
+        if unknown := sorted({*records, *changed} - self.records.keys()):
             raise InputError(f"group {unknown[0]} has no members")
-        for key, known in self._records.items():
-            record = self._records[key] = replace(_copy(records.get(key, GroupRecord())), members=known.members)
+        for key, known in self.records.items():
+            record = self.records[key] = replace(_copy(records.get(key, GroupRecord())), members=known.members)
             if isinstance(record.stage, Planning):
                 # A run without steps is over at once, and outdated: planning starts again.
                 record.stage = replace(record.stage, run=Run((key,)))
@@ -252,8 +248,8 @@ class Groups:
         self._views.clear()
         for keys in self._in_stage.values():
             keys.clear()
-        for key in dict.fromkeys((*records, *self._records)):
-            self._in_stage[type(self._records[key].stage)][key] = None
+        for key in dict.fromkeys((*records, *self.records)):
+            self._in_stage[type(self.records[key].stage)][key] = None
             self.note_deadline(key)
         self._changes.groups, self.evicted = dict.fromkeys(changed), dict.fromkeys(evicted)
 
@@ -265,13 +261,13 @@ class Groups:
             self.lose(pod.uid)
             return
         key = group.key
-        if self._key_of.get(pod.uid, key) != key:
+        if self.key_by_pod.get(pod.uid, key) != key:
             self.lose(pod.uid)
-        self._key_of[pod.uid] = key
+        self.key_by_pod[pod.uid] = key
         self._note_change(key)
-        record = self._records.get(key)
+        record = self.records.get(key)
         if record is None:
-            record = self._records[key] = GroupRecord()
+            record = self.records[key] = GroupRecord()
             self._in_stage[Idle][key] = None
             self._titles.setdefault(_title(key), {})[key] = None
             self._changes.groups |= dict.fromkeys(self.of_that_name(key))
@@ -285,7 +281,7 @@ class Groups:
 
     def count_bound(self, key: str) -> None:
         """Note a gang of which enough members are bound: later members need not wait for each other."""
-        record = self._records[key]
+        record = self.records[key]
         group = self.complete(*record.members.first())
         minimum = group.minimum if group.match_policy == "once-satisfied" else None
         if minimum and record.members.bound >= minimum and not record.satisfied:
@@ -295,11 +291,11 @@ class Groups:
 
     def lose(self, uid: str) -> str:
         """Remove a pod; return the key of the group that it left."""
-        key = self._key_of.pop(uid, "")
+        key = self.key_by_pod.pop(uid, "")
         self.problems.pop(uid, None)
         if key:
             self._note_change(key)
-            record = self._records[key]
+            record = self.records[key]
             self._uncall(record.members.take(uid))
             record.answers.pop(uid, None)
             if not record.members:
@@ -312,7 +308,7 @@ class Groups:
         if not titled:
             del self._titles[_title(key)]
         self._changes.groups |= dict.fromkeys(titled)
-        record = self._records.pop(key)
+        record = self.records.pop(key)
         del self._in_stage[type(record.stage)][key]
         self._dated.pop(key, None)
         planned = record.stage.plan.placements if isinstance(record.stage, Reserved) else ()
@@ -339,13 +335,13 @@ class Groups:
 
     def key_of(self, uid: str) -> str:
         """Return the group of a pod; empty if it has none."""
-        return self._key_of.get(uid, "")
+        return self.key_by_pod.get(uid, "")
 
     def view(self, key: str) -> GroupView | None:
         """Return the group as it is now; its oldest pod defines it."""
         view = self._views.get(key)
         if view is None:
-            record = self._records.get(key)
+            record = self.records.get(key)
             if record is None:
                 return None
             view = self._views[key] = self._observed(record)
@@ -382,7 +378,7 @@ class Groups:
 
     def sources(self, key: str) -> list[str]:
         """Return the systems whose annotations declare the group."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         return sorted({declared.source for _, declared in record.members.pods.values()}) if record else []
 
     def names_others(self, key: str) -> bool:
@@ -392,7 +388,7 @@ class Groups:
 
     def bundle_of(self, key: str) -> tuple[str, ...]:
         """Return the gang names of a bundle, its own included; empty without a bundle."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         group = self.complete(*record.members.first()) if record else None
         if record is None or group is None or not group.bundle:
             return ()

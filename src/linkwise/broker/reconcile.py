@@ -71,14 +71,14 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     state.cluster.expire_inventories(now)
     ledger = state.cluster.ledger
     ledger.drop(ledger.expired_offers(now, state.settings.pending))
-    if state.groups.is_busy():
+    if _groups_are_busy(state):
         prepare_groups(state, now)
-    if state.reservations:
+    if state.reservations.made:
         keep_reserved(state, now)
     gained = state.cluster.settle()
     if state.preemptions.records and evictions.hold_freed(state):
         gained += state.cluster.settle()  # nodes as they are without what is held
-    if state.groups.is_busy():
+    if _groups_are_busy(state):
         reconcile_groups(state, gained, now)
     if state.preemptions.records or state.preemptions.avoided:
         evictions.reconcile_preemptions(state, now)
@@ -86,7 +86,7 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     again = state.queue.take_untaken()
     if state.queue.waiting and (gained or again):
         state.outbox.add(wake_pods(state, dict.fromkeys(gained), again))
-    if state.reservations or state.cluster.known.unschedulable:
+    if state.reservations.made or state.cluster.known.unschedulable:
         advance_reservations(state, now)
     if shown:
         state.outbox.add(wake_observed(state, shown, state.outbox.effects()))
@@ -100,17 +100,22 @@ def reconcile_later(state: State, now: float) -> None:
 
 
 def next_deadline(state: State) -> float | None:
-    """When to reconcile again if nothing happens before; 0 if there is work left."""
+    """When to reconcile again if nothing happens before; 0 if there is work left.
+
+    Called after every verb, so only parts that may have a deadline are asked for it.
+    """
     if _has_work(state):
         return 0.0
-    deadlines = (
-        state.cluster.ledger.next_expiry(),
-        state.cluster.objects.next_deadline(),
-        state.groups.next_deadline(),
-        state.queue.next_deadline(),
-        reservation_deadline(state),
-        evictions.next_deadline(state),
-    )
+    cluster = state.cluster
+    deadlines = [cluster.ledger.next_expiry(), state.queue.next_deadline()]
+    if cluster.objects.missing:
+        deadlines.append(cluster.objects.next_deadline())
+    if _groups_are_busy(state):
+        deadlines.append(state.groups.next_deadline())
+    if state.reservations.made or cluster.known.unschedulable:
+        deadlines.append(reservation_deadline(state))
+    if state.preemptions.records or state.settings.preemption.evict:
+        deadlines.append(evictions.next_deadline(state))
     return min((time for time in deadlines if time is not None), default=None)
 
 
@@ -122,6 +127,15 @@ def _has_work(state: State) -> bool:
         or state.cluster.unsettled()
         or state.cluster.index.owes()
     )
+
+
+def _groups_are_busy(state: State) -> bool:
+    """Return whether a group has a stage, a deadline or changes to be reviewed."""
+    changes = state.cluster.changes
+    changed = changes.groups or changes.answers or changes.vacated or changes.forgotten_groups or changes.invalid_groups
+    if changed or changes.pod_groups or changes.network or changes.reopened or changes.capacity:
+        return True
+    return bool(state.groups.records) and state.groups.is_busy()
 
 
 def _observe_pod(state: State, pod: PodView) -> None:

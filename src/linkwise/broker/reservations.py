@@ -102,7 +102,7 @@ def next_deadline(state: State) -> float | None:
     """Return when to look at reservations again if nothing happens before."""
     times = [each.until if _has_devices(state, each) else _next_wake(each) for each in state.reservations]
     searched = state.reservations.searched
-    if state.reservations or _is_wanted(state):
+    if state.reservations.made or _is_wanted(state):
         times.append(0.0 if searched is None else searched + SEARCH)
     return min(times, default=None)
 
@@ -119,7 +119,7 @@ def _is_wanted(state: State) -> bool:
 
 def _may_search(state: State, now: float) -> bool:
     searched = state.reservations.searched
-    wanted = bool(state.reservations) or _is_wanted(state)
+    wanted = bool(state.reservations.made) or _is_wanted(state)
     return wanted and (searched is None or is_over(searched + SEARCH, now, SEARCH))
 
 

@@ -25,9 +25,10 @@ __all__ = ["flush", "may_go", "wake_pods"]
 def flush(state: State) -> None:
     """Bring index and usage up to date in the middle of a verb; pods that this wakes go to the outbox."""
     gained = state.cluster.settle()
-    state.groups.gain(gained, state.cluster.index.changes)
-    if gained and state.queue.waiting:
-        state.outbox.add(wake_pods(state, dict.fromkeys(gained), ()))
+    if gained:
+        state.groups.gain(gained, state.cluster.index.changes)
+        if state.queue.waiting:
+            state.outbox.add(wake_pods(state, dict.fromkeys(gained), ()))
 
 
 def wake_pods(state: State, gained: Iterable[str], again: Iterable[str]) -> list[Wake]:
@@ -47,7 +48,7 @@ def may_go(state: State, uid: str, name: str) -> bool:
     pod, view = state.pod(uid), state.cluster.nodes[name]
     if pod is None or not view.ready:
         return False
-    kept = state.reservations and state.cluster.ledger.get(f"{uid}{RESERVED}")
+    kept = state.reservations.made and state.cluster.ledger.get(f"{uid}{RESERVED}")
     if kept and kept.node == name:
         return False  # it gets what is reserved for it, and needs nothing else of the node
     demand = replace(demand_of(pod)[0], apart=(), together=())

@@ -192,9 +192,14 @@ class Checks:
             "the index has other nodes",
         )
         for name, stock in cluster.inventories.items():
-            sources = (stock, cluster.nodes[name], cluster.objects.documents.get(name), cluster.objects.missing(name))
+            sources = (
+                stock,
+                cluster.nodes[name],
+                cluster.objects.documents.get(name),
+                cluster.objects.missing_of(name),
+            )
             if not all(map(is_, sources, self._merged.get(name, (None,)))):
-                documents, missing = cluster.objects.of(name), cluster.objects.missing(name)
+                documents, missing = cluster.objects.of(name), cluster.objects.missing_of(name)
                 must(stock == merge_inventory(cluster.nodes[name], documents, (), missing), f"{name} has other devices")
                 self._merged[name] = sources
             usage = usage_of(stock, cluster.ledger.on(name), cluster.ended_on(stock))

@@ -109,7 +109,7 @@ class GroupChecks(Checks):
 
     def _nothing_else_is_planned(self) -> None:
         book = self.state.groups
-        kept = [record.places for record in book.records().values() if record.places]
+        kept = [record.places for record in book.records.values() if record.places]
         places = {pod: each.until for each in kept for pod in each.entries}
         for entry in self.state.cluster.ledger.entries():
             if entry.state != "PLANNED" or entry.pod in places:
@@ -123,7 +123,7 @@ class GroupChecks(Checks):
     def _the_book_is_true(self) -> None:
         """Records are of pods that are known, and every stage has an end."""
         book = self.state.groups
-        for key, record in book.records().items():
+        for key, record in book.records.items():
             must(record.members, f"a record is kept of {key}, of which nobody is there")
             lost = record.answers.keys() - record.members.pods.keys()
             must(not lost, f"the answers to {lost} are kept, which are not in {key}")
@@ -153,7 +153,7 @@ class GroupChecks(Checks):
     def _nobody_is_bound_in_vain(self) -> None:
         """A gang that was planned and is stuck halfway has a time at which that ends, where evictions are allowed."""
         book = self.state.groups
-        for key, record in book.records().items() if self.state.settings.group.evict_half_bound else ():
+        for key, record in book.records.items() if self.state.settings.group.evict_half_bound else ():
             found = book.view(key)
             ending = record.generation and not isinstance(record.stage, Planning | Reserved)
             if found and ending and (bound := self._evictable(found)):

@@ -56,11 +56,6 @@ class Changes:
     reopened: bool = False
     """whether a node changed so that it may accept more pods"""
 
-    def of_groups(self) -> bool:
-        """Whether something about groups is left to do."""
-        changed = self.groups or self.answers or self.vacated or self.forgotten_groups or self.invalid_groups
-        return bool(changed or self.pod_groups or self.network or self.reopened or self.capacity)
-
     def take_pod_groups(self) -> list[str]:
         """Take the names of changed PodGroups out, in order."""
         names = sorted(self.pod_groups)
@@ -71,13 +66,6 @@ class Changes:
         """Take out whether the network topology changed."""
         changed, self.network = self.network, False
         return changed
-
-    def take_gained(self) -> list[str]:
-        """Take the nodes out that may serve more than before, in order."""
-        names = sorted(self.gained | self.opened)
-        self.gained.clear()
-        self.opened.clear()
-        return names
 
     def forget_events(self) -> None:
         """Drop what would only lead to events, for a restored state: nothing of it is new."""

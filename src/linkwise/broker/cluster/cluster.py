@@ -124,6 +124,8 @@ class Cluster:
 
     def expire_inventories(self, now: float) -> None:
         """Drop inventories that are missing for too long."""
+        if not self.objects.missing:
+            return
         for node, key in self.objects.expire(now):
             view = self.nodes.get(node)
             if view and key in view.annotations:
@@ -179,7 +181,10 @@ class Cluster:
         used = sorted(changes.used)
         changes.used.clear()
         changes.gained.update(name for name in used if self._refresh(name, merged=False))
-        return changes.take_gained()
+        gained = sorted(changes.gained | changes.opened)
+        changes.gained.clear()
+        changes.opened.clear()
+        return gained
 
     def settle_some(self, nodes: int) -> bool:
         """Process at most that many changed nodes; return whether more are left."""
@@ -196,7 +201,7 @@ class Cluster:
         view, before = self.nodes.get(name), self.inventories.pop(name, None)
         if view is not None:
             self.inventories[name] = merge_or_report(
-                view, self.objects.of(name), self.claims.on(name), self.objects.missing(name)
+                view, self.objects.of(name), self.claims.on(name), self.objects.missing_of(name)
             )
         inventory = self.inventories.get(name, NodeInventory(name))
         if before and before.devices != inventory.devices:

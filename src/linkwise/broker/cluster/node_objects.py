@@ -57,7 +57,7 @@ class NodeObjects:
         self._parse: Final = parse
         self.documents: dict[str, dict[str, Mapping[str, object] | bytes]] = {}
         """by node name and kind"""
-        self._missing: dict[str, dict[str, MissingInventory]] = {}
+        self.missing: dict[str, dict[str, MissingInventory]] = {}
         """by node, and kind or annotation"""
         self._latest = self._deadline = _NOW
         """when the last of them vanished, and when the grace period of the first ends"""
@@ -67,7 +67,7 @@ class NodeObjects:
     ) -> None:
         """Record an object about a node, of which `view` is the latest; None if the object was deleted."""
         known = self.documents.get(node, {}).get(kind)
-        missing = self.missing(node).get(kind)
+        missing = self.missing_of(node).get(kind)
         if document is None:
             if known is not None and missing is None:
                 self._lose(node, kind, view)
@@ -81,7 +81,7 @@ class NodeObjects:
     def see_node(self, known: NodeView, view: NodeView) -> NodeView:
         """Return a node's new view, with annotations that described its devices and are missing now."""
         name = view.name
-        for key, missing in tuple(self.missing(name).items()):
+        for key, missing in tuple(self.missing_of(name).items()):
             if key in view.annotations:
                 self._return(name, key)
             elif _replaced(missing.hardware, view):
@@ -91,13 +91,13 @@ class NodeObjects:
         if not lost or not self._grace or _replaced(_hardware(known), view):
             return view
         for key in lost:
-            if key not in self.missing(name):
+            if key not in self.missing_of(name):
                 self._begin(known, key)
         return replace(view, annotations={**view.annotations, **{key: known.annotations[key] for key in lost}})
 
     def lose_node(self, node: str) -> None:
         """Remove a node: what is missing of it does not come back."""
-        for key in tuple(self.missing(node)):
+        for key in tuple(self.missing_of(node)):
             self._drop(node, key)
 
     def of(self, node: str) -> dict[str, Mapping[str, object]]:
@@ -117,21 +117,21 @@ class NodeObjects:
 
         return parsed
 
-    def missing(self, node: str) -> Mapping[str, MissingInventory]:
+    def missing_of(self, node: str) -> Mapping[str, MissingInventory]:
         """Return what is missing of a node, by kind or annotation."""
-        return self._missing.get(node, _NONE)
+        return self.missing.get(node, _NONE)
 
     def expire(self, now: float) -> list[tuple[str, str]]:
         """Drop inventories that are missing for longer than the grace period; return them by node and kind.
 
         Those that are missing since the last call, or since a time that the clock has not reached, are missing from now on.
         """
-        if not self._missing or self._latest <= now < self._deadline:
+        if not self.missing or self._latest <= now < self._deadline:
             return []
         over = []
-        for node, key, missing in [(node, *each) for node, keys in self._missing.items() for each in keys.items()]:
+        for node, key, missing in [(node, *each) for node, keys in self.missing.items() for each in keys.items()]:
             if missing.since is None or missing.since > now:
-                self._missing[node][key] = replace(missing, since=now)
+                self.missing[node][key] = replace(missing, since=now)
                 self._changed[node] = None
             elif missing.since + self._grace <= now:
                 self._drop(node, key)
@@ -141,11 +141,11 @@ class NodeObjects:
 
     def next_deadline(self) -> float | None:
         """When the grace period of the longest missing inventory ends."""
-        return self._deadline if self._missing else None
+        return self._deadline if self.missing else None
 
     def stored(self) -> dict[str, dict[str, MissingInventory]]:
         """What is missing, by node, for a snapshot."""
-        return {node: dict(keys) for node, keys in sorted(self._missing.items())}
+        return {node: dict(keys) for node, keys in sorted(self.missing.items())}
 
     def restore(
         self,
@@ -154,7 +154,7 @@ class NodeObjects:
     ) -> None:
         """Restore a snapshot."""
         self.documents = {node: dict(objects) for node, objects in documents.items()}
-        self._missing = {node: dict(keys) for node, keys in missing.items()}
+        self.missing = {node: dict(keys) for node, keys in missing.items()}
         self._find_deadline()
 
     def _lose(self, node: str, kind: str, view: NodeView | None) -> None:
@@ -164,19 +164,19 @@ class NodeObjects:
             self._drop(node, kind)
 
     def _begin(self, view: NodeView, key: str) -> None:
-        self._missing.setdefault(view.name, {})[key] = MissingInventory(hardware=_hardware(view))
+        self.missing.setdefault(view.name, {})[key] = MissingInventory(hardware=_hardware(view))
         self._deadline = _NOW
         self._changed[view.name] = None
 
     def _return(self, node: str, key: str) -> None:
-        keys = self._missing.get(node, {})
+        keys = self.missing.get(node, {})
         keys.pop(key, None)
         if not keys:
-            self._missing.pop(node, None)
+            self.missing.pop(node, None)
         self._changed[node] = None
 
     def _find_deadline(self) -> None:
-        times = [missing.since for keys in self._missing.values() for missing in keys.values()]
+        times = [missing.since for keys in self.missing.values() for missing in keys.values()]
         since = [time for time in times if time is not None]
         self._latest = max(since, default=_NOW)
         self._deadline = min(since, default=_NOW) + self._grace if len(since) == len(times) else _NOW

@@ -127,7 +127,7 @@ def _finish(state: State, run: Run, now: float) -> None:
 
 def _release_reserved(state: State, views: Iterable[GroupView]) -> None:
     """Release what was kept free for the members, now that the plan reserves devices; what it leaves goes to others."""
-    nodes = release(state, (pod.uid for view in views for pod in view.waiting)) if state.reservations else ()
+    nodes = release(state, (pod.uid for view in views for pod in view.waiting)) if state.reservations.made else ()
     if nodes:
         state.groups.gain(state.cluster.settle(), state.cluster.index.changes)
         state.queue.untaken.update(dict.fromkeys(nodes))
@@ -246,7 +246,7 @@ def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) 
         if nodes is None or nodes:
             views = bundle(state, key)
             *_, (least, _) = alternatives(views)
-            own = reserved_nodes(state, (pod.uid for pod in least.waiting)) if state.reservations else {}
+            own = reserved_nodes(state, (pod.uid for pod in least.waiting)) if state.reservations.made else {}
             there = _Room(state, partial(_usable, state, own=own)) if own else room
             if there.has_for(least, nodes):
                 begin(state, views)

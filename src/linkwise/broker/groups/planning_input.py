@@ -98,7 +98,7 @@ def _sites(
     parts = any(member.wanted and not member.wanted.ask.devices for member in members)
     avoided = state.groups.limits(group_view.key).avoided
     held, bound = _held(cluster, group_view), []
-    reserved = reserved_nodes(state, [member.pod for member in members]) if state.reservations else {}
+    reserved = reserved_nodes(state, [member.pod for member in members]) if state.reservations.made else {}
     least = 0 if parts or not words else least
     served: dict[int, frozenset[str]] = {}  # by build: nodes of one build serve the same requests
     for number, name in enumerate(list(cluster.nodes)):  # nodes may come and go between steps

@@ -61,7 +61,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
     """Bind a pod that has no devices assumed; those that it was offered or that are planned for it come first."""
     request, uid = state.request(pod), pod.uid
     query = state.query_of(request)
-    grouped = request.group is not None or bool(state.groups.key_of(uid))
+    grouped = request.group is not None or uid in state.groups.key_by_pod
     if grouped and (wrong_node := _wrong_node(state, pod, node, now)):
         return BindAnswer(wrong_node)
     if query is None:
@@ -76,7 +76,9 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         bound = _assume(state, pod, request.dialect, member, now)
         bound_by_plan(state, uid, now)
         return BindAnswer("", (*visibility_events(state, bound), bound))
-    offer = _devices_for(state, query, tentative or (state.reservations and reserved_entry(state, uid)) or None, node)
+    offer = _devices_for(
+        state, query, tentative or (state.reservations.made and reserved_entry(state, uid)) or None, node
+    )
     if isinstance(offer, Reject) and _is_claimed(state, pod, query.ask, node):
         offer = Offer(node, ())  # kube-scheduler has allocated the devices already
     if isinstance(offer, Reject):
@@ -84,7 +86,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         state.queue.reject(state.asked(pod, query, now), node)
         state.withdraw(uid)
         return BindAnswer(f"node {node}: {refusal(offer.reason)}")
-    if state.reservations:
+    if state.reservations.made:
         release(state, (uid,))
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
     decided = decided_by_bind(state, pod, query, offer, tentative) if offer.parts else None

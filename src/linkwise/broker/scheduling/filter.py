@@ -43,10 +43,11 @@ NOT_READY: Final = short_refusal(Reason("001.filters", kind="not ready"))
 def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool) -> FilterAnswer:
     """Return the best node, or several equal ones; without `keep` nothing is remembered."""
     request = state.request(pod)
-    if keep and (observed := state.cluster.pods.get(pod.uid)):
+    observed = state.cluster.pods.get(pod.uid) if keep else None
+    if observed and observed.scheduler not in state.reservations.schedulers:
         state.reservations.asked_by(observed.scheduler)
     # A bind goes by what the watch shows.
-    grouped = request.group is not None or bool(state.groups.key_of(pod.uid))
+    grouped = request.group is not None or pod.uid in state.groups.key_by_pod
     if keep and grouped:
         state.withdraw(pod.uid)
     effects = reconcile(state, now)
@@ -98,7 +99,9 @@ def _answer_single(  # noqa: PLR0913 - same
     candidates = Candidates(state, query, pod.uid, state.settings.budget)
     nodes = _choose(state, pod, candidates, names)
     may_preempt = keep and not nodes and pod.uid in state.cluster.pods
-    passes = may_preempt and bool(state.reservations) and yield_reservation(state, pod, query, _ready(state, names))
+    passes = (
+        may_preempt and bool(state.reservations.made) and yield_reservation(state, pod, query, _ready(state, names))
+    )
     if passes or (may_preempt and preempt_plans_for_pod(state, pod, query, _ready(state, names), now)):
         candidates = Candidates(state, query, pod.uid, state.settings.budget)
         nodes = _choose(state, pod, candidates, names)
@@ -108,7 +111,7 @@ def _answer_single(  # noqa: PLR0913 - same
         return FilterAnswer(nodes, partial=candidates.partial)
     ready = _ready(state, names)
     failed, final = candidates.why(ready)
-    if state.reservations:
+    if state.reservations.made:
         # kube-scheduler takes a node that is in both as unresolvable; copying the reasons of all nodes would take longer.
         kept = _reserved_for_others(state, query, pod.uid, ready)
         final = {**final, **kept} if kept else final
@@ -157,7 +160,7 @@ def _remember(
     devices = candidates.pick(best)
     if not isinstance(devices, Offer) or not pending:
         return
-    if state.reservations:
+    if state.reservations.made:
         release(state, (pod.uid,))
     grant = Grant(pod.uid, query.policy.name, devices, mode=query.ask.mode)
     expires, decision = asked.asked_at + pending, decided_by_filter(state, pod, candidates, names, best)

@@ -70,7 +70,7 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]], no
 
 def _reserved(state: State, pod: PodView) -> tuple[frozenset[str], frozenset[str]]:
     """Return the entries that are reserved for the pod or give way to it, and nodes whose evictions would help others."""
-    if not state.reservations:
+    if not state.reservations.made:
         return frozenset(), frozenset()
     lower = outranked(state, pod.priority, (pod.uid,))
     own = {f"{uid}{RESERVED}" for uid in (pod.uid, *(uid for each in lower for uid, _ in each.seats))}

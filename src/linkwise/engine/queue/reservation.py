@@ -59,7 +59,8 @@ class Reservations:
     """Reservations by owner, the oldest first, and what is derived from them."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Reservation] = {}
+        self.made: dict[str, Reservation] = {}
+        """by owner, the oldest first; only verbs of this class change it"""
         self.refused: dict[str, Refused] = {}
         self.rooms: dict[str, dict[str, ReservedRoom]] = {}
         """by owner and node; derived, and worked out again when a node changes"""
@@ -70,30 +71,27 @@ class Reservations:
         self.schedulers: set[str] = set()
         """the schedulers that ask here; pods of others are none of the queue's"""
 
-    def __bool__(self) -> bool:
-        return bool(self._made)
-
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self.made)
 
     def __iter__(self) -> Iterator[Reservation]:
-        return iter(list(self._made.values()))
+        return iter(list(self.made.values()))
 
     def get(self, owner: str) -> Reservation | None:
         """The reservation of a pod or group."""
-        return self._made.get(owner)
+        return self.made.get(owner)
 
     def of_pod(self, uid: str) -> Reservation | None:
         """The reservation that has a seat for a pod."""
-        return next((each for each in self._made.values() if any(uid == pod for pod, _ in each.seats)), None)
+        return next((each for each in self.made.values() if any(uid == pod for pod, _ in each.seats)), None)
 
     def put(self, reservation: Reservation) -> None:
         """Add or change a reservation."""
-        self._made[reservation.owner] = reservation
+        self.made[reservation.owner] = reservation
 
     def end(self, owner: str) -> None:
         """Remove a reservation."""
-        self._made.pop(owner, None)
+        self.made.pop(owner, None)
         self.rooms.pop(owner, None)
 
     def refuse(self, owner: str, until: float, avoided: Iterable[str] = ()) -> None:
@@ -110,10 +108,10 @@ class Reservations:
 
     def taken(self) -> set[str]:
         """The nodes of all reservations."""
-        return {node for each in self._made.values() for _, node in each.seats}
+        return {node for each in self.made.values() for _, node in each.seats}
 
     def restore(self, made: Iterable[Reservation], refused: Mapping[str, Refused], schedulers: Iterable[str]) -> None:
         """Replace the content with that of a snapshot."""
-        self._made = {each.owner: each for each in made}
+        self.made = {each.owner: each for each in made}
         self.refused, self.schedulers = dict(refused), set(schedulers)
         self.rooms, self.checked = {}, 0
