@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.cluster.node_events import inventory_events
-from linkwise.broker.cluster.pod_request import group_said
+from linkwise.broker.cluster.pod_request import asks_for_devices, group_said
 from linkwise.broker.effects import Event, Wake
 from linkwise.broker.groups.lifecycle import node_changed, prepare_groups, reconcile_groups, wake_members
 from linkwise.broker.groups.plan_annotations import note_generation
@@ -164,11 +164,13 @@ def _observe_pod(state: State, pod: PodView) -> None:
             cluster.changes.invalid_groups[pod.uid] = "; ".join(
                 f"{problem.key}: {problem.sentence}" for problem in problems
             )
-    if new and not pod.node and POLICY in pod.annotations:
-        wrong = (problem.sentence for problem in state.request(pod).problems if problem.key == POLICY)
-        state.outbox.add(
-            Event("Warning", "PolicyInvalid", sentence, pod.namespace, pod.name, pod.uid) for sentence in wrong
-        )
+    if not pod.node and (asks_for_devices(pod) or POLICY in pod.annotations):
+        problems = state.request(pod).problems  # in the cache from now on, where filter and bind look it up
+        if new and POLICY in pod.annotations:
+            wrong = (problem.sentence for problem in problems if problem.key == POLICY)
+            state.outbox.add(
+                Event("Warning", "PolicyInvalid", sentence, pod.namespace, pod.name, pod.uid) for sentence in wrong
+            )
     if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in state.queue):
         state.forget(pod.uid)
 
