@@ -24,10 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters import decode_all, node_names, observed, pod_json, request, whole_cluster
-from linkwise.net.http.routes import Route, Routes
+from linkwise.net.http.routes import Endpoint, Route, Routes
 from linkwise.net.http.server import Server, listen
 from linkwise.serve.app import application
-from linkwise.serve.endpoint import Endpoint
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.recorder import Recorder

@@ -13,7 +13,7 @@ from linkwise.broker.group_records import GroupRecord
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
-from linkwise.engine.queue.queued_pod import QueuedPod
+from linkwise.engine.queue.scheduling_queue import QueuedPod
 from linkwise.errors import InputError
 from linkwise.model.ledger_entry import Entry
 from linkwise.model.settings import PlacingSettings

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.errors import InputError
-from linkwise.wire.extender import decode_filter
-from linkwise.wire.node_names import SHORT, NodeNames, is_searchable
+from linkwise.wire.extender import SHORT, NodeNames, decode_filter, is_searchable
 
 FILLER = [f"filler-{number}" for number in range(SHORT // 8)]
 SIGNS = st.text(st.sampled_from('ab,"\\ []{}:1'), max_size=4) | st.text(max_size=3)

@@ -11,7 +11,7 @@ import pytest
 
 from linkwise.broker.snapshot import BrokerState
 from linkwise.engine.index.node_index import Query
-from linkwise.engine.queue.queued_pod import QueuedPod
+from linkwise.engine.queue.scheduling_queue import QueuedPod
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import Snapshot

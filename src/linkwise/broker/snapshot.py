@@ -21,8 +21,8 @@ from linkwise.broker.preemption_records import Preemption
 from linkwise.broker.reconcile import observe, reconcile
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.engine.drift import Drift
-from linkwise.engine.queue.queued_pod import QueuedPod
 from linkwise.engine.queue.reservation import Refused, Reservation
+from linkwise.engine.queue.scheduling_queue import QueuedPod
 from linkwise.errors import InputError
 from linkwise.model.ledger_entry import Entry
 from linkwise.model.snapshot import Snapshot

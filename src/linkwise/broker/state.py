@@ -15,9 +15,8 @@ from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
-from linkwise.engine.queue.queued_pod import QueuedPod
 from linkwise.engine.queue.reservation import Reservations
-from linkwise.engine.queue.scheduling_queue import SchedulingQueue
+from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.engine.drift import Drift
 from linkwise.engine.ledger import is_whole
 from linkwise.model.node import FREE, Node, Use
-from linkwise.model.verdict import Part
+from linkwise.model.verdict import Offer, Part
 from linkwise.policies.memory_share import shares_on
 from linkwise.speed.fast_dataclass import fast_constructor
 
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Mode
-    from linkwise.model.verdict import Offer
 
-__all__ = ["Usage", "node_after", "node_of", "recorded_parts", "resolved", "usage_of"]
+__all__ = ["Usage", "gained_capacity", "node_after", "node_of", "recorded_parts", "resolved", "usage_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +247,26 @@ class _UsageCounter:
         self, kind: DriftKind, pods: Iterable[str], devices: Iterable[str], believed: Iterable[str] = ()
     ) -> None:
         self._drift.append(Drift(kind, self._inventory.name, tuple(pods), tuple(devices), tuple(believed)))
+
+
+def gained_capacity(before: Node | None, after: Node) -> bool:
+    """Whether a node can serve something now that it could not serve before."""
+    if before is None:
+        return bool(after.devices)
+    if after.unattributed < before.unattributed or after.mode != before.mode:
+        return True
+    if _only_more_is_used(before, after):
+        return False
+    rooms, healthy = before.room(), after.healthy()
+    if any(rooms.get(device, -1) < room for device, room in after.room().items()):
+        return True
+    if any(not before.use(device).namespaces <= after.use(device).namespaces for device in healthy):
+        return True  # a namespace left the device: others may share it now
+    return not {device.id for device in after.free()} <= {device.id for device in before.free()}
+
+
+def _only_more_is_used(before: Node, after: Node) -> bool:
+    """Whether `after` differs by additional usage only, as after every bind: the cheap check."""
+    if before.devices is not after.devices or after.unattributed_share < before.unattributed_share:
+        return False
+    return all(after.used.get(device) == use for device, use in before.used.items())

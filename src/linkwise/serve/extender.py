@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.net.http.routes import Route
-from linkwise.serve.endpoint import Endpoint
+from linkwise.net.http.routes import Endpoint, Route
 from linkwise.wire.extender import (
     ExtenderBindingResult,
     FilterResult,
@@ -23,7 +22,6 @@ from linkwise.wire.extender import (
     filter_result,
     meta_victims,
 )
-from linkwise.wire.kubernetes.metadata import version
 from linkwise.wire.kubernetes.objects import view_of
 
 if TYPE_CHECKING:
@@ -57,7 +55,8 @@ class Extender:
     def _view(self, pod: PodObject) -> PodView:
         """The pod of a call; taken from the watch if that has the same resourceVersion, which saves decoding it."""
         known = self._service.broker.pod(pod.metadata.uid)
-        return known if known and 0 < known.version == version(pod.metadata) else view_of(pod)
+        same = known is not None and pod.metadata.resource_version == str(known.version)
+        return known if known and known.version and same else view_of(pod)
 
     def _filter(self, body: bytes) -> bytes:
         """The best feasible nodes, or why no node fits."""

@@ -6,18 +6,18 @@ kube-scheduler uses the texts of an answer as format strings, so none of them ha
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, overload
 
 import msgspec
 
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
-from linkwise.wire.decoding import describe_error, within
+from linkwise.wire.decoding import at_place, describe_error
 from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
-from linkwise.wire.node_names import NodeNames, is_searchable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
     "BindArgs",
@@ -27,6 +27,7 @@ __all__ = [
     "HostPriority",
     "MetaVictims",
     "NodeList",
+    "NodeNames",
     "PreemptArgs",
     "PreemptResult",
     "decode_bind",
@@ -34,10 +35,17 @@ __all__ = [
     "decode_preempt",
     "encode",
     "filter_result",
+    "is_searchable",
     "meta_victims",
 ]
 
+
 T = TypeVar("T")
+
+SHORT: Final = 4096
+"""bytes of JSON that are decoded at once"""
+_NAME: Final = re.compile(r"[a-z0-9.-]+")
+"""the characters of names in Kubernetes"""
 
 
 class _Go(msgspec.Struct, rename="pascal", omit_defaults=True):
@@ -74,8 +82,10 @@ class FilterArgs(_Go):
             text = bytes(self.node_names)
             if is_searchable(text):
                 return NodeNames(text)
-            with within("NodeNames"):
+            try:
                 return _decode(_NAMES, text)
+            except InputError as error:
+                raise at_place("NodeNames", str(error)) from error
         if self.nodes is None:
             raise InputError("the call has neither NodeNames nor Nodes")
         return list(self.full_nodes())
@@ -169,6 +179,67 @@ class PreemptResult(_Go, omit_defaults=False):
     node_name_to_meta_victims: dict[str, MetaVictims]
 
 
+class NodeNames(Sequence[str]):
+    """The node names of a call, decoded lazily, from a searchable JSON array; elements that are not strings name no node.
+
+    kube-scheduler names every node that passes its own filters, thousands in a large cluster. The best node is almost always
+    one of them, so that searching its name in the JSON answers the call; decoding all names takes several times as long.
+    """
+
+    __slots__ = ("_count", "_names", "_text")
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._names: list[str] | None = None
+        self._count: int | None = None
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, name: object) -> bool:
+        if self._names is None and isinstance(name, str) and _NAME.fullmatch(name):
+            # Quotes delimit the names, so that such a text between two of them is one.
+            return f'"{name}"'.encode() in self._text
+        return name in self._decoded()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decoded())
+
+    def __len__(self) -> int:
+        if self._count is None:
+            self._count = self._text.count(b'"') // 2
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return self._decoded()[index]
+
+    def __repr__(self) -> str:
+        return repr(self._decoded())
+
+    def _decoded(self) -> list[str]:
+        if self._names is None:
+            try:
+                self._names = _NAMES.decode(self._text)
+            except msgspec.ValidationError:
+                self._names = [name for name in msgspec.json.decode(self._text) if isinstance(name, str)]
+        return self._names
+
+
+def is_searchable(text: bytes) -> bool:
+    """Whether each name appears in the JSON as it is, between quotes: a long flat array without escapes."""
+    return (
+        len(text) > SHORT
+        and text.startswith(b'["')
+        and text.isascii()
+        and not any(sign in text for sign in (b"\\", b"{"))
+        and text.find(b"[", 1) < 0
+    )
+
+
 def filter_result(nodes: list[str], failed: Mapping[str, str], unresolvable: Mapping[str, str]) -> FilterResult:
     """The result of a filter call."""
     return FilterResult(nodes, None, _reasons(failed), _reasons(unresolvable))
@@ -200,7 +271,7 @@ def _without_percent_sign(text: str) -> str:
 
 
 _PERCENT: Final = re.compile(" ?%+")
-_NAMES: Final[msgspec.json.Decoder[Sequence[str]]] = msgspec.json.Decoder(list[str])
+_NAMES: Final = msgspec.json.Decoder(list[str])
 _NULL: Final = memoryview(b"null")
 _NODE: Final = msgspec.json.Decoder(_FullNode)
 _FILTER: Final = msgspec.json.Decoder(FilterArgs)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from linkwise.engine.index.node_index import Query
-from linkwise.engine.queue.queued_pod import TABLE, QueuedPod, State, Transition
-from linkwise.engine.queue.scheduling_queue import UNOBSERVED_TIME, SchedulingQueue
+from linkwise.engine.queue.scheduling_queue import TABLE, UNOBSERVED_TIME, QueuedPod, SchedulingQueue, State, Transition
 from linkwise.model.views import PodView
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.nodes import ask, node

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, strategies as st
 
 from linkwise.engine.index.node_index import Query
-from linkwise.engine.queue.capacity import gained_capacity
-from linkwise.engine.queue.queued_pod import QueuedPod
-from linkwise.engine.queue.scheduling_queue import SchedulingQueue
+from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from linkwise.engine.usage import gained_capacity
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
 from linkwise.model.views import PodView

@@ -22,8 +22,7 @@ from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
 from linkwise.engine.index.node_index import Index
 from linkwise.engine.ledger import Entry, Ledger
-from linkwise.engine.queue.capacity import gained_capacity
-from linkwise.engine.usage import node_of, resolved, usage_of
+from linkwise.engine.usage import gained_capacity, node_of, resolved, usage_of
 from linkwise.model.inventory import NodeInventory
 from linkwise.model.verdict import Grant, Offer, Problem
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.queue.queued_pod import QueuedPod
+    from linkwise.engine.queue.scheduling_queue import QueuedPod
     from linkwise.model.views import PodView
 
 __all__ = ["filter_nodes", "prioritize"]

@@ -1,34 +1,41 @@
 """Scheduling queue: the pods that schedulers asked about, and the choice of those to wake when capacity is freed.
 
-Only the first pods in line that fit are woken, and no more. Bound: pods with equal queries form one line, and only the
-head of each line is tried on a node.
+IN_FLIGHT      asked about, with no answer of its own open: its group answers for it, or its bind was begun or rejected
+NOMINATED      offered nodes; while the offer is open, the ledger reserves devices of the first of them
+UNSCHEDULABLE  no node fits; woken when one may, as soon as the pod is observed
+WOKEN          unschedulable, woken for a node and not asked about since
+
+One table has every allowed transition; a pod that is bound or deleted leaves the queue. As kube-scheduler's queue, it
+waits for changes of the cluster and not for a time. Only the first pods in line that fit are woken, and no more. Bound:
+pods with equal queries form one line, and only the head of each line is tried on a node.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.engine.queue.capacity import node_with
-from linkwise.engine.queue.queued_pod import TABLE, QueuedPod
+from linkwise.engine.index.node_index import Query  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.engine.usage import node_after
+from linkwise.model.verdict import Offer
+from linkwise.model.views import PodView  # noqa: TC001 - snapshots are decoded by these annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from linkwise.engine.index.node_index import Query
-    from linkwise.engine.queue.queued_pod import Transition, Turn
     from linkwise.model.node import Node
-    from linkwise.model.views import PodView
 
+    Turn = tuple[int, float, str]
+    """sort key of the queue"""
     Serves = Callable[[Query, str], bool]
     """whether a node provides the resource of a query"""
     MayGo = Callable[[str, str], bool]
     """whether a pod fits a node for all reasons other than devices"""
     Kind = tuple[object, ...]
 
-__all__ = ["MAX_UNOBSERVED", "UNOBSERVED_TIME", "SchedulingQueue"]
+__all__ = ["MAX_UNOBSERVED", "TABLE", "UNOBSERVED_TIME", "QueuedPod", "SchedulingQueue", "State", "Transition"]
 
 MAX_UNOBSERVED: Final = 10_000
 """pods that are kept though they were not observed"""
@@ -36,6 +43,86 @@ UNOBSERVED_TIME: Final = 90.0  # seconds
 """for which each is kept; a silent watch is restarted after a minute"""
 MAX_TRIES: Final = 64
 """pods of one line that may fail on a node for reasons other than devices before the line is skipped there"""
+
+State = Literal["IN_FLIGHT", "NOMINATED", "UNSCHEDULABLE", "WOKEN"]
+Transition = Literal["offer", "refuse", "join", "assume", "reject", "wake", "lose node"]
+
+TABLE: Final[Mapping[tuple[State | None, Transition], State]] = {
+    # Filter: the answer replaces whatever was answered before.
+    (None, "offer"): "NOMINATED",
+    ("IN_FLIGHT", "offer"): "NOMINATED",
+    ("NOMINATED", "offer"): "NOMINATED",
+    ("UNSCHEDULABLE", "offer"): "NOMINATED",
+    ("WOKEN", "offer"): "NOMINATED",
+    (None, "refuse"): "UNSCHEDULABLE",
+    ("IN_FLIGHT", "refuse"): "UNSCHEDULABLE",
+    ("NOMINATED", "refuse"): "UNSCHEDULABLE",
+    ("UNSCHEDULABLE", "refuse"): "UNSCHEDULABLE",
+    ("WOKEN", "refuse"): "UNSCHEDULABLE",  # it passed on the node it was woken for
+    (None, "join"): "IN_FLIGHT",  # its group answers for it
+    ("IN_FLIGHT", "join"): "IN_FLIGHT",
+    ("NOMINATED", "join"): "IN_FLIGHT",
+    ("UNSCHEDULABLE", "join"): "IN_FLIGHT",
+    ("WOKEN", "join"): "IN_FLIGHT",
+    # Bind: a scheduler may bind a pod without asking before, or in spite of the answer.
+    (None, "assume"): "IN_FLIGHT",
+    ("IN_FLIGHT", "assume"): "IN_FLIGHT",
+    ("NOMINATED", "assume"): "IN_FLIGHT",
+    ("UNSCHEDULABLE", "assume"): "IN_FLIGHT",
+    ("WOKEN", "assume"): "IN_FLIGHT",
+    (None, "reject"): "IN_FLIGHT",
+    ("IN_FLIGHT", "reject"): "IN_FLIGHT",
+    ("NOMINATED", "reject"): "IN_FLIGHT",
+    ("UNSCHEDULABLE", "reject"): "UNSCHEDULABLE",  # still refused: it waits as before
+    ("WOKEN", "reject"): "WOKEN",
+    # Changes of the cluster.
+    ("UNSCHEDULABLE", "wake"): "WOKEN",
+    ("WOKEN", "lose node"): "UNSCHEDULABLE",
+}
+
+
+_UNSCHEDULABLE: Final[tuple[State, ...]] = ("UNSCHEDULABLE", "WOKEN")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPod:
+    """A pod that a scheduler asked about, until it is observed as bound or deleted."""
+
+    pod: PodView
+    """as it asked: a bind names only its UID"""
+    asked_at: float
+    """time of the last question"""
+    observed: bool = True
+    """whether the watch has delivered it; a pod that the caller made up never is"""
+    state: State | None = None
+    """None until its first question is answered"""
+    offered: tuple[str, ...] = ()
+    """the nodes of the last offer, beyond its deadline too: if the pod asks again, it was not bound"""
+    failed: frozenset[str] = frozenset()
+    """nodes of offers and binds that failed"""
+    rounds: int = 0
+    """the number of those"""
+    woken_for: str = ""
+    """the node of a WOKEN pod"""
+    passed: frozenset[str] = frozenset()
+    """nodes that it was woken for and did not fit on; it is not woken for them again until they gain capacity"""
+    query: Query | None = field(default=None, compare=False)
+    """derived from the pod; None if it requests no devices, as some members of groups"""
+
+    @property
+    def uid(self) -> str:
+        """The pod's UID."""
+        return self.pod.uid
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether no node fitted when it was last asked about."""
+        return self.state in _UNSCHEDULABLE
+
+    @property
+    def turn(self) -> Turn:
+        """Queue order: by priority, then by age."""
+        return (-self.pod.priority, self.pod.created, self.pod.uid)
 
 
 class SchedulingQueue:
@@ -228,7 +315,7 @@ class SchedulingQueue:
             if queued.query and uid not in self._woken and uid not in passed:
                 query = queued.query
                 key = query.table_key(any_namespace=query.ask.namespace not in owners)
-                after = node_with(query, node) if key not in unfit and serves(query, name) else None
+                after = _node_with(query, node) if key not in unfit and serves(query, name) else None
                 if after is None or not tries:
                     unfit |= {key} if after is None else set()
                     heappop(heads)
@@ -322,3 +409,11 @@ class SchedulingQueue:
         for uid in self._passed.pop(node, ()):
             queued = self._pods[uid]
             self._pods[uid] = replace(queued, passed=queued.passed - {node})
+
+
+def _node_with(query: Query, node: Node | None) -> Node | None:
+    """The node once the query is placed on it; None if it does not fit."""
+    offer = query.policy.pick(query.ask, node) if node else None
+    if node is None or not isinstance(offer, Offer):
+        return None
+    return node_after(node, offer, query.ask.namespace, query.ask.mode)
